@@ -58,6 +58,8 @@ class Request:
     cancel_order: tuple[int, ...] = ()  # the order in which the slots of several completions end after a disconnect
     cancel_place: int = 0                                # of requests that end in one iteration, the lowest ends first
     children_drafts: tuple[tuple[Draft, ...], ...] = ()  # `drafts` of the further completions
+    # fields that only some engines have, each declared in their `Manual.fields`
+    extra: Mapping[str, int | float | bool | str] = field(default_factory=dict, hash=False)
 
 
 class Output(NamedTuple):

@@ -134,9 +134,13 @@ class Server(ABC):
         """Is nothing written of a request that comes while all slots are busy?"""
         return False
 
+    def busy(self) -> Sequence[int]:
+        """The slots in which a request is being worked on; of an engine without slots the requests in progress."""
+        return [number for number in range(self.n_slots) if self.answer_at(number) is not None]
+
     def tasks(self) -> tuple[Sequence[int], Sequence[int]]:
         """Ids of the tasks in slots, one for each busy slot, and of those that wait for one."""
-        return [number for number in range(self.n_slots) if self.answer_at(number) is not None], []
+        return self.busy(), []
 
     @abstractmethod
     def fork(self) -> Server:
@@ -148,6 +152,10 @@ class Server(ABC):
     @abstractmethod
     def n_slots(self) -> int:
         """Slots, or requests that there ever were in an engine without slots."""
+
+    def holders(self) -> Sequence[int]:
+        """The slots that may hold something: all slots; of an engine without slots the requests in progress."""
+        return range(self.n_slots)
 
     @abstractmethod
     def tokens_of(self, slot: int) -> Tokens:

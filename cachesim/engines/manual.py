@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
+from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import Limit
 from cachesim.engines.base import Request
 from cachesim.engines.shared.known_models import MODELS, KnownModel
 from cachesim.model.hash_mixing import Rng
 
 Option = int | float | bool | str
-PLAIN = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced"})
+PLAIN = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced", "extra"})
 """Fields of a ``Request`` that every engine answers to; a kind or a number of completions that it does not have, it
 refuses itself."""
 WRITTEN = {
@@ -58,6 +59,23 @@ class Flag(NamedTuple):
             yield plain_name(word), False
         if isinstance(self.default, bool):
             yield f"no_{self.name}", False
+
+
+class Field(NamedTuple):
+    """A field of a request that only some engines have. The type of ``default`` is the type of its values; ``drawn``
+    are the values that a search draws, () = it never sets the field. ``help`` is one phrase for a list of fields."""
+
+    name: str
+    default: Option
+    help: str
+    drawn: tuple[Option, ...] = ()
+
+    def check(self, value: object) -> Option:
+        """The value. Raises BadInput for one of another type."""
+        if type(value) is not type(self.default):
+            wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+            raise BadInput(f"{self.name}: {quoted(value)} must be {wanted[type(self.default)]}")
+        return value
 
 
 class World(NamedTuple):
@@ -128,6 +146,7 @@ class Manual:
     endless: bool = False                                          # a request may leave its end to the server
     # fields of a `Request` that the server reads besides `PLAIN`; others are refused
     takes: frozenset[str] = frozenset()
+    fields: tuple[Field, ...] = ()                                 # fields of `Request.extra` that the server reads
     plenty: Mapping[str, int] = field(default_factory=dict)  # options of which more never hurts -> how much is plenty
     draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more  # draws further fields of a request
     # spellings of flags that change no decision -> values that follow
@@ -170,14 +189,15 @@ class Manual:
         """What the request asks for and this server would not look at, as it is written."""
         asked = (name for name, default in DEFAULTS.items() if getattr(request, name) != default)
         endless = ["n_predict = -1"] if request.n_predict < 0 and not self.endless else []
-        return [*written(name for name in asked if name not in PLAIN | self.takes), *endless]
+        more = [name for name in request.extra if name not in {one.name for one in self.fields}]
+        return [*written(name for name in asked if name not in PLAIN | self.takes), *endless, *more]
 
     @cached_property
     def _flags(self) -> dict[str, Flag]:
         return {flag.name: flag for flag in self.flags}
 
 
-DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Request)}
+DEFAULTS: Mapping[str, Any] = {one.name: one.default for one in fields(Request) if one.name != "extra"}
 
 
 def plain_name(word: str) -> str:

@@ -32,9 +32,12 @@ class Role(StrEnum):
 
     SETUP = "setup"               # a number or a habit fixed when the server starts
     PROMPT = "prompt"             # how a request is read: which slot it names, how its prompt is cut
+    ADMIT = "admit"               # which waiting request begins
     ASSIGN = "assign"             # which slot serves the request
+    PREEMPT = "preempt"           # which request at work is put back, to begin again later
     CONSULT = "consult"           # is the prompt cache asked, or a slot stored in it, at this moment
     STORE = "store"               # does a conversation enter the prompt cache
+    PUBLISH = "publish"           # from when on others can find what a request has computed
     LOAD = "load"                 # which stored conversation is taken for a request (its number, or None)
     HAND = "hand"                 # what becomes of a stored conversation that is taken
     PREFIX = "prefix"             # how many tokens of a prompt need no evaluation

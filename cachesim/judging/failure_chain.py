@@ -92,7 +92,7 @@ def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: in
 
 def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided]) -> Cause:
     """A stored object that is corrupt from now on: made so, or kept although its tokens are others now."""
-    n = len(stored.tokens)
+    n = stored.resume if stored.start else len(stored.tokens)
     made = _stored_by(decided) if stored.kind.startswith("entry") else _made_by(decided, n)
     kept = "" if made else _kept_by(decided)
     content = run.content(stored)
@@ -107,8 +107,8 @@ def _stored_by(decided: list[Decided]) -> str:
 
 
 def _made_by(decided: list[Decided], n: int) -> str:
-    """The rule that made a checkpoint after so many tokens, or read it from a file."""
-    made = (one for one in reversed(decided) if _does(one, Role.CREATE, Role.READ_FILE))
+    """The rule that made or published a kept object of so many tokens, or read it from a file."""
+    made = (one for one in reversed(decided) if _does(one, Role.CREATE, Role.PUBLISH, Role.READ_FILE))
     return next((one.rule for one in made if one.because.get("start") in (None, n)), "")
 
 

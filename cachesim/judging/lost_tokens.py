@@ -120,7 +120,7 @@ class Ledger:
     def hear(self, event: Event) -> None:
         """Told of every event of the log, or of these kinds only."""
         if isinstance(event, Decided):
-            if role_of(event.rule) is Role.ASSIGN:
+            if role_of(event.rule) in (Role.ASSIGN, Role.ADMIT):
                 self.chosen = self._now()
             self.asked.append(event)
         elif isinstance(event, Gained | Advanced):

@@ -56,4 +56,6 @@ SLOTS: Mapping[str, Help] = {
 def fields_of(manual: Manual) -> dict[str, Help]:
     """What a request to this engine may say, and its other steps, in the order in which they are listed."""
     found = {**EVERY, **{name: said for name, said in FIELDS.items() if name in manual.takes}}
-    return {**found, **(COMPLETIONS if manual.completions else {}), **(SLOTS if manual.slots else {})}
+    own = {one.name: Help(f"{{{one.name}={one.drawn[0] if one.drawn else one.default}}}", one.help)
+           for one in manual.fields}  # fmt: skip
+    return {**found, **own, **(COMPLETIONS if manual.completions else {}), **(SLOTS if manual.slots else {})}

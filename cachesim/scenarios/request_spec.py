@@ -57,6 +57,7 @@ def _step(
         draft_else=asked.draft_else,
         messages=messages,
         seed=asked.seed,
+        extra=dict(asked.extra),
     )
     return Step(request, canonical(asked, words), why)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from cachesim.base.errors import nearest, quoted
 from cachesim.engines.manual import Option
@@ -63,7 +63,8 @@ def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
 
 
 def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Asked:
-    table.only(_COMPLETION)             # before a key that is spelled wrong is missed
+    extra = [one.name for one in manual_of(engine).fields]
+    table.only((*_COMPLETION, *extra))  # before a key that is spelled wrong is missed
     asked = Asked(
         prompt=() if "chat" in table.raw else _prompt(table, words, engine),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
@@ -72,6 +73,7 @@ def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Aske
         id_slot=table.integer("id_slot", -1, low=-1),
         answers=_answers(table, words),
         chat=_chat(table, words),
+        extra=tuple(_checked(table, extra).items()),
         **_flags(table),
     )
     if "chat" in table.raw and "prompt" in table.raw:
@@ -83,9 +85,13 @@ def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Aske
 
 def _flags(table: TomlTable) -> dict[str, Any]:
     """The fields of a request that are no texts and have no sign in a line."""
-    flags = {name: table.placed(name, check_flag, name, table.raw[name]) for name in FLAGS if name in table.raw}
+    flags = _checked(table, FLAGS)
     table.placed("after", check_after, flags)
     return flags
+
+
+def _checked(table: TomlTable, names: Iterable[str]) -> dict[str, Any]:
+    return {name: table.placed(name, check_flag, name, table.raw[name]) for name in names if name in table.raw}
 
 
 def _prompt(table: TomlTable, words: Mapping[str, int], engine: str) -> Pieces:

@@ -58,6 +58,7 @@ def _request(step: Asked) -> Iterator[tuple[str, Any]]:
     for name in _FLAGS:
         if getattr(step, name) != getattr(PLAIN, name):
             yield name, getattr(step, name)
+    yield from step.extra
     if step.answers:
         yield "answers", [write(pieces) for pieces in step.answers]
 

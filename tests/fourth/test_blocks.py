@@ -17,6 +17,12 @@ from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.model import Rows
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.notation.rows import ShrinkCase
+from cachesim.scenarios.notation.simpler import simpler
+from cachesim.scenarios.notation.spell import spell
+from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.search.case import case_of, draw_case
 
 NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"
 TWINS = "A36.B9/A.C9{together}"
@@ -115,7 +121,8 @@ def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     at = server.pool.blocks[hurt.owner - 1].id * 4 + 2
     foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
     put(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
-    wrong = [(one.start, verdict.where) for one in map(server.stored, server.kept()) if not (verdict := judge.stored(one)).holds]
+    kept = [server.stored(key) for key in server.kept()]
+    wrong = [(one.start, verdict.where) for one in kept if not (verdict := judge.stored(one)).holds]
     assert wrong == [(4, 6)]
 
 
@@ -167,6 +174,27 @@ def test_a_prompt_that_is_too_long_is_refused(engine):
     assert (answer.status, answer.error_kind, answer.done) == (400, "prompt-too-long", True)
     answer = server.complete(Request(tuple(range(16)), n_predict=50))
     assert (answer.status, answer.predicted_n) == (200, 4)
+
+
+def test_requests_of_other_salts_share_nothing(engine):
+    run = run_judged(scenario("A20/A.B4{cache_salt=x}/A.C4{cache_salt=x}/A.D4{cache_salt=y}", "A", block_size=4), NEW)
+    assert [one.answer.reused for one in run.requests] == [{"block": n} for n in (0, 0, 20, 0)]
+    with pytest.raises(BadInput, match="cache_salt: 4 must be a text"):
+        scenario("A20{cache_salt=4}")
+    with pytest.raises(BadInput, match="this engine has no cache_salt"):
+        run_judged(from_line("A20{cache_salt=x}", model="A", profiles=("llama_cpp@head",)), "llama_cpp@head")
+
+
+def test_a_field_of_this_engine_goes_through_a_file_and_back(engine, tmp_path):
+    line = "A20/A.B4{cache_salt=x}"
+    case = case_of(scenario(line, "A"))
+    text = to_toml({"id": "x", "engine": "blockpool", "model": "A"}, {}, case.words, case.asked)
+    assert 'cache_salt = "x"' in text and spell(case.line) == line
+    drawn = {dict(step.extra).get("cache_salt") for seed in range(40) for step in draw_case(seed, "blockpool").asked
+             if isinstance(step, Asked)}  # fmt: skip
+    assert drawn == {None, "x", "y"}
+    assert all(not step.extra for smaller in simpler(ShrinkCase(case.line)) for step in smaller.line.steps[1:]
+               if step.prompt == case.asked[1].prompt and step != case.asked[1])  # fmt: skip
 
 
 def test_every_rule_has_a_sentence(engine):

@@ -36,6 +36,10 @@ class Inspected(Core):
 
     cache: PromptCache
 
+    def holders(self) -> Sequence[int]:
+        """The rows in progress: of a finished one nothing is kept but entries."""
+        return self.busy()
+
     def agrees(self, slot: int) -> bool:
         """Do the caches end where the row's tokens end?"""
         row = self.slots[slot]

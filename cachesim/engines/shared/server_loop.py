@@ -104,6 +104,10 @@ class Driver(Server):
         """Tasks that have come and that no round has looked at yet."""
         return len(self.queue)
 
+    def busy(self) -> Sequence[int]:
+        """The slots in which a request is being worked on."""
+        return [slot.id for slot in self.slots if slot.busy]
+
     def tasks(self) -> tuple[Sequence[int], Sequence[int]]:
         """Ids of the tasks in slots, one for each busy slot, and of those that wait for one."""
         at_work = [slot.task.id for slot in self.slots if slot.busy and slot.task is not None]

@@ -10,6 +10,8 @@ import re
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.engines.manual import Field
+from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.tree import PLAIN, TASKS, Asked
 from cachesim.scenarios.notation.values import integer, integers, items, one_of, truth
 
@@ -74,10 +76,19 @@ FLAGS: Mapping[str, RequestFlag] = {
 
 
 def check_flag(name: str, value: object) -> Any:
-    """The value of a flag as the tree has it. Raises BadInput; for a name that is none with the nearest."""
-    if name not in FLAGS:
-        raise BadInput(f"unknown key {quoted(name)}", hint=nearest(name, (*FLAGS, "answers")))
-    return FLAGS[name].check(name, value)
+    """The value of a flag, or of a field that an engine declares, as the tree has it. Raises BadInput; for an unknown
+    name with the nearest known one."""
+    if name in FLAGS:
+        return FLAGS[name].check(name, value)
+    declared = declared_fields()
+    if name not in declared:
+        raise BadInput(f"unknown key {quoted(name)}", hint=nearest(name, (*FLAGS, *declared, "answers")))
+    return declared[name].check(value)
+
+
+def declared_fields() -> dict[str, Field]:
+    """The fields of requests that engines declare, by name."""
+    return {one.name: one for engine in ENGINES.values() for one in engine.manual.fields}
 
 
 def check_after(flags: Mapping[str, Any]) -> None:
@@ -91,3 +102,4 @@ def given(step: Asked) -> Iterator[tuple[str, Any]]:
     for name in FLAGS:
         if getattr(step, name) != getattr(PLAIN, name):
             yield name, getattr(step, name)
+    yield from step.extra

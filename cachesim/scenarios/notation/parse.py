@@ -268,8 +268,12 @@ def _flags(braces: LinePart, said: list[ParsedPiece]) -> tuple[dict[str, Any], d
         if name.text == "answers":
             fields["answers"] = tuple(_text(one, said, answer=True) for one in value.split("/"))
             continue
-        read = FLAGS[name.text].read if name.text in FLAGS else str
-        fields[name.text] = word.placed(check_flag, name.text, True if alone else read(value.text))
+        read = FLAGS[name.text].read if name.text in FLAGS else plain
+        checked = word.placed(check_flag, name.text, True if alone else read(value.text))
+        if name.text in FLAGS:
+            fields[name.text] = checked
+        else:
+            fields["extra"] = (*fields.get("extra", ()), (name.text, checked))
         if plus:
             fields["after"] = word.placed(check_flag, "after", plain(after.text))
     places.get("after", braces).placed(check_after, fields)

@@ -53,6 +53,8 @@ def _requests(step: Asked) -> Iterator[Asked]:
         if getattr(step, name) != getattr(PLAIN, name):
             for value in (getattr(PLAIN, name), *_lower(name, getattr(step, name))):
                 yield step._replace(**{name: value, **_following(name, value, step)})
+    for i in range(len(step.extra)):
+        yield step._replace(extra=(*step.extra[:i], *step.extra[i + 1 :]))
     for prompt in _texts(step.prompt):
         if prompt:
             yield step._replace(prompt=prompt)

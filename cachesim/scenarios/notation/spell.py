@@ -74,7 +74,7 @@ def _prompt(step: Asked, lengths: Lengths) -> str:
 
 def _more(step: Asked, lengths: Lengths) -> Iterator[str]:
     """What stands in braces."""
-    told = {name: f"{name}={FLAGS[name].write(value)}" for name, value in given(step)}
+    told = {name: f"{name}={FLAGS[name].write(value) if name in FLAGS else value}" for name, value in given(step)}
     drafts, _, _ = (told.pop(name, "") for name in ("drafts", "together", "after"))
     yield from told.values()
     if step.answers:

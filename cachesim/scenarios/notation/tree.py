@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     answer). ``cancel_after``: the client hangs up after so many generated tokens, 0 = in the prompt, after its first
     chunk. ``answers`` are those of the further completions. ``drafts`` are pairs (drafted, accepted) in the order of
     the iterations. ``together``: sent while the step before is at work, ``after`` rounds of the server's loop later.
-    The other names are those of a server's request."""
+    ``extra`` are fields that only some engines have. The other names are those of a server's request."""
 
     prompt: Pieces
     answer: Pieces | None = None
@@ -56,6 +56,7 @@ class Asked(NamedTuple):
     after: int = 0
     chat: tuple[tuple[str, Pieces], ...] = ()
     seed: bool = False
+    extra: tuple[tuple[str, Value], ...] = ()
 
 
 PLAIN = Asked(())

@@ -153,13 +153,13 @@ class _Watcher(Silent):
             if answer is not None:
                 _keep(self.owners.setdefault(slot, []), k, answer.request)
             _keep(self.held.setdefault(slot, []), k, held(self.server, slot))
-        now = Counter(self.stored.values())
-        if now != self.lengths:
-            for tokens in (self.lengths - now).elements():
+        lengths = Counter(self.stored.values())
+        if lengths != self.lengths:
+            for tokens in (self.lengths - lengths).elements():
                 self.columns.take(tokens)
-            for tokens in (now - self.lengths).elements():
+            for tokens in (lengths - self.lengths).elements():
                 self.columns.save(tokens, k)
-            self.lengths = now
+            self.lengths = lengths
             self.entries.append((k, [(column, tokens) for column, (tokens, _) in sorted(self.columns.held.items())]))
 
     def done(self, log: Log) -> Walk:

@@ -187,6 +187,8 @@ class _Drawer:
             more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
         if rng.chance(6):
             more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
+        if drawn := [one for one in self.manual.fields if one.drawn]:
+            more["extra"] = tuple((one.name, rng.one(one.drawn)) for one in drawn if rng.chance(40))
         return Asked(prompt, answer, chat=chat, **self.manual.draw_fields(rng, self.world.server), **more)
 
     def _chat(self, space: Chats, burst: bool) -> tuple[tuple[str, Pieces], ...]:

@@ -102,7 +102,7 @@ class InvariantObserver(Observer):
             self.server.check()
         except Crash as crash:
             self.played.unsound.append((number, INCONSISTENT, {"error": str(crash)}))
-        for seq in range(self.server.n_slots):
+        for seq in self.server.holders():
             held = self.server.held(seq)
             steps = held[1:] - held[:-1]
             if (steps > 1).any():

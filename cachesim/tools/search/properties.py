@@ -146,7 +146,7 @@ def _made_by(played: PlayedConversation, fact: Fact) -> str:
     return found or fact.answer.deciding
 
 
-STORING = (Role.CREATE, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)
+STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)
 
 
 def _stores(said: Decided) -> bool:

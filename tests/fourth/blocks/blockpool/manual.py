@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from blockpool.options import Options
-from cachesim.engines.manual import MANY, Manual, World, flags_of
+from cachesim.engines.manual import MANY, Field, Manual, World, flags_of
 from cachesim.model.hash_mixing import Rng
 
 
@@ -36,5 +36,6 @@ MANUAL = Manual(
     draw=draw,
     slots=False,
     takes=frozenset({"cache_prompt", "cancel_at", "eog"}),
+    fields=(Field("cache_salt", "", "blocks are shared only with requests of the same salt", ("x", "y")),),
     plenty={"num_gpu_blocks": 2048},
 )  # fmt: skip

@@ -64,7 +64,7 @@ def hash_chain(parent: bytes, tokens: Sequence[int]) -> bytes:
     return hashlib.sha256(parent + array("q", tokens).tobytes()).digest()
 
 
-@rule("BP-QUEUE.FCFS", Role.ASSIGN, vllm(SCHEDULER, "schedule", "0.33.0"))
+@rule("BP-QUEUE.FCFS", Role.ADMIT, vllm(SCHEDULER, "schedule", "0.33.0"))
 def queue_first(waiting: int) -> Decision:
     """The request that has waited longest comes next; one that was put back is before all others. Value: its place."""
     return Decision(0, {"waiting": waiting})
@@ -121,7 +121,7 @@ def split_aligned(ask: Chunk) -> Decision:
     return Decision(stop, {"start": ask.start, "stop": stop, "last": last, "junction": ask.junction})
 
 
-@rule("BP-SHORT.PREEMPT", Role.FAIL, vllm(SCHEDULER, "schedule", "0.33.0"))
+@rule("BP-SHORT.PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule", "0.33.0"))
 def preempt_last(running: int, needed: int, free: int) -> Decision:
     """The pool has no blocks for a request at work: the one that came last is put back, and begins again. Value: its
     place among those at work."""
@@ -142,7 +142,8 @@ def free_sides(hashed: bool) -> str:
     return "back" if hashed else "front"
 
 
-@rule("BP-PUBLISH.SCHEDULED", Role.STORE, vllm(f"{CORE}/kv_cache_manager.py", "allocate_slots cache_blocks", "0.33.0"))
+@rule("BP-PUBLISH.SCHEDULED", Role.PUBLISH,
+      vllm(f"{CORE}/kv_cache_manager.py", "allocate_slots cache_blocks", "0.33.0"))
 def publish_scheduled(stop: int, known: int, block: int) -> Decision:
     """Complete blocks can be found from the moment in which they are scheduled, before anything is computed. Value:
     how many."""

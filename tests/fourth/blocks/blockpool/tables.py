@@ -23,7 +23,6 @@ from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.model import Model, Spec
 
-
 NOUNS = {ROWS: "block", STATE: "state"}
 
 
@@ -60,6 +59,14 @@ class Tables(Driver):
         self.points = BlockPoints(log, self.has_rows, self.has_states)
         self.published: list[tuple[Block, Key, Chain]] = []     # in this step, which is about to compute them
 
+    def busy(self) -> list[int]:
+        """The requests in progress."""
+        return [row.id for row in self.running]
+
+    def holders(self) -> list[int]:
+        """The requests in progress: of a finished one nothing is kept but blocks that others can find."""
+        return self.busy()
+
     def _evicted(self, block: Block, key: Key, place: Place) -> None:
         said = self.rules.evict(block.id, place.end)
         self.decide(said, None)
@@ -71,7 +78,8 @@ class Tables(Driver):
         """Hashes of the first n complete blocks of a request."""
         while len(row.chain) < n:
             at = len(row.chain) * self.block
-            parent = row.chain[-1] if row.chain else b""
+            salt = str(row.task.request.extra.get("cache_salt", ""))
+            parent = row.chain[-1] if row.chain else salt.encode()
             row.chain.append(self.rules.hash(parent, row.all[at : at + self.block]))
         return row.chain[:n]
 
