@@ -16,11 +16,11 @@ from typing import Any, Callable, Iterable, NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import spread as pooled
 from cachesim.base.pool import whole
+from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import Campaign, Failure, blocks, run, shrunk
 from cachesim.tools.search.case import DrawnConversation
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.shrink import shrink
 from tests.fuzz.expected import HOLD, held, unexpected
 from tests.fuzz.rediscovery import one_line
 
@@ -55,7 +55,7 @@ def told_of(one: News) -> str:
     head = f"  {HOLD[one.row].profile} {one.finding.name}: {one.finding.text} ({one.finding.label})"
     if one.case is None:
         return f"{head}\n         {one.finding.causes[-1]}"
-    return f"{head}\n         {one_line(shrink(one.case, fails, 800), HOLD[one.row].profile)}"
+    return f"{head}\n         {one_line(shrink(one.case, fails, 800, one.case.seed), HOLD[one.row].profile)}"
 
 
 def failure_of(profile: str, failure: Failure) -> str:

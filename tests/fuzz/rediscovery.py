@@ -16,10 +16,10 @@ from typing import NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import finished, whole
 from cachesim.judging.cold_comparison import Judge
+from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD, findings, rarely_collected
 from cachesim.tools.search.case import DrawnConversation, draw_case, longest
 from cachesim.tools.search.finding import PropertyFailure
-from cachesim.tools.search.shrink import shrink
 from tests.fuzz.defects import DEFECTS, Defect
 
 LIMIT = 20_000
@@ -90,7 +90,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
         case = draw_case(seed * SPREAD + i, engine)
         if fails(case):
             met = time.monotonic()
-            small = shrink(case, fails)
+            small = shrink(case, fails, seed=case.seed)
             finding = is_it(defect, small, judges)
             left = cured(defect, small, judges)
             said = f"{finding.text} ({finding.label})" if finding else "?"

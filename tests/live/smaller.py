@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 
 from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
-from cachesim.tools.search.shrink import like
 
 
 def smaller(table, recorder, case, difference, recording, seconds):
@@ -19,7 +18,7 @@ def smaller(table, recorder, case, difference, recording, seconds):
     def fails(row):
         nonlocal best
         try:
-            candidate = like(case, reduced(start, row))
+            candidate = case.reduced_to(reduced(start, row))
             if not candidate.asked:
                 return False
             again, made = table.alone(recorder, candidate)

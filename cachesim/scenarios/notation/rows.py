@@ -20,6 +20,15 @@ class ShrinkCase(NamedTuple):
     line: ScenarioLine
     options: tuple[str, ...] = ()
 
+    @property
+    def shrinkable(self) -> ShrinkCase:
+        """What of it can be made smaller: all of it."""
+        return self
+
+    def reduced_to(self, small: ShrinkCase) -> ShrinkCase:
+        """What is left when only this stays."""
+        return small
+
 
 class ShrinkVector(NamedTuple):
     """A case as integers: steps that stay, pieces of prompts and chats, flags (per step and kind), options that stay,

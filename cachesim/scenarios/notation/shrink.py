@@ -9,7 +9,7 @@ same case and the same question give the same result on every machine, and nothi
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Callable, Sequence
+from typing import Callable, Generic, Protocol, Self, Sequence, TypeVar
 
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.descent import lowest
@@ -19,7 +19,6 @@ from cachesim.scenarios.notation.tidy import merged, renamed, split, unmarked
 from cachesim.scenarios.notation.tree import ScenarioLine
 from cachesim.scenarios.notation.words import longest
 
-Happens = Callable[[ShrinkCase], bool]
 Change = Callable[[ScenarioLine], ScenarioLine]
 
 TRIES = 4000           # cases that are asked for, as long as nobody says otherwise
@@ -35,18 +34,40 @@ AFTER: tuple[Change, ...] = (unmarked, merged, renamed)
 """What is tried before and after the search, and kept if it still happens."""
 
 
-class Shrinking:
-    """The search for the smallest case in which something ``happens``, with at most ``most`` tries. ``best`` is the
-    smallest so far, ``tries`` the number of cases that were asked for."""
+class Shrinkable(Protocol):
+    """What can be shrunk: a conversation in words, with options of a server where there are some."""
 
-    def __init__(self, case: ShrinkCase, happens: Happens, most: int = TRIES, seed: int = 0) -> None:
-        self.best, self.happens, self.most, self.seed = case, happens, most, seed
-        self.known: dict[object, bool] = {_key(case): True}
+    @property
+    def shrinkable(self) -> ShrinkCase:
+        """What of it can be made smaller."""
+        ...
+
+    def reduced_to(self, small: ShrinkCase) -> Self | None:
+        """What is left when only this stays; None = nothing that could be tried."""
+        ...
+
+
+S = TypeVar("S", bound=Shrinkable)
+
+
+class Shrinking(Generic[S]):
+    """The search for the smallest form of ``whole`` in which something ``happens``, with at most ``most`` tries.
+    ``best`` is the smallest so far, ``tries`` the number of forms that were asked for."""
+
+    def __init__(self, whole: S, happens: Callable[[S], bool], most: int = TRIES, seed: int = 0) -> None:
+        self.whole, self.happens, self.most, self.seed = whole, happens, most, seed
+        self.best = whole.shrinkable
+        self.known: dict[object, bool] = {_key(self.best): True}
         self.tries = 0
         self.left = most
 
-    def run(self, before: Sequence[Change] = BEFORE, after: Sequence[Change] = AFTER) -> ShrinkCase:
-        """The smallest case, as far as so many tries go. It must happen in the given one, which is returned if it does
+    @property
+    def found(self) -> S:
+        """The smallest form so far."""
+        return self.whole.reduced_to(self.best) or self.whole
+
+    def run(self, before: Sequence[Change] = BEFORE, after: Sequence[Change] = AFTER) -> S:
+        """The smallest form, as far as so many tries go. It must happen in the given one, which is returned if it does
         in no smaller one."""
         self.left = self.most - len(after)
         self._tidy(before)
@@ -59,7 +80,7 @@ class Shrinking:
         self._one_by_one()
         self.left += len(after)
         self._tidy(after)
-        return self.best
+        return self.found
 
     def _still(self, case: ShrinkCase) -> bool:
         """Does it still happen? Then this is the best case."""
@@ -69,7 +90,8 @@ class Shrinking:
                 return False
             self.left -= 1
             self.tries += 1
-            self.known[key] = self.happens(case)
+            small = self.whole.reduced_to(case)
+            self.known[key] = small is not None and self.happens(small)
         if self.known[key]:
             self.best = case
         return self.known[key]
@@ -112,9 +134,9 @@ class Shrinking:
             found = any(one != self.best and self._still(one) for one in smaller)
 
 
-def shrunk(case: ShrinkCase, happens: Happens, most: int = TRIES, seed: int = 0) -> ShrinkCase:
-    """The smallest case in which something ``happens``, as far as so many tries go, its words named A, B, C."""
-    return Shrinking(case, happens, most, seed).run()
+def shrink(whole: S, happens: Callable[[S], bool], most: int = TRIES, seed: int = 0) -> S:
+    """The smallest form in which something ``happens``, as far as so many tries go, its words named A, B, C."""
+    return Shrinking(whole, happens, most, seed).run()
 
 
 def _key(case: ShrinkCase) -> object:

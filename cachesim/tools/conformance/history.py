@@ -13,9 +13,12 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.check import check_asked
 from cachesim.scenarios.notation.parse import parse
+from cachesim.scenarios.notation.rows import ShrinkCase
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, ScenarioLine
+from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
+from cachesim.tools.conformance.vocabulary_map import SLOTS
 
 KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
 MOST = 12                    # turns of a history; every one may need two words
@@ -74,6 +77,18 @@ class History:
     def hang_ups(self) -> tuple[int | None, ...]:
         """After how many generated tokens the client disconnects from each request, None = never."""
         return tuple(one.cancel_after for one in self.asked)
+
+    @property
+    def shrinkable(self) -> ShrinkCase:
+        """What of it can be made smaller."""
+        return ShrinkCase(self.scenario.line)
+
+    def reduced_to(self, small: ShrinkCase) -> History | None:
+        """The history that a line is, None if it is none or has too many words."""
+        try:
+            return of_tree(normal(small.line)) if len(small.line.words) <= SLOTS else None
+        except BadInput:
+            return None
 
     def without(self, *names: str) -> History:
         """The same prompts without these special ways of asking: "cache", "cancel", "burst"."""

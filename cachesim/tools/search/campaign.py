@@ -14,14 +14,13 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput, Unwritable
 from cachesim.base.pool import Unfinished, spread
 from cachesim.judging.cold_comparison import Judge
-from cachesim.scenarios.notation.shrink import TRIES
+from cachesim.scenarios.notation.shrink import TRIES, shrink
 from cachesim.tools.search.against import Cost, compared
 from cachesim.tools.search.case import DrawnConversation, draw_case
 from cachesim.tools.search.crash import failed
 from cachesim.tools.search.examine import ALL, findings, shown
 from cachesim.tools.search.finding import DIED, SIMULATOR, Group, PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.shrink import shrink
 
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
@@ -225,7 +224,7 @@ def shrunk(
     case = drawn(failure, profile, models)
     if case is None:
         return failure
-    small = shrink(case, lambda case: bool(found(case)), tries)
+    small = shrink(case, lambda case: bool(found(case)), tries, case.seed)
     again = found(small)
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)
 

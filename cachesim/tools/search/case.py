@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Iterable, Mapping
 
 from cachesim.base.errors import BadInput, quoted
@@ -11,6 +11,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import words
 from cachesim.scenarios.notation.check import check_asked
+from cachesim.scenarios.notation.rows import ShrinkCase
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.option_checks import parse_settings, spoken
@@ -76,6 +77,16 @@ class DrawnConversation:
             engine=self.engine, model=self.model, profiles=(profile,), server=dict(self.server), words=lengths,
             steps=make_steps(self.asked, lengths, self.server),
         )
+
+    @property
+    def shrinkable(self) -> ShrinkCase:
+        """What of it can be made smaller."""
+        return ShrinkCase(self.line, tuple(self.given()))
+
+    def reduced_to(self, small: ShrinkCase) -> DrawnConversation:
+        """The case that is left when only this stays of it."""
+        server = {name: self.server[name] for name in small.options}
+        return replace(self, server=server, words=small.line.words, asked=small.line.steps)
 
     def given(self) -> dict[str, Any]:
         """The options that are not the server's defaults in every version."""

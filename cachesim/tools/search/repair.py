@@ -11,12 +11,12 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.judging.cold_comparison import Judge
+from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.case import DrawnConversation, draw_case
 from cachesim.tools.search.cures import CureTrial, MutationRun, MutationSearch, Price, Told, Variant, hear, priced
 from cachesim.tools.search.finding import SIMULATOR
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.shrink import shrink
 
 DEAR = 0.02            # share of tokens that a change may cost any kind of model before another is preferred
 
@@ -137,7 +137,7 @@ def smallest(job: RepairShrink) -> DrawnConversation | None:
             return False
         return job.change is None or hear(scenario, search, judges, [job.change]).found == ()
 
-    return shrink(case, fails, job.tries) if fails(case) else case
+    return shrink(case, fails, job.tries, case.seed) if fails(case) else case
 
 
 def name_of(heard: MutationRun) -> str:

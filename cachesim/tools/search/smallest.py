@@ -9,6 +9,7 @@ from typing import Any, Callable, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.try_command import try_command
+from cachesim.scenarios.notation.shrink import Shrinking
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.case import DrawnConversation, case_of, longest
@@ -16,7 +17,6 @@ from cachesim.tools.search.examine import ALL, shown
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.findings_export import finding_data
 from cachesim.tools.search.played_case import played
-from cachesim.tools.search.shrink import like, searching
 
 
 class Smallest:
@@ -31,7 +31,7 @@ class Smallest:
         self.found = shown(self.case, profile, properties, self.judges, mode)
         name = self.found[0].name if self.found else ""
         self.properties = (name,) if name in ALL else tuple(properties)
-        self.search = searching(self.case, self._happens, tries)
+        self.search = Shrinking(self.case, self._happens, tries, self.case.seed)
         self.tick: Callable[[], object] = lambda: None
 
     def run(self, tick: Callable[[], object]) -> None:
@@ -58,7 +58,7 @@ class Smallest:
 
     def data(self) -> dict[str, Any]:
         """The smallest case so far and what is wrong with it; what else is wrong with the whole scenario."""
-        small = _typed(like(self.case, self.search.best))
+        small = _typed(self.search.found)
         finding = (self._again(small) or self.found)[0]
         others = {one.group: one for one in self.found if one.group != finding.group}
         return {

@@ -11,7 +11,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.rows import ShrinkCase
-from cachesim.scenarios.notation.shrink import shrunk
+from cachesim.scenarios.notation.shrink import shrink
 from tests.unit.scenarios.samples import GOOD
 
 LLAMA, IK = "llama_cpp@b11549", "ik_llama@main"
@@ -62,7 +62,7 @@ def test_it_is_written_and_read_back(tmp_path):
 
 def test_the_shrinker_takes_it_away_or_keeps_it():
     case = ShrinkCase(from_line("A20.B5>-1/A>3").line, ())
-    kept = shrunk(case, lambda one: any(getattr(step, "n_predict", None) == -1 for step in one.line.steps))
+    kept = shrink(case, lambda one: any(getattr(step, "n_predict", None) == -1 for step in one.line.steps))
     assert [step.n_predict for step in kept.line.steps] == [-1]
-    gone = shrunk(case, lambda one: len(one.line.steps) > 0)
+    gone = shrink(case, lambda one: len(one.line.steps) > 0)
     assert all(step.n_predict is None for step in gone.line.steps)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.rows import ShrinkCase
-from cachesim.scenarios.notation.shrink import Shrinking, shrunk
+from cachesim.scenarios.notation.shrink import Shrinking, shrink
 from cachesim.scenarios.notation.simpler import simpler
 from cachesim.scenarios.notation.spell import spell
 from cachesim.scenarios.notation.tidy import letters
@@ -56,12 +56,12 @@ CASES = [
 
 @pytest.mark.parametrize(("line", "happens", "small"), CASES, ids=[small for _, _, small in CASES])
 def test_the_smallest_line(line, happens, small):
-    assert text(shrunk(ShrinkCase(parse(line)), lambda case: bool(text(case)) and happens(case))) == small
+    assert text(shrink(ShrinkCase(parse(line)), lambda case: bool(text(case)) and happens(case))) == small
 
 
 def test_options_that_are_not_needed_go():
     case = ShrinkCase(parse("S40"), ("ctx_size", "parallel", "ubatch_size"))
-    assert shrunk(case, lambda case: "parallel" in case.options) == ShrinkCase(parse("A1"), ("parallel",))
+    assert shrink(case, lambda case: "parallel" in case.options) == ShrinkCase(parse("A1"), ("parallel",))
 
 
 def test_slices_stay_where_words_are_not_split():
@@ -123,7 +123,7 @@ def test_another_seed_is_another_search():
 
 def test_what_happens_in_no_smaller_case_stays_as_it_is():
     case = ShrinkCase(parse("q4.B2/B"))
-    assert shrunk(case, lambda one: one == case) == case
+    assert shrink(case, lambda one: one == case) == case
 
 
 @pytest.mark.parametrize("tries", [0, 5])
@@ -141,7 +141,7 @@ def test_lengths_that_must_fit_each_other_are_made_small_by_chance():
         first, second = ([size(step.prompt, case.line.words) for step in asked(case)] + [0, 0])[:2]
         return 0 < first == 2 * second
 
-    assert text(shrunk(ShrinkCase(parse("S40/B20")), happens)) == "A2/B1"
+    assert text(shrink(ShrinkCase(parse("S40/B20")), happens)) == "A2/B1"
 
 
 def test_one_long_word_may_stand_for_many():
@@ -149,5 +149,5 @@ def test_one_long_word_may_stand_for_many():
     def happens(case):
         return longest(case.line) >= 248 or (len(asked(case)) >= 6 and longest(case.line) >= 150)
 
-    small = shrunk(ShrinkCase(parse("S150/A150/B150/C150/D150/E150")), happens)
+    small = shrink(ShrinkCase(parse("S150/A150/B150/C150/D150/E150")), happens)
     assert len(small.line.steps) == 1 and longest(small.line) == 248

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import findings
 from cachesim.tools.search.case import draw_case, longest
-from cachesim.tools.search.shrink import shrink
 
 PROFILE = "llama_cpp@head"
 
