@@ -10,11 +10,11 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, identical
-from cachesim.tools.conformance.diagnosis import diagnosis
 from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_draw import Space, histories
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.protocol import Ask, Reply
+from cachesim.tools.conformance.report_builder import diagnosis
 from cachesim.tools.conformance.timeouts import GaveUp, Patience
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.attribution import attributed
 from cachesim.tools.conformance.corpus import corpus_histories, scaled
 from cachesim.tools.conformance.history import HistoryTurn, of_line, of_turns
 from cachesim.tools.conformance.properties import Check, CompletedSequence, relation
-from cachesim.tools.conformance.search import shrink
+from cachesim.tools.conformance.search import attributed, shrink
 from cachesim.tools.conformance.vocabulary_map import Dictionary
 
 FIRST = HistoryTurn("new", 0, 0, 5, 2)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history_draw import Space, histories
-from cachesim.tools.conformance.http_check.answers import Alike
 from cachesim.tools.conformance.http_check.dialect import find_out
 from cachesim.tools.conformance.http_check.noise import measure, tolerance_of
+from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.suite import longest
 from cachesim.tools.conformance.properties import EQUAL, checks
 from cachesim.tools.live.llama_server.gguf_models import find_model

@@ -19,10 +19,10 @@ from cachesim.base.tokens import common_prefix
 from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history import HistoryPart, of_tree
-from cachesim.tools.conformance.http_check.answers import Alike
 from cachesim.tools.conformance.http_check.dialect import find_out
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.noise import LEAST
+from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.suite import Wanted, check
 from cachesim.tools.conformance.http_check.warm_first import ServerStage
 from cachesim.tools.conformance.properties import EQUAL, checks

@@ -9,9 +9,8 @@ from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.option_checks import in_force
-from cachesim.tools.conformance.http_check.answers import TOP, Answered, gap
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.replies import place
+from cachesim.tools.conformance.http_check.replies import TOP, Answered, gap, place
 from cachesim.tools.conformance.http_check.warm_first import ServerStage
 
 ALL = 1_024                  # log-probabilities of a token: more than a tiny model has

@@ -9,9 +9,8 @@ from cachesim.engines.registry import engine_of
 from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import run_judged
 from cachesim.tools.advise.changes import ChangeKind, Setup, SetupChange
-from cachesim.tools.advise.command_line import command_words
 from cachesim.tools.advise.memory import Sizes
-from cachesim.tools.advise.outcome import MODE, Trial, TrialOutcome
+from cachesim.tools.advise.outcome import MODE, Trial, TrialOutcome, command_words
 from cachesim.tools.advise.ranking import Advice, RankedAdvice
 from cachesim.tools.advise.search import AdviceSearch
 

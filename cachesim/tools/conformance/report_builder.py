@@ -8,18 +8,97 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.tools.conformance.abilities import Abilities
 from cachesim.tools.conformance.corpus import corpus_histories, line_history
-from cachesim.tools.conformance.diagnosis import diagnosis
-from cachesim.tools.conformance.floors import look_at_floors
-from cachesim.tools.conformance.history import History
+from cachesim.tools.conformance.equality import equal
+from cachesim.tools.conformance.fingerprint import Same
+from cachesim.tools.conformance.history import History, of_line
 from cachesim.tools.conformance.history_draw import Space, histories
-from cachesim.tools.conformance.history_player import Cold
+from cachesim.tools.conformance.history_player import Cold, Outcome, PlayedHistory
 from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES
-from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Finding, Report, Result, basic_lines, chosen
+from cachesim.tools.conformance.protocol import Ask, Reply
+from cachesim.tools.conformance.report import (
+    MEMBERS,
+    SECTIONS,
+    Finding,
+    Report,
+    Result,
+    basic_lines,
+    chosen,
+    floor_lines,
+)
 from cachesim.tools.conformance.search import HistorySearch, Tally
+from cachesim.tools.conformance.timeouts import GaveUp
+
+# What is a wrong answer the right answer to? Where that can be found out, it names the adapter's mistake.
+
+def diagnosis(played: PlayedHistory, request: int, cold: Callable[[Ask], Outcome], same: Same) -> str:
+    """A sentence on the answer to this request, "" if nothing is known. Asks for cold runs of other prompts."""
+    warm = played.warm[request] if request < len(played.warm) else None
+    if not isinstance(warm, Reply) or not warm.cached:
+        return ""
+    ask = played.asks[request]
+    for prompt, sentence in _others(ask, warm.cached):
+        try:
+            other = cold(Ask(prompt, ask.n_predict, sampling=ask.sampling)) if prompt else None
+        except GaveUp:
+            return ""
+        if isinstance(other, Reply) and not other.refused and equal(warm, other, same):
+            return sentence
+    return ""
+
+
+def _others(ask: Ask, cached: int) -> list[tuple[tuple[int, ...], str]]:
+    prompt = ask.prompt
+    last = len(prompt) - cached
+    return [
+        (prompt[cached:], f"this is a cold run's answer to the last {last} token{'s' * (last > 1)} alone: "
+                          "the model read nothing of the cache (does the adapter pass it?)"),
+        (prompt[:-1], "this is a cold run's answer to the prompt without its last token"),
+        ((*prompt, prompt[-1]), "this is a cold run's answer to the prompt with its last token twice"),
+        ((*prompt[:cached], prompt[cached - 1], *prompt[cached:]),
+         f"this is a cold run's answer to the prompt with token {cached - 1}, the last cached one, twice"),
+    ]  # fmt: skip
+
+
+# Is anything reused where a client expects it? One history for each floor; its last request has to reuse something.
+#
+# A missed floor is no wrong answer: a cache may be small, or only able to append. So it fails only if ``strict``.
+
+def look_at_floors(search: HistorySearch, space: Space) -> dict[str, Result]:
+    """Property -> its result, where its history could be played and the reply says what was reused."""
+    found = {}
+    for name, line in floor_lines(space).items():
+        if search.patience.low or search.patience.spent:
+            break
+        played = search.play(of_line(line))
+        cached = _cached(played)
+        if cached is not None:
+            found[name] = _result(name, line, played, cached)
+    return found
+
+
+def _cached(played: PlayedHistory) -> int | None:
+    """Tokens that the last request reused, None if that is not known."""
+    number = len(played.asks) - 1
+    warm = played.warm[number] if 0 <= number < len(played.warm) else None
+    if not isinstance(warm, Reply) or warm.refused:
+        return None
+    if warm.cached is not None:
+        return warm.cached
+    return None if warm.evaluated is None else len(played.asks[number].prompt) - warm.evaluated
+
+
+def _result(name: str, line: str, played: PlayedHistory, cached: int) -> Result:
+    if cached > 0:
+        return Result(name, "reuse", PROPERTIES[name], "ok", 1, 1)
+    size = len(played.asks[-1].prompt)
+    finding = Finding(line, len(played.asks) - 1, "at least 1 token cached", f"0 of {size} tokens cached",
+                      tuple(ask.prompt for ask in played.asks))  # fmt: skip
+    return Result(name, "reuse", PROPERTIES[name], "missed", 1, finding=finding)
+
 
 ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "limits": "limits"}
 """Property -> the ability that it needs."""

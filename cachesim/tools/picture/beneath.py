@@ -6,8 +6,7 @@ from html import escape
 from itertools import pairwise
 from typing import Iterator
 
-from cachesim.tools.picture.layout import BAR, STEP, STRIP, text
-from cachesim.tools.picture.scale import Scale
+from cachesim.tools.picture.scale import BAR, STEP, STRIP, Scale, text
 from cachesim.tools.picture.scene import ForeignRead, SlotMemory, StepRow
 
 CELL = 8.0                   # pixels of a cell of attention, where that many fit

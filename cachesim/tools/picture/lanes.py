@@ -6,7 +6,7 @@ from __future__ import annotations
 from html import escape
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.tools.picture.layout import BAR, STEP, TOP, label, text
+from cachesim.tools.picture.scale import BAR, STEP, TOP, label, text
 from cachesim.tools.picture.scene import Scene, StepRow
 
 MOST = 8                     # slots that have a lane each; more share one

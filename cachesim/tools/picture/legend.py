@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple
 
 from cachesim.tools.picture.lanes import Lanes
-from cachesim.tools.picture.layout import text
-from cachesim.tools.picture.scale import Scale
+from cachesim.tools.picture.scale import Scale, text
 from cachesim.tools.picture.scene import Scene
 
 WIDE, HIGH, GAP = 24, 14, 20  # pixels of a sign, and between two entries

@@ -16,9 +16,8 @@ from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.tools.picture.assets import asset
-from cachesim.tools.picture.causes import RuleSource
-from cachesim.tools.picture.layout import PROMPT, inner
-from cachesim.tools.picture.scene import Scene, StepRow, TokenStretch
+from cachesim.tools.picture.scale import PROMPT, inner
+from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch
 from cachesim.tools.picture.svg import Drawn, draw, first_difference, lost_line, prefix
 from cachesim.tools.picture.told import Told, packed, script_data
 

@@ -13,9 +13,9 @@ from typing import Iterator, Mapping, Sequence
 from cachesim.judging.evidence import PREDICTED
 from cachesim.tools.picture.assets import asset
 from cachesim.tools.picture.beneath import foreign, memory
-from cachesim.tools.picture.causes import RuleSource
 from cachesim.tools.picture.lanes import Lanes, bands, block, headings, stored
-from cachesim.tools.picture.layout import (
+from cachesim.tools.picture.legend import LETTERS, WORDS, legend
+from cachesim.tools.picture.scale import (
     BAR,
     HEAD,
     LINES,
@@ -25,14 +25,13 @@ from cachesim.tools.picture.layout import (
     STEP,
     STRIP,
     TOP,
+    Scale,
     cut,
     inner,
     label,
     text,
 )
-from cachesim.tools.picture.legend import LETTERS, WORDS, legend
-from cachesim.tools.picture.scale import Scale
-from cachesim.tools.picture.scene import Scene, StepRow, TokenStretch, Word
+from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch, Word
 
 MANY = 24                    # words of a row that are all named
 LEGEND = 600                 # pixels of a line of it on a page

@@ -10,7 +10,7 @@ from base64 import b64encode
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.tools.picture.lanes import SHOWN
-from cachesim.tools.picture.layout import HEAD, STEP, TOP
+from cachesim.tools.picture.scale import HEAD, STEP, TOP
 from cachesim.tools.picture.svg import Drawn
 from cachesim.tools.picture.walk import Held, Walk
 

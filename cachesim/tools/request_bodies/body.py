@@ -2,8 +2,76 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any, Mapping, NamedTuple
+
+from cachesim.base.tokens import common_prefix
+
+# Where do two texts differ, in characters and in bytes, and what stands there on both sides?
+
+BEFORE, BEHIND = 16, 40      # characters of evidence before and behind the first difference
+
+
+def encoded(text: str) -> bytes:
+    """The bytes of a text; half of a pair of surrogates is three bytes."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def common_bytes(a: str, b: str, characters: int) -> int:
+    """Bytes that two texts have in common, of which so many characters are equal: the next characters may share their
+    first bytes."""
+    one, other = encoded(a[characters : characters + 1]), encoded(b[characters : characters + 1])
+    return len(encoded(a[:characters])) + common_prefix(one, other)
+
+
+def common_suffix(a: str, b: str, most: int) -> int:
+    """Length of the longest common end of two texts, at most ``most`` characters."""
+    most = min(most, len(a), len(b))
+    if not most:
+        return 0
+    return common_prefix(a[len(a) - most :][::-1], b[len(b) - most :][::-1])
+
+
+class Evidence(NamedTuple):
+    """What stands on both sides: equal text before (``same``), then the one and the other."""
+
+    same: str
+    before: str
+    after: str
+
+
+def evidence(a: str, b: str, at: int, behind: int = BEHIND) -> Evidence:
+    """The surroundings of character ``at`` of two texts that are equal up to it."""
+    return Evidence(a[max(0, at - BEFORE) : at], a[at : at + behind], b[at : at + behind])
+
+
+# Fields of a request beside the prompt: which were changed, and do they matter to a cache?
+
+RENDERED = frozenset({"chat_template_kwargs", "reasoning_effort", "enable_thinking", "thinking", "reasoning",
+                      "tool_choice", "response_format", "json_schema", "output_config", "text"})  # fmt: skip
+"""Those that a server may write into the prompt."""
+CACHE = frozenset({"cache_prompt", "id_slot", "slot_id", "n_cache_reuse", "lora"})
+"""Those that say which cache is used."""
+IGNORED = frozenset({"metadata", "user", "store", "stream", "stream_options", "prompt_cache_key", "session_id"})
+SHOWN = 40                   # characters of a value
+
+
+def changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The fields that differ: ``name``, both values cut, and whether it ``matters``: "no", "perhaps" (a template may
+    write it into the prompt) or "yes"."""
+    names = [name for name in {**a, **b} if name not in IGNORED and a.get(name) != b.get(name)]
+    return [{"name": name[:SHOWN], "value_before": _short(a.get(name)), "value_after": _short(b.get(name)),
+             "matters": "yes" if name in CACHE else "perhaps" if name in RENDERED else "no"}
+            for name in names]  # fmt: skip
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return ""
+    text = json.dumps(value) if isinstance(value, str | int | float | bool) else type(value).__name__
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
 
 TEXT, REASONING, CALL, IMAGE, MARK, TOOL, TOKENS = "text", "reasoning", "call", "image", "mark", "tool", "tokens"
 """Kinds of parts: text of a message, reasoning, a call of a tool, an image, what a template adds, a definition of a

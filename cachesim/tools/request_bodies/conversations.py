@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage
-from cachesim.tools.request_bodies.position import encoded
+from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage, encoded
 
 BLOCK = 512                  # characters of a prompt behind one key
 KEPT = 8                     # latest requests kept for each message

@@ -6,7 +6,6 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import BODIES
-from cachesim.tools.request_bodies.answers import answer_of
 from cachesim.tools.request_bodies.body import (
     CALL,
     FIRST_TOKEN,
@@ -18,8 +17,8 @@ from cachesim.tools.request_bodies.body import (
     BodyMessage,
     BodyText,
 )
-from cachesim.tools.request_bodies.content import arguments, block, content, joined, message_of
-from cachesim.tools.request_bodies.unwrap import Found
+from cachesim.tools.request_bodies.content import answer_of, arguments, block, content, joined, message_of
+from cachesim.tools.request_bodies.read import Found
 
 CHAT, ANTHROPIC, RESPONSES, COMPLETION = "chat completions", "Anthropic messages", "responses", "completion"
 NATIVE = ("n_predict", "id_slot", "slot_id", "n_keep", "n_cache_reuse", "cache_prompt", "samplers")

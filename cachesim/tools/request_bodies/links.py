@@ -8,7 +8,16 @@ from typing import Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import MARK, REASONING, TEXT, Body, BodyMessage
+from cachesim.tools.request_bodies.body import (
+    MARK,
+    REASONING,
+    TEXT,
+    Body,
+    BodyMessage,
+    Evidence,
+    common_bytes,
+    evidence,
+)
 from cachesim.tools.request_bodies.causes import (
     BACK,
     DROPPED_ANSWER,
@@ -23,7 +32,6 @@ from cachesim.tools.request_bodies.causes import (
 )  # fmt: skip
 from cachesim.tools.request_bodies.conversations import Conversations, Link
 from cachesim.tools.request_bodies.plain import BodyPlace, Rendered, answer_text, plain
-from cachesim.tools.request_bodies.position import Evidence, common_bytes, evidence
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
+from cachesim.scenarios.notation.tidy import letters
+from cachesim.scenarios.notation.tree import Asked, Piece
 from cachesim.scenarios.notation.tree import Asked as Step
 from cachesim.scenarios.option_checks import model_named
 from cachesim.scenarios.request_spec import make_steps
@@ -16,7 +19,82 @@ from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.request_bodies.links import PromptRecord
-from cachesim.tools.request_bodies.stretches import ScenarioWords, TokenRequest
+
+# Prompts as stretches of words: what is shared with an earlier text is its words, what is new is a new word.
+#
+# No text is in it, only lengths in tokens, and where the newest user message begins.
+
+class WordPart(NamedTuple):
+    """The first ``take`` of a word's ``full`` tokens; ``user``: a user message begins there."""
+
+    word: str
+    take: int
+    full: int
+    user: bool = False
+
+    def piece(self) -> Piece:
+        """It in the notation."""
+        return Piece(self.word, self.user, None, None if self.take == self.full else self.take)
+
+
+def first(text: Sequence[WordPart], tokens: int) -> list[WordPart]:
+    """The beginning of a text, of at most so many tokens."""
+    out = []
+    for one in text:
+        if tokens <= 0:
+            break
+        out.append(one._replace(take=min(one.take, tokens)))
+        tokens -= one.take
+    return out
+
+
+def size(text: Sequence[WordPart]) -> int:
+    """The length of a text in tokens."""
+    return sum(one.take for one in text)
+
+
+class TokenRequest(NamedTuple):
+    """A request in tokens: its ``prompt``, of which ``common`` are shared with the text that request ``base`` left (its
+    prompt and ``answer``), -1 = with none; the newest user message begins behind ``user`` tokens, -1 = not known.
+    ``returned``: of the answer, so many tokens come back as they were generated."""
+
+    prompt: int
+    base: int
+    common: int
+    answer: int
+    user: int = -1
+
+
+class ScenarioWords:
+    """The words of a scenario, as they are made."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, int] = {}
+        self.texts: list[list[WordPart]] = []
+        self.names = map(letters, count())
+
+    def add(self, asking: TokenRequest) -> Asked:
+        """One more request."""
+        base = self.texts[asking.base] if asking.base >= 0 else []
+        prompt = first(base, asking.common)
+        at = size(prompt)
+        cuts = [cut for cut in (asking.user,) if at < cut < asking.prompt]
+        for stop in (*cuts, asking.prompt):
+            if stop > at:
+                prompt.append(self._new(stop - at, user=at == asking.user))
+                at = stop
+        name = next(self.names).lower()
+        answer = WordPart(self._word(name, asking.answer), asking.answer, asking.answer)
+        self.texts.append([*prompt, answer])
+        return Asked(tuple(one.piece() for one in prompt), (answer.piece(),))
+
+    def _new(self, tokens: int, user: bool) -> WordPart:
+        return WordPart(self._word(next(self.names), tokens), tokens, tokens, user)
+
+    def _word(self, name: str, tokens: int) -> str:
+        self.words[name] = tokens
+        return name
+
 
 ROOM = 120_000               # tokens that a toy model's own context holds, with an answer
 ANSWER = 4_096               # most tokens of an answer that are played

@@ -13,7 +13,7 @@ from cachesim.base.extras import install_command
 from cachesim.base.limits import RENDERED, SCENARIO_BYTES, TEMPLATE_TIME, TRACE_BYTES
 from cachesim.base.reading import parse_json, read_bytes, read_text
 from cachesim.tools.request_bodies.body import Body
-from cachesim.tools.request_bodies.gguf_file import is_gguf, metadata
+from cachesim.tools.request_bodies.tokenizer import is_gguf, metadata
 
 CHILD = Path(__file__).with_name("render_child.py")
 OPTIONS = ("reasoning_effort", "enable_thinking", "thinking")

@@ -9,10 +9,35 @@ from typing import Any, Mapping, Protocol, Sequence
 from cachesim.base.errors import BadInput, cut
 from cachesim.base.extras import install_command
 from cachesim.base.limits import TRACE_BYTES
-from cachesim.base.reading import read_bytes
-from cachesim.tools.request_bodies.body import FIRST_TOKEN
-from cachesim.tools.request_bodies.gguf_file import is_gguf, metadata
-from cachesim.tools.request_bodies.position import encoded
+from cachesim.base.reading import kind, read_bytes
+from cachesim.tools.request_bodies.body import FIRST_TOKEN, encoded
+
+# What a GGUF file says of a model's tokenizer, read by the package ``gguf`` (extra ``import``). No tensor is read.
+
+def is_gguf(path: Path) -> bool:
+    """Returns True for a file that begins as a GGUF does. False for one that cannot be read: who reads it says why."""
+    if kind(path) != "file":
+        return False
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(4) == b"GGUF"
+    except OSError:
+        return False
+
+
+def metadata(path: Path, keys: Sequence[str]) -> dict[str, Any]:
+    """The values of these keys, those that the file has. Raises BadInput."""
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        cause = "a GGUF file needs the package gguf, which is not installed"
+        raise BadInput(cause, hint=install_command("import")) from None
+    try:
+        fields = GGUFReader(path).fields
+        return {key: fields[key].contents() for key in keys if key in fields}
+    except Exception as error:                   # somebody else's parser, on a file that may hold anything
+        raise BadInput(f"a broken GGUF file ({type(error).__name__})", file=str(path)) from None
+
 
 BYTES = 4                    # taken for a token where no tokenizer is given
 
@@ -140,10 +165,10 @@ def _of_gguf(tokenizers: Any, path: Path) -> Any:
 
 
 def _added(tokens: Sequence[str], kinds: Sequence[int]) -> Any:
-    for number, (text, kind) in enumerate(zip(tokens, kinds, strict=False)):
-        if kind in (CONTROL, USER) and text:
+    for number, (text, sort) in enumerate(zip(tokens, kinds, strict=False)):
+        if sort in (CONTROL, USER) and text:
             yield {"id": number, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
-                   "normalized": False, "special": kind == CONTROL}  # fmt: skip
+                   "normalized": False, "special": sort == CONTROL}  # fmt: skip
 
 
 def _split(pattern: str | None) -> dict[str, Any]:

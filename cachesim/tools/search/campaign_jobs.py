@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 from typing import Callable, Generator, Iterable, NamedTuple, TypeVar
@@ -10,12 +11,14 @@ from cachesim.base.console import complain, progress
 from cachesim.base.pool import Done, Pool, Unfinished, finished
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.tools.run.jobs import played_elsewhere
+from cachesim.tools.search.against import Cost
 from cachesim.tools.search.campaign import (
     SPREAD,
     Campaign,
     CampaignBlock,
     CampaignJob,
     Failure,
+    Found,
     block_count,
     blocks,
     gaps,
@@ -24,9 +27,49 @@ from cachesim.tools.search.campaign import (
     work,
 )
 from cachesim.tools.search.campaign_file import CampaignPlan
-from cachesim.tools.search.finding import DIED, Group
+from cachesim.tools.search.finding import DIED, Group, finding_of
 from cachesim.tools.search.folder import CampaignFolder
 from cachesim.tools.search.stored_cases import StoredCase, StoredCaseResult, check, groups_of
+
+# A job of a campaign and its result as JSON strings, for a machine that shares nothing with this one.
+
+PLAY = "cachesim.tools.search.campaign_jobs:play"
+"""The name under which a worker imports ``play``."""
+
+
+def packed(job: CampaignJob) -> str:
+    """The job as a JSON object."""
+    return json.dumps(job._asdict())
+
+
+def unpacked(text: str) -> CampaignJob:
+    """The job of a JSON object. Raises KeyError, TypeError or ValueError for what is none."""
+    data = json.loads(text)
+    return CampaignJob(
+        str(data["profile"]), tuple(map(str, data["properties"])), tuple(map(str, data["models"])), int(data["seed"]),
+        int(data["first"]), int(data["stop"]), str(data["mode"]), str(data["against"]),
+    )  # fmt: skip
+
+
+def play(text: str) -> str:
+    """Play the conversations of a job, and tell what was found."""
+    block = work(unpacked(text))
+    return json.dumps({
+        **block._asdict(), "found": _told(block.found), "mended": _told(list(block.mended)), "cost": list(block.cost),
+    })  # fmt: skip
+
+
+def _told(found: Found) -> list[tuple[int, dict[str, object]]]:
+    return [(number, one._asdict()) for number, one in found]
+
+
+def block_of(text: str) -> CampaignBlock:
+    """What a worker told. Raises KeyError, TypeError or ValueError for what is none."""
+    data = json.loads(text)
+    found, mended = ([(int(number), finding_of(one)) for number, one in data[name]] for name in ("found", "mended"))
+    played, refused, first, stop = (int(data[name]) for name in ("played", "refused", "first", "stop"))
+    return CampaignBlock(found, played, refused, first, stop, mended, Cost(*map(int, data["cost"])))
+
 
 PLAYING = 3 / 4         # share of the time until which conversations are played; the rest is for shrinking
 REPORT = 1.0            # seconds that are left for what is printed at the end
@@ -123,7 +166,7 @@ class CampaignSearch:
         if not self.on:
             yield from self._spread(work, todo, self.clock.to_play)
             return
-        from cachesim.tools.search.remote import PLAY, block_of, packed, unpacked
+        from cachesim.tools.search.campaign_jobs import PLAY, block_of, packed, unpacked
 
         for one in played_elsewhere(self.on, PLAY, map(packed, todo), self.clock.to_play):
             result = one.result if isinstance(one.result, Unfinished) else block_of(one.result)

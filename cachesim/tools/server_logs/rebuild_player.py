@@ -7,8 +7,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
-from cachesim.tools.server_logs.contents import SlotText, names
-from cachesim.tools.server_logs.prefix import MOST, held_by_shares, ladder, prefix_by_shares, thold
+from cachesim.tools.server_logs.contents import MOST, SlotText, held_by_shares, ladder, names, prefix_by_shares, thold
 from cachesim.tools.server_logs.rebuild_stage import Playing, RunningPrompt
 from cachesim.tools.server_logs.rebuilt import Choice, Rebuild, Rebuilt
 from cachesim.tools.server_logs.recognise import grammars

@@ -24,7 +24,7 @@ NOTATION = [
     Fault("no word is ever long", "scenarios/notation/shrink.py", "if words and rng.chance(50):", "if False:"),
     Fault("two words made one lose a mark", "scenarios/notation/tidy.py",
           "if together and second not in marked and", "if together and"),
-    Fault("more is asked for than allowed", "scenarios/notation/descent.py",
+    Fault("more is asked for than allowed", "scenarios/notation/shrink.py",
           "return len(self.asked) > self.tries", "return False"),
 ]  # fmt: skip
 
@@ -36,7 +36,7 @@ SCENARIOS = [
           "            self.options |= dict(action.server)\n", ""),
     Fault("who comes later comes a round too late", "scenarios/runner.py",
           "for _ in range(rounds):", "for _ in range(rounds + 1):"),
-    Fault("a request behind the last one may be broken", "scenarios/toml_expect.py",
+    Fault("a request behind the last one may be broken", "scenarios/load.py",
           "values[-1] >= requests:", "values[-1] > requests:"),
     Fault("an error is not worth a line", "scenarios/toml_writer.py", "<= {200}:", "<= {200, 500}:"),
     Fault("an option below its least value", "scenarios/option_checks.py",

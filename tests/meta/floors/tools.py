@@ -18,7 +18,7 @@ REQUEST_BODIES = [
     Fault("a shared prefix ends with its last whole block", "tools/request_bodies/conversations.py",
           "[start : start + 2 * BLOCK], text[start : start + 2 * BLOCK])",
           "[start : start + BLOCK], text[start : start + BLOCK])"),
-    Fault("an imported scenario has no user marks", "tools/request_bodies/stretches.py",
+    Fault("an imported scenario has no user marks", "tools/request_bodies/played.py",
           "user=at == asking.user))", "user=False))"),
 ]  # fmt: skip
 
@@ -46,12 +46,12 @@ REVIEWED = [
           "together = one.start < first_over", "together = one.start <= first_over"),
     Fault("a span before the start moves it back", "tools/search/campaign.py",
           "start = max(start, behind)", "start = behind"),
-    Fault("all changes together are an origin", "tools/advise/since.py",
+    Fault("all changes together are an origin", "tools/advise/ranking.py",
           "if len(left) < len(changes) else []", "if len(left) <= len(changes) else []"),
     Fault("the newest of equal entries goes", "tools/picture/lanes.py", "min(mine)", "max(mine)"),
     Fault("a task that ended in time is odd", "tools/live/llama_server/tasks.py",
           "task.end < sent.n_prompt", "task.end <= sent.n_prompt"),
-    Fault("lengths between two windows stay", "tools/live/llama_server/verify/fit.py",
+    Fault("lengths between two windows stay", "tools/live/llama_server/verify/case.py",
           "if n < min(old, new) else", "if n < old else"),
 ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.pool import Unfinished, Pool, cores, finished, spread, told
+from cachesim.base.pool import Pool, Unfinished, cores, finished, spread, told
 
 FOREVER = 3600          # seconds; nobody waits for it
 DEADLY = -1

@@ -7,12 +7,12 @@ from dataclasses import replace
 from math import log2
 
 import pytest
+from cachesim.engines.shared.held_tokens import HeldTokens, Moment
+from cachesim.engines.shared.seen_rows import SeenRows
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared import shelves
-from cachesim.engines.shared.held_tokens import HeldTokens, Moment
-from cachesim.engines.shared.seen_rows import SeenRows
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step
 

@@ -11,7 +11,7 @@ from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.engines.base import Answer, Request
 from cachesim.events import Compared, Log
-from cachesim.judging import uninitialised_reads
+from cachesim.judging import judged_run
 from cachesim.judging.cold_comparison import Judged
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.request_judgement import Judgement
@@ -40,9 +40,9 @@ def asking(*thresholds):
 
 
 def test_the_values_that_matter_are_0_and_every_count_that_was_asked_about():
-    cases = uninitialised_reads.every_case(asking(80, 90, 100))
+    cases = judged_run.every_case(asking(80, 90, 100))
     assert sorted(case.values.get((1, 0), 0) for case in cases) == [0, 80, 90, 100]
-    assert len(uninitialised_reads.every_case(asking())) == 1
+    assert len(judged_run.every_case(asking())) == 1
 
 
 def test_a_run_whose_outcome_depends_on_it_is_never_green():
@@ -80,7 +80,7 @@ def test_positions_leave_nothing_to_chance():
 
 
 def test_too_many_cases_leave_everything_behind_the_first_question_undecided(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(uninitialised_reads, "MOST", 1)
+    monkeypatch.setattr(judged_run, "MOST", 1)
     run = run_judged(load(D8), "ik_llama@main", "provenance")
     assert run.unsettled == [5]
 
@@ -92,8 +92,10 @@ def case(*requests):
         log.mark()
         if not number:
             log.emit(Compared(0, (1, 0), 5))
-    judgements = [Judgement(Request(()), Answer(0, reused={"slot": kept}), Judged(verdict, HOLDS, [], True), NOTHING, [])
-                  for kept, verdict in requests]  # fmt: skip
+    judgements = [
+        Judgement(Request(()), Answer(0, reused={"slot": kept}), Judged(verdict, HOLDS, [], True), NOTHING, [])
+        for kept, verdict in requests
+    ]
     return SimpleNamespace(log=log, requests=judgements)
 
 
@@ -103,12 +105,12 @@ def case(*requests):
 ])  # fmt: skip
 def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(one, other, left):
     cases = [case((0, HOLDS), one), case((0, HOLDS), other)]
-    assert uninitialised_reads.settle(cases) == ([1] if left is None else [])
+    assert judged_run.settle(cases) == ([1] if left is None else [])
     judged = cases[0].requests[1].judged
     assert judged.equal_cold is left
     assert judged.refused is (left is not None), "what is undecided for this reason is not refused"
 
 
 def test_the_request_that_asks_is_settled_itself_where_there_are_too_many_cases(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(uninitialised_reads, "MOST", 1)
-    assert uninitialised_reads.settle([case((0, HOLDS), (3, HOLDS))] * 2) == [1]
+    monkeypatch.setattr(judged_run, "MOST", 1)
+    assert judged_run.settle([case((0, HOLDS), (3, HOLDS))] * 2) == [1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.replay.text_vocab import PIECES, starts_of, token_at_byte, tokenize
+from cachesim.replay.recorded_requests import PIECES, starts_of, token_at_byte, tokenize
 
 
 def test_320_pieces_all_different():

@@ -2,7 +2,132 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.contract import Engine
+from cachesim.tools.conformance.history import of_line
+from cachesim.tools.conformance.history_player import PlayedHistory
+from cachesim.tools.conformance.http_check.noise import LEGAL, MOST
+from cachesim.tools.conformance.http_check.replies import Alike
+from cachesim.tools.conformance.http_check.warm_first import ServerStage
+from cachesim.tools.conformance.properties import EQUAL, Check, checks
+from cachesim.tools.conformance.protocol import Reply
+
+# Which rule set of ours answers the same request wrong, and by which rule?
+#
+# Those of one engine are named: of those that reuse the same numbers of tokens as the server did, request by request,
+# the one whose models do so most often.
+
+MODELS = ("GA", "S", "W32 A", "W8 A", "C W32", "A")
+
+
+class Same(NamedTuple):
+    """A rule set that answers the same request wrong on a model; ``alike``: it reuses as many tokens as the server
+    everywhere."""
+
+    engine: str
+    alike: bool
+    sentence: str
+
+
+def who_does_that(line: str, request: int, cached: Sequence[int | None], slots: bool = True) -> list[str]:
+    """Rule sets under which the simulator answers the request (from 0) of a history wrong, each with its rule.
+    ``cached``: tokens that the server reported as reused, None where it did not; ``slots``: it has slots."""
+    from cachesim.engines.registry import ENGINES
+
+    engines = [engine for engine in ENGINES.values() if bool(engine.manual.slots) == slots]
+    found = [one for engine in engines for one in _of(engine, line, request, cached)]
+    names = [one.engine for one in found if one.alike]
+    best = max(dict.fromkeys(names), key=names.count, default="")
+    return [one.sentence for one in found if one.alike and one.engine == best]
+
+
+def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None]) -> Iterator[Same]:
+    from cachesim.judging.judged_run import run_judged
+    from cachesim.scenarios.from_notation import from_line
+
+    profile = engine.newest or (engine.line[-1] if engine.line else "")
+    for model in MODELS if profile else ():
+        played = _in_one_slot(line) if engine.manual.slots else line
+        try:
+            run = run_judged(from_line(played, model=model, profiles=(profile,)), profile, "provenance")
+        except BadInput:
+            continue
+        if request in run.broken:
+            answers = [one.answer for one in run.requests]
+            pairs = zip(cached[: request + 1], answers, strict=False)
+            alike = all(reported is None or reported == answer.cache_n for reported, answer in pairs)
+            rule = answers[request].deciding
+            yield Same(engine.name, alike, f"{profile} answers it wrong on {model}{f': {rule}' if rule else ''}")
+
+
+def _in_one_slot(line: str) -> str:
+    """The line with every request in slot 0, as it is played."""
+    return "/".join(step if "{" in step else f"{step}@0" for step in line.split("/"))
+
+
+# The known faults, before anything else: a difference so large that no noise explains it, seen twice.
+#
+# What differs by less is left to the search, behind a measurement of the noise.
+
+PLAYS = 3                    # further ones at most: with some tokens a fault moves the answer by little
+
+OFTEN = 3                    # plays in which a smaller difference is enough
+
+
+class Early(NamedTuple):
+    """A history whose last request was answered wrong in two plays; ``played`` is one of them, ``check`` what was wrong
+    with it, ``sent`` the number of requests up to then."""
+
+    line: str
+    played: PlayedHistory
+    check: Check
+    sent: int
+
+
+def look(stage: ServerStage, most: int) -> Iterator[Early]:
+    """Play the shortest history of every known fault."""
+    for lines in early_lines(most, stage.server.sizes):
+        together = stage.play(of_line("/".join(lines)), spare=True)
+        wrong = {check.request: check for check in _wrong(together)}
+        ends = [sum(line.count("/") + 1 for line in lines[:place]) for place in range(1, len(lines) + 1)]
+        found = [(line, end - 1) for line, end in zip(lines, ends, strict=True) if end - 1 in wrong]
+        for line, number in sorted(found, key=lambda one: -_cached(together, one[1])):
+            if early := _confirmed(stage, line, wrong[number]):
+                yield early
+                break
+
+
+def _cached(played: PlayedHistory, request: int) -> int:
+    """Tokens that a request reused: of several histories the one that reused most is the one that it was made for."""
+    said = played.warm[request]
+    return (said.cached or 0) if isinstance(said, Reply) else 0
+
+
+def _confirmed(stage: ServerStage, line: str, first: Check) -> Early | None:
+    """The history by itself, once more: its last request differs by more than noise there too, and in one of the plays
+    by more than is ever allowed, or in three."""
+    largest, often = _size(first), 1
+    for _ in range(PLAYS):
+        played = stage.play(of_line(line), spare=True)
+        last = len(played.asks) - 1
+        check = next((one for one in _wrong(played) if one.request == last), None)
+        largest = max(largest, _size(check) if check else 0.0)
+        often += check is not None
+        if check is not None and (largest >= MOST or often >= OFTEN):
+            return Early(line, played, check, stage.http.sent)
+    return None
+
+
+def _size(check: Check) -> float:
+    return check.apart.largest if check.apart is not None else MOST
+
+
+def _wrong(played: PlayedHistory) -> list[Check]:
+    """Answers that differ by more than noise does."""
+    return [check for check in checks(played, Alike(LEGAL)) if check.name in EQUAL and not check.ok]
+
 
 WINDOWS = (8, 16, 32, 64, 128, 256, 512, 1024)
 WORDS = "ABCDEFGHIJ"                 # one for each window

@@ -7,7 +7,7 @@ from typing import Iterator
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_player import PlayedHistory
-from cachesim.tools.conformance.http_check.answers import gap
+from cachesim.tools.conformance.http_check.replies import gap
 from cachesim.tools.conformance.http_check.warm_first import ServerStage
 from cachesim.tools.conformance.protocol import Failed, Reply
 

@@ -8,9 +8,8 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.http_check import replies
-from cachesim.tools.conformance.http_check.answers import Answered
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.replies import mapping
+from cachesim.tools.conformance.http_check.replies import Answered, mapping
 from cachesim.tools.conformance.http_check.spelling import Arrays, Spelling
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply
 

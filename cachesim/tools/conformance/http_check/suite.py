@@ -11,15 +11,13 @@ from typing import Sequence
 from cachesim.tools.conformance.abilities import Abilities
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history_player import Bench, Cold, Outcome
-from cachesim.tools.conformance.http_check.answers import Alike
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
-from cachesim.tools.conformance.http_check.early import Early, look
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-from cachesim.tools.conformance.http_check.known import LAST, known_lines
+from cachesim.tools.conformance.http_check.known import LAST, Early, known_lines, look, who_does_that
 from cachesim.tools.conformance.http_check.noise import measure, repeats, tolerance_of
+from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.search import Budget, Confirming
 from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, ServerStage
-from cachesim.tools.conformance.http_check.who import who_does_that
 from cachesim.tools.conformance.properties import PROPERTIES, told
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject
 from cachesim.tools.conformance.report import Finding, Report, Result, chosen

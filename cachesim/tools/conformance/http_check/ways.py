@@ -10,11 +10,10 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check import replies
-from cachesim.tools.conformance.http_check.answers import TOP, Answered
 from cachesim.tools.conformance.http_check.http_client import Http, NoReply
-from cachesim.tools.conformance.http_check.pieces import FEWEST, find_pieces
+from cachesim.tools.conformance.http_check.replies import TOP, Answered
 from cachesim.tools.conformance.http_check.speaker import CHAT, AskingWay, NoCold, Speaker
-from cachesim.tools.conformance.http_check.spelling import Arrays, Pieces
+from cachesim.tools.conformance.http_check.spelling import FEWEST, Arrays, Pieces, find_pieces
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply
 
 COMPLETIONS = "/v1/completions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.engines.mlx_lm.lru import LRU_HEAD
-from cachesim.engines.mlx_lm.rule_tracing import Teller
+from cachesim.engines.mlx_lm.server_state import Teller
 from cachesim.events import Decided, Log
 from tests.unit.engines.mlx_lm.serving import burst, server, text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.scenarios.notation.descent import lowest
+from cachesim.scenarios.notation.shrink import lowest
 
 CASES = [
     ((1, 1, 1, 1), lambda row: row[2] == 1, (0, 0, 1, 0)),

@@ -9,7 +9,7 @@ from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load
 from cachesim.tools.advise.changes import Setup
 from cachesim.tools.advise.outcome import tried
-from cachesim.tools.advise.since import since
+from cachesim.tools.advise.ranking import since
 
 
 def changes(name, profile):

@@ -10,8 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.live.llama_server.verify import fit
-from cachesim.tools.live.llama_server.verify.fit import fitted
+from cachesim.tools.live.llama_server.verify.case import fitted
 
 PROFILE = "llama_cpp@b11549"
 
@@ -27,7 +26,7 @@ def ways(monkeypatch):
             found.append(tuple(case.words.values()))
             return SimpleNamespace(broken=next(wrong, ()))
 
-        monkeypatch.setattr(fit, "run_judged", judged)
+        monkeypatch.setattr("cachesim.tools.live.llama_server.verify.case.run_judged", judged)
         server = {"parallel": 1, **(server or {})}
         with pytest.raises(BadInput, match=r"the same requests are wrong \(1\) with the model"):
             fitted(from_line(line, model=model, server=server), PROFILE, target, {**server, **(there or {})})

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from cachesim.tools.picture.lanes import SHOWN, Columns, Entry, Lanes, bands, headings, lives
-from cachesim.tools.picture.layout import BAR, STEP, TOP
+from cachesim.tools.picture.scale import BAR, STEP, TOP
 from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepRow
 
 

@@ -12,10 +12,9 @@ from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data
 from cachesim.tools.picture.beneath import memory as beneath
 from cachesim.tools.picture.lanes import SHOWN, Entry, Lanes, lives
-from cachesim.tools.picture.layout import HEAD, STEP
 from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.page import page
-from cachesim.tools.picture.scale import LEAST, MOST, Scale
+from cachesim.tools.picture.scale import HEAD, LEAST, MOST, STEP, Scale
 from cachesim.tools.picture.scene import CacheContents, scene
 from cachesim.tools.picture.svg import draw, first_difference
 from cachesim.tools.picture.told import Told

@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.body import FIRST_TOKEN
 from cachesim.tools.request_bodies.forms import bodies_of
-from cachesim.tools.request_bodies.unwrap import Found, bodies_in, is_body
+from cachesim.tools.request_bodies.read import Found, bodies_in, is_body
 
 CALL = {"type": "function", "function": {"name": "run", "arguments": '{"a": 1}'}}
 SCHEMA = {"type": "object", "properties": {}}

@@ -13,17 +13,17 @@ from cachesim.base import limits
 from cachesim.base.tokens import common_prefix
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
+from cachesim.tools.request_bodies.body import common_bytes, encoded
 from cachesim.tools.request_bodies.causes import CAUSES
 from cachesim.tools.request_bodies.conversations import Prefixes
 from cachesim.tools.request_bodies.forms import bodies_of
 from cachesim.tools.request_bodies.imported import ImportOptions, import_bodies
 from cachesim.tools.request_bodies.links import linked
 from cachesim.tools.request_bodies.plain import plain
-from cachesim.tools.request_bodies.position import common_bytes, encoded
-from cachesim.tools.request_bodies.stretches import ScenarioWords
-from cachesim.tools.request_bodies.stretches import TokenRequest as Asked
+from cachesim.tools.request_bodies.played import ScenarioWords
+from cachesim.tools.request_bodies.played import TokenRequest as Asked
+from cachesim.tools.request_bodies.read import Found
 from cachesim.tools.request_bodies.tokenizer import Estimate
-from cachesim.tools.request_bodies.unwrap import Found
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 AGENT = Path(__file__).with_name("agent.jsonl")

@@ -7,9 +7,9 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.forms import bodies_of
 from cachesim.tools.request_bodies.links import found_place, linked
+from cachesim.tools.request_bodies.read import Found
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Estimate
-from cachesim.tools.request_bodies.unwrap import Found
 from tests.unit.tools.request_bodies.made import chat, found
 
 SAID = {"role": "assistant", "content": "It is a file.", "reasoning_content": "Let me see."}

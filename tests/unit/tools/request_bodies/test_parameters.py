@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.request_bodies.parameters import SHOWN, changed
+from cachesim.tools.request_bodies.body import SHOWN, changed
 
 
 @pytest.mark.parametrize("name, matters", [

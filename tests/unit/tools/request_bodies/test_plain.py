@@ -7,9 +7,8 @@ import json
 import pytest
 
 from cachesim.tools.request_bodies.forms import bodies_of
-from cachesim.tools.request_bodies.plain import plain
-from cachesim.tools.request_bodies.spelled import canonical, spelled
-from cachesim.tools.request_bodies.unwrap import Found
+from cachesim.tools.request_bodies.plain import canonical, plain, spelled
+from cachesim.tools.request_bodies.read import Found
 from tests.unit.tools.request_bodies.made import TOOLS, chat
 
 

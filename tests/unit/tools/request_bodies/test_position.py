@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.request_bodies.position import BEFORE, BEHIND, common_bytes, common_suffix, encoded, evidence
+from cachesim.tools.request_bodies.body import BEFORE, BEHIND, common_bytes, common_suffix, encoded, evidence
 
 
 @pytest.mark.parametrize("a, b, characters, size", [

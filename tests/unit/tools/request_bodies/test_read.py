@@ -61,7 +61,7 @@ def test_bodies_are_found_in_every_form(tmp_path, name):
 
 
 def test_a_form_has_its_name():
-    from cachesim.tools.request_bodies.unwrap import Found
+    from cachesim.tools.request_bodies.read import Found
 
     blocks = [{"type": "tool_result", "tool_use_id": "x", "content": "r"}]
     forms = {

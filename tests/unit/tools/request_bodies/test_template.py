@@ -10,8 +10,8 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.forms import bodies_of
 from cachesim.tools.request_bodies.imported import ImportOptions
+from cachesim.tools.request_bodies.read import Found
 from cachesim.tools.request_bodies.template import TemplateSource, read_template, render
-from cachesim.tools.request_bodies.unwrap import Found
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 pytest.importorskip("jinja2")

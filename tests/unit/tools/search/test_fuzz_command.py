@@ -92,7 +92,7 @@ def test_without_shrinking_there_are_the_conversations_as_they_were(capsys):
 def hasty(monkeypatch):
     """Shrinking as it is, but not for long."""
     plain = campaign.shrink
-    monkeypatch.setattr(campaign, "shrink", lambda case, fails, _: plain(case, fails, 30))
+    monkeypatch.setattr(campaign, "shrink", lambda case, fails, _, seed: plain(case, fails, 30, seed))
 
 
 def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):

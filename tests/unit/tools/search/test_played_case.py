@@ -66,7 +66,8 @@ def noting(held=(), **server):
     one = PlayedConversation(from_line("A1"), HEAD, Log())
     notes = InvariantObserver(one, {})
     sequences = [np.array(positions) for positions in held]
-    notes.server = SimpleNamespace(n_slots=len(held), held=sequences.__getitem__, check=lambda: None, **server)
+    looked_at = {"holders": lambda: range(len(held)), "held": sequences.__getitem__, "check": lambda: None}
+    notes.server = SimpleNamespace(**{**looked_at, **server})
     return one, notes
 
 

@@ -185,7 +185,7 @@ def test_behind_the_end_of_a_server_nothing_is_an_answer():
 def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
     one = conversation([])
     for name, value in answer.items():
-        setattr(one.facts[0].answer, name, value)
+        setattr(one.facts[0].answer, *(("reused", {"slot": value}) if name == "cache_n" else (name, value)))
     numbers = {"found": answer["cache_n"], "evaluated": answer["prompt_n"], "prompt": 2}
     assert [(found.kind, found.numbers) for found in accounting(one)] == ([(MISCOUNTED, numbers)] if wrong else [])
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.contents import SlotText, WordRange
-from cachesim.tools.server_logs.prefix import LADDER, held_by_shares, ladder, prefix_by_shares, thold
+from cachesim.tools.server_logs.contents import (
+    LADDER,
+    SlotText,
+    WordRange,
+    held_by_shares,
+    ladder,
+    prefix_by_shares,
+    thold,
+)
 from cachesim.tools.server_logs.session import Logged
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.workload.jobs import line_in, packed, play, unpacked
 from cachesim.tools.workload.lines import id_of
-from cachesim.tools.workload.remote import line_in, packed, play, unpacked
 from cachesim.tools.workload.run import CellJob, line_of
 
 JOB = CellJob(("tests/workloads/data/chat.jsonl",), "llama_cpp@b11549", "GA", {"ctx_checkpoints": 0}, 1)

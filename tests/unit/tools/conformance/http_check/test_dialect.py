@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.dialect import cold, complete, find_out
-from cachesim.tools.conformance.http_check.sizes import context_of, sizes_of
+from cachesim.tools.conformance.http_check.dialect import cold, complete, context_of, find_out, sizes_of
 from cachesim.tools.conformance.protocol import Ask, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer

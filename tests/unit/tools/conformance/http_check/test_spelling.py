@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.conformance.http_check.pieces import ENOUGH, FEWEST, find_pieces
-from cachesim.tools.conformance.http_check.spelling import OWN, Arrays, Pieces
+from cachesim.tools.conformance.http_check.spelling import ENOUGH, FEWEST, OWN, Arrays, Pieces, find_pieces
 
 
 def test_pieces_are_those_of_one_token_each():
