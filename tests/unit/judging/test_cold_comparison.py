@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Answer, Output, Request
-from cachesim.engines.judge_view import RowsPart, Stored
+from cachesim.engines.judge_view import RowsPart, StatePart, Stored
 from cachesim.judging import cold_comparison as module
 from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.verdict import HOLDS, RUNGS, Verdict, worst
@@ -125,13 +125,6 @@ def test_an_object_said_to_hold_more_than_its_tokens_is_broken_and_an_empty_one_
     assert judge.stored(Stored("slot", 0, (), 0, (), None)).holds is True
 
 
-def test_a_wrong_stored_object_is_armed_and_does_not_break_the_request():
-    request, answer = right(model())
-    wrong = Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)
-    judged = Judge(model()).judge(request, answer, None, [wrong])
-    assert (judged.equal_cold, [s for s, _ in judged.armed]) == (True, [wrong])
-
-
 BROKEN = [Verdict(False, rung) for rung in RUNGS]
 UNDECIDED = Verdict(None)
 
@@ -165,41 +158,80 @@ def test_every_further_completion_is_judged():
     assert (found.equal_cold, found.answer.where) == (False, 11)
 
 
-class Counting(Judge):
-    """Counts what is compared with a cold run."""
-
-    asked = 0
-
-    def stored(self, stored):
-        self.asked += 1
-        return super().stored(stored)
+TALK, OTHER = HELD, (*HELD[:6], 7, *HELD[7:])
 
 
-def test_a_copy_that_goes_from_one_place_to_another_is_compared_once_with_these_tokens():
-    judge, run = Counting(model()), cold(model(), HELD, speak=())
-    part = RowsPart(0, np.arange(9), {1: Rows(run.rows(1).digest[:9].copy(), None, None)})
-    first = Stored("checkpoint", 0, HELD[:9], 9, (part,), None)
-
-    def verdicts(*stored):
-        return [verdict.holds for _, verdict in judge._each(stored)]
-
-    assert verdicts(first) == [True] and judge.asked == 1
-    assert verdicts(first._replace(owner=3, tokens=tuple(list(HELD[:9])), rows=(part,))) == [True] and judge.asked == 1
-    assert verdicts(first._replace(tokens=(7, *HELD[1:9]), rows=(part,))) == [False] and judge.asked == 2
-    other = part._replace(rows=dict(part.rows))
-    assert verdicts(first._replace(rows=(other,))) == [True] and judge.asked == 3
-    assert verdicts(first._replace(rows=(other,), resume=8)) == [True] and judge.asked == 4
-    assert verdicts() == [] and verdicts(first) == [True] and judge.asked == 5           # forgotten meanwhile
+def part_of(tokens, n, start=0, exact=True):
+    """An object with the rows and the state that a cold run has after the first n of these tokens."""
+    run = cold(model(exact), tokens[:n], speak=(), marks=(n,))
+    rows = {1: Rows(*(None if one is None else one[start:].copy() for one in run.rows(1)))}
+    state = StatePart(n - 1, {0: run.state_at(0, n)})
+    return Stored("checkpoint", 0, tokens[:n], n, (RowsPart(0, np.arange(start, n), rows),), state, start)
 
 
-def test_a_wrong_object_of_a_stored_conversation_is_told_with_its_number():
-    """Servers that do not number their conversations leave it to the judge."""
-    part = RowsPart(0, np.arange(9), {1: Rows(np.zeros(9, np.uint64), None, None)})
-    wrong = Stored("entry", -1, HELD[:9], 9, (part,), None)
-    stored = [wrong._replace(kind="checkpoint", owner=4), wrong._replace(resume=0), wrong,
-              wrong._replace(kind="entry checkpoint"), wrong._replace(owner=7)]  # fmt: skip
-    request, answer = right(model())
-    armed = Judge(model()).judge(request, answer, None, stored).armed
-    assert [(one.kind, one.owner) for one, _ in armed] == [
-        ("checkpoint", 4), ("entry", 1), ("entry checkpoint", 1), ("entry", 7),
-    ]  # fmt: skip
+def several(exact=True, talk=TALK, other=OTHER):
+    """Objects of two conversations in no order. Two of them are equal, three belong to both conversations."""
+    found = [part_of(talk, 4, 0, exact), part_of(other, 9, 0, exact), part_of(talk, 12, 0, exact),
+             part_of(talk, 4, 0, exact), part_of(other, 3, 0, exact), part_of(talk, 9, 5, exact),
+             part_of(talk, 12, 8, exact)]  # fmt: skip
+    return {("checkpoint", 0, number): one for number, one in enumerate(found)}
+
+
+def counted(monkeypatch):
+    """The token lists of all cold runs from now on."""
+    made, plain = [], module.cold
+    monkeypatch.setattr(module, "cold", lambda mine, tokens, **more: made.append(tokens) or plain(mine, tokens, **more))
+    return made
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("talk", "other"), [(TALK, OTHER), (OTHER, TALK)], ids=["greater", "less"])
+def test_all_objects_of_a_conversation_are_compared_with_one_cold_run(monkeypatch, exact, talk, other):
+    judge, objects, made = Judge(model(exact)), several(exact, talk, other), counted(monkeypatch)
+    verdicts = judge.each_stored(objects)
+    assert list(verdicts) == list(objects) and all(one == HOLDS for one in verdicts.values())
+    assert sorted(made) == sorted([other[:9], talk])
+    made.clear()
+    assert judge.each_stored(objects) == verdicts and made == [], "the judge keeps its cold runs"
+
+
+@pytest.mark.parametrize("fault", ["row", "number", "state", "state's number", "too short"])
+@pytest.mark.parametrize("number", range(7))
+def test_a_wrong_object_is_found_whichever_of_several_it_is(number, fault):
+    objects = several()
+    wrong = objects["checkpoint", 0, number]
+    rows, state = wrong.rows[0].rows[1], wrong.state.rows[0]
+    if fault == "row":
+        rows.digest[-1] += np.uint64(1)
+    elif fault == "number":
+        rows.k[0, 0, 0] += 1
+    elif fault == "state":
+        wrong.state.rows[0] = state._replace(conv=state.conv + np.uint64(1))
+    elif fault == "state's number":
+        wrong.state.rows[0] = state._replace(h=state.h + 1)
+    else:
+        objects["checkpoint", 0, number] = wrong._replace(resume=wrong.resume - 1)
+    verdicts = Judge(model(exact=True)).each_stored(objects)
+    assert [key[2] for key, verdict in verdicts.items() if not verdict.holds] == [number]
+    rung = {"number": "bits", "state's number": "bits"}.get(fault, "provenance")
+    assert verdicts["checkpoint", 0, number].rung == rung
+
+
+def test_an_object_under_the_tokens_of_another_conversation_is_wrong():
+    objects = several()
+    objects["checkpoint", 0, 2] = objects["checkpoint", 0, 2]._replace(tokens=(*TALK[:11], 7))
+    verdicts = Judge(model(exact=True)).each_stored(objects)
+    assert [key[2] for key, verdict in verdicts.items() if not verdict.holds] == [2]
+
+
+def test_an_object_without_a_usable_length_costs_no_cold_run(monkeypatch):
+    made = counted(monkeypatch)
+    objects = {("entry", -1, number): Stored("entry", -1, HELD[:n], resume, (), None)
+               for number, (n, resume) in enumerate([(4, 0), (0, 0), (4, 5), (0, 1)])}  # fmt: skip
+    verdicts = Judge(model(exact=True)).each_stored(objects).values()
+    assert ([one.holds for one in verdicts], made) == ([True, True, False, False], [])
+
+
+def test_without_a_model_every_object_is_undecided():
+    assert {one.holds for one in Judge(None).each_stored(several()).values()} == {None}
+    assert Judge(None).each_stored({}) == {} == Judge(model()).each_stored({})

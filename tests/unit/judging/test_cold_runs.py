@@ -43,7 +43,7 @@ def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
     real = module.cold
     monkeypatch.setattr(module, "cold", lambda *args, **more: made.append(args) or real(*args, **more))
     colds = Colds(model())
-    assert colds.speaking(HELD, (9,)) is colds.speaking(HELD, (), 4)
+    assert colds.speaking(HELD, (9,)) is colds.speaking(HELD, (), (4,))
     assert colds.speaking(PROMPT) is colds.speaking(HELD)   # provenance of a prefix does not depend on what follows
     colds.speaking((1, *HELD))
     assert len(made) == 2
@@ -51,10 +51,20 @@ def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
 
 def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_speak_at():
     colds = Colds(model(exact=True))
-    first = colds.speaking(HELD, (9, 10), 4)
+    first = colds.speaking(HELD, (9, 10), (4,))
     assert colds.speaking(HELD, (10,)) is first
     again = colds.speaking(HELD, (11,))
     assert again is not first and 11 in again.logits
+    assert colds.speaking(HELD, (9,), ()) is first
+
+
+def test_an_exact_cold_run_is_made_again_only_for_states_that_it_did_not_keep():
+    colds = Colds(model(exact=True))
+    first = colds.speaking(HELD, (), (4, 7))
+    assert colds.speaking(HELD, (), (7,)) is first and colds.speaking(HELD, (), (7, 4)) is first
+    again = colds.speaking(HELD, (), (4, 9))
+    assert again is not first and again.state_at(0, 9).h is not None and first.state_at(0, 9).h is None
+    assert colds.speaking(HELD, (), (9,)) is again and colds.speaking(HELD, (), (4,)) is first
 
 
 def test_a_run_covers_what_goes_on_as_it_does():

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.base.tokens import common_prefix
-from cachesim.events import Changed
+from cachesim.events import Lost
 from cachesim.judging.known_points import MANY, KnownPoint, best_of, decline, enter, nearest_decline, notes_of
 from cachesim.judging.texts import Place, Texts
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple)
 POINTS = st.lists(st.tuples(TOKENS, st.integers(1, 7), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2)),
                   max_size=14)  # fmt: skip
+KEY = ("slot", 0, 0)
 
 
 @given(POINTS, TOKENS, st.integers(0, 7))
@@ -53,14 +54,14 @@ def history(rng, wait):
     place, every = Texts().place((1,) * 6, -1), []
     for number in range(rng.choice([20, 40, 70])):
         lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])
-        kind = rng.choice(["slot", "slot", "checkpoint"])
-        known = KnownPoint(number, ("", 0, 0, 0, 0, 0), kind, Place(place.text, hi), lo, hi, step, born=number,
-                           rested=rng.random() < 0.3)  # fmt: skip
+        durable = rng.choice([False, False, True])
+        known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "", Place(place.text, hi), lo, hi, step, born=number,
+                           durable=durable, rested=rng.random() < 0.3)  # fmt: skip
         enter(known, past=partial(sub, number, wait))
         every.append(known)
         for one in every:
             if one.lost is None and rng.random() < 0.4:
-                one.lost, one.lost_clock, one.lost_at = Changed(0, "erased", ""), number, number // 9
+                one.lost, one.lost_clock, one.lost_at = Lost(0, KEY, "erased", ""), number, number // 9
     return place, every
 
 
@@ -76,7 +77,7 @@ def test_what_is_forgotten_would_never_have_been_found(wait):
             def worth(known, start=start, lasting=lasting):
                 if known.born > start or (lasting and not known.lasting):
                     return None
-                return known.lost is None or known.lost_clock > start, known.kind != "slot", known.lost_at
+                return known.lost is None or known.lost_clock > start, known.durable, known.lost_at
 
             ranked = [((far, *worth(one), -one.number), one) for one in every
                       if (far := one.reach(min(most, one.place.n))) >= one.lo and worth(one) is not None]  # fmt: skip
@@ -92,6 +93,6 @@ def test_points_that_were_lost_long_ago_are_not_kept():
         for lo in (3, 6):
             known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, 6, 1, born=number)
             enter(known, past=partial(sub, number, 1))
-            known.lost, known.lost_clock, known.lost_at = Changed(0, "evaluated", ""), number, number
+            known.lost, known.lost_clock, known.lost_at = Lost(0, KEY, "evaluated", ""), number, number
     notes = notes_of(place.text)
     assert len(notes.ranged) < 2 * MANY and len(notes.single[6]) < 2 * MANY

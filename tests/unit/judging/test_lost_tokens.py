@@ -2,94 +2,46 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from cachesim.engines.judge_view import Point, RowsPart, Shelf, Stored
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
-from cachesim.events import Changed, Decided, Launch, Release
-from cachesim.judging.lost_tokens import Account, Charge, Ledger
-from cachesim.model import Rows
-
-CREATE, PICK, NEED, LOAD, SELECT = (
-    "LC-CKPT-CREATE.CR10", "LC-CKPT-PICK.PK3", "LC-CKPT-NEED.TH4", "LC-PC-LOAD.BOTH", "LC-SLOT-SELECT.SL3"
-)  # fmt: skip
-SAID = tuple(range(100, 110))          # ten tokens that were evaluated in request 0
-
-
-class Cold:
-    """A cold run in which every row is what the points hold."""
-
-    def rows(self, layer):
-        return Rows(np.zeros(100, np.uint64), None, None)
-
-
-class Story:
-    """A ledger that is told a story: what exists is ``points``, each kept as (kind, length)."""
-
-    def __init__(self):
-        self.points = []
-        self.ledger = Ledger(look=self.look, cold=lambda tokens: Cold(), believed=lambda slot: SAID)
-        self.ledger.evaluated.append(SAID)
-
-    def look(self):
-        for kind, n in self.points:
-            part = RowsPart(0, np.arange(n), {0: Rows(np.zeros(n, np.uint64), None, None)})
-            low = n if kind != "slot" else 1
-            yield Shelf(SAID[:n], [Point(Stored(kind, 0, SAID[:n], n, (part,), None), low, n)])
-
-    def change(self, cause, *points, rule=""):
-        """From now on these exist, because of this."""
-        self.points = list(points)
-        self.ledger.hear(Changed(0, cause, rule))
-
-    def decided(self, rule, value, **because):
-        self.ledger.hear(Decided(0, rule, value, because))
-
-    def asked(self, prompt, n_past, *decisions, wrong=False):
-        """The bill of a request (number 1) that kept so many tokens."""
-        self.ledger.begin(1)
-        for rule, value in decisions:
-            self.decided(rule, value)
-        return self.ledger.settle(1, 0, prompt, n_past, wrong)
-
-
-def charges(account):
-    return [(one.tokens, one.event, one.rule, one.at, one.kind) for one in account.charges]
+from cachesim.events import Decided, Launch, Release
+from cachesim.judging.lost_tokens import Account, Charge
+from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, NEED, PICK, SAID, SELECT, Story, charges
 
 
 @pytest.mark.parametrize(("start", "rule"), [(6, CREATE), (5, CREATE), (7, "")])
 def test_what_was_never_captured_is_charged_to_the_rule_that_declined_nearest_below(start, rule):
     """Six tokens are shared: a checkpoint behind five or six of them would have helped, one behind seven would not."""
     story = Story()
-    story.decided(CREATE, False, start=start)
-    account = story.asked((*SAID[:6], 7, 8, 9), 0)
+    story.capture(CREATE, False, start)
+    account = story.settle((*SAID[:6], 7, 8, 9), 0)
     assert account == Account(6, 0, 0, (Charge(1, 6, "never captured", rule, -1),))
     assert account.balanced
 
 
 def test_of_several_that_declined_the_nearest_is_charged():
     story = Story()
-    story.decided("LC-CKPT-CREATE.CR8", False, start=2)
-    story.decided(CREATE, False, start=4)
-    story.decided("LC-CKPT-CREATE.V3", False, start=9)
-    assert charges(story.asked((*SAID[:6], 7), 0)) == [(6, "never captured", CREATE, -1, "")]
+    story.capture("LC-CKPT-CREATE.CR8", False, 2)
+    story.capture(CREATE, False, 4)
+    story.capture("LC-CKPT-CREATE.V3", False, 9)
+    assert charges(story.settle((*SAID[:6], 7), 0)) == [(6, "never captured", CREATE, -1, "")]
 
 
 def test_one_that_was_made_is_not_declined():
     story = Story()
-    story.decided(CREATE, True, start=5)
-    assert charges(story.asked((*SAID[:6], 7), 0)) == [(6, "never captured", "", -1, "")]
+    story.capture(CREATE, True, 5)
+    assert charges(story.settle((*SAID[:6], 7), 0)) == [(6, "never captured", "", -1, "")]
 
 
 def test_a_lost_checkpoint_is_charged_to_what_erased_it_and_the_rest_to_nobody():
     story = Story()
     story.ledger.begin(0)
-    story.change("evaluated", ("checkpoint", 4))
-    story.change("erased", rule="LC-CKPT-ERASE.ER2")
-    account = story.asked((*SAID[:6], 7), 0)
+    story.point("checkpoint", 4)
+    story.lose("checkpoint", "erased", ERASE)
+    account = story.settle((*SAID[:6], 7), 0)
     assert charges(account) == [
-        (2, "never captured", "", -1, ""), (4, "erased", "LC-CKPT-ERASE.ER2", 0, "checkpoint"),
+        (2, "never captured", "", -1, ""), (4, "erased", ERASE, 0, "checkpoint"),
     ]  # fmt: skip
     assert (account.best, account.held, account.balanced) == (6, 4, True)
 
@@ -97,26 +49,26 @@ def test_a_lost_checkpoint_is_charged_to_what_erased_it_and_the_rest_to_nobody()
 @pytest.mark.parametrize(("searched", "rule"), [(True, PICK), (False, NEED)])
 def test_a_checkpoint_that_is_there_and_not_used_is_charged_to_the_rule_that_passed_it_by(searched, rule):
     story = Story()
-    story.change("evaluated", ("checkpoint", 4))
+    story.point("checkpoint", 4)
     decisions = [(NEED, Need(0, searched)), *([(PICK, None)] if searched else [])]
-    account = story.asked((*SAID[:4], 7), 0, *decisions)
+    account = story.settle((*SAID[:4], 7), 0, *decisions)
     assert charges(account) == [(4, "not chosen", rule, -1, "checkpoint")]
 
 
 def test_an_entry_that_is_not_loaded_is_charged_to_the_prompt_cache():
     story = Story()
-    story.change("stored", ("entry", 10))
-    account = story.asked((*SAID, 7), 0, (SELECT, None), (LOAD, None))
+    story.point("entry", 10, "stored")
+    account = story.settle((*SAID, 7), 0, (SELECT, None), (LOAD, None))
     assert charges(account) == [(10, "not chosen", LOAD, -1, "entry")]
 
 
 def test_what_the_request_itself_carries_out_is_charged_to_the_decision_before_it():
     story = Story()
-    story.change("evaluated", ("checkpoint", 4))
+    story.point("checkpoint", 4)
     story.ledger.begin(1)
-    story.decided(NEED, Need(0, True))
-    story.decided(PICK, None)
-    story.change("erased", rule="LC-CKPT-ERASE.ER2")
+    story.decide(NEED, Need(0, True))
+    story.decide(PICK, None)
+    story.lose("checkpoint", "erased", ERASE)
     assert charges(story.ledger.settle(1, 0, (*SAID[:4], 7), 0, False)) == [
         (4, "not chosen", PICK, -1, "checkpoint"),
     ]  # fmt: skip
@@ -124,9 +76,9 @@ def test_what_the_request_itself_carries_out_is_charged_to_the_decision_before_i
 
 def test_what_the_request_itself_takes_away_is_charged_to_no_earlier_one():
     story = Story()
-    story.change("stored", ("entry", 6))
+    story.point("entry", 6, "stored")
     story.ledger.begin(1)
-    story.change("consumed", rule=LOAD)
+    story.lose("entry", "consumed", LOAD, slot=None)
     assert charges(story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False)) == [(6, "consumed", LOAD, -1, "entry")]
 
 
@@ -134,36 +86,37 @@ def test_a_kept_copy_is_charged_before_the_live_slot():
     """Both reach equally far and are gone: the slot goes on by its nature, somebody took the copy away."""
     story = Story()
     story.ledger.begin(0)
-    story.change("evaluated", ("slot", 6), ("entry", 6))
+    story.point("slot", 6)
+    story.point("entry", 6)
     story.ledger.hear(Release(0, 0, 6, False))
-    story.change("evicted", ("slot", 6), rule="LC-PC-UPDATE.PC6")
-    story.change("overwritten", rule=LOAD)
-    assert charges(story.asked((*SAID[:6], 7), 0)) == [(6, "evicted", "LC-PC-UPDATE.PC6", 0, "entry")]
+    story.lose("entry", "evicted", "LC-PC-UPDATE.PC6")
+    story.point("slot", 0, "overwritten", LOAD)
+    assert charges(story.settle((*SAID[:6], 7), 0)) == [(6, "evicted", "LC-PC-UPDATE.PC6", 0, "entry")]
 
 
 def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
     story = Story()
     story.ledger.begin(0)
-    story.change("stored", ("entry", 4))
-    story.change("evaluated", ("entry", 4), ("slot", 6))
-    story.change("evaluated", ("entry", 4))
-    story.change("consumed", rule="LC-PC-LOAD.TAKE")
-    account = story.asked((*SAID[:6], 7), 0)
+    story.point("entry", 4, "stored")
+    story.point("slot", 6)
+    story.point("slot", 0)
+    story.lose("entry", "consumed", "LC-PC-LOAD.TAKE")
+    account = story.settle((*SAID[:6], 7), 0)
     assert charges(account) == [(2, "advanced", "", 0, "slot"), (4, "consumed", "LC-PC-LOAD.TAKE", 0, "entry")]
     assert account.balanced
 
 
 def test_a_wrong_answer_charges_nobody_for_what_it_reused():
     story = Story()
-    assert story.asked((*SAID, 7), 10, wrong=True) == Account(10, 0, 10, (), 0, 10)
-    account = story.asked((*SAID, 7), 4, wrong=True)
+    assert story.settle((*SAID, 7), 10, wrong=True) == Account(10, 0, 10, (), 0, 10)
+    account = story.settle((*SAID, 7), 4, wrong=True)
     assert (charges(account), account.wrong) == ([(6, "never captured", "", -1, "")], 4)
 
 
 def test_one_token_must_be_left_and_more_than_was_evaluated_was_moved():
     story = Story()
-    assert story.asked(SAID, 9) == Account(9, 0, 9, ())
-    assert story.asked((*SAID[:4], 7, 8), 5).moved == 1
+    assert story.settle(SAID, 9) == Account(9, 0, 9, ())
+    assert story.settle((*SAID[:4], 7, 8), 5).moved == 1
 
 
 def test_what_came_after_the_slot_was_chosen_does_not_count():
@@ -173,7 +126,7 @@ def test_what_came_after_the_slot_was_chosen_does_not_count():
     story.ledger.hear(Decided(0, SELECT, None, {}))
     story.ledger.hear(Launch(0, 1, False))
     story.ledger.evaluated.append(SAID)
-    story.change("evaluated", ("entry", 10))
+    story.point("entry", 10)
     assert story.ledger.settle(1, 0, (*SAID, 7), 0, False) == Account(0, 0, 0, ())
 
 
@@ -182,7 +135,7 @@ def test_a_restore_point_made_after_the_slot_was_chosen_does_not_count():
     story.ledger.begin(1)
     story.ledger.hear(Decided(0, SELECT, None, {}))
     story.ledger.hear(Launch(0, 1, False))
-    story.change("stored", ("entry", 6))
+    story.point("entry", 6, "stored")
     account = story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False)
     assert (account.held, charges(account)) == (0, [(6, "never captured", "", -1, "")])
 
@@ -190,15 +143,9 @@ def test_a_restore_point_made_after_the_slot_was_chosen_does_not_count():
 def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
     """Blocks of four: of ten tokens eight are kept; of seven shared ones the first block would have served."""
     story = Story()
-
-    def blocks():
-        [shelf] = Story.look(story)
-        yield Shelf(shelf.tokens, [point._replace(lo=4, hi=8, step=4) for point in shelf.points])
-
-    story.points, story.ledger.look = [("block", 10)], blocks
-    story.ledger.hear(Changed(0, "evaluated", ""))
+    story.point("block", 10, lengths=(4, 8), step=4)
     for shared, held in [(10, 8), (8, 8), (7, 4), (4, 4), (3, 0)]:
-        account = story.asked((*SAID[:shared], 7), 0)
+        account = story.settle((*SAID[:shared], 7), 0)
         assert (account.best, account.held, account.balanced) == (shared, held, True)
 
 
@@ -209,7 +156,7 @@ def test_a_request_that_begins_again_is_judged_by_its_first_start():
     for _ in range(2):
         story.ledger.hear(Decided(0, SELECT, None, {}))
         story.ledger.hear(Launch(0, 1, False))
-        story.change("stored", ("entry", 6))
+        story.point("entry", 6, "stored")
     assert story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False).held == 0
 
 
@@ -217,14 +164,14 @@ def test_a_request_that_begins_again_is_judged_by_its_first_start():
 def test_a_request_that_takes_long_is_told_of_what_there_was_when_it_began(others):
     """Checkpoints of the same length come and go while it is at work; it had none of those before it."""
     story = Story()
-    story.change("created", ("checkpoint", 6))
+    story.point("checkpoint", 6)
     story.ledger.begin(1)
     story.ledger.hear(Launch(0, 1, 0))
     for number in range(others):
         story.ledger.begin(2 + number)
-        story.change("evicted", rule=f"other {number}")
-        story.change("created", ("checkpoint", 6))
-    story.change("evicted", rule="last")
+        story.lose("checkpoint", "evicted", f"other {number}")
+        story.point("checkpoint", 6)
+    story.lose("checkpoint", "evicted", "last")
     lost = "other 0" if others else "last"
     account = story.ledger.settle(1, 0, (*SAID[:6], 7, 8), 0, False)
     assert [(one.tokens, one.rule, one.kind) for one in account.charges] == [(6, lost, "checkpoint")]

@@ -1,0 +1,94 @@
+"""A ledger that is fed events by hand, and a stub engine that holds the restore points of these events."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+import cachesim.engines.llama_cpp.profiles  # noqa: F401  - registers the rules whose ids stand below
+from cachesim.engines.judge_view import Point, RowsPart, Stored
+from cachesim.engines.rule import Decision
+from cachesim.engines.shared.server_loop import Driver
+from cachesim.events import Advanced, Decided, Gained, Log, Lost
+from cachesim.judging.lost_tokens import Ledger
+from cachesim.model import Rows
+
+CREATE, PICK, NEED, LOAD, SELECT, ERASE = (
+    "LC-CKPT-CREATE.CR10", "LC-CKPT-PICK.PK3", "LC-CKPT-NEED.TH4", "LC-PC-LOAD.BOTH", "LC-SLOT-SELECT.SL3",
+    "LC-CKPT-ERASE.ER2",
+)  # fmt: skip
+SAID = tuple(range(100, 110))          # ten tokens that were evaluated in request 0
+SLOT = ("slot", 0, 0)
+
+
+class Cold:
+    """A cold run in which every digest is 0."""
+
+    def rows(self, layer):
+        return Rows(np.zeros(1000, np.uint64), None, None)
+
+
+def row_part(positions, foreign=(), window=0):
+    """Rows of one layer at these positions, some of them not a cold run's."""
+    pos = np.array(positions, np.int64)
+    return RowsPart(window, pos, {0: Rows(np.isin(pos, list(foreign)).astype(np.uint64), None, None)})
+
+
+def key_of(kind, number=1):
+    return SLOT if kind == "slot" else (kind, -1 if kind == "entry" else 0, number)
+
+
+class Story:
+    """A ledger with one evaluated list, the tokens of slot 0. ``looks`` lists the objects that it looked at, each with
+    the position from which on; ``colds`` the lists of which it wanted a cold run."""
+
+    def __init__(self, **callbacks):
+        self.parts, self.looks, self.colds = {}, [], []
+        self.ledger = Ledger(**{"look": self.look, "cold": self.cold, "believed": lambda slot: SAID, **callbacks})
+        self.ledger.evaluated.append(SAID)
+
+    def look(self, key, start):
+        self.looks.append((key, start))
+        return Stored(key[0], key[1], (), 0, self.parts[key], None, start)
+
+    def cold(self, tokens):
+        self.colds.append(tokens)
+        return Cold()
+
+    def point(self, kind, n, cause="evaluated", rule="", *, number=1, tokens=SAID, start=0, after=None, lengths=None,
+              step=1, foreign=(), parts=None):  # fmt: skip
+        """A restore point comes, or takes the place of the one with its key. A slot is usable at every length, another
+        object at its end only, unless ``lengths`` says otherwise."""
+        key = key_of(kind, number)
+        lo, hi = lengths or ((1, n) if kind == "slot" else (n, n))
+        self.parts[key] = parts if parts is not None else (row_part(range(start, n), foreign),)
+        event = Advanced if kind == "slot" else Gained
+        point = Point(key, n, tuple(tokens[start:n]), start, after if start else None, lo, hi, step)
+        self.ledger.hear(event(None if kind == "entry" else 0, point, cause, rule))
+
+    def lose(self, kind, cause, rule="", *, number=1, slot=0):
+        """A restore point goes."""
+        self.ledger.hear(Lost(slot, key_of(kind, number), cause, rule))
+
+    def decide(self, rule, value):
+        """A rule answers."""
+        self.ledger.hear(Decided(0, rule, value, {}))
+
+    def capture(self, rule, made, start):
+        """A rule makes a checkpoint after so many tokens, or does not; the engine's loop writes it down."""
+        log = Log()
+        log.listener = self.ledger.hear
+        driver = SimpleNamespace(log=log, decide=lambda decision, slot: self.decide(decision.rule, decision.value))
+        Driver.capture(driver, Decision(made, {"start": start}, rule), SimpleNamespace(id=0))
+
+    def settle(self, prompt, n_past, *decisions, wrong=False, request=1):
+        """The account of a request that kept so many tokens."""
+        self.ledger.begin(request)
+        for rule, value in decisions:
+            self.decide(rule, value)
+        return self.ledger.settle(request, 0, tuple(prompt), n_past, wrong)
+
+
+def charges(account):
+    return [(one.tokens, one.event, one.rule, one.at, one.kind) for one in account.charges]
