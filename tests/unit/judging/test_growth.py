@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
-from math import log2
+from itertools import product
 
 import pytest
-from cachesim.engines.shared.held_tokens import HeldTokens, Moment
-from cachesim.engines.shared.seen_rows import SeenRows
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
-from cachesim.engines.shared import shelves
+from cachesim.engines.shared.block_points import BlockPoints
+from cachesim.engines.shared.restore_points import RestorePoints
+from cachesim.events import Advanced, Gained, Log
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step
+from tests.fourth import conftest as fourth
+from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 
-pytestmark = pytest.mark.long
+block_pool = fourth.engine
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("block_pool")]
 
-LLAMA, IK, MLX = "llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"
-STEEPEST = 1.2
+LLAMA, IK, MLX, POOL = "llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2", "blockpool@0.33.0"
 
 
 def word(number, n):
@@ -61,78 +62,23 @@ def calls(requests, profile, model="GGGA", **server):
     known = requests if profile == LLAMA else [replace(one, user_starts=()) for one in requests]
     steps = tuple(Step(one, None) for one in known)
     scenario = Scenario("growth", "", (), "", profile.partition("@")[0], model, (profile,), server, {}, steps)
-    count = 0
-
-    def told(frame, event, what):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(told)
-    try:
+    with counted_calls() as counted:
         run = run_judged(scenario, profile, "provenance")
-    finally:
-        sys.setprofile(before)
     assert not run.broken
-    return count
-
-
-def elements(monkeypatch, requests, profile):
-    """Tokens that are copied, rows that are compared, when the judge looks: an array is one call, however long."""
-    plain, alike, count = Moment.__getitem__, SeenRows.alike, 0
-
-    def copied(self, at):
-        nonlocal count
-        found = plain(self, at)
-        count += len(found)
-        return found
-
-    def compared(self, n, rows, known=0):
-        nonlocal count
-        count += max(0, min(n, self.n) - known)
-        return alike(self, n, rows, known)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Moment, "__getitem__", copied)
-        patch.setattr(SeenRows, "alike", compared)
-        calls(requests, profile)
-    return count
-
-
-@pytest.mark.parametrize("profile", [LLAMA, IK])
-def test_what_is_copied_and_compared_of_an_answer_grows_as_the_answer(monkeypatch, profile):
-    once, twice = (elements(monkeypatch, answer(many), profile) for many in (200, 400))
-    assert once > 0 and log2(twice / once) < STEEPEST
-
-
-def copying(look):
-    """A look that copies all tokens at once."""
-    def looked(self, reader):
-        moment = look(self, reader)
-        assert len(moment[:]) == len(self)
-        return moment
-
-    return looked
-
-
-@pytest.mark.parametrize("profile", [LLAMA, IK])
-@pytest.mark.parametrize(("of", "name", "planted"), [
-    (HeldTokens, "look", copying), (shelves, "still", lambda still: lambda written, first, n: 0),
-], ids=["every token is copied", "every row is compared"])  # fmt: skip
-def test_a_look_at_all_that_was_there_before_is_found(monkeypatch, profile, of, name, planted):
-    monkeypatch.setattr(of, name, planted(getattr(of, name)))
-    once, twice = (elements(monkeypatch, answer(many), profile) for many in (200, 400))
-    assert log2(twice / once) > STEEPEST
+    return counted.number
 
 
 # Not `different` with ik_llama: its rule compares the prompt with the text of every entry, token by token.
 # A prompt comes in micro-batches of 16 tokens, so that there is something to be done for each.
+BLOCKS = {"block_size": 4, "num_gpu_blocks": 4000}
 STEPS = {LLAMA: {"batch_size": 16, "ubatch_size": 16}, IK: {"batch_size": 16, "ubatch_size": 16},
-         MLX: {"prefill_step_size": 16}}  # fmt: skip
+         MLX: {"prefill_step_size": 16}, POOL: {**BLOCKS, "max_num_batched_tokens": 16}}  # fmt: skip
 CASES = [
     (different, 24, LLAMA, {"checkpoint_min_step": 0}), (turns, 24, LLAMA, {"checkpoint_min_step": 0}),
     (turns, 24, IK, {}), (turns, 24, MLX, {}), (different, 24, MLX, {}),
-    *((answer, 100, profile, {}) for profile in STEPS), *((prompt, 12, *one) for one in STEPS.items()),
+    (turns, 24, POOL, BLOCKS), (different, 24, POOL, BLOCKS),
+    *((answer, 100, profile, BLOCKS if profile == POOL else {}) for profile in STEPS),
+    *((prompt, 12, *one) for one in STEPS.items()),
 ]
 
 
@@ -145,7 +91,7 @@ def test_twice_as_much_is_twice_the_work(make, n, profile, server):
     """The first run is for the caches of the interpreter and of the model."""
     calls(make(2), profile, **server)
     once, twice = (calls(make(many), profile, **server) for many in (n, 2 * n))
-    assert log2(twice / once) < STEEPEST
+    assert exponent(once, twice) < STEEPEST
 
 
 @pytest.mark.parametrize(("make", "n", "profile", "server"), CASES, ids=named)
@@ -164,4 +110,72 @@ def test_a_planted_scan_of_everything_before_is_found(monkeypatch, make, n, prof
     before.clear()
     once = calls(make(n), profile, **server)
     before.clear()
-    assert log2(calls(make(2 * n), profile, **server) / once) > STEEPEST
+    assert exponent(once, calls(make(2 * n), profile, **server)) > STEEPEST
+
+
+def traffic(monkeypatch, n, profile):
+    """Tokens in the restore points that are reported while one answer grows, and rows that the judge looks at: a tuple
+    or an array is one call, however long."""
+    flags = BLOCKS if profile == POOL else {}
+    server_class, emit = type(engine_of(profile).start(profile, "GGGA", flags, "provenance")), Log.emit
+    stored, tokens, rows = server_class.stored, [], []
+
+    def emitted(log, event):
+        if isinstance(event, Gained | Advanced):
+            tokens.append(len(event.point.tokens))
+        emit(log, event)
+
+    def looked(server, key, start=0):
+        found = stored(server, key, start)
+        rows.extend(len(part.pos) for part in found.rows)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "emit", emitted)
+        patch.setattr(server_class, "stored", looked)
+        calls(answer(n), profile, **flags)
+    return sum(tokens), sum(rows)
+
+
+@pytest.mark.parametrize("profile", [LLAMA, IK, POOL])
+def test_tokens_and_rows_that_the_judge_sees_of_an_answer_grow_as_the_answer(monkeypatch, profile):
+    """An answer of n tokens follows a prompt of 20. Nothing is reported, or looked at, more than three times."""
+    once, twice = (traffic(monkeypatch, n, profile) for n in (200, 400))
+    for few, many in zip(once, twice, strict=True):
+        assert 200 <= few <= 3 * 220 and exponent(few, many) < STEEPEST
+
+
+def report_all(changed):
+    """The tracker reports all tokens of a slot whenever it has changed."""
+    return lambda self, slot, cause, rule="", kept=0, grown=False: changed(self, slot, cause, rule, 0, grown)
+
+
+def report_blocks_again(rows):
+    """The tracker reports every block again whenever one has come."""
+    def reported(self, key, chain):
+        rows(self, key, chain)
+        for known, node in self.keys.items():
+            self._tell(node, known)
+
+    return reported
+
+
+def look_at_all(stored):
+    """The server gives all rows of a slot, whatever is asked for."""
+    return lambda self, key, start=0: stored(self, key)
+
+
+PLANTED = [
+    *product([LLAMA, IK], [(RestorePoints, "changed", report_all), (None, "stored", look_at_all)]),
+    (POOL, (BlockPoints, "rows", report_blocks_again)),
+]
+
+
+@pytest.mark.parametrize(("profile", "plant"), PLANTED, ids=lambda value: getattr(value[-1], "__name__", None))
+def test_a_planted_look_at_all_that_was_there_before_is_found(monkeypatch, profile, plant):
+    """``None`` stands for the class of the server."""
+    owner, name, planted = plant
+    owner = owner or type(engine_of(profile).start(profile, "GGGA", {}, "provenance"))
+    monkeypatch.setattr(owner, name, planted(getattr(owner, name)))
+    once, twice = (traffic(monkeypatch, n, profile) for n in (200, 400))
+    assert max(exponent(few, many) for few, many in zip(once, twice, strict=True)) > STEEPEST

@@ -48,4 +48,4 @@ def test_kept_restored_loaded_and_evaluated_are_the_prompt(name):
     for one in run.requests:
         whole = one.answer.status == 200 and one.answer.done and not (one.answer.died or one.answer.cancelled)
         if whole and one.request.prompt:
-            assert sum(reused(one)) + one.answer.prompt_n == len(prompt_of(one.request, one.answer)), name
+            assert sum(reused(one.answer)) + one.answer.prompt_n == len(prompt_of(one.request, one.answer)), name

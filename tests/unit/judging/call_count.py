@@ -1,0 +1,35 @@
+"""Work counted in calls of functions, which no clock and no other process changes."""
+
+from __future__ import annotations
+
+import cProfile
+import sys
+from contextlib import contextmanager
+from math import log2
+
+STEEPEST = 1.2
+"""Work that grows with a greater exponent is not linear."""
+
+
+class Calls:
+    """A number of calls."""
+
+    number = 0
+
+
+@contextmanager
+def counted_calls():
+    """Count the calls of Python functions and of built-in ones, and each step of a generator."""
+    calls, before, profile = Calls(), sys.getprofile(), cProfile.Profile()
+    profile.enable()
+    try:
+        yield calls
+    finally:
+        profile.disable()
+        sys.setprofile(before)
+        calls.number = sum(entry.callcount for entry in profile.getstats())
+
+
+def exponent(once, twice):
+    """How work grows: 1 = twice as much for twice the size, 2 = four times as much."""
+    return log2(twice / once)

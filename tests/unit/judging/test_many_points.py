@@ -1,0 +1,145 @@
+"""How does the work of the ledger grow with the number of restore points, in a pool of blocks that conversations share?
+
+The blocks are reported by the tracker of a real engine; the engine and the cold runs are stubs.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from cachesim.engines.judge_view import RowsPart, Stored
+from cachesim.engines.shared.block_points import BlockPoints, Chain
+from cachesim.events import Decided, Declined, Launch, Log
+from cachesim.judging.cold_comparison import Colds
+from cachesim.judging.lost_tokens import HEARD, Ledger
+from cachesim.model import Rows
+from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
+from tests.unit.judging.ledger_story import CREATE, SELECT
+
+BLOCK, GROWTH, LONGEST = 4, 20, 30     # tokens of a block, new blocks of a conversation, blocks that it may share
+EVERY = 50                             # restore points for each request
+ZEROS = np.zeros(BLOCK * (GROWTH + LONGEST), np.uint64)
+
+
+class Cold:
+    """A cold run in which every digest is 0."""
+
+    def rows(self, layer):
+        return Rows(ZEROS, None, None)
+
+
+class Pool:
+    """A pool of blocks that reports to a ledger. Block h holds the tokens 4h, 4h + 1, 4h + 2 and 4h + 3; its rows are
+    those of a cold run. A conversation is a tuple of tokens."""
+
+    def __init__(self, seed):
+        self.random, self.log, self.colds = Random(seed), Log(), Colds(None)
+        self.colds.digests = lambda tokens: Cold()
+        self.ledger = Ledger(look=self.look, cold=self.colds.covering, covers=self.colds.covers,
+                             believed=lambda slot: self.asked)  # fmt: skip
+        self.log.listener, self.log.kinds = self.ledger.hear, HEARD
+        self.points = BlockPoints(self.log, rows=True, states=False)
+        self.talks, self.asked, self.charged = [()], (), set()
+        self.blocks = self.requests = self.lost = 0
+
+    def look(self, key, start):
+        pos = np.arange(start, self.points.keys[key].chain.end)
+        return Stored("block", -1, (), 0, (RowsPart(0, pos, {0: Rows(ZEROS[: len(pos)], None, None)}),), None, start)
+
+    def put(self, talk):
+        """Compute the blocks of a conversation, as far as they are not there."""
+        before = None
+        for start in range(0, len(talk), BLOCK):
+            block = talk[start] // BLOCK
+            if ("block", block, 0) not in self.points.keys:
+                end = start + BLOCK
+                self.points.rows(("block", block, 0), Chain(block, before, talk[start:end], end))
+            before = block
+
+    def converse(self):
+        """A new conversation begins like a former one and goes on with blocks of its own."""
+        other = self.random.choice(self.talks)
+        shared = BLOCK * self.random.randint(0, min(len(other) // BLOCK, LONGEST))
+        talk = (*other[:shared], *range(BLOCK * self.blocks, BLOCK * (self.blocks + GROWTH)))
+        self.blocks += GROWTH
+        self.talks.append(talk)
+        self.colds.expect(talk)
+        self.put(talk)
+
+    def evict(self):
+        """Some of the last blocks of a conversation are evicted: from its end, or one before the last two, which are
+        of no use until it is computed again."""
+        talk = self.random.choice(self.talks[1:])
+        for at in self.random.choice([(1, 2, 3), (3,)]):
+            self.points.lost(("block", talk[-BLOCK * at] // BLOCK, 0), "evicted", "rule")
+            self.lost += 1
+        if self.random.random() < 0.5:
+            self.put(talk)
+
+    def request(self):
+        """A request begins like a conversation or a former request, and keeps some blocks. Its account must balance."""
+        again = self.requests and self.random.random() < 0.5
+        begin = self.random.choice(self.ledger.evaluated if again else self.talks[1:])
+        shared = self.random.choice([len(begin), self.random.randint(1, len(begin))])
+        self.asked = (*begin[:shared], -1 - self.requests)
+        kept = self.random.randint(0, len(self.asked) // BLOCK)
+        self.ledger.begin(self.requests)
+        self.log.emit(Decided(0, SELECT, None, {}))
+        self.log.emit(Launch(0, self.requests, 0))
+        self.log.emit(Declined(0, BLOCK * kept, CREATE))
+        account = self.ledger.settle(self.requests, 0, self.asked, BLOCK * kept, False)
+        assert account.balanced
+        self.charged |= {one.event for one in account.charges}
+        self.ledger.evaluated.append(self.asked)
+        self.requests += 1
+
+
+def pool_of(n, seed=1):
+    """A pool in which there were so many restore points, and the calls that they took."""
+    pool = Pool(seed)
+    with counted_calls() as calls:
+        while pool.ledger.count < n:
+            pool.converse()
+            pool.evict()
+            if pool.ledger.count // EVERY > pool.requests:
+                pool.request()
+    return pool, calls.number
+
+
+@pytest.mark.parametrize("n", [2000, pytest.param(50_000, marks=pytest.mark.long)])
+def test_twice_as_many_restore_points_are_twice_the_work(n):
+    pool_of(100)
+    (_, once), (pool, twice) = pool_of(n), pool_of(2 * n)
+    assert exponent(once, twice) <= STEEPEST
+    assert pool.ledger.count >= 2 * n and pool.requests == 2 * n // EVERY and pool.lost >= n // EVERY
+    assert {"not chosen", "never captured", "evicted"} <= pool.charged
+
+
+def scan_views(hear):
+    """Go through all views at every event."""
+    def scanning(ledger, event):
+        for _ in ledger.views:
+            abs(0)
+        hear(ledger, event)
+
+    return scanning
+
+
+def scan_present(settle):
+    """Go through all present restore points ten times at every request."""
+    def scanning(ledger, *request):
+        for _ in range(10 * len(ledger.present)):
+            abs(0)
+        return settle(ledger, *request)
+
+    return scanning
+
+
+@pytest.mark.parametrize(("name", "planted"), [("hear", scan_views), ("settle", scan_present)])
+def test_a_planted_scan_of_all_restore_points_is_found(monkeypatch, name, planted):
+    monkeypatch.setattr(Ledger, name, planted(getattr(Ledger, name)))
+    (_, once), (_, twice) = pool_of(1000), pool_of(2000)
+    assert exponent(once, twice) > STEEPEST
