@@ -151,7 +151,7 @@ def made_up(monkeypatch, answer, beside=(), **versions):
 
 def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
     """Each mixture is asked for itself, though both are made of the same version."""
-    engine = made_up(monkeypatch, lambda table: {"cache_n": table["x"]}, [("mine", "one")],
+    engine = made_up(monkeypatch, lambda table: {"reused": {"slot": table["x"]}}, [("mine", "one")],
                      one={"x": 1, "y": 1}, two={"x": 2, "y": 2}, mine={"x": 3, "y": 3})  # fmt: skip
     (course,) = bisect(from_line("A1"), engine)
     found = [(turn.new, turn.now.cache_n, turn.causes) for turn in (*course.turns, *course.beside)]
@@ -170,7 +170,7 @@ def test_the_end_of_the_process_is_an_outcome_whatever_the_status(monkeypatch):
 
 def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
     def answer(table):
-        return {"cache_n": max(table["x"], table["y"])}
+        return {"reused": {"slot": max(table["x"], table["y"])}}
 
     engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
     (turn,) = bisect(from_line("A1"), engine)[0].turns
