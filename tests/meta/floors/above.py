@@ -6,7 +6,7 @@ from tests.meta.floors.fault import Fault
 
 JUDGE = [
     Fault("a live slot pays before a kept copy", "judging/lost_tokens.py",
-          '!= "slot", known.lost_at', '== "slot", known.lost_at'),
+          "self._here(known), known.durable, known.lost_at", "self._here(known), not known.durable, known.lost_at"),
     Fault("a checkpoint declined at the end is not blamed", "judging/known_points.py",
           "bisect_right(text.notes.declines, n))", "bisect_right(text.notes.declines, n - 1))"),
     Fault("what was there at the start is charged to a later request", "judging/lost_tokens.py",
@@ -14,7 +14,7 @@ JUDGE = [
     Fault("what a later request evaluated counts", "judging/lost_tokens.py",
           "if self.in_order[i][1] < before)", "if self.in_order[i][1] >= 0)"),
     Fault("a window one position wider stays foreign", "judging/clean_prefix.py",
-          "q + part.window - 1 if", "q + part.window if"),
+          "q + window - 1 if", "q + window if"),
     Fault("none broken is expected of nobody", "judging/expect.py",
           "if wanted is not None and list(wanted) != found:", "if wanted and list(wanted) != found:"),
     Fault("two mixtures of one base are the same", "judging/find_change.py",
@@ -54,7 +54,7 @@ JUDGE = [
 
 REPORTS = [
     Fault("what was restored was kept as well", "judging/run_data.py",
-          '"kept": 0 if answer.restored else answer.cache_n', '"kept": answer.cache_n'),
+          '"kept": came.kept', '"kept": answer.cache_n'),
     Fault("whoever is refused was told so", "judging/run_data.py", '"told": run.told,', '"told": run.refused,'),
     Fault("a refused request is undecided", "judging/verdict_words.py",
           'if one["refused"]:', 'if one["refused"] is None:'),
@@ -84,7 +84,7 @@ FUZZ = [
     Fault("a request without room is not answered", "tools/search/properties.py",
           "(answer.status == 500 and answer.error_kind != NO_ROOM)", "answer.status == 500"),
     Fault("only loading makes a wrong object", "tools/search/properties.py",
-          "STORING = (Role.CREATE, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)",
+          "STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)",
           "STORING = (Role.LOAD, )"),
     Fault("whoever hung up was miscounted", "tools/search/properties.py",
           "or answer.cancelled or answer.truncated", "or answer.truncated"),
