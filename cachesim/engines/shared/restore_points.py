@@ -7,6 +7,7 @@ worked out here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.judge_view import Key, Point
@@ -37,6 +38,10 @@ class Cut(NamedTuple):
     hi: int
 
 
+Cuts = Mapping[Key, tuple[Any, Cut, Point]]
+"""Checkpoints by key, what depends on each alone, and the point that was reported of it."""
+
+
 class _Reported(NamedTuple):
     """A conversation as it was last reported: tokens, rows and lengths, and its checkpoints by key. ``short``: one of
     these would be usable at more lengths if there were more tokens and rows."""
@@ -45,7 +50,7 @@ class _Reported(NamedTuple):
     rows: int = 0
     lo: int = 1
     hi: int = 0
-    cuts: Mapping[Key, tuple[Any, Cut, Point]] = {}
+    cuts: Cuts = MappingProxyType({})
     short: bool = False
 
 
@@ -66,13 +71,15 @@ class Owner(ABC):
 
 
 class RestorePoints:
-    """The restore points of a server."""
+    """The restore points of a server. As long as nobody listens, changes are only noted, and worked out when somebody
+    asks."""
 
     def __init__(self, owner: Owner, log: Log) -> None:
         self.owner, self.log = owner, log
         self.slots: dict[int, _Reported] = {}
         self.entries: dict[Key, tuple[Any, _Reported]] = {}
         self.touched: dict[int, int] = {}
+        self.unheard: dict[Key, Any] = {}               # slots and entries that changed while nobody listened
         self.count = 0
 
     def touch(self, slot: int, n: int) -> None:
@@ -83,28 +90,38 @@ class RestorePoints:
     def changed(self, slot: Any, cause: str, rule: str = "", kept: int = 0, grown: bool = False) -> None:
         """A slot has changed, because of this rule: tokens, and rows of full attention, before position ``kept`` are as
         they were. ``grown``: its checkpoints are as they were, too."""
-        now, number = self.owner.of_slot(slot), slot.id
-        was, n, key = self.slots.get(number) or _Reported(), len(now.tokens), ("slot", slot.id, 0)
+        key, number = ("slot", slot.id, 0), slot.id
+        was, live = self.slots.get(number) or _Reported(), self.log.heard(Advanced)
+        if not self.log.heard(Gained):
+            self.unheard[key] = slot
+        if key in self.unheard or (grown and not live and not was.short):
+            return
+        now = self.owner.of_slot(slot)
+        n = len(now.tokens)
         start = min(kept, self.touched.pop(number, ALL), was.n, was.rows, n)
         lo, hi = now.lo, min(now.hi, now.rows, n)
-        if self.log.heard(Advanced) and (start < n or kept < was.n or (n, lo, hi) != (was.n, was.lo, was.hi)):
+        if live and (start < n or kept < was.n or (n, lo, hi) != (was.n, was.lo, was.hi)):
             tokens = tuple(now.tokens[start:])
             self.log.emit(Advanced(number, Point(key, n, tokens, start, key if start else None, lo, hi), cause, rule))
         cuts, short = was.cuts, was.short
         if not grown or short or start < min(was.n, was.rows):
-            cuts, short = self._cuts("checkpoint", key, now, was.cuts)
+            cuts, short = self._cuts(("checkpoint", number), key, now, was.cuts)
         self.slots[number] = _Reported(n, now.rows, lo, hi, cuts, short)
         if cuts is not was.cuts:
             self._report(number, was.cuts, cuts, start, cause, rule)
 
-    def _cuts(
-        self, kind: str, of: Key, now: Conversation, known: Mapping[Key, tuple[Any, Cut, Point]]
-    ) -> tuple[dict[Key, tuple[Any, Cut, Point]], bool]:
-        """The checkpoints of a conversation, of which these were known."""
+    def ends_at(self, slot: int, n: int) -> bool:
+        """Did the tokens of a slot and its rows end there when they were last reported, and were not touched since?"""
+        was = self.slots.get(slot)
+        return was is not None and was.n == was.rows == n and slot not in self.touched
+
+    def _cuts(self, name: tuple[str, int], of: Key, now: Conversation, known: Cuts) -> tuple[Cuts, bool]:
+        """The checkpoints of a conversation, of which these were known; would one be usable at more lengths if there
+        were more tokens and rows? ``name``: their noun, and the number of what they belong to."""
         keys = {id(one.blob): key for key, (one, _, _) in known.items()}
         found, short, n = dict[Key, tuple[Any, Cut, Point]](), False, len(now.tokens)
         for one in now.checkpoints:
-            key = keys.get(id(one.blob)) or (kind, of[2] if kind != "checkpoint" else of[1], self._next())
+            key = keys.get(id(one.blob)) or (*name, self._next())
             cut = known[key][1] if key in known else self.owner.of_checkpoint(one)
             hi = min(cut.hi, cut.n, n, now.rows)
             short = short or hi < min(cut.hi, cut.n)
@@ -112,10 +129,7 @@ class RestorePoints:
             found[key] = one, cut, Point(key, m, (), m, of, cut.lo, hi)
         return found, short
 
-    def _report(
-        self, slot: int | None, was: Mapping[Key, tuple[Any, Cut, Point]], now: Mapping[Key, tuple[Any, Cut, Point]],
-        start: int, cause: str, rule: str,
-    ) -> None:
+    def _report(self, slot: int | None, was: Cuts, now: Cuts, start: int, cause: str, rule: str) -> None:
         """Checkpoints that have come, or whose tokens from ``start`` on are others; those that have gone."""
         for key, (_, _, point) in now.items():
             if point.n > start or key not in was or was[key][2] != point:
@@ -132,16 +146,24 @@ class RestorePoints:
         """A conversation is stored, or ``instead`` of another one under its key."""
         key = self._key(instead) if instead is not None else ("entry", -1, self._next())
         was = self.entries[key][1] if instead is not None else _Reported()
+        self.entries[key] = entry, was
+        if not self.log.heard(Gained):
+            self.unheard[key] = entry
+        else:
+            self._entered(key, entry, was, cause, rule)
+
+    def _entered(self, key: Key, entry: Any, was: _Reported, cause: str, rule: str) -> None:
         now = self.owner.of_entry(entry)
-        point = Point(key, len(now.tokens), tuple(now.tokens), 0, None, now.lo, min(now.hi, now.rows, len(now.tokens)))
-        cuts, short = self._cuts("entry checkpoint", key, now, was.cuts)
-        self.entries[key] = entry, _Reported(point.n, now.rows, point.lo, point.hi, cuts, short)
-        self.log.emit(Gained(None, point, cause, rule))
+        n, hi = len(now.tokens), min(now.hi, now.rows, len(now.tokens))
+        cuts, short = self._cuts(("entry checkpoint", key[2]), key, now, was.cuts)
+        self.entries[key] = entry, _Reported(n, now.rows, now.lo, hi, cuts, short)
+        self.log.emit(Gained(None, Point(key, n, tuple(now.tokens), 0, None, now.lo, hi), cause, rule))
         self._report(None, was.cuts, cuts, 0, cause, rule)
 
     def lost(self, entry: Any, cause: str, rule: str) -> None:
         """A stored conversation has gone."""
         key = self._key(entry)
+        self.unheard.pop(key, None)
         for one in (key, *self.entries.pop(key)[1].cuts):
             self.log.emit(Lost(None, one, cause, rule))
 
@@ -150,6 +172,15 @@ class RestorePoints:
 
     def kept(self) -> list[Key]:
         """The keys of checkpoints and stored conversations: by slot, then those stored first."""
+        for key, one in self.unheard.items():
+            if key[0] == "slot":
+                was, now = self.slots.get(key[1]) or _Reported(), self.owner.of_slot(one)
+                cuts, _ = self._cuts(("checkpoint", key[1]), key, now, was.cuts)
+                self.slots[key[1]] = was._replace(cuts=cuts)
+            else:
+                was, now = self.entries[key][1], self.owner.of_entry(one)
+                cuts, _ = self._cuts(("entry checkpoint", key[2]), key, now, was.cuts)
+                self.entries[key] = one, was._replace(cuts=cuts)
         mine = [key for number in sorted(self.slots) for key in self.slots[number].cuts]
         return mine + [one for key, (_, known) in self.entries.items() for one in (key, *known.cuts)]
 

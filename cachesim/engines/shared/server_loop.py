@@ -160,9 +160,11 @@ class SlotDriver(Driver, Owner):
 
     def trimmed(self, slot: AnySlot, rule: str) -> None:
         """Behind the tokens of a slot there is nothing in the memory any more; its prompt is evaluated from there."""
-        self.points.changed(slot, "truncated", rule, len(slot.tokens))
-        if slot.task is not None and len(slot.tokens) == slot.task.answer.cache_n:
-            self.log.emit(Settled(slot.id, len(slot.tokens)))
+        n = len(slot.tokens)
+        if self.log.heard(Advanced) and not self.points.ends_at(slot.id, n):
+            self.points.changed(slot, "truncated", rule, n)
+        if slot.task is not None and n == slot.task.answer.cache_n:
+            self.log.emit(Settled(slot.id, n))
 
     def text_of(self, key: Key) -> tuple[Sequence[int], int]:
         """The tokens of the conversation that a checkpoint belongs to, and its slot, -1 = it is stored."""
