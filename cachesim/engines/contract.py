@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
@@ -259,10 +260,18 @@ class Engine:
     renamed: Mapping[str, str] = field(default_factory=dict)     # former names of rule sets -> the present ones
     notes: Mapping[str, str] = field(default_factory=dict)       # rule set -> what a reader of its name should know
     when: Timeline = field(default_factory=Timeline)  # at which builds and dates the rule sets of `line` were in force
-    # families of rules -> the options that govern them
-    rule_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     keeps: str = "checkpoint"                                    # noun for what its rules of role CREATE make
     log: Callable[[], LogGrammar] = LogGrammar  # the lines of the real server's log; imported when a log is read
+
+    @cached_property
+    def rule_flags(self) -> Mapping[str, Sequence[str]]:
+        """Families of rules, with the names of the options that govern them and then of those that affect them."""
+        found: dict[str, list[str]] = {}
+        pairs = [(flag.governs, flag.name) for flag in self.manual.flags]
+        for families, name in pairs + [(flag.affects, flag.name) for flag in self.manual.flags]:
+            for family in families.split():
+                found.setdefault(family, []).append(name)
+        return found
 
     def rules(self, profile: str) -> RuleSet:
         """The rule set of this name. Raises BadInput for an unknown one."""

@@ -27,29 +27,30 @@ MANY = 48              # micro-batches of a drawn prompt, at most: more of the s
 
 
 class Flag(NamedTuple):
-    """A server option: the flag's name with dashes as underscores, or one that stands for something else. ``default``
-    is that of the engine's newest real server (a rule set has others in its ``defaults``); its type is the type that is
-    demanded. ``least`` is the smallest number, ``open`` the number that leaves it to the server (None = there is
-    none), ``choices`` the words it may be (() = any), ``limit`` how large it may be besides; ``model``: it names a
-    model, "" = none.
+    """A server option: everything that cachesim knows of it. Engines write them with ``shared.flags.flag``."""
 
-    ``tokens``: its number counts tokens. ``help`` says in one sentence which behaviour of a cache it changes;
-    ``spellings`` are the server's own (``-np``, ``--parallel``), ``off`` those that switch it off, ``also`` other names
-    of the same thing, such as ``n_parallel``.
-    """
-
-    name: str
-    default: Option
-    least: int = 0
-    open: int | None = None
-    choices: tuple[str, ...] = ()
-    limit: Limit | None = None
-    model: bool = False
-    help: str = ""
-    tokens: bool = False
-    spellings: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
+    name: str                                  # the flag's name with dashes as underscores, or one of ours
+    default: Option  # of the engine's newest real server; its type is that of all values; rule sets have `defaults`
+    least: int = 0                             # smallest number that a scenario may set
+    bounded: bool = False                      # a server does not start with less than `least`
+    open: int | None = None                    # number that leaves it to the server, None = there is none
+    choices: tuple[str, ...] = ()              # the words that it may be, () = any
+    limit: Limit | None = None                 # how large it may be
+    model: bool = False                        # it names a model, "" = none
+    help: str = ""                             # which behaviour of a cache it changes, in one sentence
+    tokens: bool = False                       # its number counts tokens
+    spellings: tuple[str, ...] = ()            # the server's own (`-np`, `--parallel`)
+    off: tuple[str, ...] = ()                  # spellings that switch it off
+    also: tuple[str, ...] = ()                 # other names of the same thing, such as `n_parallel`
+    # reads the value on a command line, None = by type; a mapping sets several options
+    read: Callable[[str], Option | Mapping[str, Option]] | None = None
+    # the words of a command line, given all options, None = the first spelling and the value
+    write: Callable[[Mapping[str, Option]], list[str]] | None = None
+    unwritten: Option | None = None            # value that a command line leaves out
+    request: bool = False                      # on a command line it is the default of a request's field of this name
+    governs: str = ""                          # families of rules that it governs, such as `LC-DECODE LC-TASK`
+    affects: str = ""                          # families of rules that other flags govern, and that it affects
+    tries: tuple[Option, ...] = ()             # values that `advise` tries, one at a time
 
     def names(self) -> Iterator[tuple[str, bool]]:
         """Every name as ``plain_name`` makes it, and whether that name switches the option on."""
@@ -208,14 +209,6 @@ def plain_name(word: str) -> str:
 def written(names: Iterable[str]) -> list[str]:
     """The names of fields as they stand in a scenario."""
     return [WRITTEN.get(name, name) for name in names]
-
-
-def flags_of(defaults: Mapping[str, Option], **more: Mapping[str, Any]) -> tuple[Flag, ...]:
-    """The options of an engine from one table for each property; ``defaults`` are the real server's."""
-    return tuple(
-        Flag(name, value, **{key: table[name] for key, table in more.items() if name in table})
-        for name, value in defaults.items()
-    )
 
 
 def draw_batches(rng: Rng) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from time import process_time
 from typing import Any, Callable, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.command_line import write_flags
+from cachesim.engines.llama_cpp.flags import write_flags
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.live.llama_server.client import Client, at_once
 from cachesim.tools.live.llama_server.cold import ask_cold, cold_flags

@@ -157,7 +157,7 @@ def test_a_count_that_is_wrong_is_noticed(engine):
 
 
 @pytest.mark.parametrize("flags, why", [
-    ({"num_gpu_blocks": 3}, "do not hold one request"), ({"block_sise": 3}, "unknown server flag"),
+    ({"num_gpu_blocks": 3}, "at least 4"), ({"block_sise": 3}, "unknown server flag"),
     ({"prefix_cache_retention_interval": 9}, "multiple of block_size"), ({"block_size": 0}, "at least 1"),
     ({"max_model_len": 100, "num_gpu_blocks": 20, "block_size": 4}, "do not hold one request"),
 ])  # fmt: skip

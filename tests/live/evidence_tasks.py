@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.command_line import write_flags
+from cachesim.engines.llama_cpp.flags import write_flags
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.token_map import MappedText, TokenMap

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cachesim.engines.llama_cpp.command_line import read_flags
+from cachesim.engines.llama_cpp.flags import read_flags
 from cachesim.engines.registry import commits, engine_of
 from cachesim.events import Log
 from cachesim.model.hash_mixing import mix_int

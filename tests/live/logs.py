@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.command_line import write_flags
+from cachesim.engines.llama_cpp.flags import write_flags
 from cachesim.engines.registry import commits
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.live.llama_server.gguf_models import find_model

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.command_line import write_flags
+from cachesim.engines.llama_cpp.flags import write_flags
 from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart

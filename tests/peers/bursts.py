@@ -15,9 +15,10 @@ from typing import NamedTuple
 from cachesim.engines.base import Request
 from cachesim.engines.chat import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm import PROFILES
+from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.model_layout import ModelKind, Weight
 from cachesim.engines.mlx_lm.server import Server
-from cachesim.engines.mlx_lm.server_flags import options
+from cachesim.engines.shared.flags import options_of
 from cachesim.events import Log
 from cachesim.model import parse
 
@@ -114,7 +115,8 @@ class Ours:
 
     def __init__(self, where, spec, weights, rules=PROFILES[PROFILE]):
         kind = ModelKind(where.model, parse(spec), tuple(Weight(row, tuple(slots)) for row, slots in weights))
-        opts = options({**where.flags, "template": where.template.kind, "thinking": where.template.thinking})
+        template = {"template": where.template.kind, "thinking": where.template.thinking}
+        opts = options_of(Options, {**where.flags, **template})
         self.template = where.template
         self.server = Server(rules, kind, opts, None, Log())
 

@@ -16,8 +16,9 @@ import mlx.core as mx
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.chat import template_of
+from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.model_layout import model_kind
-from cachesim.engines.mlx_lm.server_flags import options
+from cachesim.engines.shared.flags import options_of
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
@@ -106,7 +107,7 @@ def record(scenario):
 
 
 def _settings(scenario):
-    found = options(scenario.server)
+    found = options_of(Options, scenario.server)
     names = ("prompt_cache_size", "prompt_cache_bytes", "decode_concurrency", "prompt_concurrency", "prefill_step_size")
     return {name: getattr(found, name) or None for name in names}
 
@@ -157,7 +158,8 @@ def as_simulated(scenario, profile, found, notes):
     """True if tokens reused, wrong answers, errors and the end of the thread are those of the simulator; None if they
     are not and the real drafts or texts differ from the scenario's. Requests of which every draft is right cannot be
     asked for: their answers are not compared."""
-    run, every = run_judged(scenario, profile, "provenance", bills=False), options(scenario.server).num_draft_tokens
+    run = run_judged(scenario, profile, "provenance", bills=False)
+    every = options_of(Options, scenario.server).num_draft_tokens
     three = zip(scenario.steps, run.requests, found, strict=False)
     if all(step.request.draft_else >= every or _as_ours(one, other) for step, one, other in three):
         return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Iterator, Mapping
 
-from cachesim.engines.llama_cpp.command_line import read_flags
+from cachesim.engines.llama_cpp.flags import read_flags
 from cachesim.engines.llama_cpp.log import EVENTS
 
 BASE = {"slot_by_id", "slot_by_lcp", "slot_by_lru", "launch", "release", "ctx_shift", "need_one", "pc_evict",

@@ -6,15 +6,14 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded
-from cachesim.engines.ik_llama.command_line import CONSTANT, UNCACHED, read_flags, write_flags
 from cachesim.engines.ik_llama.events import LOGGED
+from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_flags, write_flags
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.ik_llama.rule_flags import RULE_FLAGS
 from cachesim.engines.ik_llama.server import Server
-from cachesim.engines.ik_llama.server_flags import options
 from cachesim.engines.manual import Option
+from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
@@ -27,7 +26,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = model_kind(model)
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
-    return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
+    return Server(rules, kind, options_of(Options, {**rules.defaults, **flags}), tiny, log)
 
 
 def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
@@ -47,7 +46,7 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
     Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
-    LINE, BESIDE, when=TIMELINE, log=log, rule_flags=RULE_FLAGS,
+    LINE, BESIDE, when=TIMELINE, log=log,
 )
 
 start = ENGINE.start

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import Any, Iterator, Mapping
 
-from cachesim.base import limits
-from cachesim.engines.ik_llama.advice import tries
-from cachesim.engines.ik_llama.flag_help import ALSO, HELP, IGNORED, OFF, SPELLINGS
-from cachesim.engines.ik_llama.server_flags import WORDS, Options
-from cachesim.engines.manual import MANY, Context, Manual, World, draw_batches, flags_of
+from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
+from cachesim.engines.manual import MANY, Context, Load, Manual, World, draw_batches
+from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.engines.shared.known_models import MODELS
 from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
+
+
+def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
+    """A slot for each conversation, or one for all."""
+    for n in advice.numbers_of_slots(now, load):
+        yield advice.apart(now, load, n)
+        yield {**advice.apart(now, load, n), "slot_prompt_similarity": advice.UNLIKE}
+    if now["parallel"] != 1:
+        yield {"parallel": 1}
+
+
+TRIES = advice.tries_of(
+    FLAGS, "slot_prompt_similarity", "reasoning_tokens", "cache_ram_similarity", "cache_ram_n_min",
+    "ctx_checkpoints_interval", "ctx_checkpoints_tolerance", "ctx_checkpoints_eviction", advice.more_checkpoints,
+    advice.smaller_batches, _slots, advice.larger_cache, "swa_compress", advice.room_for_all, "context_shift",
+    advice.fewer_drafts,
+)
+"""From what costs nothing to what costs memory."""
 
 
 def draw(rng: Rng, model: str) -> World:
@@ -51,24 +66,8 @@ def draw(rng: Rng, model: str) -> World:
     return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
 
 
-TOKENS = (
-    "ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints_interval", "ctx_checkpoints_tolerance", "cache_ram_n_min",
-)
-"""Options that count tokens."""
-
 MANUAL = Manual(
-    flags=flags_of(
-        asdict(Options()),
-        least={"ctx_size": 1, "batch_size": 1, "ubatch_size": 1, "parallel": 1},
-        open={"ctx_size": 0, "cache_ram": -1},              # the model's own context; no byte limit
-        choices={**WORDS, "spec_type": ("none", "ngram-simple", "mtp")},
-        limit={"parallel": limits.SLOTS},
-        help=HELP,
-        tokens=dict.fromkeys(TOKENS, True),
-        spellings=SPELLINGS,
-        off=OFF,
-        also=ALSO,
-    ),
+    flags=FLAGS,
     silent=IGNORED,
     token_numbers=("block_flash", "block_plain"),
     models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
@@ -86,5 +85,5 @@ MANUAL = Manual(
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
     draw_fields=draw_fields,
-    tries=tries,
+    tries=TRIES,
 )

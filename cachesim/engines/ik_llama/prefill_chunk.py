@@ -68,7 +68,7 @@ def _reset(srv: Core, slot: Slot, task: Task, rule: str) -> None:
 def at_interval(srv: Core, slot: Slot) -> None:
     """A checkpoint, if the last of its kind lies far enough behind."""
     pos_max = srv.memory.pos_max(slot.id)
-    due = srv.rules.ckpt_interval(slot.last_checkpoint, pos_max, srv.settings.interval)
+    due = srv.rules.ckpt_interval(slot.last_checkpoint, pos_max, srv.settings.flags.ctx_checkpoints_interval)
     if slot.marks and srv.decide(due, slot) and create(srv, slot):
         slot.last_checkpoint = pos_max
 
@@ -83,7 +83,7 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
     if not (_compared(srv, slot) if yes is None else yes):
         return False
     while len(slot.checkpoints) >= srv.settings.max_checkpoints:
-        evict = srv.rules.ckpt_evict(slot.facts, srv.settings.eviction)
+        evict = srv.rules.ckpt_evict(slot.facts, srv.settings.flags.ctx_checkpoints_eviction)
         lost = slot.drop((srv.decide(evict, slot),))[0].facts
         srv.changed(slot, "evicted", evict.rule, ALL)
         srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))

@@ -16,12 +16,13 @@ import numpy as np
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.ik_llama.flags import Options
 from cachesim.engines.ik_llama.memory.context import Context, DecodeRules
 from cachesim.engines.ik_llama.memory.kv import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
-from cachesim.engines.ik_llama.server_flags import Options, settings
+from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
@@ -95,7 +96,7 @@ class Core(SlotDriver):
         kind = self.kind
         if not kind.windows or kind.private:       # DeepSeek-V4 keeps its windows apart
             return 0
-        decision = self.rules.kv_window(n_kv, tokens, kind.n_swa, self.settings.flash_attn, kind.head)
+        decision = self.rules.kv_window(n_kv, tokens, kind.n_swa, self.settings.flags.flash_attn, kind.head)
         low = int(decision.value)
         if low and missed(low):
             self.decide(decision, None)
@@ -107,7 +108,7 @@ class Core(SlotDriver):
             split=lambda seqs: int(rules.ubatch_split(hybrid, seqs).value),
             seen=self._seen,
             window_from=self._window_from,
-            blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, one.flash_attn), None)),
+            blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, one.flags.flash_attn), None)),
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
             keeps=lambda n: str(rules.spec_steps(n, one.capacity).value),
         )

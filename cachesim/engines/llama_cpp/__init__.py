@@ -7,14 +7,14 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded
-from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
-from cachesim.engines.llama_cpp.manual import MANUAL, RULE_FLAGS
+from cachesim.engines.llama_cpp.flags import Options, read_flags, write_flags
+from cachesim.engines.llama_cpp.manual import MANUAL
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.engines.llama_cpp.server_flags import options
 from cachesim.engines.manual import Option
+from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
@@ -27,7 +27,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
-    return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
+    return Server(rules, kind, options_of(Options, {**rules.defaults, **flags}), tiny, log)
 
 
 def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
@@ -46,7 +46,7 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "llama_cpp", PROFILES, MANUAL, serve, say, Recorded("llama.cpp", COMMITS, (), read_flags, write_flags),
-    LINE, BESIDE, NEWEST, RENAMED, NOTES, TIMELINE, log=log, rule_flags=RULE_FLAGS,
+    LINE, BESIDE, NEWEST, RENAMED, NOTES, TIMELINE, log=log,
 )
 
 start = ENGINE.start

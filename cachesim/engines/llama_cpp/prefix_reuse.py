@@ -32,7 +32,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         )
         srv.fail(slot, 400, text, NO_ROOM, tokens=len(prompt), room=srv.settings.n_ctx_slot)
         return False
-    whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.pooling)
+    whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.flags.pooling)
     if whole.value:
         return _begin_whole(srv, slot, task, srv.decide(whole, slot) == "whole")
     lcp = common_prefix(slot.tokens, list(prompt))

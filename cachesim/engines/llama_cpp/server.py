@@ -30,7 +30,7 @@ class Server(Inspected):
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
-        if not self.settings.cache_prompt:
+        if not self.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
         if request.byte_pos is not None and request.user_starts:
             self.emit(ev.UserPos(request.byte_pos, 0, request.user_starts[-1]))
@@ -149,7 +149,7 @@ class Server(Inspected):
         if slot.state is not State.PROMPT and not begin_prompt(self, slot, task):
             return
         whole = self.rules.task_whole(
-            task.request.kind, len(task.request.prompt), self.settings.n_ubatch, self.settings.pooling
+            task.request.kind, len(task.request.prompt), self.settings.n_ubatch, self.settings.flags.pooling
         ).value
         if not whole or len(batch) + len(task.request.prompt) <= self.settings.n_batch:
             add_prompt(self, slot, task, batch)

@@ -5,64 +5,24 @@ Source: llama.cpp common/arg.cpp, src/llama-context.cpp, tools/server/server-con
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Mapping
+from dataclasses import dataclass
 
-from cachesim.base.errors import BadInput, NotInBuild, nearest, quoted
+from cachesim.base.errors import BadInput, NotInBuild, quoted
+from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
-from cachesim.engines.shared.command_line import check_flags
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
-POOLINGS = ("mean", "last", "rank")
-SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Flags by their long names, with the defaults of b11549. ``ctx_size`` 0 = the model's own context, ``TRAINED_ON``
-    tokens; ``parallel`` -1 = as many slots as the version starts without the flag (four with a unified cache since
-    b6925, whatever ``kv_unified`` says); ``cache_ram`` in MiB, -1 = no byte limit, 0 = no prompt cache;
-    ``checkpoint_min_step`` -1 = the default of the version. ``kv_unified_per_slot`` caps the context of a slot (0 = no
-    cap; with ``ctx_size`` 0 the context is as large as all slots together), in versions that have the flag; ``pooling``
-    is how an embedding is made: "last" and "rank" read the last token."""
-
-    ctx_size: int = 0
-    batch_size: int = 2048
-    ubatch_size: int = 512
-    parallel: int = -1
-    kv_unified: bool = False
-    swa_full: bool = False
-    ctx_checkpoints: int = 32
-    checkpoint_min_step: int = -1
-    cache_ram: int = 8192
-    slot_prompt_similarity: float = 0.1
-    cache_idle_slots: bool = True
-    cache_prompt: bool = True
-    cache_reuse: int = 0
-    context_shift: bool = False
-    spec_type: str = "none"
-    spec_draft_n_max: int = 3
-    model_draft: str = ""
-    kv_unified_per_slot: int = 0
-    pooling: str = "mean"
-
-
-DEFAULTS: Mapping[str, Any] = asdict(Options())
-
-
-def options(flags: Mapping[str, Any]) -> Options:
-    """Options from names and values. Raises BadInput for an unknown name or a value of the wrong type."""
-    check_flags(flags, DEFAULTS)
-    return Options(**flags)
+MOST_SLOTS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What start-up makes of options and model. Contexts, batches and windows in tokens, limits in bytes and tokens."""
 
+    flags: Options           # as the server was started
     n_slots: int
     unified: bool
     n_ctx: int
@@ -79,28 +39,18 @@ class Settings:
     limit_tokens: int
     has_cache: bool
     cache_idle_slots: bool
-    cache_prompt: bool       # what a request asks for that does not say
     sps: float
     n_cache_reuse: int
     context_shift: bool
     drafts: bool
     mtp: bool
     draft: ModelKind | None
-    pooling: str
 
 
 def _check(opts: Options, rules: Rules) -> None:
     """Raise BadInput for flags that the server of this version would not start with."""
-    for name, least in (("ctx_size", 0), ("batch_size", 1), ("ubatch_size", 1), ("checkpoint_min_step", -1)):
-        if getattr(opts, name) < least:
-            raise BadInput(f"server flag {quoted(name)} must be at least {least}, not {getattr(opts, name)}")
-    if opts.parallel == 0 or not -1 <= opts.parallel <= 64:
-        raise BadInput(f"server flag 'parallel' must be -1 or 1 to 64, not {opts.parallel}")
-    if opts.spec_type not in SPEC_TYPES:
-        raise BadInput(f"unknown spec_type {quoted(opts.spec_type)}", hint=nearest(opts.spec_type, SPEC_TYPES))
-    if opts.pooling not in POOLINGS:
-        hint = nearest(opts.pooling, POOLINGS) or ", ".join(POOLINGS)
-        raise BadInput(f"unknown pooling {quoted(opts.pooling)}", hint=hint)
+    if opts.parallel > MOST_SLOTS:
+        raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MOST_SLOTS}, not {opts.parallel}")
     if opts.spec_type not in rules.spec_types:
         text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
@@ -134,6 +84,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
     movable = can_shift(kind, sizes)
     return Settings(
+        flags=opts,
         n_slots=n_slots,
         unified=unified,
         n_ctx=n_ctx,
@@ -150,11 +101,9 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         limit_tokens=n_ctx,
         has_cache=opts.cache_ram != 0,
         cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0,
-        cache_prompt=opts.cache_prompt,
         sps=opts.slot_prompt_similarity,
         n_cache_reuse=opts.cache_reuse if movable else 0,
         context_shift=opts.context_shift and movable,
-        pooling=opts.pooling,
         drafts=drafts,
         mtp=drafts and opts.spec_type == "draft-mtp",
         draft=draft_kind(kind, opts.spec_type, opts.model_draft) if drafts else None,

@@ -12,6 +12,7 @@ from collections import deque
 from cachesim import events as ev
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Answer, Output
+from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
@@ -21,7 +22,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
-from cachesim.engines.llama_cpp.server_flags import Options, can_roll_back, settings
+from cachesim.engines.llama_cpp.server_flags import can_roll_back, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.batch import Spoken

@@ -7,11 +7,12 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.manual import Option
-from cachesim.engines.mlx_lm.manual import MANUAL, RULE_FLAGS
+from cachesim.engines.mlx_lm.flags import Options
+from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.mlx_lm.server import Server
-from cachesim.engines.mlx_lm.server_flags import options
+from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
@@ -24,7 +25,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = model_kind(model)
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
-    return Server(rules, kind, options({**rules.defaults, **flags}), tiny, log)
+    return Server(rules, kind, options_of(Options, {**rules.defaults, **flags}), tiny, log)
 
 
 def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
@@ -43,7 +44,7 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE,
-    log=log, rule_flags=RULE_FLAGS,
+    log=log,
 )
 
 start = ENGINE.start

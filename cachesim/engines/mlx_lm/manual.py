@@ -2,83 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any, Iterator, Mapping
+from typing import Any, Mapping
 
-from cachesim.engines.chat import TEMPLATES
-from cachesim.engines.manual import MANY, Chats, Load, Manual, Option, World, flags_of
-from cachesim.engines.mlx_lm.server_flags import Options
-from cachesim.engines.shared.advice import halves, more, others
+from cachesim.engines.manual import MANY, Chats, Manual, World
+from cachesim.engines.mlx_lm.flags import FLAGS, IGNORED
+from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import MODELS
 from cachesim.model.hash_mixing import Rng
 
-# What do the flags of mlx-lm's server mean for its caches, one sentence each, and how does it spell them?
-#
-# Source: mlx-lm mlx_lm/server.py main (d78bf58e).
-
-HELP: Mapping[str, str] = {
-    "prompt_cache_size": "Most entries of the prompt cache.",
-    "prompt_cache_bytes": "Limit of the prompt cache in bytes, looked at when a request joins a batch; 0 = no limit.",
-    "decode_concurrency": "Most requests that generate in one batch.",
-    "prompt_concurrency": "Most prompts that are evaluated in one batch.",
-    "prefill_step_size": "Most tokens of a prompt that are evaluated at once.",
-    "num_draft_tokens": "Tokens of a draft, where there is a draft model.",
-    "draft_model": "Model that drafts: layers or a name. Requests are not batched then.",
-    "template": "Stands for the model's chat template: plain keeps every message, terse leaves out all but roles, "
-                "words and ends, reasoning renders thoughts behind the last user message only.",
-    "thinking": "The chat template begins an answer with a thought.",
-    "ticks_per_slice": "No flag of the server: generator steps between two looks at new and cancelled requests (half a "
-                       "second there).",
-    "snapshot_interval": "No flag of the server: tokens between two snapshots of a prompt, a constant of #923.",
-}  # fmt: skip
-"""Option -> what it changes."""
-
-SPELLINGS: Mapping[str, tuple[str, ...]] = {
-    name: (f"--{name.replace('_', '-')}",)
-    for name in (
-        "prompt_cache_size", "prompt_cache_bytes", "decode_concurrency", "prompt_concurrency", "prefill_step_size",
-        "num_draft_tokens", "draft_model",
-    )
-}
-
-IGNORED: Mapping[str, int] = {
-    "--host": 1, "--port": 1, "--log-level": 1, "--temp": 1, "--top-p": 1, "--top-k": 1, "--min-p": 1,
-    "--max-tokens": 1, "--chat-template": 1, "--use-default-chat-template": 0, "--trust-remote-code": 0,
-    "--adapter-path": 1, "--allowed-origins": 1,
-}  # fmt: skip
-"""Flags that change no decision about caches, and how many values follow them."""
-
-__all__ = ["HELP", "IGNORED", "SPELLINGS"]
-
-
-# Which options of mlx-lm's server govern which families of rules? For ``cachesim explain``.
-
-RULE_FLAGS: Mapping[str, tuple[str, ...]] = {
-    "ML-LRU-COUNT": ("prompt_cache_size",),
-    "ML-LRU-BYTES": ("prompt_cache_bytes",),
-    "ML-LRU-VICTIM": ("prompt_cache_size", "prompt_cache_bytes"),
-    "ML-LRU-SNAP": ("snapshot_interval",),
-    "ML-BATCH": ("prompt_concurrency", "decode_concurrency"),
-    "ML-BATCHABLE": ("draft_model",),
-    "ML-PC-BATCH": ("prompt_concurrency",),
-    "ML-SPEC-START": ("draft_model", "num_draft_tokens", "prefill_step_size"),
-    "ML-SPEC-ROUND": ("draft_model", "num_draft_tokens"),
-    "ML-SEG-TAIL": ("thinking",),
-    "ML-PC-POSITION": ("thinking",),
-}
-"""Family -> names of options."""
-
-
-# Which flags of mlx-lm's server are worth trying where too much of a prompt is evaluated?
-
-def tries(now: Mapping[str, Any], load: Load) -> Iterator[dict[str, Option]]:
-    """Options to try, one at a time; ``now`` are all options of the server."""
-    yield from others("draft_model", now, "")
-    yield from others("prompt_concurrency", now, 1)
-    yield from others("decode_concurrency", now, 1)
-    yield from halves("prefill_step_size", now, load)
-    yield from more("prompt_cache_size", now, 10, 20, 50, 100)
-    yield from others("prompt_cache_bytes", now, 0)
+TRIES = advice.tries_of(
+    FLAGS, "draft_model", "prompt_concurrency", "decode_concurrency",
+    lambda now, load: advice.halves("prefill_step_size", now, load),
+    lambda now, load: advice.more("prompt_cache_size", now, 10, 20, 50, 100), "prompt_cache_bytes",
+)
 
 
 def draw(rng: Rng, model: str) -> World:
@@ -126,18 +62,7 @@ WITHOUT_WINDOW = MODELS["gemma-2"]._replace(
 )
 
 MANUAL = Manual(
-    flags=flags_of(
-        asdict(Options()),
-        least={name: 1 for name in (
-            "decode_concurrency", "prompt_concurrency", "prefill_step_size", "ticks_per_slice", "snapshot_interval",
-            "num_draft_tokens",
-        )},
-        choices={"template": tuple(TEMPLATES)},
-        model={"draft_model": True},
-        help=HELP,
-        tokens={"prefill_step_size": True, "snapshot_interval": True},
-        spellings=SPELLINGS,
-    ),
+    flags=FLAGS,
     silent=IGNORED,
     known={**MODELS, "gemma-2": WITHOUT_WINDOW},
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
@@ -151,5 +76,5 @@ MANUAL = Manual(
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
     draw=draw,
     draw_fields=draw_fields,
-    tries=tries,
+    tries=TRIES,
 )

@@ -28,7 +28,7 @@ class PromptCache:
         self.weights = model_weights(srv.kind, srv.draft)
         self.lru = lru.LRUPromptCache(
             srv.settings.max_size, rules=srv.rules.lru, nbytes_of=self._weigh, tell=self._tell,
-            checkpoint_interval=srv.settings.interval,
+            checkpoint_interval=srv.settings.flags.snapshot_interval,
         )
         self.at: Row | None = None
         self.count = 0

@@ -16,12 +16,12 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.batch import Task
+from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.generator import Generator
 from cachesim.engines.mlx_lm.model_layout import ModelKind, make_caches
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.prompt_cache import PromptCache
 from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, pause, serve_alone
-from cachesim.engines.mlx_lm.server_flags import Options
 from cachesim.engines.mlx_lm.snapshot import Inspected
 from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.engines.rule import Decision
@@ -121,7 +121,7 @@ class Server(Inspected):
             finish(self, row, caches, "limit")
         self.gone += [row for row in ticked.told if row.hung_up and row not in self.gone]
         self.ticked += 1
-        if self.ticked >= self.settings.ticks or not self.active:
+        if self.ticked >= self.settings.flags.ticks_per_slice or not self.active:
             self._hang_up(self.generator)
 
     def _hang_up(self, generator: Generator) -> None:

@@ -15,10 +15,11 @@ import numpy as np
 
 from cachesim import events as ev
 from cachesim.engines.mlx_lm.batch import Row, Task
+from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.generator import Generator, Machine
 from cachesim.engines.mlx_lm.model_layout import ModelKind
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.server_flags import Options, settings
+from cachesim.engines.mlx_lm.server_flags import settings
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver

@@ -79,7 +79,7 @@ class Drafting(Alone):
         fed = rest[len(rest) - left :]
         echo, drafted, accepted = fed, 0, 0
         while True:
-            usual = min(self._budget(), self.machine.settings.num_draft_tokens)
+            usual = min(self._budget(), self.machine.settings.flags.num_draft_tokens)
             drafted = self.most(usual, self._room(usual, len(fed)))
             draft, right = self._drafts(fed[-1], drafted)
             self._guess(echo, draft)

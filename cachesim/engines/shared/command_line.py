@@ -1,15 +1,19 @@
-"""What does the command line of a recorded server set? The form in which every engine's reader says it."""
+"""Command lines of servers: what one sets, read and written with the flags of an engine."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.engines.manual import Flag, Option
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 _SHARE = re.compile(r"[+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -27,6 +31,10 @@ class CommandLine:
         return str(self.options.get("spec_type", "none")).startswith("draft-")
 
 
+SetOn = Callable[[CommandLine, str], None]
+"""Sets on a command line what a word with this value means."""
+
+
 def whole(text: str) -> int:
     """The number that a flag's value is: 32 bits, as the servers read it. Raises BadInput."""
     if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
@@ -41,15 +49,75 @@ def share(text: str) -> float:
     return float(text)
 
 
-# Are these flags ones that a server knows, and of the right type?
+def on_off(text: str) -> bool:
+    """The truth value that a flag's value is. Raises BadInput."""
+    if text not in ("on", "off"):
+        raise BadInput(f"{quoted(text)} is neither on nor off")
+    return text == "on"
 
-def check_flags(flags: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Raise BadInput for an unknown name or a value of the wrong type. ``known`` has the defaults, whose types count;
-    an integer passes for a number, a truth value for neither."""
-    for name, value in flags.items():
-        if name not in known:
-            raise BadInput(f"unknown server flag {quoted(name)}", hint=nearest(name, known))
-        want = type(known[name])
-        good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
-        if not good and not (want is float and type(value) is int):
-            raise BadInput(f"server flag {quoted(name)} wants {want.__name__}, not {quoted(value)}")
+
+READERS: Mapping[type, Callable[[str], Option]] = {int: whole, float: share, str: str}
+"""How values are read, by the type of a flag's default; a truth value has none."""
+
+
+def read_line(
+    words: Sequence[str], flags: Sequence[Flag], line: CommandLine, ignored: Mapping[str, int],
+    others: Mapping[str, SetOn] = MappingProxyType({}),
+) -> CommandLine:
+    """``line`` with what the words set; of a flag given twice the last one holds. ``ignored``: words that set nothing,
+    with the number of values that follow; ``others``: words with a value that are none of the flags. Raises BadInput
+    for an unknown word, or a value that is missing or wrong."""
+    rows = {word: (flag, word in flag.spellings) for flag in flags for word in (*flag.spellings, *flag.off)}
+    todo = [str(word) for word in words][::-1]
+    while todo:
+        word = todo.pop()
+        if word in rows:
+            flag, on = rows[word]
+            read = flag.read or READERS.get(type(flag.default))
+            _set(line, flag, _read(word, read, todo) if on and read else on)
+        elif word in others:
+            _read(word, partial(others[word], line), todo)
+        elif word in ignored:
+            for _ in range(ignored[word]):
+                _read(word, str, todo)
+        else:
+            raise BadInput(f"unknown flag {quoted(word)}", hint=nearest(word, [*rows, *others, *ignored]))
+    return line
+
+
+def _read(word: str, read: Callable[[str], T], todo: list[str]) -> T:
+    if not todo:
+        raise BadInput(f"flag {quoted(word)} has no value")
+    try:
+        return read(todo.pop())
+    except BadInput as bad:
+        raise BadInput(f"flag {quoted(word)}: {bad.cause}") from None
+
+
+def _set(line: CommandLine, flag: Flag, value: Option | Mapping[str, Option]) -> None:
+    place = line.request if flag.request else line.options
+    place.update(value if isinstance(value, Mapping) else {flag.name: value})
+
+
+def write_line(options: Mapping[str, Option], flags: Sequence[Flag]) -> list[str]:
+    """The command line that sets these options, in the order of the flags; ``read_line`` reads it back."""
+    out: list[str] = []
+    for flag in flags:
+        value = options.get(flag.name)
+        if flag.write is not None:
+            out += flag.write(options)
+        elif value is not None and value != flag.unwritten:
+            out += _words(flag, value)
+    return out
+
+
+def _words(flag: Flag, value: Option) -> Sequence[str]:
+    if isinstance(value, bool) and flag.read is None:
+        return (flag.spellings if value else flag.off)[:1]
+    text = str(value) if not isinstance(value, bool) else "on" if value else "off"
+    return (flag.spellings[0], text) if flag.spellings else ()
+
+
+def unwritten(options: Mapping[str, Option]) -> list[str]:
+    """No words: the writer of another flag has those of this one."""
+    return []

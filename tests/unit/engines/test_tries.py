@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.manual import Load
+from cachesim.engines.manual import Flag, Load
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.advice import apart, halves, more, numbers_of_slots, room
+from cachesim.engines.shared.advice import apart, halves, more, numbers_of_slots, room, tries_of
 
 
 def tries(engine, load=Load(2000, 5000, 3), **now):  # noqa: B008 - immutable
@@ -53,3 +53,10 @@ def test_what_is_switched_off_is_switched_on_first():
     assert {"cache_ram": 8192} in tries("llama_cpp", cache_ram=0)
     assert {"cache_ram": -1} in tries("ik_llama", cache_ram=8192)
     assert {"draft_model": ""} in tries("mlx_lm", draft_model="A")
+
+
+def test_steps_come_in_their_order_and_what_they_do_not_name_last():
+    flags = [Flag("new", 0, tries=(1, 2)), Flag("a", 0, tries=(3,)), Flag("b", False, tries=(True, False))]
+    steps = tries_of(flags, "b", lambda now, load: iter([{"c": load.longest}]), "a")
+    now = {"new": 2, "a": 0, "b": True, "c": 0}
+    assert list(steps(now, Load(7, 7, 1))) == [{"b": False}, {"c": 7}, {"a": 3}, {"new": 1}]

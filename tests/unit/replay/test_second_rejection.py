@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.engines.base import Draft, Request
-from cachesim.engines.llama_cpp.command_line import read_flags
+from cachesim.engines.llama_cpp.flags import read_flags
 from cachesim.engines.registry import engine_of, profiles
 from cachesim.events import Log
 from cachesim.replay.recorded_requests import second_rejection

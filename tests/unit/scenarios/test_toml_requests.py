@@ -9,9 +9,9 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp import MANUAL
+from cachesim.engines.llama_cpp.flags import SPEC_TYPES as ENGINE_SPEC_TYPES
+from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import MROPE, RECORDED
-from cachesim.engines.llama_cpp.server_flags import SPEC_TYPES as ENGINE_SPEC_TYPES
-from cachesim.engines.llama_cpp.server_flags import Options
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.option_checks import check_model, parse_settings

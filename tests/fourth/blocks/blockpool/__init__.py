@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from blockpool.flags import options, spec_of
 from blockpool.manual import MANUAL
-from blockpool.options import options, spec_of
 from blockpool.profiles import LINE, PROFILES, Rules
 from blockpool.sentences import SENTENCES
 from blockpool.server import Server

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-from blockpool.options import Options
-from cachesim.engines.manual import MANY, Field, Manual, World, flags_of
+from blockpool.flags import FLAGS
+from cachesim.engines.manual import MANY, Field, Manual, World
 from cachesim.model.hash_mixing import Rng
 
 
@@ -25,12 +23,7 @@ def draw(rng: Rng, model: str) -> World:
 
 
 MANUAL = Manual(
-    flags=flags_of(
-        asdict(Options()),
-        least={"block_size": 1, "num_gpu_blocks": 4, "max_num_batched_tokens": 1, "max_num_seqs": 1,
-               "prefix_cache_retention_interval": -1},
-        open={"max_model_len": 0},
-    ),
+    flags=FLAGS,
     models=(),
     drawn=("A", "AA", "GA", "GGGA", "CA", "H", "S"),
     draw=draw,

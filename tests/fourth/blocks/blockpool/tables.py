@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from blockpool.events import Evicted
+from blockpool.flags import Options, longest
 from blockpool.memory import Memory
-from blockpool.options import Options, longest
 from blockpool.pool import ROWS, STATE, Block, Key, Place, Pool
 from blockpool.profiles import Rules
 from blockpool.row import Row, Task

@@ -6,11 +6,12 @@ from dataclasses import replace
 from zlib import crc32
 
 from cachesim.engines.base import Request
+from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.engines.llama_cpp.server_flags import options
+from cachesim.engines.shared.flags import options_of
 from cachesim.events import Log
 from cachesim.judging.cold_comparison import Judge
 from cachesim.model import make_model
@@ -34,7 +35,7 @@ class Talk:
         model = None if mode == "none" else make_model(shape.spec, exact=mode == "exact")
         table = replace(PROFILES[self.profile], **(rules or {}))
         shape = replace(shape, form=StateForm(table.ext_bytes, table.data_header))
-        self.server = Server(table, shape, options({**SMALL, **flags}), model, self.log)
+        self.server = Server(table, shape, options_of(Options, {**SMALL, **flags}), model, self.log)
         self.judge = Judge(self.server.context.model)
         self.requests = {}
 

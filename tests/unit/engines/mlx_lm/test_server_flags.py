@@ -6,20 +6,22 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.chat import ChatTemplate
+from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.model_layout import declared, make_caches, model_kind
-from cachesim.engines.mlx_lm.server_flags import options, settings
+from cachesim.engines.mlx_lm.server_flags import settings
+from cachesim.engines.shared.flags import options_of
 from tests.unit.engines.mlx_lm.serving import burst, server, text
 
 
 def made(**flags):
-    return settings(options(flags))
+    return settings(options_of(Options, flags))
 
 
 def test_the_defaults_of_the_command_line():
     one = made()
     assert (one.max_size, one.limit, one.completion_batch_size, one.prefill_batch_size) == (10, None, 32, 8)
-    assert (one.prefill_step_size, one.num_draft_tokens, one.draft, one.interval) == (2048, 3, None, 8192)
-    assert one.template == ChatTemplate("plain", False) and one.ticks == 1
+    assert (one.prefill_step_size, one.draft, one.flags) == (2048, None, Options())
+    assert one.template == ChatTemplate("plain", False)
 
 
 def test_the_completion_batch_holds_at_least_the_prompts():
@@ -33,12 +35,12 @@ def test_a_byte_limit_and_a_draft_model():
 
 @pytest.mark.parametrize("flags, word", [
     ({"prompt_cache_sise": 3}, "unknown"), ({"prompt_cache_size": True}, "wants int"),
-    ({"decode_concurrency": 0}, "larger"), ({"template": "jinja"}, "unknown template"), ({"thinking": 1}, "wants bool"),
-    ({"prompt_cache_bytes": -1}, "larger"),
+    ({"decode_concurrency": 0}, "at least 1, not 0"), ({"template": "jinja"}, "unknown template"),
+    ({"thinking": 1}, "wants bool"), ({"prompt_cache_bytes": -1}, "at least 0, not -1"),
 ])
 def test_what_cannot_be_used_is_refused(flags, word):
     with pytest.raises(BadInput, match=word):
-        options(flags)
+        options_of(Options, flags)
 
 
 def test_a_prompt_cache_of_size_nothing_keeps_nothing():

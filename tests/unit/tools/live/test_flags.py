@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.ik_llama.command_line import read_flags as read_ik_flags
-from cachesim.engines.ik_llama.command_line import write_flags as write_ik_flags
-from cachesim.engines.llama_cpp.command_line import read_flags, write_flags
+from cachesim.engines.ik_llama.flags import read_flags as read_ik_flags
+from cachesim.engines.ik_llama.flags import write_flags as write_ik_flags
+from cachesim.engines.llama_cpp.flags import read_flags, write_flags
 from cachesim.scenarios.option_checks import filled
 
 LEFT_OPEN = {"checkpoint_min_step": -1, "parallel": -1, "cache_reuse": 0, "kv_unified": False}

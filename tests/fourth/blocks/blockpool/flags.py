@@ -1,15 +1,15 @@
-"""The server's start-up: from options to the numbers that stay fixed.
+"""The options of the server, one row each.
 
 Source: vLLM 0.33.0 vllm/config/cache.py, vllm/config/scheduler.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.shared.command_line import check_flags
+from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.model import Spec, parse
 
 DENSE = -1      # the real option is None then
@@ -21,23 +21,22 @@ class Options:
     as long as the pool has blocks for. ``use_eagle``: the drafter keeps K/V of its own, so that lookups drop a block;
     nothing is drafted. The size of a block is what is said here: it is not enlarged for models with states."""
 
-    block_size: int = 16
-    num_gpu_blocks: int = 512
-    max_model_len: int = 0
-    max_num_batched_tokens: int = 2048
-    max_num_seqs: int = 128
+    block_size: int = flag(16, least=1)
+    num_gpu_blocks: int = flag(512, least=4)
+    max_model_len: int = flag(0, open=0)
+    max_num_batched_tokens: int = flag(2048, least=1)
+    max_num_seqs: int = flag(128, least=1)
     enable_prefix_caching: bool = True
-    prefix_cache_retention_interval: int = 0
+    prefix_cache_retention_interval: int = flag(0, least=DENSE)
     use_eagle: bool = False
+
+
+FLAGS = flags_of(Options)
 
 
 def options(flags: Mapping[str, Any]) -> Options:
     """Options from names and values. Raises BadInput for an unknown name or a value that cannot be used."""
-    check_flags(flags, asdict(Options()))
-    made = Options(**flags)
-    for name in ("block_size", "max_num_batched_tokens", "max_num_seqs"):
-        if getattr(made, name) < 1:
-            raise BadInput(f"server flag {quoted(name)} must be at least 1")
+    made = options_of(Options, flags)
     if made.prefix_cache_retention_interval > 0 and made.prefix_cache_retention_interval % made.block_size:
         raise BadInput("prefix_cache_retention_interval must be a multiple of block_size")
     if longest(made) < max(1, made.max_model_len):

@@ -1,0 +1,208 @@
+"""The flags of llama-server, one row each, and its command lines.
+
+Source: llama.cpp common/arg.cpp (3f545be); the numbers of older builds from the changes that rules name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Mapping, Sequence
+
+from cachesim.engines.shared.command_line import CommandLine, SetOn, read_line, unwritten, whole, write_line
+from cachesim.engines.shared.flags import flag, flags_of
+
+POOLINGS = ("mean", "last", "rank")
+SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
+NEVER = 2**31 - 1
+
+
+def _read_model(text: str) -> str:
+    """The name of one of our models from the path of its file."""
+    return text.rpartition("/")[2].removeprefix("tiny-").removesuffix(".gguf")
+
+
+def _write_unified(options: Mapping[str, Any]) -> list[str]:
+    """Without a number of slots the server chooses the cache, too."""
+    if "kv_unified" not in options or options.get("parallel", 1) == -1:
+        return []
+    return ["-kvu" if options["kv_unified"] else "-no-kvu"]
+
+
+def _write_drafter(options: Mapping[str, Any]) -> list[str]:
+    """The drafter. One token has to be repeated before an n-gram is drafted from, so that it happens in short texts."""
+    kind, most = options.get("spec_type", "none"), str(options.get("spec_draft_n_max", 3))
+    if kind == "none":
+        return []
+    if kind == "ngram-simple":
+        return ["--spec-type", kind, "--spec-ngram-simple-size-n", "1", "--spec-ngram-simple-size-m", most]
+    model = ["-md", f"MODELS/tiny-{options['model_draft']}.gguf"] if options.get("model_draft") else []
+    return ["--spec-type", kind, "--spec-draft-n-max", most, *model]
+
+
+def _write_pooling(options: Mapping[str, Any]) -> list[str]:
+    kind = options.get("pooling", "mean")
+    return [] if kind == "mean" else ["--embeddings", "--pooling", kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What llama-server is started with, by the long names of its flags, with the defaults of b11549."""
+
+    ctx_size: int = flag(
+        0, "-c", "--ctx-size", also=("n_ctx",), least=1, open=0, tokens=True,
+        help="Tokens of the whole context. Slots share it with a unified cache, otherwise each gets an equal part; "
+             "a longer prompt is refused.",
+        governs="LC-SLOT-CTX LC-CTX-POOL", affects="LC-PC-UPDATE LC-SHIFT LC-SPEC-UNREAD",
+    )
+    batch_size: int = flag(
+        2048, "-b", "--batch-size", also=("n_batch",), least=1, tokens=True,
+        help="Most tokens of one batch (n_batch). A prompt is evaluated batch by batch, and checkpoints are "
+             "created between batches only.",
+        governs="LC-CKPT-BREAK LC-DECODE LC-KV-UNDO LC-SPEC-ROOM", affects="LC-SPEC-MAX",
+    )
+    ubatch_size: int = flag(
+        512, "-ub", "--ubatch-size", also=("n_ubatch",), least=1, tokens=True,
+        help="Most tokens that the model evaluates at once (n_ubatch). One checkpoint is placed 4 + n_ubatch "
+             "tokens before the end of a prompt.",
+        governs="LC-CKPT-BREAK LC-KV-UNDO LC-RS-SPLIT", affects="LC-CKPT-CREATE LC-TASK",
+    )
+    parallel: int = flag(
+        -1, "-np", "--parallel", also=("n_parallel",), least=1, open=-1, unwritten=-1,
+        help="Number of slots; each keeps one conversation in the context. -1 = four with a unified cache (one "
+             "before b6925).",
+        governs="LC-SLOT-CTX LC-CTX-POOL", affects="LC-SLOT-SELECT LC-SPEC-UNREAD LC-SPEC-ROOM",
+    )
+    kv_unified: bool = flag(
+        False, "-kvu", "--kv-unified", off=("-no-kvu", "--no-kv-unified"), write=_write_unified,
+        help="All slots share the cells of one cache, so that one of them may fill the whole context. By default "
+             "on only where the number of slots is left open.",
+        governs="LC-SLOT-CTX LC-IDLE-PURGE LC-DECODE LC-SPEC-UNREAD LC-KV-COPY LC-RS-SPLIT", affects="LC-IDLE-SAVE",
+    )
+    swa_full: bool = flag(
+        False, "--swa-full", tries=(True,),
+        help="Sliding-window layers keep all positions, not only those in the window, so that a prompt can be cut "
+             "anywhere without a checkpoint.",
+        governs="LC-CKPT-NEED LC-N-SWA LC-KV-FULL LC-KV-STATE LC-KV-UNDO", affects="LC-CKPT-RESET",
+    )
+    ctx_checkpoints: int = flag(
+        32, "-ctxcp", "--ctx-checkpoints", "--swa-checkpoints", also=("n_ctx_checkpoints",),
+        help="Most checkpoints of a slot; 0 = none, so that recurrent, hybrid and sliding-window models "
+             "evaluate a changed prompt from its start. (3 before b6723, 8 before b8218.)",
+        governs="LC-CKPT-ON LC-CKPT-PICK LC-CKPT-RESET LC-CKPT-LIMIT LC-CKPT-REPLACE",
+    )
+    checkpoint_min_step: int = flag(
+        -1, "-cms", "--checkpoint-min-step", "--checkpoint-min-spacing", least=0, open=-1, unwritten=-1, tokens=True,
+        help="Fewest tokens between two checkpoints; 0 = no distance is demanded, -1 = the default of "
+             "the version (8192; 256 from b9310 to b9764). In b8218 to b9309 the step of periodic "
+             "checkpoints.",
+        governs="LC-CKPT-RESET LC-CKPT-PERIODIC LC-CKPT-CREATE LC-CKPT-SPACING", tries=(0, 64, 256, 1024),
+    )
+    cache_ram: int = flag(
+        8192, "-cram", "--cache-ram", also=("cache_ram_mib",), open=-1,
+        help="Limit of the prompt cache in MiB; 0 = no prompt cache, -1 = no limit in bytes (one in tokens "
+             "remains).",
+        governs="LC-PC-ASK LC-PC-ALLOC LC-PC-LOAD LC-PC-UPDATE", affects="LC-IDLE-SAVE",
+    )
+    slot_prompt_similarity: float = flag(
+        0.1, "-sps", "--slot-prompt-similarity", also=("similarity",), tries=(0.0, 0.1, 0.5),
+        help="A slot is selected by LCP similarity if the common prefix is a larger share of the "
+             "prompt than this; 0 = always by LRU. (0.5 before b6455.)",
+        governs="LC-SLOT-SELECT",
+    )
+    cache_idle_slots: bool = flag(
+        True, "--cache-idle-slots", off=("--no-cache-idle-slots",), tries=(True,), governs="LC-IDLE-SAVE",
+        help="Idle slots are saved to the prompt cache when a request of another conversation starts.",
+    )
+    cache_prompt: bool = flag(
+        True, "--cache-prompt", off=("--no-cache-prompt",), unwritten=True, request=True, tries=(True,),
+        governs="LC-NPAST-LCP",
+        help="Requests reuse what their slot holds, unless they say otherwise; off = every prompt is evaluated "
+             "from its start.",
+    )
+    cache_reuse: int = flag(
+        0, "--cache-reuse", also=("n_cache_reuse",), unwritten=0, tokens=True, tries=(256, 1),
+        help="Fewest tokens of a block behind the common prefix that is reused by shifting its positions; 0 = "
+             "no block is.",
+        governs="LC-NPAST-REUSE",
+    )
+    context_shift: bool = flag(
+        False, "--context-shift", off=("--no-context-shift",), tries=(True, False), governs="LC-SHIFT",
+        help="A full context drops its older half and goes on generating; off = generation ends.",
+    )
+    spec_type: str = flag(
+        "none", "--spec-type", choices=SPEC_TYPES, write=_write_drafter, governs="LC-RS-PLANES LC-SPEC-ON",
+        help="How tokens are drafted; a rejected draft is cut off again or, where the memory cannot be cut, "
+             "restored from a checkpoint.",
+    )
+    spec_draft_n_max: int = flag(
+        3, "--spec-draft-n-max", write=unwritten, help="Most tokens of a draft. (16 before b9235.)",
+        governs="LC-RS-PLANES LC-RS-BACK LC-SPEC-MAX LC-SPEC-CKPT LC-SPEC-ROOM",
+    )
+    model_draft: str = flag(
+        "", "-md", "--model-draft", model=True, read=_read_model, write=unwritten, governs="LC-SPEC-ON",
+        help="Model that drafts with spec_type draft-simple: layers or a name.",
+    )
+    kv_unified_per_slot: int = flag(
+        0, "--kv-unified-per-slot", open=0, tokens=True, governs="LC-SLOT-CTX LC-CTX-POOL",
+        help="Most tokens of one slot in a unified cache; 0 = no limit. From b10809 on.",
+    )
+    pooling: str = flag(
+        "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
+        help="How an embedding is made of a prompt; last and rank read its last token only.",
+    )
+
+
+FLAGS = flags_of(Options)
+
+READ_OVER: Mapping[str, int] = {
+    "--spec-ngram-simple-size-n": 1, "--spec-ngram-simple-size-m": 1, "--spec-draft-n-min": 1,
+    "--spec-draft-p-min": 1, "-t": 1, "-tb": 1, "-fa": 1, "-ctk": 1, "-ctv": 1, "-fit": 1, "-lv": 1,
+    "--slot-save-path": 1, "-ngl": 1, "--embeddings": 0, "--no-warmup": 0, "-cb": 0, "--cont-batching": 0,
+}  # fmt: skip
+"""Flags of recordings that change no decision about caches, and how many values follow them."""
+
+IGNORED: Mapping[str, int] = {
+    **READ_OVER,
+    "-m": 1, "-hf": 1, "--host": 1, "--port": 1, "--jinja": 0, "-v": 0, "--verbose": 0, "--metrics": 0, "--slots": 0,
+    "--n-gpu-layers": 1, "--threads": 1, "--flash-attn": 1, "--cache-type-k": 1, "--cache-type-v": 1, "--alias": 1,
+    "--temp": 1, "--top-k": 1, "--top-p": 1, "--min-p": 1, "--chat-template": 1, "--chat-template-file": 1,
+    "--reasoning-format": 1, "--reasoning-budget": 1, "--mmproj": 1, "--no-mmap": 0, "--mlock": 0, "-ngld": 1,
+    "--split-mode": 1, "--tensor-split": 1, "-ts": 1, "-sm": 1, "--api-key": 1, "--n-cpu-moe": 1, "-ot": 1,
+}  # fmt: skip
+"""Flags that a command line may have besides."""
+
+
+def _read_step(line: CommandLine, text: str) -> None:
+    """The step of periodic checkpoints, in builds that have them: the same number as the spacing; 0 or less = never."""
+    every = whole(text)
+    line.options["checkpoint_min_step"] = every if every > 0 else NEVER
+
+
+def _read_sleep(line: CommandLine, text: str) -> None:
+    line.sleeps = whole(text) >= 0
+
+
+def _read_field(name: str, line: CommandLine, text: str) -> None:
+    """The default of a request's field."""
+    line.request[name] = whole(text)
+
+
+OTHERS: Mapping[str, SetOn] = {
+    "-cpent": _read_step, "--checkpoint-every-n-tokens": _read_step, "--sleep-idle-seconds": _read_sleep,
+    **dict.fromkeys(("-n", "--predict", "--n-predict"), partial(_read_field, "n_predict")),
+    "--keep": partial(_read_field, "n_keep"),
+}  # fmt: skip
+"""Flags of a command line that are no options of ours."""
+
+
+def read_flags(words: Sequence[str]) -> CommandLine:
+    """The options of a command line. Without ``-np`` the version chooses the number of slots. Raises BadInput for an
+    unknown flag or one whose value is missing or wrong."""
+    return read_line(words, FLAGS, CommandLine({"parallel": -1}), {**READ_OVER, "--seed": 1}, OTHERS)
+
+
+def write_flags(options: Mapping[str, Any]) -> list[str]:
+    """The command line that sets these options of a server, ``MODELS/`` before a draft model; ``read_flags`` reads it
+    back. An option that is left open or has no effect without another is left out."""
+    return write_line(options, FLAGS)

@@ -1,0 +1,78 @@
+"""Flags of a server as the fields of an engine's ``Options``: one row has everything that is known of a flag.
+
+``flag`` writes a row, ``flags_of`` makes the flags of a ``Manual`` from all of them, and ``options_of`` checks what a
+server is started with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, fields
+from functools import cache
+from typing import Any, Callable, Iterable, Mapping, TypeVar
+
+from cachesim.base.errors import BadInput, Crash, nearest, quoted
+from cachesim.engines.manual import Flag
+
+T = TypeVar("T")
+
+
+def flag(default: T, *spellings: str, **properties: Any) -> T:
+    """A field of an ``Options``: a flag with this default, these spellings and these ``properties`` of a ``Flag``. The
+    server does not start with less than a ``least`` that is given."""
+    bounded = "least" in properties
+    row = Flag("", default, spellings=spellings, bounded=bounded, **properties)  # type: ignore[arg-type]
+    return field(default=default, metadata={"flag": row})
+
+
+@cache
+def flags_of(options: Any) -> tuple[Flag, ...]:
+    """The flags of an ``Options``, in the order of its fields. Raises Crash if two of them share a name or a spelling,
+    or if a value in a row does not have the type of its default."""
+    rows: tuple[Any, ...] = fields(options)
+    flags = tuple(one.metadata.get("flag", Flag("", one.default))._replace(name=one.name) for one in rows)
+    owners: dict[str, str] = {}
+    for name, row in ((row.name, row) for row in flags):
+        for word in {word for word, _ in row.names()}:
+            if (owner := owners.setdefault(word, name)) != name:
+                raise Crash(f"flags {owner} and {name} are both called {word}")
+        for value in (*row.choices, *row.tries):
+            if type(value) is not type(row.default):
+                raise Crash(f"flag {name} has a value of another type than its default: {value!r}")
+    return flags
+
+
+def options_of(make: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """The ``Options`` with these values, and the defaults for the others. Raises BadInput like ``check_flags``."""
+    check_flags(given, flags_of(make))
+    return make(**given)
+
+
+def check_flags(given: Mapping[str, Any], flags: Iterable[Flag]) -> None:
+    """Raise BadInput for an unknown name, a value of the wrong type, and one with which no server starts."""
+    known = {row.name: row for row in flags}
+    for name, value in given.items():
+        if name not in known:
+            raise BadInput(f"unknown server flag {quoted(name)}", hint=nearest(name, known))
+        _check_type(known[name], value)
+        _check_value(known[name], value)
+
+
+def _check_type(row: Flag, value: object) -> None:
+    """An integer passes for a number, a truth value for neither."""
+    want = type(row.default)
+    good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
+    if not good and not (want is float and type(value) is int):
+        raise BadInput(f"server flag {quoted(row.name)} wants {want.__name__}, not {quoted(value)}")
+
+
+def _check_value(row: Flag, value: Any) -> None:
+    if row.choices and value not in row.choices:
+        hint = nearest(value, row.choices) or ", ".join(row.choices)
+        raise BadInput(f"unknown {row.name} {quoted(value)}", hint=hint)
+    if row.bounded and value < row.least and value != row.open:
+        least = str(row.least)
+        if row.open is not None:
+            least = str(row.open) if row.open == row.least - 1 else f"{row.least}, or {row.open}"
+        raise BadInput(f"server flag {quoted(row.name)} must be at least {least}, not {value}")
+    if row.limit is not None:
+        row.limit.check(value, f"server flag {quoted(row.name)}")

@@ -1,0 +1,88 @@
+"""Command lines of servers, read and written with rows of flags."""
+
+from __future__ import annotations
+
+from dataclasses import make_dataclass
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.registry import SHIPPED
+from cachesim.engines.shared.command_line import CommandLine, on_off, read_line, unwritten, whole, write_line
+from cachesim.engines.shared.flags import flag, flags_of
+
+
+def drafter(text):
+    kind, _, most = text.partition(":")
+    return {"kind": kind, "drafts": whole(most)}
+
+
+def sleep(line, text):
+    line.sleeps = whole(text) >= 0
+
+
+ROWS = {
+    "size": flag(0, "-c", "--size"), "slots": flag(-1, "-np", unwritten=-1), "similarity": flag(0.1, "-sps"),
+    "shift": flag(False, "--shift", off=("--no-shift",)), "flash": flag(True, "-fa", off=("-nfa",), read=on_off),
+    "kind": flag("none", "--kind", read=drafter, write=lambda options: ["--kind", f"{options['kind']}:1"]),
+    "cache_prompt": flag(True, "--cache", off=("--no-cache",), request=True), "full": flag(False, "--full"),
+    "drafts": flag(3, "--drafts", write=unwritten), "ours": flag(1),
+}  # fmt: skip
+FLAGS = flags_of(make_dataclass("Options", [(name, object, row) for name, row in ROWS.items()]))
+
+
+def read(*words):
+    return read_line(words, FLAGS, CommandLine({"slots": 4}), {"-t": 1, "-v": 0}, {"--sleep": sleep})
+
+
+@pytest.mark.parametrize("words, options", [
+    ("", {}), ("-c 512", {"size": 512}), ("--size -1", {"size": -1}), ("-c 1 -c 2", {"size": 2}),
+    ("-sps .5", {"similarity": 0.5}), ("--shift", {"shift": True}), ("--shift --no-shift", {"shift": False}),
+    ("-fa off", {"flash": False}), ("-fa on -nfa -c 3", {"flash": False, "size": 3}), ("-np 2", {"slots": 2}),
+    ("--kind mtp:4", {"kind": "mtp", "drafts": 4}), ("-v -t 8 -c 5", {"size": 5}), ("--sleep 3", {}),
+])  # fmt: skip
+def test_a_line_sets(words, options):
+    line = read(*words.split())
+    assert line.options == {"slots": 4, **options}
+    assert (line.request, line.sleeps) == ({}, "--sleep" in words)
+
+
+def test_a_flag_of_requests_is_the_default_of_their_field():
+    assert read("--no-cache").request == {"cache_prompt": False}
+    assert read("--no-cache", "--cache").request == {"cache_prompt": True}
+
+
+@pytest.mark.parametrize("words, error", [
+    ("-c", "flag '-c' has no value"), ("-c x", "flag '-c': 'x' is no integer of 32 bits"),
+    ("-c 2147483648", "flag '-c': '2147483648' is no integer of 32 bits"), ("-sps 1e999", "flag '-sps': '1e999' is no"),
+    ("-fa yes", "flag '-fa': 'yes' is neither on nor off"), ("-t", "flag '-t' has no value"),
+    ("--kind mtp:x", "flag '--kind': 'x' is no integer"), ("--sleep x", "flag '--sleep': 'x' is no integer"),
+    ("--sise 3", "unknown flag '--sise' (did you mean '--size'?)"), ("--ours 3", "unknown flag '--ours'"),
+])  # fmt: skip
+def test_a_line_that_cannot_be_read(words, error):
+    with pytest.raises(BadInput) as bad:
+        read(*words.split())
+    assert str(bad.value).startswith(error)
+
+
+def test_a_line_is_written_in_the_order_of_the_flags():
+    options = {"ours": 2, "full": False, "flash": False, "shift": False, "slots": -1, "size": 0, "kind": "mtp",
+               "drafts": 1, "similarity": 0.25, "cache_prompt": False}  # fmt: skip
+    words = ["-c", "0", "-sps", "0.25", "--no-shift", "-fa", "off", "--kind", "mtp:1", "--no-cache"]
+    assert write_line(options, FLAGS) == words
+    line = read(*words)
+    assert {**options, **line.options, **line.request} == {**options, "slots": 4}
+    assert write_line({"kind": "x", "full": True}, FLAGS) == ["--kind", "x:1", "--full"]
+
+
+@pytest.mark.parametrize("engine", [name for name, engine in SHIPPED.items() if engine.recorded.read])
+def test_every_spelling_of_an_engine_is_read(engine):
+    kit = SHIPPED[engine]
+    for row in kit.manual.flags:
+        value = {bool: (), str: ("none",)}.get(type(row.default), ("1",))
+        for word in row.spellings:
+            line = kit.recorded.read([word, *(("on",) if row.read is on_off else value)])
+            assert row.name in {**line.options, **line.request}
+        for word in row.off:
+            line = kit.recorded.read([word])
+            assert {**line.options, **line.request}[row.name] is False
