@@ -11,6 +11,9 @@ from tests.unit.engines.llama_cpp.talk import word
 KINDS = ("A", "W", "R", "H", "HW")
 PROFILE_NAMES = ("head", "pr24143-on-head", "24035-v3", "base-24143", "pr24143-on-base", "base-24035", "24035-v1")
 
+SMALL = {"ctx_pad": 8, "window_pad": 8}
+"""Rules under which contexts and rings have so few cells that they are filled, and wrap."""
+
 
 class Turn(NamedTuple):
     """One request: goes on from conversation ``after`` (modulo those known; none yet = from nothing), of which ``keep``

@@ -7,7 +7,6 @@ position. It is written from the specification (2.3 to 2.7), shares no code with
 from __future__ import annotations
 
 from copy import deepcopy
-from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,8 +164,9 @@ class Pair:
     """A memory and its naive copy, and one saved state of each."""
 
     def __init__(self, kind, unified, n_ctx_seq, n_ubatch):
-        with patch("cachesim.engines.llama_cpp.memory.hybrid_memory.PAD", 8):       # small rings, so that they wrap
-            self.world = World(kind, n_seq=N_SEQ, unified=unified, n_ctx_seq=n_ctx_seq, n_ubatch=n_ubatch)
+        self.world = World(
+            kind, n_seq=N_SEQ, unified=unified, n_ctx_seq=n_ctx_seq, n_ubatch=n_ubatch, window_pad=8
+        )                                                                   # small rings, so that they wrap
         self.naive = NaiveMemory(self.world, unified)
         self.n_ubatch, self.saved = n_ubatch, None
 

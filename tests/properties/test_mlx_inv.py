@@ -19,9 +19,9 @@ import pytest
 from cachesim.engines.base import Request
 from cachesim.engines.chat import render
 from cachesim.engines.mlx_lm import PROFILES, start
-from cachesim.engines.mlx_lm.events import Fetched, Inserted
+from cachesim.engines.mlx_lm.events import Fetched
 from cachesim.engines.mlx_lm.model_layout import rows_of
-from cachesim.events import Log
+from cachesim.events import Gained, Log
 from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.stored_comparison import same_state
 from tests.peers.bursts import Talk, possible, world
@@ -62,9 +62,9 @@ class Audit:
         self.looked = 0
 
     def __call__(self, event):
-        if isinstance(event, Inserted):
-            for one, entry in zip(self.server.kept(), self.server.cache.lru.entries().values(), strict=True):
-                self.look(one, entry.layers)
+        if isinstance(event, Gained) and event.cause == "stored":
+            for key, entry in zip(self.server.kept(), self.server.cache.lru.entries().values(), strict=True):
+                self.look(self.server.stored(key), entry.layers)
         elif isinstance(event, Fetched):
             row = self.server.slots[event.slot]
             if row.caches is not None:

@@ -1,12 +1,9 @@
 """Whatever is asked of a server: its structures stay consistent, looking changes nothing, wrong answers have a cause.
 
-PAD (256 cells) is made small, so that a few dozen tokens wrap the rings and fill the contexts.
+Caches have a multiple of 8 cells, not of 256, so that a few dozen tokens wrap the rings and fill the contexts.
 """
 
 from __future__ import annotations
-
-from contextlib import contextmanager
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,18 +11,12 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from cachesim.engines.rule import Decision
-from tests.properties.histories import KINDS, PROFILE_NAMES, flags, histories, keen, requests, short_histories
+from tests.properties.histories import KINDS, PROFILE_NAMES, SMALL, flags, histories, keen, requests, short_histories
 from tests.unit.engines.llama_cpp.talk import Talk
 
 pytestmark = pytest.mark.long
 ERASES_ALL_STALE = ("24035-v1", "24035-v3")
 OLD = ("base-24143", "base-24035", "pr24143-on-base", "24035-v1")
-
-
-@contextmanager
-def small():
-    with patch("cachesim.engines.llama_cpp.memory.hybrid_memory.PAD", 8):
-        yield
 
 
 UNDO_ALL = {"kv_undo": lambda: Decision(False, {}, "TEST-KV-UNDO")}
@@ -34,7 +25,7 @@ UNDO_ALL = {"kv_undo": lambda: Decision(False, {}, "TEST-KV-UNDO")}
 
 def play(kind, profile, options, history, swa_full=False, rules=None):
     """(talk, answer) after every request."""
-    talk = Talk(kind, profile, swa_full=swa_full, rules=rules, **options)
+    talk = Talk(kind, profile, swa_full=swa_full, rules={**SMALL, **(rules or {})}, **options)
     for prompt, more in requests(history):
         yield talk, talk.ask(prompt, **more)
 
@@ -54,64 +45,62 @@ def snapshot(talk):
 @settings(max_examples=120)
 @given(st.sampled_from(KINDS), st.sampled_from(PROFILE_NAMES), flags, histories, st.booleans())
 def test_memory_slots_and_sizes_agree_after_every_request(kind, profile, options, history, swa_full):
-    with small():
-        for talk, answer in play(kind, profile, options, history, swa_full):
-            memory, server = talk.server.memory, talk.server
-            assert not answer.died
-            assert [memory.pos_max(slot.id) for slot in server.slots] == [n - 1 for n in talk.held()]
-            assert all(len(slot.checkpoints) <= server.settings.max_checkpoints for slot in server.slots)
-            for slot in server.slots:
-                assert all(c.facts.size == c.blob.size + 8 for c in slot.checkpoints)
-            if server.cache is None:
-                continue
-            entries = server.cache.entries
-            assert all(e.size == e.blob.size + 8 + sum(c.facts.size for c in e.checkpoints) for e in entries)
-            if server.settings.limit_size and profile not in OLD:
-                assert sum(e.size for e in entries) <= server.settings.limit_size
+    for talk, answer in play(kind, profile, options, history, swa_full):
+        memory, server = talk.server.memory, talk.server
+        assert not answer.died
+        assert [memory.pos_max(slot.id) for slot in server.slots] == [n - 1 for n in talk.held()]
+        assert all(len(slot.checkpoints) <= server.settings.max_checkpoints for slot in server.slots)
+        for slot in server.slots:
+            assert all(c.facts.size == c.blob.size + 8 for c in slot.checkpoints)
+        if server.cache is None:
+            continue
+        entries = server.cache.entries
+        assert all(e.size == e.blob.size + 8 + sum(c.facts.size for c in e.checkpoints) for e in entries)
+        if server.settings.limit_size and profile not in OLD:
+            assert sum(e.size for e in entries) <= server.settings.limit_size
 
 
 @settings(max_examples=60)
 @given(st.sampled_from(KINDS), st.sampled_from(PROFILE_NAMES), flags, histories)
 def test_looking_changes_nothing(kind, profile, options, history):
-    with small():
-        for talk, answer in play(kind, profile, options, history):
-            before = snapshot(talk)
-            talk.server.kept()
-            talk.server.points()
-            for slot in talk.server.slots:
-                talk.server.live(slot.id)
-                talk.server.checkpoints(slot.id)
-                for partial in (False, True):
-                    assert talk.server.memory.state_write(slot.id, partial).size == talk.server.memory.state_size(
-                        slot.id, partial
-                    )
-            for part in talk.server.memory.parts.values():
-                for table in part.streams:
-                    table.find(5, part.masked)
-            assert answer.id_slot < 0 or talk.server.agrees(answer.id_slot) in (True, False)
-            assert snapshot(talk) == before
+    for talk, answer in play(kind, profile, options, history):
+        before = snapshot(talk)
+        for key in talk.server.kept():
+            talk.server.stored(key)
+        for slot in talk.server.slots:
+            talk.server.live(slot.id)
+            talk.server.stored(("slot", slot.id, 0), len(slot.tokens) // 2)
+            talk.server.checkpoints(slot.id)
+            for partial in (False, True):
+                assert talk.server.memory.state_write(slot.id, partial).size == talk.server.memory.state_size(
+                    slot.id, partial
+                )
+        for part in talk.server.memory.parts.values():
+            for table in part.streams:
+                table.find(5, part.masked)
+        assert answer.id_slot < 0 or talk.server.agrees(answer.id_slot) in (True, False)
+        assert snapshot(talk) == before
 
 
 @settings(max_examples=60)
 @given(st.sampled_from(PROFILE_NAMES), flags, histories)
 def test_pure_attention_is_always_equal_to_cold(profile, options, history):
-    with small():
-        for talk, answer in play("A", profile, options, history):
-            assert talk.right(answer) is True
+    for talk, answer in play("A", profile, options, history):
+        assert talk.right(answer) is True
 
 
 @settings(max_examples=300)
 @given(st.sampled_from("RH"), st.sampled_from(ERASES_ALL_STALE), keen | flags, histories | short_histories)
 def test_24035_makes_recurrent_memories_always_equal_to_cold(kind, profile, options, history):
-    with small():
-        for talk, answer in play(kind, profile, options, history):
-            assert talk.right(answer) is True
+    for talk, answer in play(kind, profile, options, history):
+        assert talk.right(answer) is True
 
 
 def wrong_objects(talk):
     """Stored objects and slots that are not what the server believes them to be."""
     live = [talk.server.live(slot.id) for slot in talk.server.slots]
-    return [s for s in [*talk.server.kept(), *live] if talk.judge.stored(s).holds is False]
+    kept = [talk.server.stored(key) for key in talk.server.kept()]
+    return [s for s in [*kept, *live] if talk.judge.stored(s).holds is False]
 
 
 @settings(max_examples=500)
@@ -119,13 +108,12 @@ def wrong_objects(talk):
 def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wrong_before(
     kind, profile, options, history
 ):
-    with small():
-        wrong = []
-        for talk, answer in play(kind, profile, options, history):
-            if talk.right(answer) is not True:
-                event("broken")
-                assert wrong
-            wrong = wrong_objects(talk)
+    wrong = []
+    for talk, answer in play(kind, profile, options, history):
+        if talk.right(answer) is not True:
+            event("broken")
+            assert wrong
+        wrong = wrong_objects(talk)
 
 
 @settings(max_examples=120)
@@ -137,13 +125,12 @@ def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wr
 )
 def test_so_does_a_window_since_24411_unless_it_is_kept_full_or_purged_while_tried(kind, profile, options, history):
     """Or a token is given back behind a restored window: then it misses its first row (bug-swa-ckpt-erosion.toml)."""
-    with small():
-        wrong = []
-        for talk, answer in play(kind, profile, options, history, rules=UNDO_ALL):
-            if talk.right(answer) is not True:
-                event("broken")
-                assert wrong or {"ckpt_restore", "need_one"} <= {one["ev"] for one in talk.events(answer)}
-            wrong = wrong_objects(talk)
+    wrong = []
+    for talk, answer in play(kind, profile, options, history, rules=UNDO_ALL):
+        if talk.right(answer) is not True:
+            event("broken")
+            assert wrong or {"ckpt_restore", "need_one"} <= {one["ev"] for one in talk.events(answer)}
+        wrong = wrong_objects(talk)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,20 +139,18 @@ def test_a_server_without_a_model_decides_the_same(kind):
     @settings(max_examples=15)
     @given(st.sampled_from(PROFILE_NAMES), flags, histories)
     def holds(profile, options, history):
-        with small():
-            talks = [Talk(kind, profile, mode=mode, **options) for mode in ("none", "provenance")]
-            for prompt, more in requests(history):
-                a, b = (talk.ask(prompt, **more) for talk in talks)
-                assert talks[0].events(a) == talks[1].events(b)
-                assert (a.cache_n, a.tokens, a.status) == (b.cache_n, b.tokens, b.status)
+        talks = [Talk(kind, profile, mode=mode, rules=SMALL, **options) for mode in ("none", "provenance")]
+        for prompt, more in requests(history):
+            a, b = (talk.ask(prompt, **more) for talk in talks)
+            assert talks[0].events(a) == talks[1].events(b)
+            assert (a.cache_n, a.tokens, a.status) == (b.cache_n, b.tokens, b.status)
 
     holds()
 
 
 def test_the_arrays_of_a_saved_state_are_its_own():
-    with small():
-        talk = Talk("H", "pr24143-on-head", slot_prompt_similarity=0.0, ctx_size=80)
-        talk.ask(range(30), 2)
-        blob = talk.server.memory.state_write(0, partial=False)
-        rows = talk.server.memory.parts["base"].rows[0]
-        assert all(not np.shares_memory(blob.base.rows[layer].digest, rows[layer].digest) for layer in rows)
+    talk = Talk("H", "pr24143-on-head", rules=SMALL, slot_prompt_similarity=0.0, ctx_size=80)
+    talk.ask(range(30), 2)
+    blob = talk.server.memory.state_write(0, partial=False)
+    rows = talk.server.memory.parts["base"].rows[0]
+    assert all(not np.shares_memory(blob.base.rows[layer].digest, rows[layer].digest) for layer in rows)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from tests.properties.histories import histories, keen, short_histories
-from tests.properties.test_server_histories import play, small
+from tests.properties.test_server_histories import play
 
 pytestmark = pytest.mark.long
 
@@ -27,8 +27,7 @@ DEFECTS = [
 
 
 def broken(kind, profile, swa_full, options, history):
-    with small():
-        return any(talk.right(answer) is False for talk, answer in play(kind, profile, options, history, swa_full))
+    return any(talk.right(answer) is False for talk, answer in play(kind, profile, options, history, swa_full))
 
 
 def found_within(examples, condition):

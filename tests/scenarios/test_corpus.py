@@ -15,7 +15,7 @@ import pytest
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES
-from cachesim.events import Changed, Decided
+from cachesim.events import Advanced, Decided, Declined, Gained, Lost
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import find
 from cachesim.scenarios.runner import play
@@ -156,7 +156,7 @@ def test_every_rule_that_is_named_is_registered() -> None:
     named: set[str] = set()
     for name, profile in RUNS:
         run = played(name, profile)
-        named |= {e.rule for e in run.log.events if isinstance(e, Changed)}
+        named |= {e.rule for e in run.log.events if isinstance(e, Gained | Advanced | Lost | Declined)}
         named |= {one.answer.deciding for one in run.requests}
         named |= {charge.rule for one in run.requests for charge in one.account.charges}
     assert named - set(RULES) == {""}

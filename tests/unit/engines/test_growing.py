@@ -13,7 +13,7 @@ from cachesim.engines.ik_llama.memory.cells import Cells as IkCells
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.shared import growing_table
 from cachesim.engines.shared.growing_table import longer, room
-from cachesim.engines.shared.rows import RowTable, put, put_all, take
+from cachesim.engines.shared.rows import no_rows, put, put_all, take
 from cachesim.model import Rows
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play
@@ -39,7 +39,7 @@ def test_what_was_there_stays_and_the_rest_is_filled():
 
 
 def test_rows_that_were_never_written_are_zero():
-    kept = RowTable((0,))
+    kept = no_rows((0,))
     put(kept, 0, np.array([1, 3]), rows(7, 8))
     found = take(kept[0], slice(0, 1000))
     assert found.digest[:5].tolist() == [0, 7, 0, 8, 0] and found.k.shape == found.v.shape == (1000, 2, 3)
@@ -48,7 +48,7 @@ def test_rows_that_were_never_written_are_zero():
 
 
 def test_a_copied_buffer_is_overwritten_to_its_end():
-    kept = RowTable((0,))
+    kept = no_rows((0,))
     kept[0] = rows(1, 2, 3)
     put_all(kept, 0, rows(9))
     assert take(kept[0], slice(0, 3)).digest.tolist() == [9, 0, 0] and not take(kept[0], slice(1, 3)).k.any()

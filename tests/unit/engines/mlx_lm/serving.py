@@ -9,10 +9,18 @@ from cachesim.engines.mlx_lm.events import Inserted
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.events import Log
 from cachesim.judging.cold_comparison import Judge
+from tests.unit.engines.restore_points import Reported
 
 
 def server(profile="0.32.2", model="GGGA", mode="provenance", **flags):
     return start(f"mlx_lm@{profile}", model, flags, mode, Log())
+
+
+def listened(*args, **flags):
+    """A server and the restore points that it reports; it reports them to a listener only."""
+    one, told = server(*args, **flags), Reported()
+    one.log.listener = told
+    return one, told
 
 
 def user(k, first=20):
@@ -57,7 +65,12 @@ def offsets(one):
             for (_, key), entry in one.cache.lru.entries().items()}
 
 
+def stored(one):
+    """All entries, as a judge sees them."""
+    return [one.stored(key) for key in one.kept()]
+
+
 def sound(one):
     """Do all entries hold their keys?"""
     judge = Judge(one.machine.model)
-    return all(judge.stored(entry).holds for entry in one.kept())
+    return all(judge.stored(entry).holds for entry in stored(one))

@@ -13,7 +13,7 @@ from cachesim.engines.mlx_lm.model_layout import make_caches, rows_of, states_of
 from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.judging.cold_comparison import Judge
 from cachesim.model import make_model, parse
-from tests.unit.engines.mlx_lm.serving import burst, chat, keys, offsets, server, system, user
+from tests.unit.engines.mlx_lm.serving import burst, chat, keys, offsets, server, stored, system, user
 
 ROWS = (tuple(range(1, 7)), tuple(range(11, 20)), tuple(range(21, 28)))       # 6, 9 and 7 tokens, as in 5.11
 MODELS = ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"]
@@ -155,7 +155,7 @@ def test_5_7_zeros_enter_the_rows_of_pr1006b():
     assert keys(one) == {"normal": [25], "checkpoint": [14]}
     burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
     assert offsets(one)[24] == 34 and offsets(one)[10] == 10
-    entry = next(one for one in one.kept() if len(one.tokens) == 24)
+    entry = next(entry for entry in stored(one) if len(entry.tokens) == 24)
     cold = Judge(one.model).colds.speaking(entry.tokens, (), 24)
     (part,) = entry.rows
     differs = part.rows[3].digest[:24] != cold.rows(3).digest[:24]
@@ -166,7 +166,7 @@ def test_5_7_the_checkpoint_has_the_rows_of_its_key_and_the_state_of_more():
     one = server("pr1006b")
     burst(one, chat(system(), user(3)))
     burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
-    short = next(one for one in one.kept() if len(one.tokens) == 10)
+    short = next(entry for entry in stored(one) if len(entry.tokens) == 10)
     judge = Judge(one.machine.model)
     assert judge.stored(short._replace(state=None)).holds
     assert "state after 10 tokens" in judge.stored(short).why

@@ -5,34 +5,43 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.chat import ChatTemplate
-from cachesim.events import Release
-from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system, text, user
-
-
-def spans(one):
-    return [(len(point.stored.tokens), point.lo, point.hi) for point in one.points()]
+from cachesim.events import Gained, Release
+from tests.unit.engines.mlx_lm.serving import burst, chat, listened, server, sound, stored, system, text, user
+from tests.unit.engines.restore_points import differences
 
 
 def test_a_state_serves_at_its_end_only():
-    one = server("0.32.2", "GGGA")
+    one, told = listened("0.32.2", "GGGA")
     burst(one, chat(system(), user(3)))
-    assert spans(one) == [(25, 25, 25), (21, 21, 21), (14, 14, 14)]
+    assert told.spans("entry") == [(14, 14, 14), (21, 21, 21), (25, 25, 25)]
     assert one.checkpoints(0) == [14, 21, 25]
 
 
 def test_rows_serve_at_every_length():
-    one = server("0.32.2", "AAAA")
+    one, told = listened("0.32.2", "AAAA")
     burst(one, chat(system(), user(3)))
-    assert spans(one) == [(25, 1, 25)]
+    assert told.spans("entry") == [(25, 1, 25)]
 
 
 def test_a_ring_serves_where_its_window_is_whole():
     """Prompts of 24 tokens are taken as 23 and 1: the first 16 go from the ring, 17 with the 24th token. An answer of
     one token writes in place; what is left are rows 17 to 24, whose window of 8 is whole from 24 on."""
-    one = server("0.32.2", "W8 A")
+    one, told = listened("0.32.2", "W8 A")
     burst(one, text(*range(1, 25), n=1))
-    assert spans(one)[-1][2] == 25
-    assert {n: lo for n, lo, _ in spans(one)}[25] == 24
+    assert told.spans("entry")[-1] == (25, 24, 25)
+
+
+@pytest.mark.parametrize("model", ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"])
+def test_a_point_has_all_lengths_at_which_nothing_is_missing(model):
+    one, told = listened("0.32.2", model)
+    burst(one, chat(system(), user(3)), chat(system(), user(9, 40)), text(*range(1, 25)))
+    assert told.points and differences(told, one) == []
+
+
+def test_nothing_is_reported_to_nobody():
+    one = server()
+    burst(one, text(1, 2, 3))
+    assert one.kept() and not any(isinstance(event, Gained) for event in one.log.events)
 
 
 @pytest.mark.parametrize("model", ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"])
@@ -73,4 +82,5 @@ def test_a_row_whose_tail_was_fed_twice_does_not_agree():
 def test_looking_changes_nothing():
     one = server(model="W8 A")
     burst(one, text(*range(1, 25)))
-    assert spans(one) == spans(one) and [s.tokens for s in one.kept()] == [s.tokens for s in one.kept()]
+    seen = [[(entry.tokens, [part.pos.tolist() for part in entry.rows]) for entry in stored(one)] for _ in "ab"]
+    assert seen[0] == seen[1] != []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.context import Context
-from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes
+from cachesim.engines.llama_cpp.memory.hybrid_memory import PAD, Memory, Sizes
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window, rs_rm_3
@@ -16,12 +16,12 @@ KINDS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
 class World:
     """A context and what it said. ``world.go(seq, pos0, n)`` decodes n tokens; digests of rows are real."""
 
-    def __init__(self, model, n_seq=1, unified=False, n_ctx_seq=64, n_ubatch=4, swa_full=False):
+    def __init__(self, model, n_seq=1, unified=False, n_ctx_seq=64, n_ubatch=4, swa_full=False, window_pad=PAD):
         self.kind = model_kind(KINDS.get(model, model))
         self.events = []
         net = make_model(self.kind.spec, exact=False)
         self.memory = Memory(
-            self.kind, Sizes(n_seq, unified, n_ctx_seq, n_ubatch, swa_full), net,
+            self.kind, Sizes(n_seq, unified, n_ctx_seq, n_ubatch, swa_full, window_pad=window_pad), net,
             keep=lambda pos, last, n: keep_window(pos, last, n).value,
             refuses=lambda pos, p0, p1, planes: rs_rm_3(pos, p0, p1, False).value, emit=self.events.append,
         )

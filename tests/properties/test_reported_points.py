@@ -1,0 +1,77 @@
+"""Whatever is asked of a server: the restore points that it reports are those that it has."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
+from cachesim.scenarios.runner import play
+from cachesim.tools.search.case import draw_case
+from tests.properties.histories import PROFILE_NAMES, SMALL, flags, histories, requests
+from tests.properties.reported_points import Compared
+from tests.unit.engines.llama_cpp.talk import Talk
+
+UNIFIED = ("parallel=3", "kv_unified=true", "ctx_size=256", "slot_prompt_similarity=0.1")
+CHECKPOINTS = ("checkpoint_min_step=0", "ctx_checkpoints=3")
+DRAFTS = ("spec_type=ngram-simple", "spec_draft_n_max=3")
+WORLDS = {
+    "llama_cpp any": (), "llama_cpp windows": ("W8 A", "W8 W8", "G W8", "C W8", *UNIFIED, *CHECKPOINTS),
+    "llama_cpp states": ("GA", "S", "HH", "parallel=2", *CHECKPOINTS), "llama_cpp drafts": (*DRAFTS, "parallel=2"),
+    "ik_llama any": (), "ik_llama states": ("GA", "GGGA", "ctx_checkpoints_interval=8"),
+    "ik_llama shifts": ("A", "W8 A", "context_shift=true", "ctx_size=128"),
+    "ik_llama drafts": (*DRAFTS, "parallel=1"),
+    "mlx_lm any": (), "mlx_lm states": ("GA", "GGGA", "S", "W8 G", "prompt_cache_size=4"),
+    "mlx_lm drafts": ("A", "AA", "draft_model=A", "num_draft_tokens=3"), "mlx_lm lent": ("A", "AA", "W8 A"),
+}
+"""Models and options that narrow what is drawn."""
+
+ONLY = {"mlx_lm lent": ("mlx_lm@pr923", "mlx_lm@pr929")}
+"""The profiles of a world, where these are not all of an engine: rows go on in the caches of an entry."""
+
+NEGATIVE = "llama_cpp@mtmd-broken"
+"""Takes the whole batch off the tokens of a checkpoint: some have less than none."""
+
+COMMON = {
+    ("slot", "evaluated"), ("slot", "truncated"), ("slot", "overwritten"), ("checkpoint", "stored"),
+    ("checkpoint", "lost: erased"), ("checkpoint", "lost: evicted"), ("entry", "stored"),
+    ("entry checkpoint", "stored"), ("entry", "lost: consumed"),
+}  # fmt: skip
+HAPPENS = {
+    "llama_cpp any": COMMON, "ik_llama any": COMMON,
+    "mlx_lm any": {("entry", "stored"), *(("entry", f"lost: {cause}") for cause in ("erased", "evicted", "consumed"))},
+    "mlx_lm lent": {("entry", "overwritten")},
+}
+"""What happens to restore points in the drawn conversations, among other things."""
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_what_is_reported_is_what_there_is(world):
+    engine, seen = world.partition(" ")[0], set()
+    profiles = ONLY.get(world, [one for one in ENGINES[engine].profiles if one != NEGATIVE])
+
+    @settings(max_examples=150)
+    @given(st.sampled_from(profiles), st.integers(0, 2**32))
+    def holds(profile, seed):
+        compared = Compared(seen)
+        try:
+            play(draw_case(seed, engine, WORLDS[world]).scenario(profile), profile, "provenance", compared)
+        except BadInput:
+            return
+        assert compared.found == []
+
+    holds()
+    assert HAPPENS.get(world, set()) <= seen
+
+
+@settings(max_examples=150)
+@given(st.sampled_from(["W", "W8 W8", "HW", "G W8"]), st.sampled_from(PROFILE_NAMES), flags, histories)
+def test_so_it_is_where_slots_take_the_windows_of_others(kind, profile, options, history):
+    talk, compared = Talk(kind, profile, rules=SMALL, **{**options, "kv_unified": True}), Compared()
+    compared.started(talk.server)
+    for prompt, more in requests(history):
+        talk.ask(prompt, **more)
+        compared.compare()
+    assert compared.found == []
