@@ -7,7 +7,6 @@ worked out here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.judge_view import Key, Point
@@ -46,12 +45,16 @@ class _Reported(NamedTuple):
     """A conversation as it was last reported: tokens, rows and lengths, and its checkpoints by key. ``short``: one of
     these would be usable at more lengths if there were more tokens and rows."""
 
-    n: int = 0
-    rows: int = 0
-    lo: int = 1
-    hi: int = 0
-    cuts: Cuts = MappingProxyType({})
+    n: int
+    rows: int
+    lo: int
+    hi: int
+    cuts: Cuts
     short: bool = False
+
+
+NOTHING = _Reported(0, 0, 1, 0, {})
+"""A conversation that was never reported."""
 
 
 class Owner(ABC):
@@ -91,7 +94,7 @@ class RestorePoints:
         """A slot has changed, because of this rule: tokens, and rows of full attention, before position ``kept`` are as
         they were. ``grown``: its checkpoints are as they were, too."""
         key, number = ("slot", slot.id, 0), slot.id
-        was, live = self.slots.get(number) or _Reported(), self.log.heard(Advanced)
+        was, live = self.slots.get(number) or NOTHING, self.log.heard(Advanced)
         if not self.log.heard(Gained):
             self.unheard[key] = slot
         if key in self.unheard or (grown and not live and not was.short):
@@ -145,7 +148,7 @@ class RestorePoints:
     def stored(self, entry: Any, cause: str = "stored", rule: str = "", instead: Any = None) -> None:
         """A conversation is stored, or ``instead`` of another one under its key."""
         key = self._key(instead) if instead is not None else ("entry", -1, self._next())
-        was = self.entries[key][1] if instead is not None else _Reported()
+        was = self.entries[key][1] if instead is not None else NOTHING
         self.entries[key] = entry, was
         if not self.log.heard(Gained):
             self.unheard[key] = entry
@@ -174,7 +177,7 @@ class RestorePoints:
         """The keys of checkpoints and stored conversations: by slot, then those stored first."""
         for key, one in self.unheard.items():
             if key[0] == "slot":
-                was, now = self.slots.get(key[1]) or _Reported(), self.owner.of_slot(one)
+                was, now = self.slots.get(key[1]) or NOTHING, self.owner.of_slot(one)
                 cuts, _ = self._cuts(("checkpoint", key[1]), key, now, was.cuts)
                 self.slots[key[1]] = was._replace(cuts=cuts)
             else:
