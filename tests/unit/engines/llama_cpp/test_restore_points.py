@@ -37,6 +37,42 @@ def test_a_point_has_all_lengths_at_which_nothing_is_missing(kind):
     assert kind == "A" or any("checkpoint" in one for one in kinds)
 
 
+@pytest.mark.parametrize("gone, last", [((20, 23), 20), ((0, 3), 0), ((25, 30), 25)])
+def test_a_slot_is_usable_up_to_the_first_row_that_is_missing(gone, last):
+    talk, told = listened("A")
+    talk.ask(LONG[:30], 1)
+    talk.server.memory.parts["base"].seq_rm(0, *gone)
+    talk.server.points.changed(talk.server.slots[0], "truncated")
+    assert told.spans("slot") == [(30, 1, last)]
+
+
+@pytest.mark.parametrize("gone", [(0, 3), (5, 8), (9, 30)])
+@pytest.mark.parametrize("start", [0, 4, 6, 9, 12])
+@pytest.mark.parametrize("kind", ["A", "W", "H"])
+def test_a_slot_consists_of_the_rows_from_a_place_on_and_of_all_windows_and_states(kind, start, gone):
+    talk, _ = listened(kind)
+    talk.ask(LONG[:30], 1)
+    talk.server.memory.parts["base"].seq_rm(0, *gone)
+    whole, stored = talk.server.live(0), talk.server.stored(("slot", 0, 0), start)
+    assert (stored.start, stored.resume, stored.tokens) == (start, 30, ())
+    for part, all_rows in zip(stored.rows, whole.rows, strict=True):
+        there = [i for i, pos in enumerate(all_rows.pos) if part.window or pos >= start]
+        assert part.pos.tolist() == all_rows.pos[there].tolist()
+        for layer, rows in part.rows.items():
+            assert rows.digest.tolist() == all_rows.rows[layer].digest[there].tolist()
+    assert (stored.state and stored.state.pos) == (whole.state and whole.state.pos)
+
+
+@pytest.mark.parametrize("kind", ["W", "R", "H"])
+def test_a_kept_point_is_stored_under_its_own_tokens(kind):
+    for talk, told in talks(kind):
+        assert talk.server.kept()
+        for key in talk.server.kept():
+            stored = talk.server.stored(key)
+            assert (stored.kind, stored.tokens) == (key[0], told.tokens[key])
+            assert stored.owner == (key[1] if key[0] == "checkpoint" else -1)
+
+
 def test_a_ring_that_has_lost_rows_begins_a_window_behind_them():
     talk, told = listened("W", ctx_checkpoints=0)
     talk.ask(LONG, 1)

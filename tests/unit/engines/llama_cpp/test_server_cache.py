@@ -9,6 +9,7 @@ import pytest
 from cachesim.engines.registry import profiles
 from cachesim.events import Gained, Lost, Release
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
+from tests.unit.engines.restore_points import Reported
 
 LOOSE = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
 
@@ -123,9 +124,10 @@ def test_a_fresh_evaluation_still_erases_checkpoints_and_cuts_the_memory():
     assert talk.right(answer) is True
 
 
-def half_loaded():
+def half_loaded(listener=None):
     """The stored conversation of 242 tokens fits into the recurrent cache, and not beside 120 cells of the drafter."""
     talk = Talk("S", parallel=2, kv_unified=True, spec_type="draft-simple", model_draft="A", slot_prompt_similarity=0.0)
+    talk.log.listener = listener
     whole = word("a", 240)
     talk.ask(whole, 3)
     talk.ask(whole[:120])
@@ -137,7 +139,7 @@ def sizes(talk, answer):
 
 
 def test_a_load_that_fails_at_the_draft_context_has_lost_the_state():
-    talk, whole = half_loaded()
+    talk, whole = half_loaded(told := Reported())
     before = talk.server.cache.entries[0].size
     again = talk.ask(whole[:120], 2)
     entry = talk.server.cache.entries[0]
@@ -145,6 +147,7 @@ def test_a_load_that_fails_at_the_draft_context_has_lost_the_state():
     assert before - entry.size == 18740                 # the state of one layer, with the header of host memory
     assert again.cache_n == 0
     assert len(entry.tokens) == 242
+    assert told.spans("entry") == [(242, 1, 0)]
     kept = half_loaded()[0]
     kept.server.rules = replace(kept.server.rules, pc_after_hit=profiles()["llama_cpp@pr24143-on-head"].pc_after_hit)
     kept.server.cache.rules = kept.server.rules

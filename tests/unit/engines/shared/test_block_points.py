@@ -134,6 +134,15 @@ def test_a_state_needs_the_rows_of_its_chain():
     assert blocks.lose(block(2)) == [gone(block(2)), useless(state(3), 4), useless(state(5), 4)]
 
 
+def test_a_state_that_is_of_no_use_is_not_told_of_again():
+    blocks = Blocks(states=True)
+    for number, name in enumerate(("a", "ab"), 1):
+        blocks.put(number, name)
+    blocks.keep(3, "ab")
+    assert blocks.lose(block(1)) == [gone(block(1)), useless(state(3), 4)]
+    assert blocks.lose(block(2)) == [gone(block(2))]
+
+
 def test_a_state_of_a_model_without_rows_needs_nothing_else():
     blocks = Blocks(rows=False, states=True)
     assert blocks.keep(1, "abc") == [gained(state(1), 6, tokens("abc"), None, True)]

@@ -1,88 +1,14 @@
-"""Which events follow from a change of a slot, of its checkpoints, of stored conversations?"""
+"""Which events follow from a change of a slot, or of its checkpoints?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from cachesim.engines.judge_view import Point
-from cachesim.engines.shared.restore_points import ALL, Conversation, Cut, RestorePoints
-from cachesim.events import Advanced, Gained, Log, Lost
-from tests.unit.engines.restore_points import Reported
-
-SLOT = "slot", 0, 0
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Its state is known by identity."""
-
-    n: int
-    lo: int = 1
-    hi: int = ALL
-    blob: Any = field(default_factory=list)
-
-
-@dataclass
-class Held:
-    """A slot, or a stored conversation. ``rows`` None = as many as there are tokens."""
-
-    tokens: Any = ()
-    id: int = 0
-    rows: int | None = None
-    lo: int = 1
-    hi: int = ALL
-    checkpoints: Any = ()
-
-
-class Server:
-    """Counts how often a checkpoint is looked into."""
-
-    def __init__(self, *kinds):
-        self.log, self.told, self.looked = Log(), Reported(), 0
-        self.log.listener, self.log.kinds = self.told, frozenset(kinds)
-        self.points = RestorePoints(self, self.log)
-
-    def of_slot(self, held):
-        rows = len(held.tokens) if held.rows is None else held.rows
-        return Conversation(held.tokens, rows, held.lo, held.hi, held.checkpoints)
-
-    of_entry = of_slot
-
-    def of_checkpoint(self, checkpoint):
-        self.looked += 1
-        return Cut(checkpoint.n, checkpoint.lo, checkpoint.hi)
-
-    def changed(self, slot, kept=0, **more):
-        """The events of a change."""
-        before = len(self.log.events)
-        self.points.changed(slot, "cause", "RULE", kept, **more)
-        return self.log.events[before:]
-
-    def stored(self, *args, **more):
-        before = len(self.log.events)
-        self.points.stored(*args, **more)
-        return self.log.events[before:]
-
-
-def text(n, first=0):
-    return list(range(first, first + n))
-
-
-def advanced(*point):
-    return Advanced(0, Point(SLOT, *point), "cause", "RULE")
-
-
-def gained(key, n, lo, hi, after=SLOT):
-    """A checkpoint: its tokens are the first n of its conversation."""
-    slot, why = (0, ("cause", "RULE")) if after == SLOT else (None, ("stored", ""))
-    return Gained(slot, Point(key, n, (), n, after, lo, hi), *why)
-
-
-def lost(key):
-    return Lost(0, key, "cause", "RULE")
+from cachesim.engines.shared.restore_points import ALL
+from cachesim.events import Gained, Lost
+from tests.unit.engines.shared.slot_server import SLOT, Checkpoint, Held, Server, advanced, gained, lost, text
 
 
 def test_the_first_report_has_all_tokens_and_the_next_one_the_new_ones():
@@ -137,6 +63,12 @@ def test_rows_that_come_later_than_their_tokens_are_reported_from_their_place_on
     server, slot = Server(), Held(text(5), rows=3)
     server.changed(slot)
     assert server.changed(replace(slot, rows=None), ALL) == [advanced(5, (3, 4), 3, SLOT, 1, 5)]
+
+
+def test_rows_that_are_there_before_their_tokens_are_of_no_other_conversation():
+    server, slot = Server(), Held(text(5), rows=9)
+    server.changed(slot)
+    assert server.changed(replace(slot, tokens=text(7)), ALL) == [advanced(7, (5, 6), 5, SLOT, 1, 7)]
 
 
 def test_what_was_touched_is_reported_with_the_next_change_only():
@@ -228,6 +160,19 @@ def test_a_checkpoint_that_lacks_rows_or_tokens_gets_them_when_its_slot_grows(sh
     assert server.changed(slot, ALL, grown=True) == [advanced(6, (5,), 5, SLOT, 1, 6)]
 
 
+def test_a_checkpoint_is_looked_for_as_long_as_one_of_them_lacks_something():
+    server, slot = Server(), Held(text(5), checkpoints=[Checkpoint(5), Checkpoint(2)])
+    server.changed(replace(slot, rows=3))
+    slot.tokens = text(6)
+    assert server.changed(slot, ALL, grown=True)[1:] == [gained(("checkpoint", 0, 1), 5, 1, 5)]
+
+
+def test_a_checkpoint_with_other_lengths_is_reported_although_its_tokens_are_as_they_were():
+    server, slot = Server(), Held(text(5), checkpoints=[Checkpoint(3)])
+    server.changed(slot)
+    assert server.changed(replace(slot, rows=2), ALL)[1:] == [gained(("checkpoint", 0, 1), 3, 1, 2)]
+
+
 @pytest.mark.parametrize("rows", [None, 4])
 def test_the_checkpoints_of_a_slot_that_has_grown_and_was_touched_are_reported(rows):
     """Where a draft was rejected behind them, nothing of them has changed."""
@@ -237,57 +182,3 @@ def test_the_checkpoints_of_a_slot_that_has_grown_and_was_touched_are_reported(r
     assert server.changed(replace(slot, rows=None), ALL, grown=True)[1:] == []
     server.points.touch(0, 2)
     assert server.changed(slot, ALL, grown=True)[1:] == [gained(("checkpoint", 0, 1), 3, 1, 3)]
-
-
-def test_a_stored_conversation_comes_with_its_checkpoints_and_goes_with_them():
-    server, entry = Server(), Held((4, 5, 6), lo=2, hi=9, checkpoints=[Checkpoint(2)])
-    mine, cut = ("entry", -1, 1), ("entry checkpoint", 1, 2)
-    assert server.stored(entry) == [
-        Gained(None, Point(mine, 3, (4, 5, 6), 0, None, 2, 3), "stored", ""), gained(cut, 2, 1, 2, mine),
-    ]  # fmt: skip
-    assert server.told.tokens == {mine: (4, 5, 6), cut: (4, 5)}
-    assert server.points.conversation(mine) is server.points.conversation(cut) is entry
-    assert server.points.checkpoint(cut) is entry.checkpoints[0]
-    server.points.lost(entry, "evicted", "RULE")
-    assert server.log.events[2:] == [Lost(None, key, "evicted", "RULE") for key in (mine, cut)]
-    assert server.points.kept() == [] and server.told.points == {}
-
-
-def test_a_stored_conversation_is_usable_as_far_as_it_has_rows():
-    server = Server()
-    assert [server.stored(Held(text(5), rows=n))[0].point.hi for n in (0, 4, 9)] == [0, 4, 5]
-
-
-def test_a_stored_conversation_is_replaced_by_another_one_with_its_key():
-    server, some = Server(), [Checkpoint(2), Checkpoint(3)]
-    old, other = Held(text(4), checkpoints=some), Held(text(4))
-    server.points.stored(other)
-    server.points.stored(old)
-    now = Held(text(2), rows=1, checkpoints=some[:1])
-    assert server.stored(now, "cleared", "RULE", instead=old) == [
-        Gained(None, Point(("entry", -1, 2), 2, (0, 1), 0, None, 1, 1), "cleared", "RULE"),
-        Gained(None, Point(("entry checkpoint", 2, 3), 2, (), 2, ("entry", -1, 2), 1, 1), "cleared", "RULE"),
-        Lost(None, ("entry checkpoint", 2, 4), "cleared", "RULE"),
-    ]  # fmt: skip
-    assert server.points.conversation(("entry", -1, 2)) is now
-    assert server.points.conversation(("entry", -1, 1)) is other
-
-
-def test_conversations_that_look_alike_are_told_apart():
-    server, alike = Server(), [Held(text(3)), Held(text(3))]
-    for one in alike:
-        server.points.stored(one)
-    server.points.lost(alike[1], "evicted", "")
-    assert server.points.kept() == [("entry", -1, 1)]
-
-
-def test_kept_points_come_by_slot_and_then_by_age():
-    server = Server()
-    server.points.stored(Held(text(5), checkpoints=[Checkpoint(1)]))
-    server.changed(Held(text(5), 1, checkpoints=[Checkpoint(2), Checkpoint(1)]))
-    server.changed(Held(text(5), 0, checkpoints=[Checkpoint(3)]))
-    server.points.stored(Held(text(5)))
-    assert server.points.kept() == [
-        ("checkpoint", 0, 5), ("checkpoint", 1, 3), ("checkpoint", 1, 4),
-        ("entry", -1, 1), ("entry checkpoint", 1, 2), ("entry", -1, 6),
-    ]  # fmt: skip
