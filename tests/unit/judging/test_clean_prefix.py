@@ -81,6 +81,7 @@ def test_two_foreign_rows_leave_what_lies_between_their_windows():
 def test_rows_beyond_the_point_are_not_looked_at():
     assert spans(part(0, [15]), hi=15) == ((1, 15),)
     assert spans(part(0, [14]), hi=15) == ((1, 14),)
+    assert spans(part(WINDOW, [17]), hi=15) == spans(part(WINDOW, [15]), hi=15) == ((1, 15),)
 
 
 def test_rows_of_other_objects_count_like_rows_of_its_own():
@@ -99,6 +100,7 @@ def test_a_point_without_a_usable_length_has_no_clean_span():
 def test_full_attention_and_window_are_both_cut():
     assert spans(part(0, [17]), part(WINDOW, [2])) == ((1, 2), (10, 17))
     assert spans(part(0, [5]), part(WINDOW, [2])) == ((1, 2),)
+    assert spans(part(0, [2]), part(WINDOW, [5])) == ((1, 2),)
 
 
 @pytest.mark.parametrize(("kept", "found"), [
@@ -106,6 +108,12 @@ def test_full_attention_and_window_are_both_cut():
 ])  # fmt: skip
 def test_a_state_is_clean_or_of_no_use(kept, found):
     assert spans(part(0, []), held=StatePart(N - 1, {1: kept}), lo=N) == found
+
+
+@pytest.mark.parametrize(("kept", "found"), [(15, ((15, 15),)), (14, ()), (N, ())])
+def test_a_state_belongs_to_the_length_of_the_point(kept, found):
+    """The tokens go on behind it."""
+    assert spans(part(0, []), held=StatePart(14, {1: state(kept)}), lo=15, hi=15) == found
 
 
 @pytest.mark.parametrize("step", [2, 3, 4])

@@ -104,6 +104,15 @@ def test_without_a_model_everything_is_undecided():
     assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (None, None, None)
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_a_request_left_behind_is_judged(wrong):
+    request, answer = right(model())
+    digest = cold(model(), HELD, speak=()).rows(1).digest + np.uint64(wrong)
+    part = RowsPart(0, np.arange(len(HELD)), {1: Rows(digest, None, None)})
+    judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (part,), None))
+    assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (True, not wrong, not wrong)
+
+
 def test_a_refused_request_holds_and_a_dead_server_does_not():
     request, _ = right(model())
     assert Judge(model()).answer(request, Answer(0, status=400)).holds is True
@@ -170,10 +179,11 @@ def part_of(tokens, n, start=0, exact=True):
 
 
 def several(exact=True, talk=TALK, other=OTHER):
-    """Objects of two conversations in no order. Two of them are equal, three belong to both conversations."""
+    """Objects of two conversations in no order. Two of them are equal, three belong to both conversations, one ends
+    before its tokens do."""
     found = [part_of(talk, 4, 0, exact), part_of(other, 9, 0, exact), part_of(talk, 12, 0, exact),
              part_of(talk, 4, 0, exact), part_of(other, 3, 0, exact), part_of(talk, 9, 5, exact),
-             part_of(talk, 12, 8, exact)]  # fmt: skip
+             part_of(talk, 12, 8, exact), part_of(talk, 7, 0, exact)._replace(tokens=talk[:11])]  # fmt: skip
     return {("checkpoint", 0, number): one for number, one in enumerate(found)}
 
 
@@ -196,7 +206,7 @@ def test_all_objects_of_a_conversation_are_compared_with_one_cold_run(monkeypatc
 
 
 @pytest.mark.parametrize("fault", ["row", "number", "state", "state's number", "too short"])
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(8))
 def test_a_wrong_object_is_found_whichever_of_several_it_is(number, fault):
     objects = several()
     wrong = objects["checkpoint", 0, number]

@@ -131,6 +131,15 @@ def test_an_object_that_is_lost_before_the_answer_is_not_judged():
     assert (server.reported(), server.asked) == ([], [])
 
 
+def test_nothing_is_remembered_of_a_lost_object():
+    server, key = Keeping(), ("entry", -1, 1)
+    server.gain(key, wrong=True)
+    server.request()
+    assert [*server.observer.corrupt] == [*server.observer.texts] == [key]
+    server.lose(key)
+    assert (server.observer.new, server.observer.corrupt, server.observer.texts) == ({}, {}, {})
+
+
 def test_a_report_shows_the_object_as_it_is_now():
     """The tokens of a slot, under which its checkpoints stand, may change without a new verdict."""
     server = Keeping()
@@ -200,6 +209,16 @@ def test_what_a_request_leaves_behind_is_copied_when_its_slot_is_released():
     for slot in (0, 1, 2, 3, None):
         server.observer.hear(Release(slot, 0, 9, 0))
     assert server.observer.left == {0: ("slot 0", True)}
+
+
+def test_only_the_error_of_a_living_server_is_compared_with_a_cold_run():
+    """A request that ends its server is wrong whatever a cold run does; one that was never answered is undecided."""
+    failed = []
+    server = Keeping()
+    server.observer.failed = lambda number, answer, judged: failed.append(number)
+    ends = [{"status": 500, "done": True}, {"status": 500, "died": True}, {"done": True}, {"status": 500}]
+    found = [server.observer.judged(i, Request(()), Answer(i, **fields)).answer.kind for i, fields in enumerate(ends)]
+    assert (failed, found[1:]) == ([0], [Kind.PROCESS_ENDED, None, Kind.NEVER_ANSWERED])
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2"])

@@ -40,6 +40,43 @@ def test_the_best_point_is_that_of_all_points(points, prompt, most):
     assert best_of(texts.path(prompt, -1), most, lambda one: (one.owner,) if one.owner else None) == (want, rank[0])
 
 
+def drawn_list(rng, lists, most):
+    """The beginning of a former list, or of none, and some tokens."""
+    begin = rng.choice(lists)[: rng.randint(0, 5)] if lists else ()
+    return (*begin, *(rng.randint(0, 1) for _ in range(rng.randint(1, most))))
+
+
+def drawn_points(rng, texts, lists):
+    """Restore points of conversations that share beginnings, each with its tokens. Half of them have one length."""
+    for number in range(rng.randint(1, 10)):
+        lists.append(tokens := drawn_list(rng, lists, 3))
+        place = texts.place(tokens, -1)
+        if rng.random() < 0.8:
+            lo, hi = sorted(rng.choices(range(1, len(tokens) + 1), k=2))
+            hi, step = rng.choice([lo, hi]), rng.choice([1, 1, 2])
+            hi -= (hi - lo) % step
+            yield tokens, KnownPoint(number, ("", 0, 0, 0, 0, 0), "", place, lo, hi, step, 0, rng.randint(0, 2))
+
+
+def test_the_best_point_is_that_of_all_points_of_a_tree():
+    """Of equal reach the one that counts more, then the first: on the same path, on one that leaves it, on one that it
+    leaves."""
+    ties = 0
+    for seed in range(3000):
+        rng, texts, lists = Random(seed), Texts(), []
+        every = list(drawn_points(rng, texts, lists))
+        for _, known in every:
+            enter(known)
+        prompt, most = drawn_list(rng, lists, 2), rng.randint(0, 8)
+        ranked = [((far, known.owner, -known.number), known) for tokens, known in every
+                  if (far := known.reach(min(most, common_prefix(tokens, prompt)))) >= known.lo and known.owner]
+        want = max(ranked, key=lambda pair: pair[0], default=((0,), None))
+        ties += sum(rank[:2] == want[0][:2] for rank, _ in ranked) > 1
+        found = best_of(texts.path(prompt, -1), most, lambda one: (one.owner,) if one.owner else None)
+        assert found == (want[1], want[0][0])
+    assert ties > 300
+
+
 @given(st.lists(TOKENS, max_size=8), TOKENS, st.integers(0, 7))
 def test_the_nearest_decline_is_that_of_all(lists, prompt, most):
     texts = Texts()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.events import Declined, Release
-from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, SAID, SLOT, Story, charges, key_of, row_part
+from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, SAID, SELECT, SLOT, Story, charges, key_of, row_part
 
 LIMIT = "LC-PC-UPDATE.PC6"
 ENTRY = key_of("entry")
@@ -73,7 +73,8 @@ def test_objects_of_another_kind_or_length_are_other_restore_points():
     story.point("entry", 6, "stored", number=2, lengths=(4, 6), step=2)
     story.point("entry", 6, "stored", number=3, lengths=(4, 6))
     story.point("entry", 6, "stored", number=4, tokens=(*SAID[:5], 7))
-    assert [one.seen for one in story.ledger.present.values()] == [1] * 5
+    story.point("entry", 8, "stored", number=5, lengths=(6, 6))
+    assert [one.seen for one in story.ledger.present.values()] == [1] * 6
 
 
 def test_a_restart_loses_everything():
@@ -115,6 +116,18 @@ def test_a_point_that_goes_on_inherits_foreign_rows_before_its_start(foreign, lo
     assert usable(story) == [*range(1, longest + 1)]
 
 
+def test_a_point_that_goes_on_with_other_tokens_has_a_place_of_its_own():
+    """The slot goes back to four tokens and continues with others."""
+    story = Story()
+    story.point("slot", 6)
+    other = (*SAID[:4], 1, 2, 3)
+    story.point("slot", 7, tokens=other, start=4, after=SLOT)
+    assert story.ledger.texts.tokens(story.ledger.views[SLOT].place) == other
+    story.ledger.evaluated.append(other)
+    assert [story.settle((*begin, 9), 0).held for begin in (SAID[:6], other)] == [6, 7]
+    assert [one.tokens for one in story.settle((*other, 9), 0, (SELECT, None)).charges] == [7]
+
+
 def test_own_rows_from_the_start_on_are_compared():
     story = Story()
     story.point("slot", 5)
@@ -153,6 +166,15 @@ def test_a_window_inherits_foreign_rows_before_its_first_row(before, rows, forei
     story.point("slot", 6, parts=(row_part(range(6), before, window=4),))
     story.point("slot", 8, start=6, after=SLOT, parts=(row_part(rows, foreign, window=4),), lengths=(5, 8))
     assert usable(story) == lengths
+
+
+def test_a_row_from_the_start_on_is_not_inherited():
+    """The window holds neither position 5 nor position 6 any more; only position 5 lies before the start."""
+    for foreign, lengths in [([5], [9]), ([6], [8, 9])]:
+        story = Story()
+        story.point("slot", 8, parts=(row_part(range(8), foreign, window=4),))
+        story.point("slot", 9, start=6, after=SLOT, parts=(row_part(range(7, 9), window=4),), lengths=(8, 9))
+        assert usable(story) == lengths
 
 
 def test_rows_of_two_parts_with_one_window_are_all_compared():
@@ -198,6 +220,16 @@ def test_a_decline_is_placed_where_the_slot_was_reported():
         assert charges(story.settle((*SAID[:shared], 7), 0)) == [(shared, "never captured", rule, -1, "")]
 
 
+def test_a_decline_before_a_fork_is_found_from_both_branches():
+    """The reported slot leaves another conversation after three tokens; the rule declined after two of them."""
+    story = Story()
+    story.point("entry", 10, "stored", lengths=UNUSABLE)
+    story.point("slot", 6, tokens=(*SAID[:3], 7, 8, 9), lengths=UNUSABLE)
+    story.ledger.hear(Declined(0, 2, CREATE))
+    for prompt in [(*SAID[:5], 1), (*SAID[:3], 7, 8)]:
+        assert charges(story.settle(prompt, 0))[0][1:3] == ("never captured", CREATE)
+
+
 @pytest.mark.parametrize("reported", [None, 0, 3], ids=["not reported", "reported as empty", "reported with three"])
 def test_a_decline_behind_the_reported_tokens_is_placed_by_the_tokens_of_the_slot(reported):
     asked = []
@@ -212,16 +244,15 @@ def test_a_decline_behind_the_reported_tokens_is_placed_by_the_tokens_of_the_slo
 
 
 def test_a_release_lets_only_the_state_of_its_slot_rest():
-    """A state that rests is lasting: all of it is charged to the event that took it away."""
-    for released, event in [(0, "overwritten"), (1, "advanced")]:
+    """A state that rests is lasting; it stays so when another slot is released."""
+    for released, lasting in [([0], True), ([1], False), ([0, 1], True)]:
         story = Story()
-        story.ledger.begin(0)
         story.point("slot", 6)
-        story.ledger.hear(Release(released, 0, 6, 0))
-        story.point("slot", 0, "overwritten" if released == 0 else "evaluated", LOAD)
+        for slot in released:
+            story.ledger.hear(Release(slot, 0, 6, 0))
+        story.point("slot", 0, "overwritten", LOAD)
         [known] = story.ledger.texts.root.notes.ranged
-        assert known.lasting is (released == 0)
-        assert charges(story.settle((*SAID[:6], 7), 0)) == [(6, event, LOAD, 0, "slot")]
+        assert known.lasting is lasting
 
 
 def test_a_loss_is_charged_at_the_request_that_works_in_the_slot():

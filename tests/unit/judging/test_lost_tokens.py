@@ -55,6 +55,31 @@ def test_a_checkpoint_that_is_there_and_not_used_is_charged_to_the_rule_that_pas
     assert charges(account) == [(4, "not chosen", rule, -1, "checkpoint")]
 
 
+@pytest.mark.parametrize(("searched", "rule"), [(True, NEED), (False, SELECT)])
+def test_a_slot_that_is_there_and_not_used_is_charged_to_the_rule_that_passed_it_by(searched, rule):
+    story = Story()
+    story.point("slot", 4)
+    account = story.settle((*SAID[:4], 7), 0, (SELECT, None), (NEED, Need(0, searched)))
+    assert charges(account) == [(4, "not chosen", rule, -1, "slot")]
+
+
+def test_without_a_decision_about_it_an_entry_is_charged_to_the_choice_of_the_slot():
+    story = Story()
+    story.point("entry", 10, "stored")
+    assert charges(story.settle((*SAID, 7), 0, (SELECT, None))) == [(10, "not chosen", SELECT, -1, "entry")]
+
+
+@pytest.mark.parametrize(("slot", "rule"), [(0, LOAD), (None, LOAD), (1, SELECT)])
+def test_only_decisions_of_the_request_about_its_slot_or_about_none_are_charged(slot, rule):
+    story = Story()
+    story.point("entry", 10, "stored")
+    story.decide("LC-PC-LOAD.TAKE", None)
+    story.ledger.begin(1)
+    story.decide(SELECT, None)
+    story.ledger.hear(Decided(slot, LOAD, None, {}))
+    assert charges(story.ledger.settle(1, 0, (*SAID, 7), 0, False)) == [(10, "not chosen", rule, -1, "entry")]
+
+
 def test_an_entry_that_is_not_loaded_is_charged_to_the_prompt_cache():
     story = Story()
     story.point("entry", 10, "stored")
@@ -62,13 +87,14 @@ def test_an_entry_that_is_not_loaded_is_charged_to_the_prompt_cache():
     assert charges(account) == [(10, "not chosen", LOAD, -1, "entry")]
 
 
-def test_what_the_request_itself_carries_out_is_charged_to_the_decision_before_it():
+@pytest.mark.parametrize("cause", ["erased", "truncated", "overwritten", "cleared", "evaluated"])
+def test_what_the_request_itself_carries_out_is_charged_to_the_decision_before_it(cause):
     story = Story()
     story.point("checkpoint", 4)
     story.ledger.begin(1)
     story.decide(NEED, Need(0, True))
     story.decide(PICK, None)
-    story.lose("checkpoint", "erased", ERASE)
+    story.lose("checkpoint", cause, ERASE)
     assert charges(story.ledger.settle(1, 0, (*SAID[:4], 7), 0, False)) == [
         (4, "not chosen", PICK, -1, "checkpoint"),
     ]  # fmt: skip
@@ -92,6 +118,48 @@ def test_a_kept_copy_is_charged_before_the_live_slot():
     story.lose("entry", "evicted", "LC-PC-UPDATE.PC6")
     story.point("slot", 0, "overwritten", LOAD)
     assert charges(story.settle((*SAID[:6], 7), 0)) == [(6, "evicted", "LC-PC-UPDATE.PC6", 0, "entry")]
+
+
+def test_what_is_still_there_is_charged_before_a_kept_copy_that_is_gone():
+    story = Story()
+    story.point("slot", 6)
+    story.point("entry", 6, "stored")
+    story.lose("entry", "evicted", "LC-PC-UPDATE.PC6")
+    assert charges(story.settle((*SAID[:6], 7), 0, (SELECT, None))) == [(6, "not chosen", SELECT, -1, "slot")]
+
+
+@pytest.mark.parametrize(("first", "second"), [("entry", "checkpoint"), ("checkpoint", "entry")])
+def test_of_two_lost_copies_the_one_lost_last_is_charged_then_the_one_made_first(first, second):
+    for lost, charged in [((first, second), first), ((first,), second), ((second,), first)]:
+        story = Story()
+        story.point(first, 6)
+        story.point(second, 6)
+        story.ledger.begin(0)
+        for kind in lost:
+            story.lose(kind, "evicted", "rule")
+        story.ledger.begin(1)
+        for kind in {first, second}.difference(lost):
+            story.lose(kind, "evicted", "rule")
+        assert charges(story.settle((*SAID[:6], 7), 0, request=2))[0][4] == charged
+
+
+def test_a_running_slot_that_is_still_there_is_charged_as_far_as_it_reaches():
+    story = Story()
+    story.point("entry", 4, "stored")
+    story.point("slot", 6)
+    assert charges(story.settle((*SAID[:6], 7), 0, (SELECT, None))) == [(6, "not chosen", SELECT, -1, "slot")]
+
+
+def test_tokens_that_were_kept_beyond_every_restore_point_are_charged_to_nobody():
+    """A correct answer kept five tokens. No clean restore point reached so far, or a passing one reached farther."""
+    story = Story()
+    account = story.settle((*SAID[:6], 7), 5)
+    assert (account.held, charges(account), account.balanced) == (5, [(1, "never captured", "", -1, "")], True)
+    story.ledger.begin(0)
+    story.point("slot", 6)
+    story.point("slot", 0)
+    account = story.settle((*SAID[:6], 7), 5)
+    assert (account.held, charges(account), account.balanced) == (6, [(1, "advanced", "", 0, "slot")], True)
 
 
 def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
 
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.judge_view import RowsPart, Stored
 from cachesim.engines.registry import engine_of
+from cachesim.events import Launch, Settled
 from cachesim.judging.cold_comparison import Colds
-from cachesim.judging.run_verdicts import NOTHING, Watch, evaluated
+from cachesim.judging.request_judgement import Slot
+from cachesim.judging.run_verdicts import NOTHING, Watch, _window, evaluated
+from cachesim.judging.verdict import HOLDS, Verdict
+from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
 
+BROKEN = Verdict(False, "bits")
 HEAD = "llama_cpp@head"
 
 
@@ -56,6 +66,69 @@ def test_a_step_that_is_no_completion_is_judged_by_what_it_leaves():
     assert restored.judged.state.holds is True and restored.answer.id_slot == 0
 
 
+def test_a_restored_slot_that_is_wrong_is_a_wrong_state():
+    class Restoring(Watch):
+        """Finds every object wrong from the restore on."""
+
+        def begins(self, number, step):
+            super().begins(number, step)
+            if step.action is not None and step.action.do == "restore":
+                self.judge.stored = lambda stored: BROKEN
+
+    found = watched("A40>4/{save@0 a}/B9/{restore@0 a}", make=Restoring).found
+    assert [one.judged.state for one in found.values()] == [HOLDS, HOLDS, HOLDS, BROKEN]
+
+
+def test_the_slot_of_a_step_is_counted_as_the_server_counts():
+    """It takes the number of a slot modulo the number of slots."""
+    found = watched("A40>4/{save@3 a}/{save@0 b}/{restore@5 a}", parallel=2).found
+    assert [one.answer.id_slot for number, one in found.items() if number] == [1, 0, 1]
+
+
+def test_a_refused_request_is_charged_nothing_and_evaluated_nothing():
+    watch = watched("A200>1/A.B9000>1/A.B[:9].C1>1")
+    assert [one.answer.status for one in watch.found.values()] == [200, 400, 200]
+    assert watch.found[1].account == NOTHING and watch.found[2].account.best == 200
+
+
+def test_what_a_wrong_answer_reused_is_charged_to_nobody_and_what_it_found_is_remembered():
+    scenario = load(corpus_files()["bug-stale-ckpt-adjacent"])
+    watch = Watch(scenario, HEAD, None)
+    play(scenario, HEAD, "provenance", watch)
+    wrong = {number for number, one in watch.found.items() if one.judged.equal_cold is False}
+    assert wrong and len(wrong) < len(watch.found)
+    for number, one in watch.found.items():
+        assert one.account.wrong == (one.answer.cache_n if number in wrong else 0)
+        assert (one.began is not None) is (number in wrong)
+    assert watch.began == {}
+
+
+def test_the_first_launch_and_the_last_cut_of_a_request_count():
+    """A request may be put back, and launched again when its slot holds something else."""
+    watch, tokens = Watch(from_line("A9"), HEAD, None, bills=False), [(1, 2, 3), (), (4,)]
+    held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0])
+    watch.server, held.answer_at = held, lambda slot: None if slot else Answer(0)
+    for _ in range(2):
+        watch.hear(Launch(0, 0, 0))
+        watch.hear(Launch(1, 0, 0))
+        watch.hear(Settled(0, len(tokens[0])))
+        tokens.pop(0)
+    assert (watch.slots, watch.began) == ({0: Slot(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
+    watch.hear(Settled(0, 1))
+    assert watch.began == {0: (4,)}
+
+
+def test_the_window_of_a_slot_is_what_all_of_its_window_layers_hold():
+    def part(window, *positions):
+        return RowsPart(window, np.array(positions, np.int64), {})
+
+    for parts, found in [
+        ([part(8, 3, 5, 4)], (3, 6)), ([part(0, 0, 1, 2), part(8, 1, 2), part(4, 2, 3)], (2, 4)),
+        ([part(8), part(0, 0)], None), ([], None),
+    ]:  # fmt: skip
+        assert _window(Stored("slot", 0, (), 0, tuple(parts), None)) == found
+
+
 def test_what_stood_before_a_shift_is_what_was_evaluated():
     request = Request((1, 2, 3), 3)
     whole = Answer(0, tokens=[4, 5, 6], slot_tokens=(1, 2, 3, 4, 5))
@@ -80,6 +153,7 @@ def test_without_bills_the_verdicts_are_the_same():
         ours, theirs = ours.judged, theirs.judged
         assert (ours.answer, ours.state, ours.window) == (theirs.answer, theirs.state, theirs.window)
         assert [verdict for _, verdict in ours.armed] == [verdict for _, verdict in theirs.armed]
+    assert [one.slot for one in without.found.values()] == [one.slot for one in with_bills.found.values()] != [None] * 4
     assert with_bills.ledger.count and not without.ledger.count
 
 
