@@ -98,8 +98,8 @@ class Observer(Silent):
     def _armed(self) -> list[tuple[Stored, Verdict]]:
         """The kept objects that are not what the server believes them to be. Stored conversations get the numbers that
         they have now, counted from 0."""
-        new, self.new = self.new, {}
-        self.corrupt.update(self.judge.each_stored({key: self.server.stored(key) for key in new}))
+        self.corrupt.update(self.judge.each_stored({key: self.server.stored(key) for key in self.new}))
+        self.new = {}
         self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.holds}
         found, number = [], -1
         for key in self.server.kept() if self.corrupt else ():

@@ -58,10 +58,11 @@ class BlockPoints:
         """The state after a chain with these tokens is there, and computed."""
         node = self._node(key, chain)
         node.states.append(key)
-        if self.has_rows:
+        if node.rows:
             self._tell(node, key)
         else:
-            self.log.emit(Gained(None, Point(key, chain.end, text, 0, None, chain.end, chain.end), "stored", ""))
+            lengths = (1, 0) if self.has_rows else (chain.end, chain.end)
+            self.log.emit(Gained(None, Point(key, chain.end, text, 0, None, *lengths), "stored", ""))
 
     def lost(self, key: Key, cause: str, rule: str) -> None:
         """A block holds something else now."""
@@ -78,7 +79,7 @@ class BlockPoints:
             before = self.nodes.get(node.chain.before)
             if before is None:
                 break
-            del before.kids[node.chain.hash]
+            before.kids.pop(node.chain.hash, None)      # not there if it was reported before its beginning
             node = before
 
     def _node(self, key: Key, chain: Chain) -> _Node:

@@ -206,3 +206,12 @@ def test_a_block_is_of_use_if_there_is_one_for_every_beginning(rows, states, pic
             assert blocks.told.lengths(key) == ([SIZE * len(one)] if usable else [])
             assert blocks.told.tokens[key] == tokens(one)
         assert blocks.told.points.keys() == blocks.keys.keys() == there.keys()
+
+
+def test_states_may_be_reported_before_those_of_their_beginnings():
+    points = BlockPoints(Log(), rows=False, states=True)
+    points.state(("state", 2, 0), Chain("b", "a", (5, 6, 7, 8), 8), (1, 2, 3, 4, 5, 6, 7, 8))
+    points.state(("state", 1, 0), Chain("a", None, (1, 2, 3, 4), 4), (1, 2, 3, 4))
+    points.lost(("state", 2, 0), "evicted", "")
+    points.lost(("state", 1, 0), "evicted", "")
+    assert not points.nodes and not points.keys
