@@ -78,9 +78,10 @@ class Driver(Server):
         return decision.value
 
     def capture(self, decision: Decision, slot: AnySlot) -> Any:
-        """Write down whether a restore point is made here; returns the decision's value."""
+        """Write down whether a restore point is made here; returns the decision's value. A rule from outside that does
+        not say where ("start") is charged with nothing."""
         self.decide(decision, slot)
-        if not decision.value:
+        if not decision.value and "start" in decision.because:
             self.log.emit(Declined(slot.id, decision.because["start"], decision.rule))
         return decision.value
 
