@@ -1,4 +1,4 @@
-"""What does a model compute for a micro-batch, upon what the memory holds? The cached path, in step form.
+"""The cached path: what a model computes for a micro-batch, upon what the memory holds, in step form.
 
 ``Model.forward`` walks through the layers; in each all runs put their new K/V rows into the store before any of them
 reads; then, run after run, all visible ones come back, a recurrent state comes and its successor goes back. Provenance
@@ -13,17 +13,16 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.model.attention import attend, heads
 from cachesim.model.attention_mask import View
 from cachesim.model.grid import Positions, Values, add_residual, project
 from cachesim.model.hash_mixing import STEP, LayerKeys, layer_keys, mix, token_digests
+from cachesim.model.layer_kinds import Attention, Recurrence
 from cachesim.model.norms import rms_norm
 from cachesim.model.provenance import FEW, RunTrail, ShortTrail, Trail, moved
-from cachesim.model.recurrent import recur
 from cachesim.model.rope import rotate, turns
 from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
-from cachesim.model.weights import Weights, embed, make_weights
+from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed
 
 
 class Model:
@@ -40,18 +39,14 @@ class Model:
         """Evaluate one micro-batch; the answer has one Hidden for each run. Changes nothing but the store. ``before``:
         for a head that reads it (see mtp.py), what the trunk said before each token of each run."""
         said: Sequence[Hidden | None] = before or [None] * len(runs)
-        batch = [self._begun(store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
+        begin = _ExactPass if self.exact else _RunPass
+        batch = [begin(self, store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
         for index, layer in enumerate(self.spec.layers):
             for one in batch:
                 one.enter(index, layer)
             for one in batch:
                 one.leave(index, layer)
         return [Hidden(one.trail.digest, one.x) for one in batch]
-
-    def _begun(self, store: Store, index: int, run: TokenRun, before: Hidden | None) -> _RunPass:
-        if self.weights is None:
-            return _RunPass(self, store, index, run, before)
-        return _ExactPass(self, self.weights, store, index, run, before)
 
     def readout(self, hidden_x: Values) -> Values:
         """(n, 64) logits in units of the grid, from the hidden values of n tokens."""
@@ -80,41 +75,41 @@ class _RunPass:
 
     def enter(self, index: int, layer: Layer) -> None:
         """Put the run's own K/V rows into the store."""
-        if layer.part:
+        if layer.attention:
             self.store.put_rows(index, self.run, Rows(self.trail.rows(self.model.keys[index]), None, None))
 
     def leave(self, index: int, layer: Layer) -> None:
         """Read what the layer holds: attention, recurrence, or both on the same input."""
-        if layer.part:
-            self.attend(index, layer)
-        if layer.taps:
-            self.recur(index, layer)
+        if layer.attention:
+            self.attend(index, layer.attention, layer.window)
+        if layer.recurrence:
+            self.recur(index, layer.recurrence)
         self.trail.leave(self.model.keys[index])
 
-    def attend(self, index: int, layer: Layer) -> tuple[Rows, View]:
+    def attend(self, index: int, form: Attention, window: int) -> tuple[Rows, View]:
         """Read the rows that the run sees; returns them."""
-        view = self.views.get(layer.part)
+        view = self.views.get(form.part)
         if view is None:
-            view = self.views[layer.part] = self.store.view(layer.part, self.run, self.asked)
+            view = self.views[form.part] = self.store.view(form.part, self.run, self.asked)
         rows = self.store.get_rows(index, self.run)
         if len(rows.digest) != view.n:
             raise Crash(f"layer {index}: the store has {view.n} positions and {len(rows.digest)} rows")
-        self.trail.attend(rows.digest, view, layer.window)
+        self.trail.attend(rows.digest, view, window)
         return rows, view
 
-    def recur(self, index: int, layer: Layer) -> None:
+    def recur(self, index: int, form: Recurrence) -> None:
         """Read the recurrent state, and put its successor in its place."""
-        conv, final = self.trail.recur(layer, self.store.get_state(index, self.run))
+        conv, final = self.trail.recur(form, self.store.get_state(index, self.run))
         self.store.put_state(index, self.run, LayerState(conv, final, None, None))
 
 
 class _ExactPass(_RunPass):
-    """The same with numbers. All of them are in units of the grid."""
+    """One run with digests and numbers. All numbers are in units of the grid."""
 
-    def __init__(
-        self, model: Model, weights: Weights, store: Store, index: int, run: TokenRun, before: Hidden | None
-    ) -> None:
+    def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
         super().__init__(model, store, index, run, before)
+        weights = model.weights
+        assert weights is not None
         self.layers, self.turn = weights.layers, turns(self.asked)
         self.x: Values = embed(self.first, weights)                                 # (t, d)
         if before is not None and before.x is not None:
@@ -124,29 +119,40 @@ class _ExactPass(_RunPass):
         """Norm the input of a layer and put the run's own K/V rows into the store."""
         weights = self.layers[index]
         self.u = rms_norm(self.x, weights.norm)                                     # (t, d)
-        if layer.part and weights.attention:
-            self.asks = heads(self.u, weights.attention, self.turn)
+        if layer.attention:
+            self.asks = layer.attention.heads(self.u, weights.attention, self.turn)
             digest = self.trail.rows(self.model.keys[index])
             self.store.put_rows(index, self.run, Rows(digest, self.asks.k, self.asks.v))
 
-    def attend(self, index: int, layer: Layer) -> tuple[Rows, View]:
+    def attend(self, index: int, form: Attention, window: int) -> tuple[Rows, View]:
         """Add what the heads make of the rows."""
-        rows, view = super().attend(index, layer)
-        weights = self.layers[index].attention
-        if weights:
-            self._add(attend(self.asks.q, rows, view.visible(layer.window)), weights.out)
+        rows, view = super().attend(index, form, window)
+        self._add(form.attend(self.asks.q, rows, view.visible(window)), self.layers[index].attention.out)
         return rows, view
 
-    def recur(self, index: int, layer: Layer) -> None:
-        """The same step with numbers."""
-        state = self.store.get_state(index, self.run)
-        conv, final = self.trail.recur(layer, state)
-        step, out = recur(self.u, self.layers[index], state)
-        self._add(step.y, out)
+    def recur(self, index: int, form: Recurrence) -> None:
+        """Read the recurrent state and its numbers, and put their successors in their place."""
+        state, weights = self.store.get_state(index, self.run), self.layers[index].recurrence
+        conv, final = self.trail.recur(form, state)
+        step = form.run(self.u, weights, state)
+        self._add(step.y, weights.out)
         self.store.put_state(index, self.run, LayerState(conv, final, step.conv_x, step.h))
 
     def _add(self, y: Values, out: Values) -> None:
         self.x = add_residual(self.x, project(y, out))
+
+
+def make_weights(spec: Spec, seed: int) -> Weights:
+    """Draw the weights of a model and check that its arithmetic is exact."""
+    layers = tuple(_layer_weights(layer, WeightDraw(seed, index)) for index, layer in enumerate(spec.layers))
+    draw = WeightDraw(seed, -1)
+    return Weights(layers, draw.bits(D), draw.norm(D), draw.matrix(D, LOGITS))
+
+
+def _layer_weights(layer: Layer, draw: WeightDraw) -> LayerWeights:
+    norm = draw.norm(D)
+    attention, recurrence = (form and form.draw(draw) for form in (layer.attention, layer.recurrence))
+    return LayerWeights(norm, attention, recurrence)
 
 
 def make_model(spec: Spec | str, exact: bool, seed: int = 0) -> Model:

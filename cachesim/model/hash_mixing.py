@@ -1,9 +1,8 @@
-"""How are digests mixed? The constants and the few uint64 operations that provenance is made of.
+"""The constants and the few uint64 operations that provenance is made of.
 
 All arithmetic is modulo 2**64. ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit
 of the input reaches every bit of the output, so that sums of mixed values meet only by chance.
-The cached path (``digests.py``, ``single.py``) and the whole-sequence path (``whole_digests.py``) share this file
-and nothing else.
+The cached path (``provenance.py``) and the whole-sequence path (``whole_provenance.py``) share this file only.
 """
 
 from __future__ import annotations
@@ -98,13 +97,8 @@ def token_digests(tokens: Sequence[int], seed: int) -> Digests:
 
 
 def place(positions: Positions) -> Digests:
-    """(n,) odd factors 2*pos + 1, by which a K/V row's digest is tied to its position."""
+    """(n,) odd factors 2*pos + 1, by which a K/V row's digest is tied to its position. Padding has negative ones."""
     return (2 * positions + 1).astype(np.uint64)
-
-
-def places(pos0: int, n: int) -> Digests:
-    """(n,) the same of consecutive positions, which may be negative: padding stands before a sequence."""
-    return np.arange(2 * pos0 + 1, 2 * (pos0 + n), 2).astype(np.uint64)
 
 
 def inverse(odd: Digests) -> Digests:
@@ -133,7 +127,6 @@ def _powers(size: int) -> tuple[Digests, Digests]:
 # Numbers from a seed, the same on every machine and in every version: splitmix64 (Steele, Lea, Flood 2014).
 
 T = TypeVar("T")
-_GAMMA = 0x9E3779B97F4A7C15
 
 
 class Rng:
@@ -147,7 +140,7 @@ class Rng:
 
     def below(self, n: int) -> int:
         """0 .. n-1."""
-        self.state = (self.state + _GAMMA) & MASK
+        self.state = (self.state + _GOLDEN) & MASK
         return mix_int(self.state) * n >> 64
 
     def between(self, low: int, high: int) -> int:

@@ -1,109 +1,68 @@
-"""Which tokens went into this value? Provenance in step form: one run of tokens upon what the memory holds.
+"""Provenance in step form: the digest of the tokens that went into a value, for one run of tokens.
 
-Per layer, with the layer's real reach and no loop over tokens (all modulo 2**64, k = taps of the convolution):
-  A, W, H   row_j = mix(x_j ^ key) * (2*pos_j + 1), and the sum of row_j over the visible keys
-  G, S, H   c_i = x_i + T1*x_{i-1} + ... over the last k inputs, h_i = B*h_{i-1} + mix(c_i), and h_i
-  C         T1*x_{i-1} + T2*x_{i-2}, and nothing older
-  all       x'_i = mix(x_i * own + out + what the layer read)
+Per layer, with the layer's real reach and no loop over tokens (all modulo 2**64, k = taps of the recurrent part):
+  K/V rows       row_j = mix(x_j ^ key) * (2*pos_j + 1), and the sum of row_j over the visible keys
+  matrix         c_i = x_i + T1*x_{i-1} + ... over the last k inputs, h_i = B*h_{i-1} + mix(c_i), and h_i
+  kept inputs    T1*x_{i-1} + ... over the last k inputs, and nothing older
+  all            x'_i = mix(x_i * own + out + what the layer read)
 Sums do not depend on the order of cells; a missing, foreign or duplicate row changes them.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
 from cachesim.model.attention_mask import View
 from cachesim.model.grid import Digests, Positions
-from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, inverse, mix, mix_int, place, places, powers
-from cachesim.model.spec import Layer
+from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, inverse, mix, mix_int, place, powers
+from cachesim.model.layer_kinds import Recurrence
 from cachesim.model.store import LayerState
 
 
-class Trail(Protocol):
-    """The digests of one run on their way through the layers; in each layer ``leave`` comes last."""
-
-    @property
-    def digest(self) -> Digests:
-        """(t,) between two layers."""
-        ...
-
-    def rows(self, keys: LayerKeys) -> Digests:
-        """(t,) of the K/V rows that the tokens write."""
-        ...
-
-    def attend(self, rows: Digests, view: View, window: int) -> None:
-        """Read those of the rows that each token sees."""
-        ...
-
-    def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
-        """Read the recurrent state; returns ``conv`` and ``hash`` of the state after the run."""
-        ...
-
-    def leave(self, keys: LayerKeys) -> None:
-        """Mix what was read into the digests."""
-        ...
-
-
 class RunTrail:
-    """A run of any length."""
+    """The digests of a run of any length on their way through the layers; in each layer ``leave`` comes last."""
 
     def __init__(self, digest: Digests, pos0: int) -> None:
         self.digest = digest                                                # (t,)
-        self.placed = places(pos0, len(digest))                             # (t,)
-        self.read: Digests | None = None                                    # (t,) in this layer, None = nothing so far
+        self.placed = place(np.arange(pos0, pos0 + len(digest)))            # (t,)
+        self.reads: list[Digests] = []                                      # (t,) each, in this layer
 
     def rows(self, keys: LayerKeys) -> Digests:
+        """(t,) of the K/V rows that the tokens write."""
         rows = mix(self.digest ^ keys.row)
         rows *= self.placed
         return rows
 
     def attend(self, rows: Digests, view: View, window: int) -> None:
-        self._add(view.visible_sum(rows, window))
+        """Read those of the rows that each token sees."""
+        self.reads.append(view.visible_sum(rows, window))
 
-    def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
-        k = layer.taps
+    def recur(self, form: Recurrence, state: LayerState | None) -> tuple[Digests, int]:
+        """Read the recurrent state; returns ``conv`` and ``hash`` of the state after the run."""
+        k = form.taps
         past = np.zeros(k - 1, np.uint64) if state is None else state.conv
         inputs = np.concatenate((past, self.digest))                        # (k-1 + t,)
-        older = _older_inputs(inputs, k)
         conv = inputs[len(inputs) - k + 1 :].copy()
         conv.flags.writeable = False
-        if layer.kind == "C":
-            self._add(older)
-            return conv, 0
-        older += self.digest
-        hashes = _rolling_hash(older, 0 if state is None else int(state.hash))
-        last = int(hashes[-1])
-        self._add(hashes)
-        return conv, last
-
-    def _add(self, what: Digests) -> None:
-        """What was read, which nobody else holds."""
-        if self.read is not None:
-            what += self.read
-        self.read = what
+        read = inputs[k - 1 :]                                              # (t,)
+        for back in range(1, k):
+            read = read + inputs[k - 1 - back : len(inputs) - back] * TAPS[back - 1]
+        read = _rolling_hash(read, 0 if state is None else int(state.hash)) if form.matrix else read - self.digest
+        self.reads.append(read)
+        return conv, int(read[-1]) if form.matrix else 0
 
     def leave(self, keys: LayerKeys) -> None:
+        """Mix what was read into the digests."""
         y = self.digest * keys.own
         y += keys.out
-        if self.read is not None:
-            y += self.read
-        self.digest, self.read = mix(y), None
+        for read in self.reads:
+            y += read
+        self.digest, self.reads = mix(y), []
 
 
 def moved(digest: Digests, old_pos: Positions, new_pos: Positions) -> Digests:
     """(n,) digests of rows whose K was rotated from the old to the new positions."""
     return digest * inverse(place(np.asarray(old_pos))) * place(np.asarray(new_pos))
-
-
-def _older_inputs(inputs: Digests, k: int) -> Digests:
-    """(t,) the weighted sum of the inputs 1 .. k-1 tokens back."""
-    n = len(inputs)
-    total = inputs[k - 2 : n - 1] * TAPS[0]
-    for back in range(2, k):
-        total += inputs[k - 1 - back : n - back] * TAPS[back - 1]
-    return total
 
 
 def _rolling_hash(c: Digests, before: int) -> Digests:
@@ -117,18 +76,15 @@ def _rolling_hash(c: Digests, before: int) -> Digests:
     return h
 
 
-# The digests of a run of a few tokens, in Python integers: a quick copy of ``RunTrail``.
-#
-# One numpy call costs more than the work for one token, and most runs of a long trace have one to four. A property
-# compares the two. The oracle never comes here.
-
 FEW = 9                       # tokens from which on arrays are quicker
 _STEP = int(STEP)
-_TAPS = tuple(int(tap) for tap in TAPS)
+_FACTORS = [tuple(int(tap) if i < k - 1 else 0 for i, tap in enumerate(TAPS)) for k in range(len(TAPS) + 2)]
+"""By taps: the factors of the inputs 1, 2 and 3 tokens back."""
 
 
 class ShortTrail:
-    """A few tokens at consecutive positions."""
+    """``RunTrail`` for a few tokens, in Python integers: a numpy call costs more than the work for one token, and most
+    runs of a long trace have one to four. A property compares the two classes."""
 
     def __init__(self, digest: Digests, pos0: int) -> None:
         self.x: list[int] = digest.tolist()                                 # t
@@ -157,20 +113,23 @@ class ShortTrail:
         for i, (lo, hi) in enumerate(zip(seen.lo.tolist(), seen.hi.tolist(), strict=True)):
             read[i] += int(np.add.reduce(rows[lo:hi]))
 
-    def recur(self, layer: Layer, state: LayerState | None) -> tuple[Digests, int]:
-        past, after = ([0] * (layer.taps - 1), 0) if state is None else (state.conv.tolist(), int(state.hash))
-        if layer.kind == "C":
-            b, c = past                                                     # the inputs before, c the last one
-            for i, x in enumerate(self.x):
-                self.read[i] += c * _TAPS[0] + b * _TAPS[1]
-                b, c = c, x
-            return _frozen(b, c), 0
-        a, b, c = past
+    def recur(self, form: Recurrence, state: LayerState | None) -> tuple[Digests, int]:
+        unused, after = 4 - form.taps, 0
+        if state is None:
+            a = b = c = 0                                                   # the inputs before, c the last one
+        else:
+            a, b, c = [0] * unused + state.conv.tolist()
+            after = int(state.hash) if form.matrix else 0
+        last, second, third = _FACTORS[form.taps]
         for i, x in enumerate(self.x):
-            after = after * _STEP + mix_int(x + c * _TAPS[0] + b * _TAPS[1] + a * _TAPS[2]) & MASK
-            self.read[i] += after
+            read = c * last + b * second + a * third
+            if form.matrix:
+                after = read = after * _STEP + mix_int(x + read) & MASK
+            self.read[i] += read
             a, b, c = b, c, x
-        return _frozen(a, b, c), after
+        conv = np.array((a, b, c)[unused:], np.uint64)
+        conv.flags.writeable = False
+        return conv, after
 
     def leave(self, keys: LayerKeys) -> None:
         _, own, out = keys.ints
@@ -178,7 +137,4 @@ class ShortTrail:
         self.read = [0] * len(self.x)
 
 
-def _frozen(*inputs: int) -> Digests:
-    conv = np.array(inputs, np.uint64)
-    conv.flags.writeable = False
-    return conv
+Trail = RunTrail | ShortTrail

@@ -1,4 +1,4 @@
-"""How does a recurrent layer go on from a state? Delta net, SSM and short convolution in step form.
+"""Step forms of recurrent layers: delta net, SSM and short convolution.
 
 A step takes the normed input of some tokens and the state before them, and returns what the layer reads and
 the numbers of the state after them; it writes into neither. All that does not depend on the recurrent matrix
@@ -13,14 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cachesim.base.errors import Crash
 from cachesim.model import function_tables, grid
 from cachesim.model.grid import Values, frozen, project
 from cachesim.model.norms import head_norm, unit, wide_norm
-from cachesim.model.store import LayerState
-from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, ConvWeights, D, LayerWeights, RecurrentWeights
+from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, ConvWeights, D, RecurrentWeights
 
-_BLOCK = 64                   # tokens prepared at a time: their matrices stay within the processor's cache
 _NO_MATRIX: Values = frozen(np.zeros((0, 0, 0)))
 
 
@@ -51,38 +48,11 @@ _DELTA, _SSM = _places(4 * WIDE + HEADS, BETA_BIAS), _places(2 * WIDE + 2 * HEAD
 
 
 class RecurrentStep(NamedTuple):
-    """What a run made of a recurrent layer."""
+    """The output of a recurrent layer for some tokens, and the numbers of its state after them."""
 
     y: Values                 # (t, width) before the output projection
     conv_x: Values            # (taps-1, channels)
-    h: Values                 # (4, 16, 16); empty in a C layer
-
-
-def recur(u: Values, weights: LayerWeights, state: LayerState | None) -> tuple[RecurrentStep, Values]:
-    """The recurrent part of a layer, whichever it has, and the weights of the projection that follows."""
-    part = weights.delta or weights.ssm or weights.conv
-    if part is None:
-        raise Crash("this layer is not recurrent")
-    if state is None or state.conv_x is None or state.h is None:
-        conv_x, h = np.zeros((len(part.taps) - 1, part.taps.shape[1])), np.zeros((HEADS, HEAD, HEAD))
-    else:
-        conv_x, h = state.conv_x, state.h
-    room = np.empty((2, min(len(u), _BLOCK), *h.shape))                     # (2, t, 4, 16, 16) for every block
-    y = []
-    for start in range(0, len(u), _BLOCK):
-        step = _step(u[start : start + _BLOCK], weights, conv_x, h, room)
-        conv_x, h = step.conv_x, step.h.copy()                              # the next block works in the same room
-        y.append(step.y)
-    return RecurrentStep(y[0] if len(y) == 1 else np.concatenate(y), frozen(conv_x.copy()), frozen(h)), part.out
-
-
-def _step(u: Values, weights: LayerWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
-    if weights.delta is not None:
-        return delta_net(u, weights.delta, conv_x, h, room)
-    if weights.ssm is not None:
-        return ssm(u, weights.ssm, conv_x, h, room)
-    assert weights.conv is not None
-    return short_conv(u, weights.conv, conv_x)
+    h: Values                 # (4, 16, 16) in G, S and H; empty in C
 
 
 def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
@@ -122,8 +92,8 @@ def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: V
     return RecurrentStep(wide_norm(y, weights.norm), _last(inputs, weights.taps), h)
 
 
-def short_conv(u: Values, weights: ConvWeights, conv_x: Values) -> RecurrentStep:
-    """C: y = C * conv(B * x)."""
+def short_conv(u: Values, weights: ConvWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
+    """C: y = C * conv(B * x). There is no recurrent matrix."""
     p = project(u, weights.into)                                            # (t, 96): B, C, x
     bx = np.rint(p[:, :D] * p[:, 2 * D :] * grid.UNIT)
     inputs = np.concatenate((conv_x, bx))

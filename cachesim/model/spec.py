@@ -1,8 +1,7 @@
-"""Which layers does a model have? A model is written as a short string, and this file reads it.
+"""The layers of a model, and the short string that a model is written as.
 
-Letters (spaces are free): ``A`` attention, ``W8`` attention over a window of 8, ``G`` gated delta net,
-``S`` Mamba-2 SSM, ``C`` short convolution, ``H`` attention and SSM side by side; ``+M`` at the end: the
-model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``, ``GGGA+M``.
+A layer is a letter of the table in ``layer_kinds.py``, with the width of its window if it has one; spaces are free.
+``+M`` at the end: the model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``, ``GGGA+M``.
 """
 
 from __future__ import annotations
@@ -12,19 +11,9 @@ from dataclasses import dataclass, field
 
 from cachesim.base.errors import BadInput, cut, nearest, quoted
 from cachesim.base.limits import LAYERS, WINDOW
+from cachesim.model.layer_kinds import KINDS, Attention, Recurrence
 
-KINDS = {
-    "A": "attention",
-    "W": "attention over a window",
-    "G": "gated delta net",
-    "S": "Mamba-2 SSM",
-    "C": "short convolution",
-    "H": "attention beside SSM",
-}
 LETTERS = f"layers are {', '.join(KINDS)}"
-PARTS = {"A": "base", "H": "base", "W": "swa"}
-CONV_TAPS = {"G": 4, "S": 4, "H": 4, "C": 3}
-"""Inputs that the short convolution of a layer reads, the newest included (k in the papers)."""
 
 TRAINED_ON = 131_072
 """The context in tokens that a model says it was trained on: that of a server which is given no other."""
@@ -34,23 +23,26 @@ _PIECE = re.compile(r"\s*(?:([A-Z])(\d*)|(\+M\s*$))")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. ``window`` is the width of a W layer (a key is hidden iff query - key >= window), else 0. ``part``:
-    the memory that holds its K/V rows, "base", "swa", or "" where there are none. ``taps``: inputs read by its short
-    convolution, 0 for a layer without recurrent state."""
+    """One layer. ``window``: a key is hidden iff query - key >= window; 0 = none. ``part``: the memory of its K/V rows,
+    "base", "swa", or "" where there are none. ``kind`` is a letter, the last three fields come from its row."""
 
     kind: str
     window: int = 0
+    attention: Attention | None = field(init=False, repr=False, compare=False)
+    recurrence: Recurrence | None = field(init=False, repr=False, compare=False)
     part: str = field(init=False, repr=False, compare=False)
-    taps: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "part", PARTS.get(self.kind, ""))      # asked for so often that looking up costs
-        object.__setattr__(self, "taps", CONV_TAPS.get(self.kind, 0))
         if self.kind not in KINDS:
             raise BadInput(f"unknown kind of layer {quoted(self.kind)}", hint=_hint(self.kind))
-        if self.kind == "W" and not 0 < self.window <= WINDOW.now:
-            raise BadInput(f"a W layer needs a window of 1 to {WINDOW.now}, not {self.window}", hint="for example W8")
-        if self.kind != "W" and self.window:
+        _, _, attention, recurrence = KINDS[self.kind]
+        part = attention.part if attention else ""
+        for name, value in (("attention", attention), ("recurrence", recurrence), ("part", part)):
+            object.__setattr__(self, name, value)               # asked for so often that looking up costs
+        if part == "swa" and not 0 < self.window <= WINDOW.now:
+            cause = f"a {self.kind} layer needs a window of 1 to {WINDOW.now}, not {self.window}"
+            raise BadInput(cause, hint=f"for example {self.kind}8")
+        if part != "swa" and self.window:
             raise BadInput(f"layer {self.kind} has no window, yet {self.window} is given", hint=f"W{self.window}?")
 
     @property

@@ -32,15 +32,15 @@ class Rows(NamedTuple):
 
 
 class LayerState(NamedTuple):
-    """State of one recurrent layer (G, S, C, or the S half of H). Its arrays are immutable.
+    """State of the recurrent part of a layer. Its arrays are immutable.
 
     A state is returned, never overwritten, so a checkpoint is a reference to it. None = the zeroed state.
     """
 
     conv: Digests             # (taps-1,) provenance of the last inputs, oldest first
-    hash: int                 # rolling provenance of all inputs; 0 at the start and in a C layer
-    conv_x: Values | None     # (taps-1, channels) the last inputs of the short convolution
-    h: Values | None          # recurrent matrix; None in a C layer and in provenance mode
+    hash: int                 # rolling provenance of all inputs; 0 at the start and in a kind without a matrix
+    conv_x: Values | None     # (taps-1, channels) the last inputs; None in provenance mode
+    h: Values | None          # recurrent matrix, empty in a kind without one; None in provenance mode
 
 
 class Hidden(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which numbers is a model made of? Weights from a seed, on their grid, with the bounds that keep sums exact.
+"""Weights from a seed, on their grid, with the bounds that keep sums exact: one function for each part of a layer.
 
 Every projection has columns of 2-norm about 1, so that a normed x gives values of size about 1. Letters of a
 projection's columns: q k v of attention and delta net, z output gate, b write strength (beta), a decay gate;
@@ -8,7 +8,7 @@ x B C dt of the SSM. ``heads`` are 4 of width 16, K/V heads of attention are 2, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
 from cachesim.model.grid import Digests, Values, frozen, require
 from cachesim.model.hash_mixing import mix, mix_int
-from cachesim.model.spec import CONV_TAPS, Layer, Spec
 
 D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
 WIDE = HEADS * HEAD           # 64
 LOGITS = 64
+GATED_TAPS, SHORT_TAPS = 4, 3       # inputs that the short convolution of G and S, and that of C reads
 LIMB = 2.0**16                # V is summed in two halves: its multiples of LIMB units, and the rest
 
 HALF_LIVES = (16, 80, 400, 2000)
@@ -61,13 +61,11 @@ class ConvWeights(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer; only the parts that its kind has are there."""
+    """One layer: the weights of the parts that its kind has, each with ``out``, the projection that follows."""
 
     norm: Values              # (d,)
-    attention: AttentionWeights | None
-    delta: RecurrentWeights | None
-    ssm: RecurrentWeights | None
-    conv: ConvWeights | None
+    attention: Any
+    recurrence: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +78,12 @@ class Weights:
     readout: Values           # (d, 64)
 
 
-def make_weights(spec: Spec, seed: int) -> Weights:
-    """Draw the weights of a model and check that its arithmetic is exact."""
-    layers = tuple(_layer(layer, _Draw(seed, index)) for index, layer in enumerate(spec.layers))
-    draw = _Draw(seed, -1)
-    return Weights(layers, draw.bits(D), draw.norm(D), draw.matrix(D, LOGITS))
-
-
 def embed(digest: Digests, weights: Weights) -> Values:
     """(n, d) what a token means before the first layer, from its digest; between -1 and 1, any token has one."""
     return (mix(digest[:, None] ^ weights.lanes) >> np.uint64(43)).astype(np.float64) * 2.0**10 - 2.0**30
 
 
-class _Draw:
+class WeightDraw:
     """A stream of numbers of its own for each layer, so that a layer's weights do not depend on its neighbours."""
 
     def __init__(self, seed: int, index: int) -> None:
@@ -125,28 +116,20 @@ def _on_grid(w: Values) -> Values:
     return frozen(np.rint(w / grid.WEIGHT_UNIT) * grid.WEIGHT_UNIT)
 
 
-def _layer(layer: Layer, draw: _Draw) -> LayerWeights:
-    return LayerWeights(
-        norm=draw.norm(D),
-        attention=_attention(draw) if layer.part else None,
-        delta=_delta(draw) if layer.kind == "G" else None,
-        ssm=_ssm(draw) if layer.kind in "SH" else None,
-        conv=_conv(draw) if layer.kind == "C" else None,
-    )
-
-
-def _attention(draw: _Draw) -> AttentionWeights:
+def draw_attention(draw: WeightDraw) -> AttentionWeights:
+    """Draw the weights of an attention part."""
     weights = AttentionWeights(draw.matrix(D, WIDE + 2 * KV_HEADS * HEAD), draw.matrix(WIDE, D))
-    most = _project_bound(weights.into)
+    most = project_bound(weights.into)
     require((np.sqrt(HEAD) * most / grid.ROPE_UNIT) ** 2, "score of a query and a key")
     largest = function_tables.WEIGHT_ONE * EXACT_ROWS.value * max(most / grid.UNIT / LIMB, LIMB)
     require(largest, "sum over the keys of a softmax")
-    _require_product(np.sqrt(WIDE) * most, weights.out)
+    require_product(np.sqrt(WIDE) * most, weights.out)
     return weights
 
 
-def _delta(draw: _Draw) -> RecurrentWeights:
-    weights = _recurrent(draw, 3 * WIDE + WIDE + 2 * HEADS, draw.taps(CONV_TAPS["G"], 3 * WIDE), HEAD)
+def draw_delta_net(draw: WeightDraw) -> RecurrentWeights:
+    """Draw the weights of a gated delta net (G)."""
+    weights = _recurrent(draw, 3 * WIDE + WIDE + 2 * HEADS, draw.taps(GATED_TAPS, 3 * WIDE), HEAD)
     write = np.full_like(weights.decay, grid.KEY_UNIT * grid.UNIT / grid.DELTA_UNIT)        # units of k, units of v
     factors = np.stack((weights.decay * -grid.KEY_UNIT, write, np.rint(weights.decay / grid.KEY_UNIT)))
     weights = weights._replace(factors=frozen(factors))
@@ -154,53 +137,56 @@ def _delta(draw: _Draw) -> RecurrentWeights:
     # The transition contracts by MOST_DECAY, less the rounding of its 16 x 16 entries, so its inputs add up to:
     column = most / (1.0 - MOST_DECAY - HEAD * grid.KEY_UNIT)
     require(1.01 / grid.KEY_UNIT * column / grid.DELTA_UNIT, "recurrent matrix of a delta net")
-    _require_product(np.sqrt(WIDE) * 1.25 * most, weights.out)
+    require_product(np.sqrt(WIDE) * 1.25 * most, weights.out)
     return weights
 
 
-def _ssm(draw: _Draw) -> RecurrentWeights:
-    weights = _recurrent(draw, WIDE + 2 * HEAD + WIDE + HEADS, draw.taps(CONV_TAPS["S"], WIDE + 2 * HEAD), WIDE)
+def draw_ssm(draw: WeightDraw) -> RecurrentWeights:
+    """Draw the weights of an SSM (S, H)."""
+    weights = _recurrent(draw, WIDE + 2 * HEAD + WIDE + HEADS, draw.taps(GATED_TAPS, WIDE + 2 * HEAD), WIDE)
     write = np.tile(function_tables.SOFTPLUS * (grid.UNIT**2 / grid.SSM_UNIT), HEADS)       # units of x, units of B
     weights = weights._replace(factors=frozen(np.stack((write, weights.decay))))
     most = _conv_bound(weights)
     gain = max(float((function_tables.SOFTPLUS / (1.0 - decay)).max()) for decay in weights.decay.reshape(HEADS, -1))
     require(HEAD * most / grid.READ_UNIT * most**2 * gain / grid.SSM_UNIT, "recurrent matrix of an SSM")
-    _require_product(np.sqrt(WIDE) * 1.25, weights.out)
+    require_product(np.sqrt(WIDE) * 1.25, weights.out)
     return weights
 
 
-def _recurrent(draw: _Draw, columns: int, taps: Values, norm: int) -> RecurrentWeights:
+def _recurrent(draw: WeightDraw, columns: int, taps: Values, norm: int) -> RecurrentWeights:
     decay = frozen(np.concatenate([function_tables.decays(1.0 / half, MOST_DECAY) for half in HALF_LIVES]))
     skip = _on_grid(1.0 + 0.25 * draw.uniform(HEADS, 1))
     return RecurrentWeights(draw.matrix(D, columns), taps, draw.norm(norm), skip, decay, decay, draw.matrix(WIDE, D))
 
 
-def _conv(draw: _Draw) -> ConvWeights:
-    weights = ConvWeights(draw.matrix(D, 3 * D), draw.taps(CONV_TAPS["C"], D), draw.matrix(D, D))
-    most = _project_bound(weights.into)
+def draw_short_conv(draw: WeightDraw) -> ConvWeights:
+    """Draw the weights of a short convolution (C)."""
+    weights = ConvWeights(draw.matrix(D, 3 * D), draw.taps(SHORT_TAPS, D), draw.matrix(D, D))
+    most = project_bound(weights.into)
     after = most**2 * _absolute(weights.taps)
     require(after / grid.UNIT / grid.WEIGHT_UNIT, "short convolution")
-    _require_product(np.sqrt(D) * most * after, weights.out)
+    require_product(np.sqrt(D) * most * after, weights.out)
     return weights
 
 
-def _project_bound(into: Values) -> float:
-    """Largest value that a projection of a normed x can have."""
-    _require_product(grid.NORM_BOUND, into)
+def project_bound(into: Values) -> float:
+    """Return the largest value that a projection of a normed x can have. Raise Crash unless its sums are exact."""
+    require_product(grid.NORM_BOUND, into)
     return grid.NORM_BOUND * _column_norm(into) + grid.UNIT
 
 
 def _conv_bound(weights: RecurrentWeights) -> float:
     """Largest value after the short convolution of G or S; gates stay within their tables."""
-    most = _project_bound(weights.into)
+    most = project_bound(weights.into)
     require(most * _absolute(weights.taps) / grid.UNIT / grid.WEIGHT_UNIT, "short convolution")
     if most >= function_tables.GATE_RANGE:
         raise Crash(f"a gate may reach {most}, its table ends at {function_tables.GATE_RANGE}")
     return most * max(1.0, _absolute(weights.taps)) + grid.UNIT
 
 
-def _require_product(norm: float, weight: Values) -> None:
-    """By Cauchy and Schwarz, which holds for every partial sum as well."""
+def require_product(norm: float, weight: Values) -> None:
+    """Raise Crash unless products of vectors of this 2-norm with a weight are exact: Cauchy and Schwarz bound every
+    partial sum."""
     require(norm / grid.UNIT * _column_norm(weight) / grid.WEIGHT_UNIT, "projection")
 
 

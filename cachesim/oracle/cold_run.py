@@ -18,7 +18,7 @@ from cachesim.model.hash_mixing import token_digests
 from cachesim.model.spec import Spec
 from cachesim.model.store import LayerState, Rows
 from cachesim.oracle.whole_provenance import WholeDigests, whole_digests
-from cachesim.oracle.whole_sequence import WholeNumbers, whole_numbers
+from cachesim.oracle.whole_sequence import WHOLE, WholeNumbers, whole_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,13 @@ class ColdRun:
 
     def state_at(self, layer: int, n: int) -> LayerState:
         """The state of a recurrent layer after the first ``n`` tokens; its numbers only if ``n`` is a mark."""
-        inputs, taps = self._digests.inputs[layer], self.spec.layers[layer].taps
+        inputs, taps = self._digests.inputs[layer], WHOLE[self.spec.layers[layer].kind].taps
         if not 0 <= n <= len(inputs):
             raise Crash(f"a sequence of {len(inputs)} tokens has no state after {n}")
-        if n < taps:
-            conv = np.zeros(taps - 1, np.uint64)                    # (taps-1,) oldest first
-            conv[taps - 1 - n :] = inputs[:n]
-        else:
-            conv = inputs[n - taps + 1 : n].copy()
+        conv, last = np.zeros(taps - 1, np.uint64), inputs[max(0, n - taps + 1) : n]      # (taps-1,) oldest first
+        conv[taps - 1 - len(last) :] = last
         hashes = self._digests.hashes.get(layer)
-        conv_x = None if self._numbers is None else self._numbers.conv_x.get((layer, n))
-        h = None if self._numbers is None else self._numbers.h.get((layer, n))
+        conv_x, h = (None, None) if self._numbers is None else self._numbers.states.get((layer, n), (None, None))
         return LayerState(conv, int(hashes[n - 1]) if hashes is not None and n else 0, conv_x, h)
 
     def lengths_with(self, layer: int, state: LayerState | None) -> list[int]:

@@ -1,7 +1,7 @@
-"""Which tokens ought to have gone into each value? Provenance of a whole sequence in one pass, for the oracle.
+"""Provenance of a whole sequence in one pass, for the oracle.
 
-The formulas are those of ``digests.py``; the way to evaluate them is another one, and no code is shared but
-``mixing.py``: positions are indices here, there is no memory, no past, no run. Attention is a difference of two
+The formulas are those of ``provenance.py``; the way to evaluate them is another one, and no code is shared but
+``hash_mixing.py``: positions are indices here, there is no memory, no past, no run. Attention is a difference of two
 prefix sums, the rolling hash is a scan by doubling (after round s every element holds its last 2**s terms).
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 from cachesim.model.grid import Digests
 from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
 from cachesim.model.spec import Layer, Spec
+from cachesim.oracle.whole_sequence import WHOLE
 
 
 @dataclass(slots=True)
@@ -36,20 +37,18 @@ def whole_digests(spec: Spec, seed: int, tokens: Sequence[int]) -> WholeDigests:
 
 
 def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Digests:
-    x = found.last
+    x, whole = found.last, WHOLE[layer.kind]
     read = np.zeros(len(x), np.uint64)
-    if layer.part:
+    if whole.attention:
         odd = np.arange(1, 2 * len(x), 2).astype(np.uint64)                         # (n,) 2*pos + 1
         rows = found.rows[index] = mix(x ^ keys.row) * odd
         read = read + _visible_sums(rows, layer.window)
-    if layer.taps:
+    if whole.recurrence:
         found.inputs[index] = x
-        older = _older(x, layer.taps)
-        if layer.kind == "C":
-            read = read + older
-        else:
-            hashes = found.hashes[index] = _scan(mix(x + older))
-            read = read + hashes
+        older = _older(x, whole.taps)
+        if whole.rolling:
+            older = found.hashes[index] = _scan(mix(x + older))
+        read = read + older
     return mix(x * keys.own + keys.out + read)
 
 
@@ -61,10 +60,7 @@ def _visible_sums(rows: Digests, window: int) -> Digests:
 
 def _older(x: Digests, taps: int) -> Digests:
     """(n,) what the convolution adds to each input: those 1 .. taps-1 tokens back."""
-    total = np.zeros(len(x), np.uint64)
-    for back in range(1, min(taps, len(x))):
-        total[back:] += x[: len(x) - back] * TAPS[back - 1]
-    return total
+    return sum((_shifted(x, back) * TAPS[back - 1] for back in range(1, taps)), np.zeros(len(x), np.uint64))
 
 
 def _shifted(x: Digests, back: int) -> Digests:

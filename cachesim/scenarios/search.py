@@ -122,12 +122,12 @@ def _kinds(model: str) -> set[str]:
 def _of_layers(layers: str) -> set[str]:
     """window, hybrid, recurrent: what attention alone is not."""
     try:
-        letters = {layer.kind for layer in parse(layers).layers}
+        found = parse(layers).layers
     except BadInput:
         return set()
-    states, rows = letters & set("GSCH"), letters & set("AWH")
-    return ({"window"} if "W" in letters else set()) | ({"recurrent"} if states else set()) | (
-        {"hybrid"} if states and rows else set())  # fmt: skip
+    states, rows = any(layer.recurrence for layer in found), any(layer.part for layer in found)
+    kinds = {"window": any(layer.window for layer in found), "recurrent": states, "hybrid": states and rows}
+    return {kind for kind, there in kinds.items() if there}
 
 
 def _plain(name: str) -> str:

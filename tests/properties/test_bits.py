@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from cachesim.model import Model, TokenRun, make_model, same_state
 from cachesim.model.store import Hidden
 from cachesim.oracle.cold_run import ColdRun, cold
-from tests.unit.model.plain_store import PlainStore, feed, joined, prefill, same_rows
+from tests.unit.model.plain_store import ALL_KINDS, PlainStore, every_kind, feed, joined, prefill, same_rows
 
-KINDS = ["A", "W3", "G", "S", "C", "H", "GGGA", "C W2 H", "SSA W5"]
+KINDS = [*every_kind(3), "GGGA", "C W2 H", "SSA W5"]
 RECORDED = ["AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA"]
 LONG = [random.Random(5).randrange(1000) for _ in range(600)]
 
@@ -32,7 +32,7 @@ def assert_cold(model: Model, store: PlainStore, seq: int, said: Hidden, truth: 
     for index, layer in enumerate(model.spec.layers):
         if layer.part:
             assert same_rows(store.rows_of(index, seq), truth.rows(index))
-        if layer.taps:
+        if layer.recurrence:
             assert same_state(store.states[seq, index], truth.state_at(index, n))
 
 
@@ -92,7 +92,7 @@ def test_chunks_do_not_matter(
 
 def test_company_changes_nothing_but_itself() -> None:
     """The same run alone and among others, in every place of the micro-batch."""
-    model = make_model("A W8 G S C H", True)
+    model = make_model(ALL_KINDS, True)
     alone = prefill(model, PlainStore(), 0, LONG[:40], 40)
     for place in range(3):
         others = [TokenRun(seq, 0, LONG[seq * 50 : seq * 50 + 30 + seq]) for seq in (1, 2)]

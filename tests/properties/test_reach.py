@@ -22,9 +22,9 @@ SHARE = 0.999                 # of changes that must show in the bits
 
 def reach(spec: Spec) -> int | None:
     """Tokens before the last one that it can know of; None = all."""
-    if any(layer.kind in "AHGS" for layer in spec.layers):
+    if any(layer.part == "base" or (layer.recurrence and layer.recurrence.matrix) for layer in spec.layers):
         return None
-    return sum(layer.window - 1 if layer.kind == "W" else layer.taps - 1 for layer in spec.layers)
+    return sum(max(layer.window, layer.recurrence.taps if layer.recurrence else 0) - 1 for layer in spec.layers)
 
 
 def tried(spec: Spec) -> int:
@@ -32,7 +32,7 @@ def tried(spec: Spec) -> int:
     within = reach(spec)
     if within is not None:
         return within + 1
-    return 512 if any(layer.kind in "AH" for layer in spec.layers) else 64
+    return 512 if any(layer.part == "base" for layer in spec.layers) else 64
 
 
 def shown(model: Model, tokens: list[int], base: ColdRun, place: int, value: int) -> tuple[bool, bool]:

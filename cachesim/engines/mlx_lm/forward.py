@@ -17,7 +17,7 @@ import numpy as np
 from cachesim.base.errors import Crash
 from cachesim.engines.mlx_lm.caches.array_ops import Ranges
 from cachesim.engines.mlx_lm.element_codec import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.model_layout import SLOTS, rows_of, states_of
+from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
 from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
 from cachesim.engines.shared.batch import joined
 from cachesim.model import Hidden, LayerState, Model, Rows, Spec, TokenRun
@@ -223,7 +223,7 @@ class BatchStore:
                 continue
             reached = [self.states.get((layer, row)) for row in range(self.b)]
             if all(state is not None for state in reached):
-                cache.cache = pack_states(reached, SLOTS[self.spec.layers[layer].kind])     # type: ignore[arg-type]
+                cache.cache = pack_states(reached, len(cache.cache))     # type: ignore[arg-type]
             cache.advance(self.n)
 
 

@@ -1,8 +1,8 @@
-"""Which caches does a model get, layer by layer, and what do they declare to weigh?
+"""The caches that a model gets, layer by layer, and their declared weights.
 
 A, W   K/V rows: KVCache, and RotatingKVCache of the window's size
 G, S   ArraysCache of two slots: inputs of the convolution, recurrent matrix
-C      ArraysCache of one slot
+C      ArraysCache of one slot: there is no matrix
 H      CacheList of both kinds
 
 Source: mlx-lm mlx_lm/models/{llama,gemma3_text,qwen3_next,mamba2,lfm2,falcon_h1}.py make_cache (d78bf58e).
@@ -21,9 +21,6 @@ from cachesim.model import Layer, Spec, parse
 
 FLOAT = 4
 ROW = 2 * 2 * 16 * FLOAT                                # a K row and a V row: 2 heads of 16
-MATRIX = 4 * 16 * 16 * FLOAT
-INPUTS = {"G": 3 * 192 * FLOAT, "S": 3 * 96 * FLOAT, "H": 3 * 96 * FLOAT, "C": 2 * 32 * FLOAT}
-SLOTS = {"G": 2, "S": 2, "H": 2, "C": 1}
 NAMES = {
     "llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA", "gemma3": "W8 W8 A", "falcon_h1": "HH",
 }
@@ -58,10 +55,10 @@ def model_kind(name: str) -> ModelKind:
 
 def _weight(layer: Layer, sizes: Declared | None = None) -> Weight:
     """What a layer weighs; a declared state lies in the last of its slots."""
+    slots = tuple(FLOAT * n for n in layer.recurrence.state_numbers) if layer.recurrence else ()
     if sizes is not None:
-        slots = (0,) * (SLOTS[layer.kind] - 1) + (sizes.state,) if layer.taps else ()
-        return Weight(sizes.row if layer.part else 0, slots)
-    return Weight(ROW if layer.part else 0, (INPUTS[layer.kind], MATRIX)[: SLOTS[layer.kind]] if layer.taps else ())
+        return Weight(sizes.row if layer.part else 0, slots and (*[0] * (len(slots) - 1), sizes.state))
+    return Weight(ROW if layer.part else 0, slots)
 
 
 def model_weights(kind: ModelKind, draft: tuple[Any, Spec] | None) -> tuple[Weight, ...]:
@@ -75,11 +72,12 @@ def make_caches(spec: Spec, rules: CacheRules) -> list[Any]:
 
 
 def _cache(layer: Layer, rules: CacheRules) -> Any:
-    if layer.kind == "H":
-        return CacheList(ArraysCache(SLOTS["H"], rules=rules), KVCache(rules=rules), rules=rules)
-    if layer.taps:
-        return ArraysCache(SLOTS[layer.kind], rules=rules)
-    return RotatingKVCache(layer.window, rules=rules) if layer.window else KVCache(rules=rules)
+    parts: list[Any] = []
+    if layer.recurrence:
+        parts.append(ArraysCache(len(layer.recurrence.state_numbers), rules=rules))
+    if layer.part:
+        parts.append(RotatingKVCache(layer.window, rules=rules) if layer.window else KVCache(rules=rules))
+    return parts[0] if len(parts) == 1 else CacheList(*parts, rules=rules)
 
 
 def rows_of(cache: Any) -> Any | None:

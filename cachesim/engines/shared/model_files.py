@@ -16,6 +16,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import LAYERS
 from cachesim.base.reading import read_json, read_start
 from cachesim.engines.shared.size_formulas import F32, HEAD, ModelSizes, attention_row, delta_state, mamba_state
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import parse
 
 # What does the header of a GGUF say? Its keys with their values, without its tensors.
@@ -118,8 +119,8 @@ class _Numbers:
         return value[:MOST_LAYERS] if isinstance(value, list) else []
 
 
-KINDS = {"full_attention": "A", "attention": "A", "sliding_attention": "W", "linear_attention": "G", "conv": "C",
-         "mamba": "S", "hybrid": "H"}  # fmt: skip
+LAYER_TYPES = {"full_attention": "A", "attention": "A", "sliding_attention": "W", "linear_attention": "G",
+               "conv": "C", "mamba": "S", "hybrid": "H"}  # fmt: skip
 """``layer_types`` of a configuration -> our letters."""
 
 
@@ -148,9 +149,9 @@ def _of_config(keys: _Numbers) -> ModelSizes:
 def _config_layers(keys: _Numbers) -> str:
     """One letter for each layer."""
     if types := keys.words("layer_types"):
-        found = [KINDS.get(str(one)) for one in types]
+        found = [LAYER_TYPES.get(str(one)) for one in types]
         if None in found:
-            raise BadInput("layer_types holds a kind that is not known", file=keys.file, hint=", ".join(KINDS))
+            raise BadInput("layer_types holds a kind that is not known", file=keys.file, hint=", ".join(LAYER_TYPES))
         return "".join(one for one in found if one)
     n, every = _count(keys.get("num_hidden_layers"), keys.file), keys.get("full_attention_interval", 0)
     if every:
@@ -175,7 +176,7 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> ModelSizes:
         )  # fmt: skip
     elif "C" in letters:
         state = (keys.get("shortconv.l_cache") - 1) * keys.get("embedding_length") * F32
-    row, head = _gguf_row(keys) if any(one in letters for one in "AWH") else (0, HEAD)
+    row, head = _gguf_row(keys) if any(KINDS[one].attention for one in letters) else (0, HEAD)
     return _sizes(letters, keys.get("attention.sliding_window", 0), row, state, file, head)
 
 
@@ -225,7 +226,7 @@ def _sizes(letters: str, window: int, row: int, state: int, file: str, head: int
     short = (run[1] if run else letters)[: LAYERS.now]
     notation = " ".join(f"W{window}" if one == "W" else one for one in short) if "W" in short else short
     parse(notation)
-    attention = sum(one in "AWH" for one in letters)
-    recurrent = sum(one in "GSCH" for one in letters)
+    attention = sum(KINDS[one].attention is not None for one in letters)
+    recurrent = sum(KINDS[one].recurrence is not None for one in letters)
     row, state, head = row if attention else 0, state if recurrent else 0, head if attention else HEAD
     return ModelSizes(notation, attention, recurrent, row, state, file, head)

@@ -8,7 +8,7 @@ Source: llama.cpp src/llama-hparams.cpp n_embd_r, n_embd_s, n_embd_k_gqa (b11549
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.model.spec import Spec, parse
@@ -84,10 +84,16 @@ class ModelSizes(NamedTuple):
 
     def _per_layer(self, spec: Spec, scale: int) -> Declared:
         rows = sum(1 for layer in spec.layers if layer.part)
-        states = sum(1 for layer in spec.layers if layer.taps)
+        states = sum(1 for layer in spec.layers if layer.recurrence)
         row, state = self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0
         windows = any(layer.window for layer in spec.layers)
         return Declared(row, state, self.head if windows and scale == 1 else HEAD)      # kernels count real cells
+
+
+def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:
+    """Bytes of all states: as declared for each layer, as recorded for its kind, or those of our own numbers."""
+    return sum(declared or recorded.get(layer.kind, F32 * sum(layer.recurrence.state_numbers))
+               for layer in spec.layers if layer.recurrence)  # fmt: skip
 
 
 def attention_row(kv_heads: int, key: int, value: int) -> int:

@@ -50,7 +50,7 @@ def with_real_sizes(scenario: Scenario, model: ModelSizes) -> Scenario:
     except BadInput:
         raise BadInput(f"the model {name} has sizes of its own", hint="--model names other layers") from None
     for of, mine, real in (("K/V rows", any(one.part for one in layers), model.attention),
-                           ("recurrent states", any(one.taps for one in layers), model.recurrent)):  # fmt: skip
+                           ("recurrent states", any(one.recurrence for one in layers), model.recurrent)):  # fmt: skip
         if mine != bool(real):
             told = f"{name} has {of}" if mine else f"{name} has no {of}"
             raise BadInput(f"{told}, and the model of these sizes is of another kind", hint=f"--model {model.layers}")

@@ -167,19 +167,20 @@ class Scene(NamedTuple):
 
 def scene(scenario: Scenario, data: Data) -> Scene:
     """The picture of one run; ``data`` as ``run_data`` has it."""
-    kinds = _kinds(scenario, data["profile"])
+    parts = _parts(scenario, data["profile"])
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
-    rows = [_row(step, one, data, scenario, kinds, _entries(one, had))
+    rows = [_row(step, one, data, scenario, parts, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
     title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known)
 
 
-def _kinds(scenario: Scenario, profile: str) -> set[str]:
-    """Letters of the layers, as a server of this model has them: the model may have a name of its engine's."""
+def _parts(scenario: Scenario, profile: str) -> set[str]:
+    """Parts of a server's memory: "base" and "swa" for K/V rows, "state". The model may have a name of its engine's."""
     model = engine_of(profile).start(profile, scenario.model, dict(scenario.server), "provenance").model
-    return {layer.kind for layer in model.spec.layers} if model is not None else set()
+    layers = model.spec.layers if model is not None else ()
+    return {layer.part for layer in layers} | {"state" for layer in layers if layer.recurrence}
 
 
 def _entries(one: Data, had: Sequence[int]) -> CacheContents:
@@ -192,14 +193,14 @@ def _entries(one: Data, had: Sequence[int]) -> CacheContents:
 
 
 def _row(
-    step: Step, one: Data, data: Data, scenario: Scenario, kinds: set[str], entries: CacheContents
+    step: Step, one: Data, data: Data, scenario: Scenario, parts: set[str], entries: CacheContents
 ) -> StepRow:
     held = one["tokens_cached"]
     end = max(held, one["prompt"])
     memory = SlotMemory(
-        (0, held) if kinds & {"A", "H"} and held else None,
+        (0, held) if "base" in parts and held else None,
         tuple(one["window"]) if one["window"] else None,
-        held if kinds - {"A", "W"} and held else None,
+        held if "state" in parts and held else None,
         one["checkpoints"], one["checkpoint_spans"],
     )
     lost = [charge for charge in data["lost"] if charge["request"] == one["i"]]

@@ -12,6 +12,7 @@ from rich.text import Text
 from cachesim.engines.contract import Engine
 from cachesim.engines.manual import Flag, Option
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.model.layer_kinds import KINDS
 from cachesim.scenarios.request_help import fields_of
 
 KIND = {bool: "true or false", int: "integer", float: "number", str: "text"}
@@ -57,7 +58,8 @@ def options_report(data: dict[str, Any], whole: bool = True) -> RenderableType:
     if whole:
         parts += [Text("\nmodels (--model)", "bold"), _known(data["known"]),
                   _indented(f"tiny ones with layers of their own: {', '.join(data['models']) or 'none'}"),
-                  _indented("or layers, such as GGGA or W8 A"),
+                  _indented("or layers, such as GGGA or W8 A: "
+                            + ", ".join(f"{kind.letter} {kind.words}" for kind in KINDS.values())),
                   Text("\nin a line, behind the words of a request", "bold"), _said(data["request"])]  # fmt: skip
     return Group(*parts)
 

@@ -9,7 +9,8 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
-from cachesim.engines.shared.size_formulas import Declared, split, with_sizes
+from cachesim.engines.shared.size_formulas import Declared, split, states_bytes, with_sizes
+from cachesim.model import parse
 
 QWEN = {
     "num_hidden_layers": 48, "full_attention_interval": 4, "num_attention_heads": 16, "num_key_value_heads": 2,
@@ -124,3 +125,10 @@ def test_every_engine_takes_declared_sizes(profile):
     assert server.stored_bytes() == (0, 0)
     with pytest.raises(BadInput, match="sizes are two numbers of bytes"):
         engine.start(profile, "GGGA@12", {}, "none")
+
+
+def test_a_kind_that_was_not_recorded_has_the_bytes_of_our_own_numbers():
+    spec = parse("GCAH")
+    assert states_bytes(spec, {"G": 5632, "C": 512, "H": 18688}, 0) == 5632 + 512 + 18688
+    assert states_bytes(spec, {"G": 5632}, 0) == 5632 + 4 * 2 * 32 + 4 * (3 * 96 + 4 * 16 * 16)
+    assert states_bytes(spec, {"G": 5632}, 100) == 3 * 100

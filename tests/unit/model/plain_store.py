@@ -13,9 +13,19 @@ import numpy as np
 from cachesim.model import LayerState, Model, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.store import Hidden
 
 CELLS = 2048
+
+
+def every_kind(window: int) -> list[str]:
+    """A layer of every kind in the table, as it is written in a model."""
+    return [f"{kind.letter}{window}" if kind.attention and kind.attention.part == "swa" else kind.letter
+            for kind in KINDS.values()]  # fmt: skip
+
+
+ALL_KINDS = " ".join(every_kind(8))
 
 
 class PlainStore(ByPosition):

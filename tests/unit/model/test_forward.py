@@ -13,9 +13,8 @@ import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.model import LayerState, TokenRun, make_model, same_state
-from tests.unit.model.plain_store import PlainStore, feed, prefill
+from tests.unit.model.plain_store import ALL_KINDS, PlainStore, feed, prefill
 
-ALL_KINDS = "A W8 G S C H"
 TOKENS = random.Random(7).sample(range(5000), 600)
 PINNED = {
     "AAAA": "1a73ae63729eb90c",

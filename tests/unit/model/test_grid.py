@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
-from cachesim.model import grid, weights
+from cachesim.model import grid
+from cachesim.model.forward import make_weights
 from cachesim.model.norms import rms_norm, unit
 from cachesim.model.spec import parse
+from tests.unit.model.plain_store import ALL_KINDS
 
 
 def test_require() -> None:
@@ -20,22 +22,21 @@ def test_a_weight_too_large_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(grid, name, getattr(grid, name) * (2.0**14 if name == "NORM_BOUND" else 2.0**-6))
             with pytest.raises(Crash):
-                weights.make_weights(parse("AG"), 0)
+                make_weights(parse("AG"), 0)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_seed_builds(seed: int) -> None:
-    made = weights.make_weights(parse("AW8GSCH"), seed)
+    made = make_weights(parse(ALL_KINDS), seed)
     for layer in made.layers:
-        for part in (layer.attention, layer.delta, layer.ssm, layer.conv):
+        for part in (layer.attention, layer.recurrence):
             for array in part or ():
                 assert not array.flags.writeable
 
 
 def test_a_layer_does_not_depend_on_its_neighbours() -> None:
-    alone, among = weights.make_weights(parse("G"), 1), weights.make_weights(parse("GA"), 1)
-    assert alone.layers[0].delta is not None and among.layers[0].delta is not None
-    assert (alone.layers[0].delta.into == among.layers[0].delta.into).all()
+    alone, among = make_weights(parse("G"), 1), make_weights(parse("GA"), 1)
+    assert (alone.layers[0].recurrence.into == among.layers[0].recurrence.into).all()
 
 
 @pytest.mark.parametrize("size", [2.0**-29, 2.0**-12, 1.0, 2.0**13])

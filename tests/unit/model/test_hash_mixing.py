@@ -9,6 +9,7 @@ from cachesim.model.attention_mask import View
 from cachesim.model.hash_mixing import STEP, inverse, layer_keys, mix, mix_int, place, powers, token_digests
 from cachesim.model.provenance import RunTrail, ShortTrail, moved
 from cachesim.model.spec import Layer, parse
+from tests.unit.model.plain_store import every_kind
 
 SOME = np.array([0, 1, 2, 2**63, 2**64 - 1, 0x123456789ABCDEF0], np.uint64)
 
@@ -56,7 +57,7 @@ def test_a_token_is_the_same_alone_and_in_company() -> None:
     assert [int(token_digests((t,), 3)[0]) for t in (5, 7, 2**63)] == together[:3].tolist()
 
 
-@pytest.mark.parametrize("layer", parse("A W2 G S C H").layers, ids=lambda layer: layer.kind)
+@pytest.mark.parametrize("layer", parse(" ".join(every_kind(2))).layers, ids=lambda layer: layer.kind)
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 @pytest.mark.parametrize("hidden", [False, True])
 def test_few_tokens_in_integers_are_the_run_of_few(layer: Layer, n: int, hidden: bool) -> None:
@@ -72,8 +73,8 @@ def test_few_tokens_in_integers_are_the_run_of_few(layer: Layer, n: int, hidden:
             if layer.part:
                 rows[6 - n :] = trail.rows(keys)
                 trail.attend(rows, view, layer.window)
-            if layer.taps:
-                state = _state(*trail.recur(layer, state))
+            if layer.recurrence:
+                state = _state(*trail.recur(layer.recurrence, state))
             trail.leave(keys)
         states.append(state)
     assert trails[0].digest.tolist() == trails[1].digest.tolist()

@@ -1,4 +1,4 @@
-"""Which memory does a model get, and how many bytes would the real engine need for it?
+"""The memory that a model gets, and the bytes that the real engine needs for it.
 
 recurrent   no attention at all: one cell per sequence holds everything
 hybrid      attention in cells, and beside them one recurrent row per sequence id
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cachesim.base.errors import BadInput, nearest
-from cachesim.engines.shared.size_formulas import HEAD, split
+from cachesim.engines.shared.size_formulas import HEAD, split, states_bytes
 from cachesim.model import Spec, parse
 
 KV_ROW = 128                                                      # bytes of a K row plus a V row, F16
@@ -49,7 +49,7 @@ class ModelKind:
     @property
     def states(self) -> tuple[int, ...]:
         """Layers with a recurrent row."""
-        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.taps)
+        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.recurrence)
 
     @property
     def hybrid(self) -> bool:
@@ -74,7 +74,7 @@ class ModelKind:
         """Bytes of a saved sequence of n cells: the K/V rows only if it is the whole state. The head of a model's MTP
         layer has rows in the target too; every layer has a heading, whether it has rows or not."""
         rows = len(self.attention) + self.spec.mtp
-        states = sum(self.row_of_state or STATE_ROW[self.spec.layers[i].kind] for i in self.states)
+        states = states_bytes(self.spec, STATE_ROW, self.row_of_state)
         every = len(self.spec.layers) + self.spec.mtp
         heads = 20 + 24 * every + (16 * every if self.states else 0)
         return heads + states + n * CELL + (0 if partial else n * rows * self.row_bytes)

@@ -53,7 +53,7 @@ def spoil(
             spoilt = bool((rows[index].digest[:n_kv] == NAN).any())
             for mine, views in zip(lost, blind, strict=True):
                 mine |= views[layer.notation] | spoilt
-        if layer.taps:
+        if layer.recurrence:
             for run, mine, old, was in zip(ubatch.runs, lost, given, before, strict=True):
                 reached = np.logical_or.accumulate(old | (index in was))
                 mine |= reached

@@ -1,4 +1,4 @@
-"""Which memory does a model get, and how large are its declared shapes?
+"""The memory that a model gets, and the declared sizes of its rows and states.
 
 A   attention                     base
 W   attention with windows        base + swa
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from cachesim.base.errors import BadInput, nearest
 from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
-from cachesim.engines.shared.size_formulas import split
+from cachesim.engines.shared.size_formulas import split, states_bytes
 from cachesim.model import Spec, parse
 
 KV_ROW = 256                                                     # bytes of a K row plus a V row, F32
@@ -46,8 +46,10 @@ class ModelKind:
     def __post_init__(self) -> None:
         """Work out what is asked for at every step."""
         object.__setattr__(self, "n_swa", max((layer.window for layer in self.spec.layers), default=0))
-        for name, kinds in (("base", "AH"), ("swa", "W"), ("recr", "GSCH")):
-            object.__setattr__(self, name, self._of(kinds))
+        layers = tuple(enumerate(self.spec.layers))
+        for part in ("base", "swa"):
+            object.__setattr__(self, part, tuple(i for i, layer in layers if layer.part == part))
+        object.__setattr__(self, "recr", tuple(i for i, layer in layers if layer.recurrence))
         object.__setattr__(self, "kind", self._kind())
 
     def _kind(self) -> str:
@@ -56,9 +58,6 @@ class ModelKind:
         if not (self.base or self.swa):
             return "R"
         return "HW" if self.swa else "H"
-
-    def _of(self, kinds: str) -> tuple[int, ...]:
-        return tuple(i for i, layer in enumerate(self.spec.layers) if layer.kind in kinds)
 
     def base_shape(self) -> AttentionShape:
         """Declared shape of the full attention cache."""
@@ -70,8 +69,7 @@ class ModelKind:
 
     def recr_shape(self) -> RecurrentShape:
         """Declared shape of the recurrent memory."""
-        states = (self.state_bytes or STATE_ROW[self.spec.layers[i].kind] for i in self.recr)
-        return RecurrentShape(len(self.recr), sum(states))
+        return RecurrentShape(len(self.recr), states_bytes(self.spec, STATE_ROW, self.state_bytes))
 
 
 RECORDED = {

@@ -45,7 +45,7 @@ def sizes(arch: str, spec: Spec, head: int) -> dict[str, Any]:
 def special(arch: str, spec: Spec, delta: t.Delta = t.NARROW) -> dict[str, Any]:
     """Keys of this architecture."""
     layers, out = spec.layers, dict[str, Any]()
-    states = [layer.kind in "GSC" for layer in layers]
+    states = [not layer.part for layer in layers]
     if arch in ("mamba2", "granitehybrid", "falcon-h1"):
         out |= _ssm(t.TAPS, t.SSM_INNER, t.SSM_STATE, t.SSM_HEADS, 1)
     if arch in ("granitehybrid", "lfm2"):

@@ -147,7 +147,7 @@ def _layer(model: GgufModel, layer: Layer, damping: float) -> Iterator[Tensor]:
         yield from t.ssm()
     if layer.kind == "C":
         yield from t.short_convolution()
-    if layer.kind in "AWH":
+    if layer.part:
         yield from t.attention(damping, model.head, gated=qwen, normed=qwen or arch in ("gemma3", "lfm2"))
     if arch == "qwen3next":
         yield from t.experts()

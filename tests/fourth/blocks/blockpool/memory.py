@@ -30,7 +30,7 @@ class Memory:
         self.spec, self.block = spec, block
         self.rows = no_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.states: dict[int, dict[int, LayerState]] = {}
-        self.recurrent = [i for i, layer in enumerate(spec.layers) if layer.taps]
+        self.recurrent = [i for i, layer in enumerate(spec.layers) if layer.recurrence]
 
     def cells(self, blocks: Sequence[Block], start: int, stop: int) -> np.ndarray:
         """The cells of positions start .. stop-1 of a table of blocks."""

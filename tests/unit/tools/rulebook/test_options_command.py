@@ -12,6 +12,7 @@ from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.engines.manual import Flag
 from cachesim.engines.registry import ENGINES
+from cachesim.model.layer_kinds import KINDS
 from cachesim.tools.rulebook.options_report import options_data, options_report
 
 
@@ -24,6 +25,7 @@ def test_every_flag_is_listed_with_its_default_and_what_it_changes(capsys, engin
         assert f"{flag.name}: default" in words
         assert " ".join(flag.help.split()) in words
     assert all(model in words for model in ENGINES[engine].manual.models)
+    assert all(f"{kind.letter} {kind.words}" in words for kind in KINDS.values())
     assert max(map(len, out.splitlines())) <= 80
 
 

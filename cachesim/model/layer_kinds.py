@@ -1,0 +1,85 @@
+"""The kinds of layers: one row for each letter of a model's notation.
+
+A layer has an attention part, a recurrent part, or both on the same input. A part names the function that draws its
+weights and its step form, and declares what a memory keeps of it. The oracle has a table of its own, of whole forms.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Mapping, NamedTuple
+
+import numpy as np
+
+from cachesim.model import attention, recurrent, weights
+from cachesim.model.grid import Values, frozen
+from cachesim.model.recurrent import RecurrentStep
+from cachesim.model.rope import Rotation
+from cachesim.model.store import LayerState
+from cachesim.model.weights import HEAD, HEADS, WIDE, D, WeightDraw
+
+_BLOCK = 64                   # tokens prepared at a time: their matrices stay within the processor's cache
+
+
+class Attention(NamedTuple):
+    """An attention part: every token writes a K/V row."""
+
+    part: str                 # the memory of its rows: "base", or "swa" for a layer with a window
+    draw: Callable[[WeightDraw], Any] = weights.draw_attention
+    heads: Callable[[Values, Any, Rotation], attention.Heads] = attention.heads
+    attend: Callable[..., Values] = attention.attend
+
+
+class Recurrence(NamedTuple):
+    """A recurrent part: a state passes from token to token. ``step`` takes u, the weights, ``conv_x`` and ``h`` of the
+    state before, and room for two such ``h`` of each token. It writes into that room only."""
+
+    draw: Callable[[WeightDraw], Any]
+    step: Callable[[Values, Any, Values, Values, Values], RecurrentStep]
+    taps: int                 # 1 to 4: inputs that a token reads directly, its own included; the state keeps taps-1
+    channels: int             # numbers of a kept input
+    matrix: tuple[int, ...] = ()      # shape of ``h``, which depends on all inputs; () = the state is the kept inputs
+
+    @property
+    def state_numbers(self) -> tuple[int, ...]:
+        """Numbers in the kept inputs of a state, then in its matrix if the kind has one."""
+        inputs = (self.taps - 1) * self.channels
+        return (inputs, math.prod(self.matrix)) if self.matrix else (inputs,)
+
+    def run(self, u: Values, weights: Any, state: LayerState | None) -> RecurrentStep:
+        """Evaluate tokens upon a state, in blocks. None is the zeroed state."""
+        if state is None or state.conv_x is None or state.h is None:
+            conv_x, h = np.zeros((self.taps - 1, self.channels)), np.zeros(self.matrix)
+        else:
+            conv_x, h = state.conv_x, state.h
+        room = np.empty((2, min(len(u), _BLOCK), *h.shape))                 # (2, t, 4, 16, 16) for every block
+        y = []
+        for start in range(0, len(u), _BLOCK):
+            step = self.step(u[start : start + _BLOCK], weights, conv_x, h, room)
+            conv_x, h = step.conv_x, step.h.copy()                          # the next block works in the same room
+            y.append(step.y)
+        return RecurrentStep(y[0] if len(y) == 1 else np.concatenate(y), frozen(conv_x.copy()), frozen(h))
+
+
+class LayerKind(NamedTuple):
+    """A row of the table. ``words`` name the kind for users."""
+
+    letter: str
+    words: str
+    attention: Attention | None = None
+    recurrence: Recurrence | None = None
+
+
+_MATRIX = (HEADS, HEAD, HEAD)
+_DELTA_NET = Recurrence(weights.draw_delta_net, recurrent.delta_net, weights.GATED_TAPS, 3 * WIDE, _MATRIX)
+_SSM = Recurrence(weights.draw_ssm, recurrent.ssm, weights.GATED_TAPS, WIDE + 2 * HEAD, _MATRIX)
+_SHORT_CONV = Recurrence(weights.draw_short_conv, recurrent.short_conv, weights.SHORT_TAPS, D)
+
+KINDS: Mapping[str, LayerKind] = {kind.letter: kind for kind in (
+    LayerKind("A", "attention", Attention("base")),
+    LayerKind("W", "attention over a window", Attention("swa")),
+    LayerKind("G", "gated delta net", None, _DELTA_NET),
+    LayerKind("S", "Mamba-2 SSM", None, _SSM),
+    LayerKind("C", "short convolution", None, _SHORT_CONV),
+    LayerKind("H", "attention beside SSM", Attention("base"), _SSM),
+)}  # fmt: skip
