@@ -7,6 +7,7 @@ from cachesim.base.errors import BadInput
 from cachesim.model import LayerState
 from cachesim.model.attention_mask import View
 from cachesim.model.hash_mixing import STEP, inverse, layer_keys, mix, mix_int, place, powers, token_digests
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.provenance import RunTrail, ShortTrail, moved
 from cachesim.model.spec import Layer, parse
 from tests.unit.model.plain_store import every_kind
@@ -84,3 +85,18 @@ def test_few_tokens_in_integers_are_the_run_of_few(layer: Layer, n: int, hidden:
 def _state(conv: np.ndarray, hashed: int) -> LayerState:
     assert not conv.flags.writeable
     return LayerState(conv, hashed, None, None)
+
+
+@pytest.mark.parametrize("letter", [letter for letter, kind in KINDS.items() if kind.recurrence])
+@pytest.mark.parametrize("n", [1, 5])
+def test_both_go_on_from_any_state(letter: str, n: int) -> None:
+    """A state may have a hash that no input gave it: an engine marks what is not a number."""
+    form = KINDS[letter].recurrence
+    assert form is not None
+    state = LayerState(SOME[: form.taps - 1], 7, None, None)
+    trails = RunTrail(SOME[6 - n :].copy(), 6 - n), ShortTrail(SOME[6 - n :], 6 - n)
+    states = [_state(*trail.recur(form, state)) for trail in trails]
+    for trail in trails:
+        trail.leave(layer_keys(1, 0))
+    assert trails[0].digest.tolist() == trails[1].digest.tolist()
+    assert str(states[0]) == str(states[1]) and (states[0].hash == 0) == (not form.matrix)
