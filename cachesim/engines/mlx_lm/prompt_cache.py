@@ -99,7 +99,8 @@ class PromptCache:
             self.count += 1
             self.keys[tokens] = "entry", -1, self.count
             self.texts[self.keys[tokens]] = tokens
-        self.srv.emit(Gained(None, self.point(self.keys[tokens]), cause, rule))
+        if self.srv.log.heard(Gained):
+            self.srv.emit(Gained(None, self.point(self.keys[tokens]), cause, rule))
 
     def look_at_lent(self) -> None:
         """Entries on whose caches rows go on are others than they were."""
