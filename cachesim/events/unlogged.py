@@ -84,6 +84,9 @@ class Advanced(PointEvent):
 
     ev = "advanced"
 
+    def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
+        return {"ev": self.ev, "slot": self.slot}
+
 
 @frozen
 class Lost(Event):

@@ -10,6 +10,8 @@ from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.llama_cpp import server
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.events import Lost
+from cachesim.events.unlogged import PointEvent
 from cachesim.scenarios.runner import Silent, play
 from cachesim.tools.search.case import draw_case
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -48,7 +50,8 @@ def played(case, profile, mode, hears):
         log = play(case.scenario(profile), profile, mode, seen)
     except BadInput as bad:
         return str(bad)
-    return seen.found, [repr(event) for event in log.events], log.spent, log.passes
+    events = [repr(event) for event in log.events if not isinstance(event, PointEvent | Lost)]     # for listeners only
+    return seen.found, events, log.spent, log.passes
 
 
 @pytest.mark.long
