@@ -7,6 +7,7 @@ about places is found along one path, without a comparison with every other list
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Iterator, NamedTuple
 
 from cachesim.base.tokens import Tokens, common_prefix
@@ -71,7 +72,7 @@ class Texts:
         parts: list[list[int]] = []
         for text, n in upwards(place):
             parts.append(text.tokens[: n - text.start])
-        return tuple(token for part in reversed(parts) for token in part)
+        return tuple(chain.from_iterable(reversed(parts)))
 
     def path(self, tokens: Tokens, who: int) -> Place:
         """The place of the longest beginning of a list that has one."""
