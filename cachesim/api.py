@@ -24,10 +24,9 @@ from cachesim.engines.rule_files import is_rule_file, profile_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Log
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.scenarios.corpus import is_file, named
+from cachesim.scenarios.corpus import is_file, named, own_profiles
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load as load_file
-from cachesim.scenarios.rule_file_names import own_profiles
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 

@@ -74,8 +74,8 @@ class ScenarioFile(pytest.File):
     def collect(self) -> Iterator[pytest.Item]:
         from cachesim.base.errors import BadInput
         from cachesim.engines.registry import engine_named, profiles
+        from cachesim.scenarios.corpus import own_profiles
         from cachesim.scenarios.load import load
-        from cachesim.scenarios.rule_file_names import own_profiles
 
         asked, known = _named(self.config), frozenset(profiles())
         try:

@@ -12,6 +12,13 @@ from difflib import get_close_matches
 from reprlib import Repr
 from typing import Iterable
 
+# How is a count written? One checkpoint, two checkpoints.
+
+def counted(n: int, one: str, more: str = "") -> str:
+    """``n`` and what is counted: ``one`` of them, or ``more`` of them (the same with an s where nothing is said)."""
+    return f"{n} {one if n == 1 else more or one + 's'}"
+
+
 ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask us to end, besides Ctrl-C: what was found is told before."""
 

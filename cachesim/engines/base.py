@@ -4,13 +4,24 @@ with an ``Answer``."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Mapping, NamedTuple, Protocol
+from typing import Any, Mapping, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.chat import ChatMessage
+
+# What is saved once and never changed again: a copy of a server shares it, however much has been saved.
+
+class Immutable:
+    """Nobody writes into it or into what it holds, so that its deep copy is itself."""
+
+    __slots__ = ()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
 
 AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit
 

@@ -17,7 +17,7 @@ from cachesim.base.errors import Terminated
 from cachesim.base.files import write_whole
 from cachesim.base.reading import kind
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.registry import ENGINES, SHIPPED
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.outcomes import (
     NEGATED,
@@ -31,7 +31,6 @@ from cachesim.engines.shared.outcomes import (
     variants_of,
 )
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.engines.shipped import SHIPPED
 from cachesim.judging.judged_run import Run, Stopped, run_judged
 from cachesim.scenarios.runner import Silent, play
 

@@ -11,13 +11,12 @@ from cachesim.engines.shared.outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost, PcState
 from cachesim.judging.evidence import grade_of, predicted
 from cachesim.judging.failure_chain import failure_data
-from cachesim.judging.flags_line import flags_data
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run
 from cachesim.judging.recompute_reasons import reason, reasons, reused
 from cachesim.judging.request_judgement import Judgement
-from cachesim.judging.sentences import sentence
-from cachesim.judging.verdict_words import verdict_of, verdict_of_run
+from cachesim.judging.try_command import flags_data
+from cachesim.judging.verdict_words import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 
 

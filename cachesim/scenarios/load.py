@@ -14,13 +14,11 @@ from cachesim.engines.manual import Option
 from cachesim.engines.registry import renamed
 from cachesim.scenarios.notation.words import check_word
 from cachesim.scenarios.option_checks import check_engine, check_profile, manual_of, model_named
-from cachesim.scenarios.request_spec import make_steps
+from cachesim.scenarios.request_spec import Words, make_steps
 from cachesim.scenarios.schema import SCHEMA, Allowed, Expect, Lives, Scenario, Step
 from cachesim.scenarios.symptoms import SYMPTOMS
-from cachesim.scenarios.toml_fields import TomlTable
-from cachesim.scenarios.toml_requests import read_options, read_steps
+from cachesim.scenarios.toml_requests import TomlTable, read_options, read_steps
 from cachesim.scenarios.toml_source import read_toml
-from cachesim.scenarios.word_tokens import Words
 
 # What does a file expect of each profile? The tables ``[expect."NAME"]`` and their checks.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.conformance.history_draw import Space, histories
+from cachesim.tools.conformance.corpus import Space, histories
 
 ALL = frozenset({"cache", "cancel_prompt", "cancel_answer", "burst"})
 

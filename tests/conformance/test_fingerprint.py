@@ -9,8 +9,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, identical, near
-from cachesim.tools.conformance.equality import equal
-from cachesim.tools.conformance.fingerprint import agree, difference, shown
+from cachesim.tools.conformance.fingerprint import agree, difference, equal, shown
 from cachesim.tools.conformance.protocol import Reply
 from tests.conformance.naive import FixedCache, NaiveCache
 

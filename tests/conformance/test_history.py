@@ -6,10 +6,9 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.corpus import corpus_histories, scaled
-from cachesim.tools.conformance.history import HistoryTurn, of_line, of_turns
+from cachesim.tools.conformance.history import Dictionary, HistoryTurn, of_line, of_turns
 from cachesim.tools.conformance.properties import Check, CompletedSequence, relation
 from cachesim.tools.conformance.search import attributed, shrink
-from cachesim.tools.conformance.vocabulary_map import Dictionary
 
 FIRST = HistoryTurn("new", 0, 0, 5, 2)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.conformance.equality import equal
-from cachesim.tools.conformance.fingerprint import identical
+from cachesim.tools.conformance.fingerprint import equal, identical
 from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.properties import checks

@@ -15,8 +15,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, show
 from cachesim.base.pool import Unfinished, finished
 from cachesim.base.reading import files_in
-from cachesim.engines.registry import ENGINES
-from cachesim.engines.shipped import SHIPPED
+from cachesim.engines.registry import ENGINES, SHIPPED
 from cachesim.judging.evidence import Grade, table_of, write_table
 from tests.evidence import peer_runs, server_runs, table
 from tests.evidence.search import Found, pairs, search

@@ -10,8 +10,8 @@ import json
 from collections import Counter
 from functools import cache
 
+from cachesim.engines.registry import SHIPPED
 from cachesim.engines.shared.outcomes import Endless, ending, listening, replacing
-from cachesim.engines.shipped import SHIPPED
 from cachesim.judging.evidence import ENDLESS
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load

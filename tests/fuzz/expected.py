@@ -25,7 +25,7 @@ from cachesim.scenarios.notation.tree import Asked, said_as
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.search.campaign import SPREAD, findings
 from cachesim.tools.search.case import KINDS, MODELS, DrawnConversation, draw_case
-from cachesim.tools.search.crash import crashed
+from cachesim.tools.search.examine import crashed
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
 from tests.shared import alike

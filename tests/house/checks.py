@@ -66,7 +66,7 @@ MAY_LOOK_OUTSIDE: dict[str, str] = {
 # Code of exported programs: it prints, waits and reads settings there, and is never run here.
 EXPORTED = ("tools.live.llama_server.export.talk", "tools.live.llama_server.export.case_program")
 
-FILE_LINES, FILE_MEDIAN = 300, 120
+FILE_LINES, FILE_MEDIAN = 300, 130
 TABLE_LINES = 600
 TABLES = ("engines.llama_cpp.log_meanings",)
 """Modules that are tables of data."""

@@ -16,10 +16,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from cachesim.tools.conformance.corpus import Space, histories
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.history_draw import Space, histories
 from cachesim.tools.conformance.http_check.dialect import find_out
-from cachesim.tools.conformance.http_check.noise import measure, tolerance_of
+from cachesim.tools.conformance.http_check.known import measure, tolerance_of
 from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.suite import longest
 from cachesim.tools.conformance.properties import EQUAL, checks

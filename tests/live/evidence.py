@@ -23,7 +23,7 @@ from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.verify.case import AMPLIFIED, ROUNDING
-from cachesim.tools.live.llama_server.verify.rows import rows
+from cachesim.tools.live.llama_server.verify.model_of import rows
 from cachesim.tools.live.player import Player
 from tests.live import build
 from tests.live.evidence_file import entry_of, store

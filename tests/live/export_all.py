@@ -24,9 +24,9 @@ from cachesim.base.errors import BadInput
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
+from cachesim.tools.live.llama_server.export.program_text import standalone_script
 from cachesim.tools.live.llama_server.export.python_test import server_test
 from cachesim.tools.live.llama_server.export.script import make_script
-from cachesim.tools.live.llama_server.export.standalone import standalone_script
 from tests.live import build
 
 SHOWN, NOT_SHOWABLE, FAILED = "shown", "not showable", "failed"

@@ -7,8 +7,8 @@ import pytest
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
+from cachesim.tools.live.llama_server.export.program_text import standalone_script
 from cachesim.tools.live.llama_server.export.script import make_script
-from cachesim.tools.live.llama_server.export.standalone import standalone_script
 from tests.live.reports import IK_REPORTS, REPORTS, SERVERS
 
 FOLDER = corpus_root() / "reports"

@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.verify.case import Verified
-from cachesim.tools.live.llama_server.verify.rows import UNKNOWN, ComparedRequest, Side
+from cachesim.tools.live.llama_server.verify.model_of import UNKNOWN, ComparedRequest, Side
 from tests.live.verify_all import DIFFERS, NOT_ASKED, SAME, UNDECIDED, code_of, look
 
 GOOD = Side(0, 5, 200, True)

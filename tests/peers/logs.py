@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.request import ProxyHandler, Request, build_opener
 
-from cachesim.tools.conformance.http_check.spelling import WORDS
+from cachesim.tools.conformance.http_check.speaker import WORDS
 from cachesim.tools.live.llama_server.process import HOST, Process
 from cachesim.tools.server_logs.imported import import_log
 from cachesim.tools.server_logs.read import read_session

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.engines.base import Immutable
 from cachesim.engines.ik_llama.events import PcEntryShifted
 from cachesim.engines.ik_llama.memory.kv import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
@@ -18,7 +19,6 @@ from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
 from cachesim.engines.shared.restore_points import RestorePoints
 from cachesim.engines.shared.server_loop import write_down

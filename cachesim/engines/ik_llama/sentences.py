@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.engines.ik_llama import sentences_checkpoint as checkpoint
 from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences
 

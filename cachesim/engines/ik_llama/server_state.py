@@ -27,9 +27,8 @@ from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.restore_points import RestorePoints
-from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import SlotDriver
-from cachesim.engines.shared.vocab import recorded_piece, unique_piece
+from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed, recorded_piece, unique_piece
 from cachesim.model import Model
 
 

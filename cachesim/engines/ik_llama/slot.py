@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cachesim.engines.base import Answer, Request
+from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.kv import Blob, States
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
-from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.slots import SlotBase
 
 

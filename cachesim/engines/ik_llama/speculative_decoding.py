@@ -14,7 +14,7 @@ from cachesim.engines.base import AS_MANY_AS_ALLOWED
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared.batch import DecodeBatch
-from cachesim.engines.shared.sampler import forced_draft
+from cachesim.engines.shared.vocab import forced_draft
 
 
 def make_draft(srv: Core, slot: Slot, task: Task) -> None:

@@ -10,13 +10,13 @@ from typing import Sequence
 
 from cachesim import events as ev
 from cachesim.base.tokens import common_prefix
+from cachesim.engines.base import Immutable
 from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.memory.saved_state import LOADING, Blob, StateReadError
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
-from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
 from cachesim.engines.shared.restore_points import RestorePoints
 from cachesim.engines.shared.server_loop import write_down

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp import sentences_checkpoint as checkpoint
 from cachesim.engines.llama_cpp import sentences_memory as memory
 from cachesim.engines.llama_cpp import sentences_slot as slot

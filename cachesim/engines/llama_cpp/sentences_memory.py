@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.engines.shared.sentences import Because, Dull, Say
 
 ALL = 2**31 - 1          # p1 of a removal that has no end

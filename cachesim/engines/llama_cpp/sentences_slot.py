@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isnan
 from typing import Any
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.engines.shared.sentences import Because, Dull, Say
 
 ANY = -1                 # id_slot of a request that names none

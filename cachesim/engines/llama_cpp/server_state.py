@@ -28,10 +28,10 @@ from cachesim.engines.rule import Decision
 from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.restore_points import ALL, RestorePoints
-from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import SlotDriver
+from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
 from cachesim.model import Model, make_model
-from cachesim.model.mtp import Carried, mtp_head
+from cachesim.model.forward import Carried, mtp_head
 
 
 def _habits(rules: Rules) -> Habits:

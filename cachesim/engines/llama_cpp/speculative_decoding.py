@@ -15,9 +15,9 @@ from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
 from cachesim.engines.shared.batch import joined
-from cachesim.engines.shared.sampler import forced_draft
+from cachesim.engines.shared.vocab import forced_draft
 from cachesim.model import Hidden
-from cachesim.model.mtp import before, carried
+from cachesim.model.forward import before, carried
 
 
 class DrafterFailed(Exception):

@@ -16,9 +16,9 @@ from cachesim.engines.mlx_lm.caches import (
     RotatingKVCache,
 )
 from cachesim.engines.mlx_lm.caches.array_ops import counters
+from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.rules.keys import Key
-from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
-from cachesim.engines.shared.sampler import Sampler
+from cachesim.engines.shared.vocab import Sampler
 from cachesim.model import Hidden, Model
 
 # One request at work: what was asked, what is left to feed, what its caches are believed to hold.

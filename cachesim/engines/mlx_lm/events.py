@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from cachesim.base.errors import ProcessAborted
 from cachesim.events.base import SlotEvent, frozen
+
+# What ends the server's generation thread.
+
+INDEX_ERROR, VALUE_ERROR = "IndexError", "ValueError"     # kinds of the ends that are one
+
+
+class Died(ProcessAborted):
+    """An error that nothing in the server catches: the thread ends, and nobody is answered any more. ``kind`` is the
+    exception, and where it comes from in the prompt cache."""
 
 
 @frozen
@@ -36,4 +46,3 @@ class Removed(SlotEvent):
     logged = False
     n_tokens: int
     reason: str
-

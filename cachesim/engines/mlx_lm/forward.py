@@ -17,8 +17,8 @@ import numpy as np
 from cachesim.base.errors import Crash
 from cachesim.engines.mlx_lm.caches.array_ops import Ranges
 from cachesim.engines.mlx_lm.element_codec import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
+from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
-from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
 from cachesim.engines.shared.batch import joined
 from cachesim.model import Hidden, LayerState, Model, Rows, Spec, TokenRun
 from cachesim.model.attention_mask import MaskView, View

@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.model_layout import ModelKind
 from cachesim.engines.mlx_lm.server_flags import Settings
 from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.engines.shared.sampler import Sampler
+from cachesim.engines.shared.vocab import Sampler
 from cachesim.events import Log
 from cachesim.model import Hidden, Model
 

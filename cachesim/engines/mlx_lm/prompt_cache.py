@@ -8,10 +8,9 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.judge_view import Key, Point
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.batch import Row
-from cachesim.engines.mlx_lm.events import Inserted, Removed
+from cachesim.engines.mlx_lm.events import Died, Inserted, Removed
 from cachesim.engines.mlx_lm.model_layout import declared, model_weights
 from cachesim.engines.mlx_lm.server_state import Core
-from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.events import Gained, Lost
 
 MODEL = "model"

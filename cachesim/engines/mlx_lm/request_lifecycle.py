@@ -12,12 +12,11 @@ from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
 from cachesim.engines.chat import SENTINEL, ChatMessage, render
 from cachesim.engines.mlx_lm.batch import Row, Task
-from cachesim.engines.mlx_lm.events import Fetched
+from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died, Fetched
 from cachesim.engines.mlx_lm.generator import Generator, Segmented
 from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.mlx_lm.rules.segments import Segment
 from cachesim.engines.mlx_lm.snapshot import Inspected
-from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.unbatched_generation import Alone, Drafting
 from cachesim.engines.mlx_lm.whole_prompt_generator import Asked, Prefilling
 

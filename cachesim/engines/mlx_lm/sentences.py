@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.engines.mlx_lm import sentences_caches as caches
 from cachesim.engines.mlx_lm import sentences_lru as lru
 from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences, numbers

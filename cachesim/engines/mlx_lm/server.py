@@ -16,6 +16,7 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.batch import Task
+from cachesim.engines.mlx_lm.events import Died
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.generator import Generator
 from cachesim.engines.mlx_lm.model_layout import ModelKind, make_caches
@@ -23,9 +24,8 @@ from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.prompt_cache import PromptCache
 from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, pause, serve_alone
 from cachesim.engines.mlx_lm.snapshot import Inspected
-from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.sampler import Sampler, forced_or_hashed
+from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
 from cachesim.model import Model
 
 

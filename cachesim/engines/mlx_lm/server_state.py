@@ -21,8 +21,8 @@ from cachesim.engines.mlx_lm.model_layout import ModelKind
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.server_flags import settings
 from cachesim.engines.rule import rule_id
-from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
 from cachesim.events import Decided, Log
 from cachesim.model import Model, make_model
 

@@ -14,7 +14,7 @@ from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.caches import can_trim_prompt_cache, trim_prompt_cache
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.generator import Machine
-from cachesim.engines.shared.sampler import WRONG
+from cachesim.engines.shared.vocab import WRONG
 from cachesim.model import Hidden, Model, Spec
 
 

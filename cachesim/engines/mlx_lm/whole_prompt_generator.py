@@ -12,8 +12,8 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch import Batch, Row, left_padded, merged, right_padded, to_batch
+from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.generator import Machine, Ticked
-from cachesim.engines.mlx_lm.thread_ended import VALUE_ERROR, Died
 
 
 class Asked(NamedTuple):

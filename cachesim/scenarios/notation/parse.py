@@ -6,8 +6,8 @@ import re
 from typing import Any, Callable, Iterator, NamedTuple, ParamSpec, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.scenarios.notation.check import check_answer, check_lengths
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
+from cachesim.scenarios.notation.tidy import check_answer, check_lengths
 from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
 from cachesim.scenarios.notation.values import file_name, integer, literal
 from cachesim.scenarios.notation.words import canonical, check_word, span

@@ -11,8 +11,7 @@ from cachesim.engines.manual import Manual, Option
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.advise.conversations import load_of
-from cachesim.tools.advise.history import ClientChange, client_changes, own_slots
+from cachesim.tools.advise.history import ClientChange, client_changes, load_of, own_slots
 
 
 class ChangeKind(IntEnum):

@@ -7,10 +7,10 @@ from typing import Any, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.base.layout import indented
 from cachesim.engines.registry import engine_of
-from cachesim.judging.flags_line import flag_text
+from cachesim.judging.try_command import flag_text
 from cachesim.tools.run.run_table import as_typed, predicted_lines
 
 Data = dict[str, Any]

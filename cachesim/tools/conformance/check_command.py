@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachesim.base import exits
-from cachesim.base.counted import counted
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.tools.run.arguments import add_json, count
 
 if TYPE_CHECKING:

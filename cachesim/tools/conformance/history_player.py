@@ -11,12 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.schema import at_once
-from cachesim.tools.conformance.equality import equal
-from cachesim.tools.conformance.fingerprint import Same
-from cachesim.tools.conformance.history import History
+from cachesim.tools.conformance.fingerprint import Same, equal
+from cachesim.tools.conformance.history import Dictionary, History
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject, TimedOut, Unsupported
 from cachesim.tools.conformance.timeouts import GaveUp
-from cachesim.tools.conformance.vocabulary_map import Dictionary
 
 Outcome = Reply | Failed
 Make = Callable[[], Subject]

@@ -10,8 +10,7 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import cut
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.tools.conformance.equality import apart, equal
-from cachesim.tools.conformance.fingerprint import Difference, Same, shown
+from cachesim.tools.conformance.fingerprint import Difference, Same, apart, equal, shown
 from cachesim.tools.conformance.history_player import Outcome, PlayedHistory
 from cachesim.tools.conformance.protocol import Failed, Reply
 

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.tokens import Tokens
-from cachesim.tools.conformance.history_draw import Space
+from cachesim.tools.conformance.corpus import Space
 from cachesim.tools.conformance.properties import FORMER
 
 # Which sections has the suite? The same ones, in the same order, for an adapter and for a running server.

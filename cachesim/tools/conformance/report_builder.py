@@ -11,11 +11,9 @@ from math import isfinite
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.tools.conformance.abilities import Abilities
-from cachesim.tools.conformance.corpus import corpus_histories, line_history
-from cachesim.tools.conformance.equality import equal
-from cachesim.tools.conformance.fingerprint import Same
+from cachesim.tools.conformance.corpus import Space, corpus_histories, histories, line_history
+from cachesim.tools.conformance.fingerprint import Same, equal
 from cachesim.tools.conformance.history import History, of_line
-from cachesim.tools.conformance.history_draw import Space, histories
 from cachesim.tools.conformance.history_player import Cold, Outcome, PlayedHistory
 from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES
 from cachesim.tools.conformance.protocol import Ask, Reply

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.tools.conformance.abilities import probe
 from cachesim.tools.conformance.fingerprint import Same, identical
-from cachesim.tools.conformance.history import MOST
+from cachesim.tools.conformance.history import FEWEST, MOST
 from cachesim.tools.conformance.history_player import Bench, Cold, Make, SentHistory, play
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
 from cachesim.tools.conformance.properties import FORMER, PROPERTIES
@@ -19,7 +19,6 @@ from cachesim.tools.conformance.report import Nonconforming, Report, chosen
 from cachesim.tools.conformance.report_builder import HistoryPlan, accept, make_report
 from cachesim.tools.conformance.search import HistorySearch
 from cachesim.tools.conformance.timeouts import Patience
-from cachesim.tools.conformance.vocabulary_map import FEWEST
 
 Factory = Callable[[], Any] | Sequence[str]
 TOKENS = range(1_000, 30_000)

@@ -59,11 +59,11 @@ def profile_of(scenario: Scenario, asked: list[str]) -> str:
 
 def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     """The text, and what cannot be asked as it is written."""
+    from cachesim.tools.live.llama_server.export.program_text import standalone_script
     from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
     from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
     from cachesim.tools.live.llama_server.export.script import make_script
     from cachesim.tools.live.llama_server.export.shell import shell_script
-    from cachesim.tools.live.llama_server.export.standalone import standalone_script
 
     profile = profile_of(scenario, args.profiles)
     if args.form == "toml":
@@ -76,7 +76,7 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     if args.form != "issue":
         return (pytest_file if args.form == "pytest" else server_test)(script), script.notes
     from cachesim.tools.live.llama_server.export.issue import issue
-    from cachesim.tools.live.llama_server.export.observed import observed
+    from cachesim.tools.live.llama_server.export.scenario_file import observed
 
     if (args.server is None) != (args.gguf is None):
         raise BadInput("--server and --gguf go together")

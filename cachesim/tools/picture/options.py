@@ -103,8 +103,7 @@ def write_scenes(
 
 def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
     """The event log of a run in words; it is played once more for it, without judging."""
-    from cachesim.tools.picture.told import Told
-    from cachesim.tools.picture.walk import walk
+    from cachesim.tools.picture.told import Told, walk
 
     found = walk(scenario, data["profile"])
     return Told(found, [_says(event) for event in found.events], [_shown(event) for event in found.events])
@@ -113,7 +112,7 @@ def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
 def _says(event: Event) -> str:
     """An event in words: its name and its numbers, or what a rule decided."""
     from cachesim.events import Decided
-    from cachesim.judging.sentences import sentence
+    from cachesim.judging.verdict_words import sentence
     from cachesim.tools.picture.told import event_text
 
     if isinstance(event, Decided):
@@ -125,7 +124,7 @@ def _shown(event: Event) -> bool:
     """Is it a decision that changed something, and that ``why`` tells?"""
     from cachesim.engines.rule import role_of
     from cachesim.events import Decided
-    from cachesim.judging.sentences import QUIET, sentence
+    from cachesim.judging.verdict_words import QUIET, sentence
 
     if not isinstance(event, Decided) or role_of(event.rule) in QUIET:
         return False

@@ -12,9 +12,8 @@ from typing import Iterator, Mapping, Sequence
 
 from cachesim.judging.evidence import PREDICTED
 from cachesim.tools.picture.assets import asset
-from cachesim.tools.picture.beneath import foreign, memory
 from cachesim.tools.picture.lanes import Lanes, bands, block, headings, stored
-from cachesim.tools.picture.legend import LETTERS, WORDS, legend
+from cachesim.tools.picture.legend import LETTERS, WORDS, foreign, legend, memory
 from cachesim.tools.picture.scale import (
     BAR,
     HEAD,

@@ -11,8 +11,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.replay.recorded_trace import Member, Trace, TraceStep
 from cachesim.scenarios.notation.tidy import letters
 from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepRow, TokenStretch, Word
-from cachesim.tools.picture.told import Told, event_text
-from cachesim.tools.picture.walk import Walk
+from cachesim.tools.picture.told import Told, Walk, event_text
 
 Tokens = tuple[int, ...]
 NOTHING = SlotMemory(None, None, None, ())

@@ -8,8 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.counted import counted
-from cachesim.base.errors import cut
+from cachesim.base.errors import counted, cut
 
 Data = dict[str, Any]
 SHOWN, CAUSES, NUMBERS = 40, 6, 12     # requests in the table, causes, numbers in a list; -v shows all requests

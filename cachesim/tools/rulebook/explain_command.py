@@ -35,7 +35,7 @@ def run(args: Namespace) -> int:
 def _explained(what: str) -> dict[str, Any]:
     """What X is, by the first way that finds something: ``found`` says which. Raises BadInput where nothing does."""
     from cachesim.tools.rulebook import explain_search as search
-    from cachesim.tools.server_logs.explain import explain_line, explain_log
+    from cachesim.tools.server_logs.recognise import explain_line, explain_log
 
     if os.path.isfile(what):
         return {"found": "log", "log": explain_log(Path(what))}

@@ -9,10 +9,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.tools.rulebook.rules_report import family_report, rule_report
 
-# How does the meaning of a line of a log look? From the data of ``cachesim.tools.server_logs.explain``.
+# How does the meaning of a line of a log look? From the data of ``cachesim.tools.server_logs.recognise``.
 
 Data = dict[str, Any]
 

@@ -10,8 +10,7 @@ from cachesim.base.errors import nearest
 from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.rule import RULES, rule_text
 from cachesim.tools.rulebook import glossary
-from cachesim.tools.rulebook.rule_life import spelled, tables
-from cachesim.tools.rulebook.rules_report import first_sentence, rule_data
+from cachesim.tools.rulebook.rules_report import first_sentence, rule_data, spelled, tables
 
 WORD = re.compile(r"[\w./-]+")
 

@@ -13,7 +13,7 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.manual import Flag, Option
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.model.layer_kinds import KINDS
-from cachesim.scenarios.request_help import fields_of
+from cachesim.scenarios.option_checks import fields_of
 
 KIND = {bool: "true or false", int: "integer", float: "number", str: "text"}
 VALUE = {bool: "", int: " N", float: " X", str: " WORD"}

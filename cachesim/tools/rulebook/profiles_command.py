@@ -76,8 +76,7 @@ def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
 
 def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
     from cachesim.engines.registry import notes
-    from cachesim.tools.rulebook.rule_life import tables
-    from cachesim.tools.rulebook.rules_report import rule_data, rule_report
+    from cachesim.tools.rulebook.rules_report import rule_data, rule_report, tables
 
     rules, every = known[args.names[0]], tables()
     if args.json:

@@ -183,8 +183,8 @@ def with_settings(scenario: Scenario, settings: list[str]) -> Scenario:
 
 def chosen_profiles(scenario: Scenario, asked: list[str]) -> tuple[str, ...]:
     """The profiles asked for, checked; the scenario's own where none are."""
+    from cachesim.scenarios.corpus import own_profiles
     from cachesim.scenarios.option_checks import check_profile
-    from cachesim.scenarios.rule_file_names import own_profiles
 
     for name in asked:
         check_profile(name, scenario.engine, known_profiles())

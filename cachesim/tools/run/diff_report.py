@@ -8,16 +8,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.base.layout import Fitted, indented, lean_table, shortened
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import ABOUT, SAID
 from cachesim.events import Decided
-from cachesim.judging.flags_line import flags_line
 from cachesim.judging.judged_run import Run
 from cachesim.judging.run_data import run_data
-from cachesim.judging.sentences import sentence
-from cachesim.judging.verdict_words import style_of, verdict_line
+from cachesim.judging.try_command import flags_line
+from cachesim.judging.verdict_words import sentence, style_of, verdict_line
 from cachesim.tools.run.run_table import predicted_lines, short_verdict
 
 Data = dict[str, Any]

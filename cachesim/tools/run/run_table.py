@@ -10,12 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
 from cachesim.judging.evidence import PREDICTED
-from cachesim.judging.flags_line import flags_line
 from cachesim.judging.recompute_reasons import what_happened
+from cachesim.judging.try_command import flags_line
 from cachesim.judging.verdict_words import style_of, verdict_line
 
 # Lines about verdicts and charges that depend on an outcome which no real server was seen to have.

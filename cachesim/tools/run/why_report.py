@@ -8,13 +8,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.base.layout import indented
 from cachesim.engines.rule import Role
 from cachesim.judging.evidence import Grade
-from cachesim.judging.flags_line import flags_line
-from cachesim.judging.sentences import QUIET
-from cachesim.judging.verdict_words import style_of
+from cachesim.judging.try_command import flags_line
+from cachesim.judging.verdict_words import QUIET, style_of
 from cachesim.tools.run.run_table import failure_block, predicted_lines
 
 

@@ -15,10 +15,8 @@ from cachesim.base.errors import BadInput, Unwritable
 from cachesim.base.pool import Unfinished, spread
 from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.notation.shrink import TRIES, shrink
-from cachesim.tools.search.against import Cost, compared
 from cachesim.tools.search.case import DrawnConversation, draw_case
-from cachesim.tools.search.crash import failed
-from cachesim.tools.search.examine import ALL, findings, shown
+from cachesim.tools.search.examine import ALL, Cost, compared, failed, findings, shown
 from cachesim.tools.search.finding import DIED, SIMULATOR, Group, PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
 

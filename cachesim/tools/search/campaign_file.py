@@ -13,8 +13,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from cachesim import __version__
 from cachesim.base.errors import BadInput
 from cachesim.engines.rule_files import digest
-from cachesim.tools.search.against import Cost
 from cachesim.tools.search.campaign import SPREAD, Campaign, Failure, joined
+from cachesim.tools.search.examine import Cost
 from cachesim.tools.search.finding import Group, finding_of
 
 MAX_BYTES = 1 << 26

@@ -11,7 +11,6 @@ from cachesim.base.console import complain, progress
 from cachesim.base.pool import Done, Pool, Unfinished, finished
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.tools.run.jobs import played_elsewhere
-from cachesim.tools.search.against import Cost
 from cachesim.tools.search.campaign import (
     SPREAD,
     Campaign,
@@ -27,6 +26,7 @@ from cachesim.tools.search.campaign import (
     work,
 )
 from cachesim.tools.search.campaign_file import CampaignPlan
+from cachesim.tools.search.examine import Cost
 from cachesim.tools.search.finding import DIED, Group, finding_of
 from cachesim.tools.search.folder import CampaignFolder
 from cachesim.tools.search.stored_cases import StoredCase, StoredCaseResult, check, groups_of

@@ -10,14 +10,13 @@ from cachesim.engines.manual import Chats, Manual, World
 from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import words
-from cachesim.scenarios.notation.check import check_asked
 from cachesim.scenarios.notation.rows import ShrinkCase
+from cachesim.scenarios.notation.tidy import check_asked
 from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.option_checks import parse_settings, spoken
-from cachesim.scenarios.request_spec import make_steps
+from cachesim.scenarios.request_spec import Words, make_steps
 from cachesim.scenarios.schema import Scenario
-from cachesim.scenarios.word_tokens import Words
 from cachesim.tools.search.client_model import Clients, Exchange
 
 # Which server does a conversation meet? A model and options, drawn by the engine; and classes of models.

@@ -20,7 +20,7 @@ from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.campaign import rarely_collected
 from cachesim.tools.search.case import KINDS, draw_case
-from cachesim.tools.search.crash import failed
+from cachesim.tools.search.examine import failed
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.played_case import PlayedConversation, played
 from cachesim.tools.search.properties import PROPERTIES

@@ -92,7 +92,7 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign import Campaign
     from cachesim.tools.search.campaign_jobs import CampaignSearch
-    from cachesim.tools.search.findings_export import campaign_data
+    from cachesim.tools.search.folder import campaign_data
     from cachesim.tools.search.stored_cases import stored_cases, with_corpus
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
@@ -161,7 +161,7 @@ def _say_unshrunk(campaign: Campaign, known: Collection[Group]) -> None:
 
 def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) -> None:
     """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
-    from cachesim.tools.search.findings_export import group_of, with_failures
+    from cachesim.tools.search.folder import group_of, with_failures
     from cachesim.tools.search.fuzz_report import fuzz_report
 
     if as_json:

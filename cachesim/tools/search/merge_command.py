@@ -87,7 +87,7 @@ def _write(one: MergedCampaign, out: Any) -> list[int]:
 
 
 def _data(one: MergedCampaign) -> dict[str, Any]:
-    from cachesim.tools.search.findings_export import campaign_data
+    from cachesim.tools.search.folder import campaign_data
 
     plan, campaign = one.plan, one.campaign
     return {
@@ -110,7 +110,7 @@ def _workload_data(one: lines.MergedWorkload, out: Path | None) -> dict[str, Any
 
 
 def _tell(campaigns: Sequence[dict[str, Any]], workloads: Sequence[dict[str, Any]], as_json: bool) -> None:
-    from cachesim.tools.search.findings_export import with_failures
+    from cachesim.tools.search.folder import with_failures
     from cachesim.tools.search.fuzz_report import merge_report
     from cachesim.tools.workload.report import merged_report
 

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.base.layout import indented
 from cachesim.tools.run.run_table import block_of_case
 

@@ -74,7 +74,7 @@ def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
 
 def _tell(data: dict[str, Any], as_json: bool) -> None:
     from cachesim.judging.failure_chain import explained
-    from cachesim.tools.search.shrink_report import shrink_report
+    from cachesim.tools.search.smallest import shrink_report
 
     if as_json:
         say_json({"shrunk": data})

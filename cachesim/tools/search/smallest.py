@@ -6,17 +6,42 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Sequence
 
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from cachesim.base.errors import BadInput
+from cachesim.base.layout import indented
 from cachesim.judging.cold_comparison import Judge
 from cachesim.judging.try_command import try_command
 from cachesim.scenarios.notation.shrink import Shrinking
 from cachesim.scenarios.notation.words import normal
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.run.run_table import block_of_case
 from cachesim.tools.search.case import DrawnConversation, case_of, longest
 from cachesim.tools.search.examine import ALL, shown
 from cachesim.tools.search.finding import PropertyFailure
-from cachesim.tools.search.findings_export import finding_data
+from cachesim.tools.search.folder import finding_data
 from cachesim.tools.search.played_case import played
+
+# How does a conversation look that was made small? What is broken, its line, how much smaller that is, how it comes
+# about.
+
+def shrink_report(data: dict[str, Any]) -> RenderableType:
+    """Everything, from ``explained`` data; the last line is the command that runs it, as it is typed."""
+    before, tries = data["before"], data["tries"]
+    out = Text.assemble((data["profile"], "cyan"), "  ", (f"{data['property']}: {data['text']}\n", "bold red"),
+                        f"  {data['rule']}\n  ", (f"{data['line']}\n", "bold"))
+    out.append(f"  {_many(before['requests'], 'step')}, the longest of {_many(before['longest'], 'token')}, became "
+               f"{data['requests']} and {data['longest']} in {_many(tries, 'try')}", "dim")  # fmt: skip
+    others = (indented(f"also broken, and not looked at: {other['property']} ({other['rule']})", "dim")
+              for other in data["others"])  # fmt: skip
+    return Group(out, *others, block_of_case(data))
+
+
+def _many(n: int, what: str) -> str:
+    """``1 try``, ``2 tries``."""
+    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{n} {what if n == 1 else plural}"
 
 
 class Smallest:

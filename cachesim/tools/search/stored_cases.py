@@ -10,12 +10,11 @@ from typing import AbstractSet, Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.load import inside, load, load_each
-from cachesim.tools.search.against import compared
 from cachesim.tools.search.campaign_file import CampaignPlan
 from cachesim.tools.search.case import case_of
-from cachesim.tools.search.examine import shown
+from cachesim.tools.search.examine import compared, shown
 from cachesim.tools.search.finding import Group, PropertyFailure
-from cachesim.tools.search.findings_export import finding_data, group_of
+from cachesim.tools.search.folder import finding_data, group_of
 
 
 class StoredCase(NamedTuple):

@@ -6,22 +6,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.base.limits import REBUILT, SOUGHT
 from cachesim.base.reading import open_lines
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.server_logs.cause import summary, turns
-from cachesim.tools.server_logs.explain import HEAD, no_log
+from cachesim.tools.server_logs.cause import comments, summary, texts, turns
 from cachesim.tools.server_logs.message import plain
 from cachesim.tools.server_logs.read import read_session
 from cachesim.tools.server_logs.rebuild import Open, solve
 from cachesim.tools.server_logs.rebuilt import Rebuild
-from cachesim.tools.server_logs.recognise import engine_of_log, grammars
+from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, no_log
 from cachesim.tools.server_logs.session import Logged, LogSession
-from cachesim.tools.server_logs.texts import comments, texts
 
 
 def import_log(

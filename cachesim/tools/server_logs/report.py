@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 
 Data = dict[str, Any]
 SHOWN = 40                   # requests in the table; -v shows all

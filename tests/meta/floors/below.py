@@ -15,7 +15,7 @@ NOTATION = [
           'if do == "restore" and file not in self.saved:', "if False:"),
     Fault("columns count from 0", "scenarios/notation/parse.py",
           "{self.part.at + 1}, request", "{self.part.at}, request"),
-    Fault("a hang-up behind the last token", "scenarios/notation/check.py",
+    Fault("a hang-up behind the last token", "scenarios/notation/tidy.py",
           "and step.cancel_after >= length >= 0:", "and step.cancel_after > length >= 0:"),
     Fault("restoring goes while saving stays", "scenarios/notation/rows.py",
           "            saved.add(step.file)\n", "            pass\n"),

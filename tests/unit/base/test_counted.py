@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.counted import counted
+from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
-from cachesim.judging.sentences import sentence
+from cachesim.judging.verdict_words import sentence
 
 
 @pytest.mark.parametrize(("n", "said"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs")])

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from cachesim.engines.ik_llama.memory.cells import Cells as IkCells
 from cachesim.engines.llama_cpp.memory.cells import Cells
-from cachesim.engines.shared import growing_table
-from cachesim.engines.shared.growing_table import longer, room
-from cachesim.engines.shared.rows import no_rows, put, put_all, take
+from cachesim.engines.shared import rows as row_tables
+from cachesim.engines.shared.rows import longer, no_rows, put, put_all, room, take
 from cachesim.model import Rows
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play
@@ -71,7 +70,7 @@ def whole(cells, n, together):
 
 @given(st.integers(1, 40), st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 39)), max_size=12))
 def test_cells_are_found_as_in_a_table_that_is_there_in_full(size, steps):
-    with patch.object(growing_table, "FIRST", 1):
+    with patch.object(row_tables, "FIRST", 1):
         cells, next_pos = Cells(size, 1), 0
         for together, n, cut in steps:
             want = whole(cells, n, together)
@@ -89,7 +88,7 @@ def test_cells_are_found_as_in_a_table_that_is_there_in_full(size, steps):
 @given(st.integers(1, 40), st.lists(st.tuples(st.integers(1, 9), st.integers(0, 39)), max_size=12))
 def test_neighbours_are_found_as_in_a_table_that_is_there_in_full(size, steps):
     def run(first):
-        with patch.object(growing_table, "FIRST", first):
+        with patch.object(row_tables, "FIRST", first):
             cells, out = IkCells(size, 1), []
             for number, (n, cut) in enumerate(steps):
                 found = cells.find(n)
@@ -120,7 +119,7 @@ def test_no_bit_depends_on_the_room_of_a_table(engine, model):
                 outputs.append([(said.pos, said.digest, said.logits.tobytes()) for said in answer.outputs])
 
         server = {"parallel": 2, "ctx_size": ctx_size}
-        with patch.object(growing_table, "FIRST", first):
+        with patch.object(row_tables, "FIRST", first):
             scenario = from_line(LINE, model=model, profiles=(engine,), server=server)
             logs = [event for event in play(scenario, engine, "exact", Ear()).events if event.logged]
         return outputs, logs

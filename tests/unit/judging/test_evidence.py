@@ -24,7 +24,7 @@ from cachesim.tools.advise.memory import UNITS
 from cachesim.tools.advise.ranking import choose
 from cachesim.tools.advise.report import advise_report
 from cachesim.tools.advise.search import AdviceSearch
-from cachesim.tools.rulebook import rule_life
+from cachesim.tools.rulebook import rules_report
 from cachesim.tools.rulebook.rules_report import rule_data, rule_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from cachesim.tools.run.run_table import run_report
@@ -167,7 +167,7 @@ def test_diff_and_advise_say_what_is_predicted(tables):
 
 
 def test_a_rule_shows_how_its_outcomes_are_known():
-    data = rule_data(ERASE, RULES[ERASE], rule_life.tables())
+    data = rule_data(ERASE, RULES[ERASE], rules_report.tables())
     assert {"case": "none", "grade": "recorded"} in data["grades"]
     assert "none: recorded" in as_text(rule_report(data))
 

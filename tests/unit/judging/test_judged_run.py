@@ -8,8 +8,7 @@ import pytest
 
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
-from cachesim.judging.expect import Mismatch, compare_expected
-from cachesim.judging.judged_run import run_judged
+from cachesim.judging.judged_run import Mismatch, compare_expected, run_judged
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action, Expect

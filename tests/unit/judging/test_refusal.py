@@ -13,8 +13,8 @@ from cachesim.cli.main import main
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.refusal import cold_status, error_verdict
 from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_verdicts import cold_status, error_verdict
 from cachesim.judging.verdict import outcome
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load

@@ -16,11 +16,11 @@ from typing import Callable, Mapping
 import numpy as np
 
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.base import Immutable
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.memory.not_a_number import has_nan
 from cachesim.engines.shared.batch import Ubatch
-from cachesim.engines.shared.immutable import Immutable
 from cachesim.engines.shared.rows import no_rows, put, take
 from cachesim.events import Event, SeqRm
 from cachesim.model import LayerState, Model, Rows

@@ -17,8 +17,7 @@ from cachesim.engines.ik_llama.profiles.before_1889_base import (
     AFTER_1743,
 )
 from cachesim.engines.ik_llama.profiles.landed import TIMELINE
-from cachesim.engines.ik_llama.profiles.main import MAIN
-from cachesim.engines.ik_llama.profiles.repaired import MAIN_REPAIRED
+from cachesim.engines.ik_llama.profiles.main import MAIN, MAIN_REPAIRED
 from cachesim.engines.ik_llama.profiles.rule_table import Rule, Rules
 from cachesim.engines.ik_llama.profiles.since_1889_base import (
     AFTER_1949,

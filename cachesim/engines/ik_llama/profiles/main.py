@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cachesim.engines.ik_llama.profiles.rule_table import Rules
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
@@ -9,6 +11,7 @@ from cachesim.engines.ik_llama.rules import (
     common_prefix,
     context_shift,
     micro_batch,
+    repaired,
     slot_file,
     slot_selection,
     speculative,
@@ -91,4 +94,32 @@ MAIN = Rules(
         "ckpt_search", "ckpt_restore", "full_reprocess", "ckpt_invalidate", "ckpt_create", "ckpt_evict",
     }),
     inferred=("window",),
+)
+
+
+# What was proposed here on top of 8337e4cd3: changed rules under which what is cached is what an empty server would
+# have computed.
+#
+# Put any one of them back, and a scenario in scenarios/ik_llama/repairs fails. Rows that a context shift moves stay
+# what they were elsewhere, by design.
+
+MAIN_REPAIRED = replace(
+    MAIN,
+    name="ik_llama@main-repaired",
+    source="8337e4cd3 with the edits that its rules name, proposed here",
+    pc_failed=repaired.failed_clears,
+    refused=repaired.refused_leaves,
+    prompt_cut=repaired.prompt_cut_none,
+    shift_list=repaired.shift_list_all,
+    kv_seen=micro_batch.seen_exact,
+    kv_window=micro_batch.window_in_all_cells,
+    decode_again=repaired.again_from_rest,
+    ckpt_cells=repaired.cells_kept,
+    spec_steps=repaired.steps_by_position,
+    spec_row=repaired.row_own,
+    slot_save=repaired.save_always,
+    inferred=(
+        "window", "pc_failed", "refused", "prompt_cut", "shift_list", "kv_seen", "kv_window", "decode_again",
+        "ckpt_cells", "spec_steps", "spec_row", "slot_save",
+    ),
 )

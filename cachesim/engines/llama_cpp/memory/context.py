@@ -21,9 +21,8 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, listed
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
-from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
-from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
+from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore, in_one
 from cachesim.engines.shared.batch import Spoken, joined, spoken
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun

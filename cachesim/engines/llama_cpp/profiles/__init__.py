@@ -6,9 +6,8 @@ A profile is a table of rules and numbers, made from its neighbour; every differ
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.profiles.builds_after_head import B10809, B11063, B11312, B11549
+from cachesim.engines.llama_cpp.profiles.builds_after_head import B10809, B11063, B11312, B11549, LATEST_REPAIRED
 from cachesim.engines.llama_cpp.profiles.head import HEAD, PR24143_ON_HEAD, V3_24035
-from cachesim.engines.llama_cpp.profiles.landed import timeline
 from cachesim.engines.llama_cpp.profiles.older_builds import (
     BEFORE_20671,
     BEFORE_MIN0,
@@ -27,8 +26,8 @@ from cachesim.engines.llama_cpp.profiles.pull_requests import (
     PR24143_ON_BASE,
     USER_TURNS,
     V1_24035,
+    timeline,
 )
-from cachesim.engines.llama_cpp.profiles.repaired import LATEST_REPAIRED
 from cachesim.engines.llama_cpp.profiles.rule_table import Rule, Rules
 
 PROFILES: dict[str, Rules] = {

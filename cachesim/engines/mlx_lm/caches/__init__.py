@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from cachesim.engines.mlx_lm.caches.array_ops import Ranges, create_attention_mask, create_causal_mask
+from cachesim.engines.mlx_lm.caches.array_ops import (
+    Ranges,
+    create_attention_mask,
+    create_causal_mask,
+    dequantize,
+    quantize,
+)
 from cachesim.engines.mlx_lm.caches.arrays_cache import ArraysCache
 from cachesim.engines.mlx_lm.caches.base import Cache
 from cachesim.engines.mlx_lm.caches.batch_kv_cache import BatchKVCache
@@ -15,7 +21,6 @@ from cachesim.engines.mlx_lm.caches.cache_list import (
     trim_prompt_cache,
 )
 from cachesim.engines.mlx_lm.caches.kv_cache import ChunkedKVCache, ConcatenateKVCache, KVCache, QuantizedKVCache
-from cachesim.engines.mlx_lm.caches.quantize import dequantize, quantize
 from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
 from cachesim.engines.mlx_lm.caches.rule_table import (
     AT_0_32_2,

@@ -12,14 +12,15 @@ import numpy as np
 from cachesim.engines.mlx_lm.caches.array_ops import (
     Array,
     Mask,
+    Packed,
     columns,
     create_attention_mask,
     joined,
+    quantize,
     with_room,
     written,
 )
 from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
-from cachesim.engines.mlx_lm.caches.quantize import Packed, quantize
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 # How does a cache of packed numbers grow and go back?

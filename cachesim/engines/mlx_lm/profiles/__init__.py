@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Mapping
+
 from cachesim.engines.mlx_lm.profiles.before_1072 import (
     BASE923,
     BASE1006,
@@ -14,10 +16,43 @@ from cachesim.engines.mlx_lm.profiles.before_1072 import (
     PR1006C,
     V911,
 )
-from cachesim.engines.mlx_lm.profiles.landed import TIMELINE
-from cachesim.engines.mlx_lm.profiles.repaired import V0_32_2_REPAIRED
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.profiles.since_1072 import HEAD, M1072, V0_31_3, V0_32_2
+from cachesim.engines.mlx_lm.profiles.since_1072 import HEAD, M1072, V0_31_3, V0_32_2, V0_32_2_REPAIRED
+from cachesim.engines.shared.timeline import Landed, Timeline
+
+# When did each change reach the main branch, and which release has it? The numbers are counts of commits.
+#
+# Source: `git rev-list --count` and tags of ml-explore/mlx-lm up to d78bf58e; of 0.32.2 the wheel on PyPI.
+
+LANDED: Mapping[str, Landed] = {
+    "#911": Landed(780, "2026-03-06"), "#976": Landed(785, "2026-03-10"), "#1019": Landed(800, "2026-03-26"),
+    "#1078": Landed(804, "2026-04-01"), "#1072": Landed(805, "2026-04-01"), "#1093": Landed(807, "2026-04-04"),
+    "#1109": Landed(811, "2026-04-06"), "#1114": Landed(812, "2026-04-06"), "#1141": Landed(815, "2026-04-14"),
+    "#1169": Landed(820, "2026-04-20"), "#1177": Landed(825, "2026-04-21"), "#1673": Landed(868, "2026-08-22"),
+    "#1632": Landed(869, "2026-08-22"), "0.32.2": Landed(871, "2026-09"),
+}  # fmt: skip
+"""Change -> number of commits and date; of 0.32.2 only the month is known."""
+
+OWN: Mapping[str, Landed] = {
+    "mlx_lm@base923": Landed(769, "2026-02-19"), "mlx_lm@v911": LANDED["#911"],
+    "mlx_lm@base1006": Landed(796, "2026-03-16"), "mlx_lm@m1019": LANDED["#1019"], "mlx_lm@m1072": LANDED["#1072"],
+    "mlx_lm@v0.31.3": Landed(827, "2026-04-22"), "mlx_lm@head": Landed(870, "2026-08-22"),
+    "mlx_lm@0.32.2": LANDED["0.32.2"],
+}
+"""Rule set -> the point at which it was recorded or read."""
+
+RELEASES: Mapping[str, Landed] = {
+    "0.30.6": Landed(746, "2026-02-04"), "0.30.7": Landed(756, "2026-02-12"), "0.31.0": Landed(781, "2026-03-06"),
+    "0.31.1": Landed(787, "2026-03-10"), "0.31.2": Landed(813, "2026-04-06"), "0.31.3": OWN["mlx_lm@v0.31.3"],
+    "0.32.2": OWN["mlx_lm@0.32.2"],
+    "321e764e": OWN["mlx_lm@base923"], "2105aaf9": LANDED["#911"], "73c85504": OWN["mlx_lm@base1006"],
+    "4d3af3ce": LANDED["#1019"], "9dc023be": LANDED["#1078"], "3f9d179f": LANDED["#1072"],
+    "ed1fca4c": OWN["mlx_lm@v0.31.3"], "d78bf58e": OWN["mlx_lm@head"],
+}
+"""Version or commit -> its point."""
+
+TIMELINE = Timeline(OWN, LANDED, RELEASES)
+
 
 PROFILES: dict[str, Rules] = {
     rules.name: rules

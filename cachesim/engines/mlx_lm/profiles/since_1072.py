@@ -7,7 +7,7 @@ from dataclasses import replace
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1072, AT_V0_31_3
 from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.rules import keys, prefill, segments
+from cachesim.engines.mlx_lm.rules import keys, prefill, repaired, segments
 from cachesim.engines.mlx_lm.rules import prefill as drafts
 
 V0_32_2 = Rules(
@@ -73,3 +73,22 @@ M1072 = replace(
            "arrays_filtered": "#1169"},
 )  # fmt: skip
 """The rules of #1072; v0.31.2 has #1093, #1109 and #1114 besides."""
+
+
+# What was proposed here on top of 0.32.2: changed rules under which what is stored is what an empty server would have
+# computed, and no request ends the generation thread.
+#
+# Put any one of them back, and a scenario in scenarios/mlx_lm/repairs fails.
+
+V0_32_2_REPAIRED = replace(
+    V0_32_2,
+    name="mlx_lm@0.32.2-repaired",
+    source="0.32.2 with the edits that its rules name, proposed here",
+    tail=repaired.tail_behind_system,
+    key=repaired.key_but_last,
+    key_alone=repaired.key_of_evaluated,
+    start_drafting=repaired.start_always,
+    draft_round=repaired.round_trimmable,
+    caches=replace(V0_32_2.caches, ring_mask=repaired.mask_straight),
+    inferred=("tail", "key", "key_alone", "start_drafting", "draft_round", "caches.ring_mask"),
+)

@@ -12,7 +12,7 @@ from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history import History
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.noise import LEGAL
+from cachesim.tools.conformance.http_check.known import LEGAL
 from cachesim.tools.conformance.properties import EQUAL, Check, checks
 from cachesim.tools.conformance.report import Finding, Result
 from cachesim.tools.conformance.search import HistorySearch, Player

@@ -13,8 +13,16 @@ from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history_player import Bench, Cold, Outcome
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-from cachesim.tools.conformance.http_check.known import LAST, Early, known_lines, look, who_does_that
-from cachesim.tools.conformance.http_check.noise import measure, repeats, tolerance_of
+from cachesim.tools.conformance.http_check.known import (
+    LAST,
+    Early,
+    known_lines,
+    look,
+    measure,
+    repeats,
+    tolerance_of,
+    who_does_that,
+)
 from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.search import Budget, Confirming
 from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, ServerStage

@@ -15,13 +15,12 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.fingerprint import Same
-from cachesim.tools.conformance.history import History
+from cachesim.tools.conformance.history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.history_player import Outcome, PlayedHistory, SentHistory
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.speaker import NoCold
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, TimedOut
-from cachesim.tools.conformance.vocabulary_map import SLOTS, Dictionary
 
 WASH = 5                     # tokens of a prompt before each play; it is part of a finding: `Wash5/...`
 TWICE = 4                    # plays whose cold runs are made twice, and requests of each

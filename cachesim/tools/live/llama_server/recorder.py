@@ -29,8 +29,7 @@ from cachesim.replay.trace_format import ROUNDING
 from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
 from cachesim.tools.live.llama_server.client import ConnectionLost, HttpReply, at_once
 from cachesim.tools.live.llama_server.cold import ask_cold, cold_flags, compare, inexact
-from cachesim.tools.live.llama_server.logbook import events_of
-from cachesim.tools.live.llama_server.process import Died, Ended, StoppedAtEnd
+from cachesim.tools.live.llama_server.process import Died, Ended, StoppedAtEnd, events_of
 from cachesim.tools.live.llama_server.server import BASE, LlamaServer, ServerStart, Stuck, run_server
 from cachesim.tools.live.llama_server.tasks import SentTask, ServerTask, assign, came_to_its_end, details, read_tasks
 

@@ -13,8 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log import IDLE, Entry, server_facts
 from cachesim.tools.live.llama_server.client import Client, ConnectionLost
 from cachesim.tools.live.llama_server.gguf_models import check_build
-from cachesim.tools.live.llama_server.logbook import Logbook
-from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Process, StoppedAtEnd, seconds
+from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Logbook, Process, StoppedAtEnd, seconds
 from cachesim.tools.live.llama_server.rounds import Rounds
 
 BASE = ("-t", "1", "-tb", "1", "-fa", "off", "-ctk", "f32", "-ctv", "f32", "--no-warmup", "-fit", "off", "-lv", "5")

@@ -19,8 +19,8 @@ from blockpool.rules import Kept, Lookup
 from cachesim import events as ev
 from cachesim.base.tokens import Tokens
 from cachesim.engines.shared.block_points import BlockPoints, Chain
-from cachesim.engines.shared.sampler import Counted, Sampler, forced_or_hashed
 from cachesim.engines.shared.server_loop import Driver
+from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
 NOUNS = {ROWS: "block", STATE: "state"}

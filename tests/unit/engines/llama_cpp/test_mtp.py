@@ -6,7 +6,7 @@ import pytest
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.cell_ranges import listed
 from cachesim.model import TokenRun, make_model
-from cachesim.model.mtp import before, mtp_head
+from cachesim.model.forward import before, mtp_head
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.model.plain_store import PlainStore, joined, prefill, same_rows
 

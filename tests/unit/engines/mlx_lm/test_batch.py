@@ -8,9 +8,9 @@ import pytest
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import Batch, Row, left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.element_codec import pack_rows, pack_states, unpack_rows, unpack_state
+from cachesim.engines.mlx_lm.events import Died
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.model_layout import make_caches
-from cachesim.engines.mlx_lm.thread_ended import Died
 from cachesim.model import LayerState, Rows, make_model, parse
 
 MODEL = make_model(parse("GGGA"), exact=False)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachesim.scenarios.notation.check import check_asked
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
 from cachesim.scenarios.notation.spell import spell
+from cachesim.scenarios.notation.tidy import check_asked
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.words import longest, normal
 from tests.unit.scenarios.notation.lines import lines

@@ -7,8 +7,7 @@ import pytest
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.spell import spell
 from cachesim.scenarios.notation.words import normal
-from cachesim.tools.advise.conversations import conversations, load_of
-from cachesim.tools.advise.history import changing_last, keep_answers, marked, pinned, warmed
+from cachesim.tools.advise.history import changing_last, conversations, keep_answers, load_of, marked, pinned, warmed
 
 
 def changed(change, text):

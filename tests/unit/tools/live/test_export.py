@@ -19,12 +19,11 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
 from cachesim.tools.live.llama_server.export.issue import ObservedRun, issue
-from cachesim.tools.live.llama_server.export.program_text import models_text
+from cachesim.tools.live.llama_server.export.program_text import END, models_text, standalone_script
 from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
 from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
 from cachesim.tools.live.llama_server.export.script import make_script
 from cachesim.tools.live.llama_server.export.shell import shell_script
-from cachesim.tools.live.llama_server.export.standalone import END, standalone_script
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.live.llama_server.process import Process
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel

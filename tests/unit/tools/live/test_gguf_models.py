@@ -12,8 +12,14 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.model_layout import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.tools.live.llama_server import gguf_tensors
-from cachesim.tools.live.llama_server.gguf_keys import special, vocabulary
-from cachesim.tools.live.llama_server.gguf_models import check_build, find_model, tiny_model, write_model
+from cachesim.tools.live.llama_server.gguf_models import (
+    check_build,
+    find_model,
+    special,
+    tiny_model,
+    vocabulary,
+    write_model,
+)
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, tensor_values
 from tests.shared import MODELS, needs
 

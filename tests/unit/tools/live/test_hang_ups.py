@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.tools.live.llama_server.answers import hung_up
-from cachesim.tools.live.llama_server.logbook import Logbook
+from cachesim.tools.live.llama_server.process import Logbook
 from cachesim.tools.live.llama_server.tasks import read_tasks
 
 

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.live.llama_server.tasks import (
-    SentTask,
-    ServerTask,
-    assign,
-    came_to_its_end,
-    details,
-    read_tasks,
-)
+from cachesim.tools.live.llama_server.tasks import SentTask, ServerTask, assign, came_to_its_end, details, read_tasks
 from tests.unit.tools.live.test_hang_ups import launch, new_prompt, release, said, token
 
 

@@ -16,8 +16,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import write_model
 from cachesim.tools.live.llama_server.verify.case import fitted
-from cachesim.tools.live.llama_server.verify.model_of import from_file, from_server, real_vocabulary
-from cachesim.tools.live.llama_server.verify.rows import rows
+from cachesim.tools.live.llama_server.verify.model_of import from_file, from_server, real_vocabulary, rows
 from cachesim.tools.live.player import Player
 from cachesim.tools.live.token_map import TINY
 from tests.live.fake import Fake

@@ -17,8 +17,7 @@ from cachesim.judging.run_data import run_data
 from cachesim.tools.picture.lanes import SHOWN
 from cachesim.tools.picture.scene import scene
 from cachesim.tools.picture.svg import Drawn
-from cachesim.tools.picture.told import Told, flat, packed, script_data
-from cachesim.tools.picture.walk import MOST, _stretches, walk
+from cachesim.tools.picture.told import MOST, Told, _stretches, flat, packed, script_data, walk
 from tests.unit.tools.picture.cut import cut
 
 HYBRID = "seed-24143-hybrid"

@@ -27,7 +27,7 @@ from cachesim.tools.search.campaign import (
 )
 from cachesim.tools.search.case import longest
 from cachesim.tools.search.finding import DIED, PropertyFailure
-from cachesim.tools.search.findings_export import campaign_data
+from cachesim.tools.search.folder import campaign_data
 from cachesim.tools.search.properties import PROPERTIES
 from tests.unit.tools.search.test_case import made
 

@@ -11,7 +11,7 @@ from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.option_checks import spoken
 from cachesim.tools.search.case import KINDS, MODELS, DrawnConversation, draw_case, longest
 from cachesim.tools.search.finding import PropertyFailure
-from cachesim.tools.search.findings_export import case_id, case_toml
+from cachesim.tools.search.folder import case_id, case_toml
 
 PROFILE = {"llama_cpp": "llama_cpp@head", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
 SEEDS = range(300)

@@ -11,7 +11,7 @@ from cachesim.base import exits
 from cachesim.base.errors import CAUSE
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
-from cachesim.tools.search.crash import INNER, OUTER, WIDE, crashed
+from cachesim.tools.search.examine import INNER, OUTER, WIDE, crashed
 from cachesim.tools.search.finding import (
     CONSUMED,
     DIED,

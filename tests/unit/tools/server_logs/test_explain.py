@@ -10,8 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import collapsed, pattern
-from cachesim.tools.server_logs.explain import explain_line, explain_log
-from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
+from cachesim.tools.server_logs.recognise import engine_of_log, explain_line, explain_log, grammars, recognise
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
 FULL = ("forcing full prompt re-processing due to lack of cache data (likely due to SWA or hybrid/recurrent memory, "
@@ -48,7 +47,7 @@ def test_a_template_reads_what_it_writes(name):
 
 
 @pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
-@pytest.mark.parametrize("file", sorted(LOGS.glob("*.log")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", sorted(LOGS.glob("*.log")), ids=lambda file: getattr(file, "stem", "none"))
 def test_every_line_about_caches_of_a_real_log_is_known(file):
     lines = file.read_text("utf-8").splitlines()
     unknown = [line for line in lines if not recognise(line)]

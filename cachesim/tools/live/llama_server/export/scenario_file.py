@@ -3,13 +3,93 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterator
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Iterator, Mapping
 
+from cachesim.base.errors import BadInput
+from cachesim.engines.llama_cpp.log import entries, read_event
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.judging.judged_run import Run, run_judged
+from cachesim.scenarios.request_spec import Words
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.scenarios.word_tokens import Words
+from cachesim.tools.live.llama_server.export.issue import ObservedRun
+from cachesim.tools.live.llama_server.export.script import Script
+from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
+from cachesim.tools.live.llama_server.server import OURS
+from cachesim.tools.live.player import Player
+
+# What did a real server do with a case? Its version, what came of each request, and lines of its log.
+
+LINES = 60          # of the log, at most
+
+
+def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
+    """Play the case on a server of its own. Raises BadInput."""
+    player = Player(script.scenario)
+    came, log = list[str](), list[str]()
+    start = ServerStart(binary, gguf, script.flags, "")
+    with Recorder(start, rounding=script.tolerance) as recorder:
+        said = _Log(recorder.log_file)
+        for number, done in player.run(recorder.play):
+            lines = said.more()
+            came += _came(number, done, recorder.inexact)
+            if any(f"{one['i']}".partition(".")[0] == f"{done['i']}" for one in recorder.inexact):
+                log += [f"... request {number}", *lines]
+    return ObservedRun(version(binary), came, log[:LINES])
+
+
+def version(binary: Path) -> str:
+    """What a server says of its version, in one line. Raises BadInput."""
+    try:
+        done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"cannot be run: {error}", file=str(binary)) from None
+    found = re.search(r"^version: .*$", done.stdout + done.stderr, re.M)
+    return found[0] if found else "no version"
+
+
+def _came(number: int, done: Mapping[str, Any], inexact: list[dict[str, Any]]) -> Iterator[str]:
+    for at, member in enumerate(done.get("steps", [done]), number):
+        response = member.get("response") or {}
+        wrong = next((one for one in inexact if one["i"] == member.get("i", done["i"])), None)
+        counts = f"cache_n {response['cache_n']}, evaluated {response['prompt_n']}: " if "cache_n" in response else ""
+        if "died" in done:
+            end = f"the process ends: {' / '.join(done['died']['fatal']) or 'no message'}"
+        elif response.get("status", 200) != 200:
+            end = f"HTTP {response['status']} {response.get('error', {}).get('message', '')}"
+        else:
+            end = _compared(member.get("cold") or {}) if wrong else "the answer of a cold run"
+        yield f"{at}. {counts}{end}"
+
+
+def _compared(cold: Mapping[str, Any]) -> str:
+    far = f"log-probabilities differ by {cold['max_dlogprob']} from a cold run" if "max_dlogprob" in cold else ""
+    token = "" if cold.get("equal", True) else f"token {cold.get('first_diff', 0)} is another than in a cold run"
+    return "WRONG: " + " and ".join(filter(None, (token, far)))
+
+
+class _Log:
+    """Reads a log from where it stopped."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.at = file, 0
+        self.more()
+
+    def more(self) -> list[str]:
+        """The new lines that report a decision, or that are a warning or an error."""
+        with self.file.open("rb") as stream:
+            stream.seek(self.at)
+            data = stream.read()
+        self.at += len(data)
+        return [line for line in data.decode("utf-8", "replace").splitlines() if _matters(line)]
+
+
+def _matters(line: str) -> bool:
+    found = list(entries(line)) if not line.startswith("\t") else []
+    return any((read_event(one) is not None or one.level in "WE") and OURS not in one.text for one in found)
 
 
 def scenario_file(scenario: Scenario, profile: str, name: str) -> str:

@@ -16,9 +16,8 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
-from cachesim.tools.live.llama_server.verify.model_of import Facts, from_file, from_server
+from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, Facts, from_file, from_server, rows
 from cachesim.tools.live.llama_server.verify.remote import Remote
-from cachesim.tools.live.llama_server.verify.rows import ComparedRequest, rows
 from cachesim.tools.live.player import Player
 
 # Which lengths show the same on another model? Words are made longer or shorter where windows and batches differ.

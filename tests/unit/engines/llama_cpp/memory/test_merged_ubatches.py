@@ -10,8 +10,8 @@ import pytest
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
-from cachesim.engines.llama_cpp.memory.merged_ubatches import in_one
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch_view import in_one
 from cachesim.model.hash_mixing import Rng
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 

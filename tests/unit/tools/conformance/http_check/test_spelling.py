@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.conformance.http_check.spelling import ENOUGH, FEWEST, OWN, Arrays, Pieces, find_pieces
+from cachesim.tools.conformance.http_check.speaker import ENOUGH, OWN, PIECES_NEEDED, Arrays, Pieces, find_pieces
 
 
 def test_pieces_are_those_of_one_token_each():
@@ -10,7 +10,7 @@ def test_pieces_are_those_of_one_token_each():
         return 3 + sum(1 if len(one) < 4 or one == " with" else 2 for one in pieces)
 
     pieces, base = find_pieces(lambda pieces: length(pieces) + pieces.count(" the"))
-    assert base == 3 and len(pieces) >= FEWEST and all(len(one) < 4 or one == " with" for one in pieces)
+    assert base == 3 and len(pieces) >= PIECES_NEEDED and all(len(one) < 4 or one == " with" for one in pieces)
     assert " the" not in pieces and " with" in pieces
 
 
