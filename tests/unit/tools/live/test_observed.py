@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.llama_server.export import observed as module
+from cachesim.tools.live.llama_server.export import scenario_file as module
 from cachesim.tools.live.llama_server.export.scenario_file import LINES, observed, version
 from cachesim.tools.live.llama_server.export.script import make_script
 from tests.shared import SMALL
