@@ -39,7 +39,7 @@ def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
 
 def log() -> LogGrammar:
     """The lines of the server's log. Only readers of logs need them: they are imported when one asks."""
-    from cachesim.engines.llama_cpp.log_grammar import GRAMMAR
+    from cachesim.engines.llama_cpp.log_lines import GRAMMAR
 
     return GRAMMAR
 

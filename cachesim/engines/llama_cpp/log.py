@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
-from cachesim.engines.shared.log_grammar import Line
+from cachesim.engines.shared.log_grammar import LONGEST, Line
 
 
 class Entry(NamedTuple):
@@ -25,6 +25,8 @@ class Entry(NamedTuple):
     task: int | None
     text: str
 
+
+_CKPT = "pos_min = {pos_min}, pos_max = {pos_max}, n_tokens = {n_tokens}"
 
 EVENTS = (
     # Slot choice.
@@ -62,31 +64,26 @@ EVENTS = (
     Line("reuse_result", "after context reuse, new n_past = {n_past}"),
     Line("reuse_unsupported", "cache reuse is not supported - ignoring n_cache_reuse = {}"),
     Line("ckpt_check", "checking checkpoint with [{pos_min}, {pos_max}] against {thold}..."),
-    Line("ckpt_restore", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "n_tokens = {n_tokens}, n_past = {n_past}, size = {mib} MiB)"),
+    Line("ckpt_restore", f"restored context checkpoint ({_CKPT}, n_past = {{n_past}}, size = {{mib}} MiB)"),
     Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data (likely due to SWA or "
          "hybrid/recurrent memory, see {}"),
-    Line("ckpt_invalidate", "erased invalidated context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "n_tokens = {n_tokens}, n_swa = {n_swa}, pos_next = {pos_next}, size = {} MiB)"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_CKPT}, n_swa = {{n_swa}}, "
+         "pos_next = {pos_next}, size = {} MiB)"),
     Line("need_one", "need to evaluate at least 1 token for each active slot "
          "(n_past = {n_past}, task.n_tokens() = {n_tokens})"),
     # Its batches and checkpoints.
     Line("batch", "cached n_tokens = {n_tokens}, memory_seq_rm [{p0}, end)"),
     Line("do_ckpt", "main/do_checkpoint = {yes}, pos_min = {pos_min}, pos_max = {pos_max}"),
-    Line("ckpt_too_close", "erasing context checkpoint too close to an earlier one (pos_min = {pos_min}, "
-         "pos_max = {pos_max}, n_tokens = {n_tokens}, size = {} MiB)"),
-    Line("ckpt_evict", "erasing old context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "n_tokens = {n_tokens}, size = {} MiB)"),
+    Line("ckpt_too_close", f"erasing context checkpoint too close to an earlier one ({_CKPT}, size = {{}} MiB)"),
+    Line("ckpt_evict", f"erasing old context checkpoint ({_CKPT}, size = {{}} MiB)"),
     Line("ckpt_supersede", "superseding context checkpoint at n_tokens = {n_tokens}", since=11063),
-    Line("ckpt_create", "created context checkpoint {n} of {max} (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "n_tokens = {n_tokens}, size = {mib} MiB)"),
+    Line("ckpt_create", f"created context checkpoint {{n}} of {{max}} ({_CKPT}, size = {{mib}} MiB)"),
     Line("copy_shared", " - copying shared prompt ({n_tokens} tokens) to child {child}", since=11549),
     Line("copy_to_child", " - copying state to child {child}"),
     Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size, off = {}, "
          "n_batch = {n_batch}, ret = {ret}"),
     # Generation and the end.
-    Line("spec_ckpt", "created speculative checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "n_tokens = {n_tokens}, size = {} MiB, draft = {} MiB)"),
+    Line("spec_ckpt", f"created speculative checkpoint ({_CKPT}, size = {{}} MiB, draft = {{}} MiB)"),
     Line("spec_restore", "restoring speculative checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, size = {})"),
     Line("spec_step", "accepted {accepted}/{drafted} draft tokens, new n_tokens = {n_tokens}"),
     Line("ctx_shift", "slot context shift, n_keep = {n_keep}, n_left = {n_left}, n_discard = {n_discard}"),
@@ -134,7 +131,6 @@ _LEVEL = re.compile(r"([DIWE]) ")
 _PART = re.compile(r"(?:slot|srv|cmn|spec|que|res|ui) +\S+: ")
 _SLOT = re.compile(r"id +(-?[0-9]{1,18}) \| task (-?[0-9]{1,18}) \| ")
 _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
-LONGEST = 40                 # characters of a number
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _TASK = re.compile(r"task id = (-?\d+), (?=error: )")
 
@@ -148,17 +144,17 @@ def entries(line: str) -> Iterator[Entry]:
 
 
 def _entry(text: str) -> Entry:
-    level = _LEVEL.match(text)
-    text = text[level.end() :] if level else text
+    found = _LEVEL.match(text)
+    level, text = (found[1], text[found.end() :]) if found else ("", text)
     part = _PART.match(text)
     if part is None:
-        return Entry(level[1] if level else "", None, None, text)
+        return Entry(level, None, None, text)
     text = text[part.end() :]
     slot = _SLOT.match(text)
-    if slot is not None:
-        task = int(slot[2])
-        return Entry(level[1] if level else "", int(slot[1]), task if task >= 0 else None, text[slot.end() :])
-    return Entry(level[1] if level else "", None, None, _TASK.sub("", text))
+    if slot is None:
+        return Entry(level, None, None, _TASK.sub("", text))
+    task = int(slot[2])
+    return Entry(level, int(slot[1]), task if task >= 0 else None, text[slot.end() :])
 
 
 def read_event(entry: Entry) -> dict[str, Any] | None:

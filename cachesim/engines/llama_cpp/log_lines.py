@@ -1,19 +1,24 @@
 """All lines about slots, caches and checkpoints that llama-server has printed, of every build that has a rule set.
 
-Those of recorded builds are `log.EVENTS`, from which recordings are made; here are the older spellings of the same
-events, and lines that are no event of a recording: timings, progress, start-up, errors. Source: llama.cpp
-tools/server/server.cpp, later server-context.cpp, server-task.cpp, and logs in public threads.
+``GRAMMAR`` is for whoever reads a log that was pasted: these lines, what they say, and options that follow. Lines of
+recorded builds are `log.EVENTS`, from which recordings are made; here are the older spellings of the same events, and
+lines that are no event of a recording: timings, progress, start-up, errors. Source: llama.cpp tools/server/server.cpp,
+later server-context.cpp, server-task.cpp, and logs in public threads.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Mapping, Sequence
+
 from cachesim.engines.llama_cpp.log import EVENTS
 from cachesim.engines.llama_cpp.log import START as FACTS
-from cachesim.engines.shared.log_grammar import Line
+from cachesim.engines.llama_cpp.log_meanings import MEANINGS
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, Number
 
-_CKPT = "(pos_min = {pos_min}, pos_max = {pos_max}, size = {mib} MiB)"
-_END = "pos_min = {pos_min}, pos_max = {pos_max}, pos_end = {pos_end}, n_tokens = {n_tokens}"
-_SWA = "pos_min = {pos_min}, pos_max = {pos_max}, size = {mib} MiB"
+_ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
+_SWA = f"{_ENDS}, size = {{mib}} MiB"
+_END = f"{_ENDS}, pos_end = {{pos_end}}, n_tokens = {{n_tokens}}"
 
 SLOTS = (
     Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
@@ -51,8 +56,8 @@ PROMPTS = (
          "n_swa = {n_swa}"),
     Line("in_cache", "slot {slot} : in cache: {n_past} tokens | to process: {prompt_n} tokens", until=3000),
     Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data (likely due to SWA, see {}"),
-    Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data (likely due to "
-         "SWA or hybrid{}"),
+    Line("full_reprocess",
+         "forcing full prompt re-processing due to lack of cache data (likely due to SWA or hybrid{}"),
     Line("full_reprocess", "forcing full prompt re-processing due to lack of cache data"),
     Line("trim_failed", "failed to truncate tokens with position >= {p0} - clearing the memory"),
     Line("slot_clear", "clearing slot with {n_tokens} tokens"),
@@ -61,8 +66,8 @@ PROMPTS = (
     Line("batch", "kv cache rm [p0, end)", until=3600),
     Line("batch", "kv cache rm [{p0}, end)"),
     Line("batch", "slot {slot} : kv cache rm - [{p0}, end)", until=3000),
-    Line("progress", "prompt processing progress, n_tokens = {n_tokens}, batch.n_tokens = {batch}, "
-         "progress = {share}"),
+    Line("progress",
+         "prompt processing progress, n_tokens = {n_tokens}, batch.n_tokens = {batch}, progress = {share}"),
     Line("progress", "prompt processing progress, n_past = {n_tokens}, n_tokens = {batch}, progress = {share}"),
     Line("progress", "prompt processing, n_tokens = {n_tokens}, progress = {share}{}"),
     Line("prompt_done", "prompt done, n_tokens = {n_tokens}, batch.n_tokens = {batch}"),
@@ -93,30 +98,23 @@ PROMPTS = (
 """What becomes of a prompt."""
 
 CHECKPOINTS = (
-    Line("ckpt_restore", f"restored context checkpoint {_CKPT}", until=8218),
+    Line("ckpt_restore", f"restored context checkpoint ({_SWA})", until=8218),
     Line("ckpt_restore", f"restored context checkpoint ({_END}, n_past = {{n_past}}, size = {{mib}} MiB)"),
-    Line("ckpt_restore", "restored context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, n_tokens "
-         "= {n_tokens}, "
-         "size = {mib} MiB)"),
+    Line("ckpt_restore", f"restored context checkpoint ({_ENDS}, n_tokens = {{n_tokens}}, size = {{mib}} MiB)"),
     Line("ckpt_restore", f"SWA checkpoint restore, {_SWA}"),
-    Line("ckpt_restore_failed", "failed to restore context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, {}"),
-    Line("ckpt_invalidate", "erased invalidated context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "n_swa = {n_swa}, size = {mib} MiB)"),
+    Line("ckpt_restore_failed", f"failed to restore context checkpoint ({_ENDS}, {{}}"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_ENDS}, n_swa = {{n_swa}}, size = {{mib}} MiB)"),
     Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_END}, n_swa = {{n_swa}}, "
-         f"prefix_end = {{prefix_end}}, "
-         "pos_next = {pos_next}, size = {mib} MiB)"),
-    Line("ckpt_invalidate", "erased invalidated context checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "n_tokens = {n_tokens}, n_swa = {n_swa}, size = {mib} MiB)"),
-    Line("ckpt_invalidate", f"erased invalidated context checkpoint {_CKPT}"),
+         "prefix_end = {prefix_end}, pos_next = {pos_next}, size = {mib} MiB)"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_ENDS}, n_tokens = {{n_tokens}}, "
+         "n_swa = {n_swa}, size = {mib} MiB)"),
+    Line("ckpt_invalidate", f"erased invalidated context checkpoint ({_SWA})"),
     Line("ckpt_invalidate", f"SWA checkpoint erase, {_SWA}"),
-    Line("ckpt_evict", f"erasing old context checkpoint {_CKPT}"),
-    Line("ckpt_create", "created context checkpoint {n} of {max} (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "size = {mib} MiB)", until=8218),
+    Line("ckpt_evict", f"erasing old context checkpoint ({_SWA})"),
+    Line("ckpt_create", f"created context checkpoint {{n}} of {{max}} ({_SWA})", until=8218),
     Line("ckpt_create", f"created context checkpoint {{n}} of {{max}} ({_END}, size = {{mib}} MiB)"),
-    Line("ckpt_create", "created prompt processing context checkpoint {n} of {max} (pos_min = {pos_min}, "
-         "pos_max = {pos_max}, size = {mib} MiB)"),
-    Line("ckpt_create", "saved context checkpoint {n} of {max} (pos_min = {pos_min}, pos_max = {pos_max}, "
-         "size = {mib} MiB)"),
+    Line("ckpt_create", f"created prompt processing context checkpoint {{n}} of {{max}} ({_SWA})"),
+    Line("ckpt_create", f"saved context checkpoint {{n}} of {{max}} ({_SWA})"),
     Line("ckpt_create", f"SWA checkpoint create, {_SWA}, total = {{n}}/{{max}} ({{}}"),
     Line("ckpt_file_bad", "failed to append context checkpoints to '{}"),
     Line("ckpt_file_bad", "invalid context checkpoint appendix in '{}"),
@@ -220,3 +218,52 @@ START = (
 """What a server says of itself when it starts."""
 
 LINES = (*EVENTS, *FACTS, *SLOTS, *PROMPTS, *CHECKPOINTS, *CACHE, *TIMES, *START)
+
+SAID = {
+    "n_batch": "batch_size", "n_ubatch": "ubatch_size", "n_slots": "parallel", "kv_unified": "kv_unified",
+    "max": "ctx_checkpoints", "step": "checkpoint_min_step", "limit_mib": "cache_ram",
+    "similarity": "slot_prompt_similarity",
+}  # fmt: skip
+"""Option by the name of the number that says it."""
+
+
+def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
+    """The options of a server that says these numbers of itself. A context that is not unified is shared by the slots;
+    one that is not said is as large as the longest prompt needs (``needed``)."""
+    found = {SAID[name]: value for name, value in facts.items() if name in SAID}
+    each, slots = facts.get("n_ctx_slot"), facts.get("n_slots", 1)
+    if isinstance(facts.get("n_ctx"), int):
+        found["ctx_size"] = facts["n_ctx"]
+    elif isinstance(each, int) and isinstance(slots, int):
+        found["ctx_size"] = each if facts.get("kv_unified") else each * slots
+    elif isinstance(needed := facts.get("needed"), int) and isinstance(slots, int):
+        found["ctx_size"] = max(4096, 2 << (needed * slots).bit_length())
+    whole = {name: int(value) if isinstance(value, float) else value for name, value in found.items()}
+    return {**whole, **{name: value for name, value in found.items() if name == "slot_prompt_similarity"}}
+
+
+END = 4                      # tokens between a prompt's last checkpoint and its end
+MOST = 3                     # values that are tried
+
+
+def hints(prompts: Sequence[tuple[int, int | None]]) -> dict[str, Sequence[Number]]:
+    """Micro-batches that would explain where prompts go on: a checkpoint is created END tokens before the end of a
+    prompt, and one a micro-batch before that."""
+    found: Counter[int] = Counter()
+    for number, (_, reused) in enumerate(prompts):
+        if reused:
+            found.update({length - END - reused for length, _ in prompts[:number]})
+    common = [size for size, _ in found.most_common() if 8 <= size <= 8192 and size % 8 == 0]
+    return {"ubatch_size": tuple(common[:MOST])}
+
+
+GRAMMAR = LogGrammar(
+    LINES, MEANINGS,
+    signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
+           "prompt_clear", "print_timings:"),
+    options=options, hints=hints, open={
+        "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
+        "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),
+        "cache_idle_slots": (False,), "slot_prompt_similarity": (0.0,),
+    },
+)  # fmt: skip
