@@ -16,14 +16,12 @@ from cachesim.engines.llama_cpp.rules.prompt_lifecycle import SILENT_TASKS
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import process
-from cachesim.engines.llama_cpp.speculative_decoding import count_accepted, mirror, tell_step, verify
+from cachesim.engines.llama_cpp.speculative_decoding import count_accepted, mirror, verify
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
 
-FATAL = {
-    NO_ROOM: ("Context size has been exceeded.", base.NO_ROOM), BAD_BATCH: ("Invalid input batch.", "bad-batch"),
-}  # fmt: skip
+FATAL = {NO_ROOM: ("Context size has been exceeded.", base.NO_ROOM), BAD_BATCH: ("Invalid input batch.", "bad-batch")}
 """What a client is told, and the kind of it."""
 
 
@@ -94,11 +92,9 @@ def post_decode(srv: Core, off: int, n: int) -> None:
             task = slot.task
             if task is None or slot.at < 0 or bool(slot.draft) is not drafted:
                 continue
-            if not drafted and not off <= slot.at < off + n:
-                continue
             if drafted:
                 _verified(srv, slot, task)
-            else:
+            elif off <= slot.at < off + n:
                 _spoken(srv, slot, task)
 
 
@@ -139,7 +135,7 @@ def _verified(srv: Core, slot: Slot, task: Task) -> None:
     for token in ids:
         if take(srv, slot, task, token):
             return
-    tell_step(srv, slot, accepted)
+    srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))
     slot.draft = []
 
 

@@ -26,8 +26,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     start, prompt = len(slot.tokens), task.request.prompt
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
-        _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused,
-        srv.rules.tail,
+        _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused, srv.rules.tail,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
     if waited_for:
@@ -98,32 +97,21 @@ def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
 def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """CKPT-SPACING, CKPT-LIMIT, CKPT-REPLACE, then the state of the first ``n_tokens`` tokens joins the list."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
-    near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, srv.settings.max_checkpoints)
-    gone = srv.drop(slot, near, srv.rules.limit_told)
-    if gone:
-        srv.changed(slot, "erased", near.rule, ALL)
-    for lost in gone:
+    most, told = srv.settings.max_checkpoints, srv.rules.limit_told
+    near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, most)
+    for lost in srv.drop(slot, near, told, "erased", ALL):
         srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
-    over = srv.rules.ckpt_limit(slot.facts, srv.settings.max_checkpoints)
-    gone = srv.drop(slot, over, srv.rules.limit_told)
-    if gone:
-        srv.changed(slot, "evicted", over.rule, ALL)
-    for lost in gone:
+    for lost in srv.drop(slot, srv.rules.ckpt_limit(slot.facts, most), told, "evicted", ALL):
         srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     same = srv.rules.ckpt_replace(slot.facts, n_tokens)
     note = next((slot.facts[i].note for i in same.value), None)
-    gone = srv.drop(slot, same, srv.rules.limit_told)
-    if gone:
-        srv.changed(slot, "erased", same.rule, ALL)
-    for lost in gone:
+    for lost in srv.drop(slot, same, told, "erased", ALL):
         srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
     size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
     facts = srv.noted(slot, Ckpt(n_tokens, pos_min, pos_max, task.id, size, note), MADE, task)
     slot.checkpoints.append(Checkpoint(facts, blob, draft))
-    srv.emit(ev.CkptCreate(
-        slot.id, task.id, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, n_tokens,
-        ev.mib(facts.size),
-    ))
+    n = len(slot.checkpoints)
+    srv.emit(ev.CkptCreate(slot.id, task.id, n, most, pos_min, pos_max, n_tokens, ev.mib(facts.size)))
     srv.changed(slot, "stored", kept=ALL)

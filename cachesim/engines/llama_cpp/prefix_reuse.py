@@ -26,11 +26,9 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
     slot.state = State.PROMPT
     if len(prompt) >= srv.settings.n_ctx_slot:
-        text = (
-            f"request ({len(prompt)} tokens) exceeds the available context size "
-            f"({srv.settings.n_ctx_slot} tokens), try increasing it"
-        )
-        srv.fail(slot, 400, text, NO_ROOM, tokens=len(prompt), room=srv.settings.n_ctx_slot)
+        n, room = len(prompt), srv.settings.n_ctx_slot
+        text = f"request ({n} tokens) exceeds the available context size ({room} tokens), try increasing it"
+        srv.fail(slot, 400, text, NO_ROOM, tokens=n, room=room)
         return False
     whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.flags.pooling)
     if whole.value:
@@ -83,14 +81,9 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
     if need.search:
         resume = _search(srv, slot, task, ask, need.thold)
-    erase = srv.rules.ckpt_erase(slot.facts, ask, resume)
-    gone = srv.drop(slot, erase, srv.rules.erase_told)
-    if gone:
-        srv.changed(slot, "erased", erase.rule, ask.n_past)
-    for c in gone:
-        srv.emit(ev.CkptInvalidate(
-            slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, srv.settings.n_swa, resume.pos_next
-        ))
+    erase, n_swa = srv.rules.ckpt_erase(slot.facts, ask, resume), srv.settings.n_swa
+    for c in srv.drop(slot, erase, srv.rules.erase_told, "erased", ask.n_past):
+        srv.emit(ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, n_swa, resume.pos_next))
     return resume
 
 
@@ -110,8 +103,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
     srv.emit(ev.CkptSearch(slot.id, task.id, ask.n_past, ask.held, slot.id, ask.pos_min, ask.n_swa))
     pick = srv.rules.ckpt_pick(slot.facts, ask, thold)
     found: int | None = srv.decide(pick, slot)
-    examined = slot.facts[found or 0 :]
-    for c in reversed(examined):
+    for c in reversed(slot.facts[found or 0 :]):
         srv.emit(ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
     if found is None:
         return _nothing(srv, slot, task, ask)

@@ -39,11 +39,9 @@ class Entry(Immutable):
 class PromptCache:
     """Entries in order of insertion, oldest first."""
 
-    def __init__(
-        self, rules: Rules, both: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints
-    ) -> None:
-        self.rules, self.memory, self.dft, self.limits, self.log = rules, both.tgt, both.dft, limits, log
-        self.points = points
+    def __init__(self, rules: Rules, both: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
+        self.rules, self.memory, self.dft = rules, both.tgt, both.dft
+        self.limits, self.log, self.points = limits, log, points
         self.entries: list[Entry] = []
 
     def _facts(self, tokens: Sequence[int]) -> list[EntryFacts]:
@@ -95,9 +93,8 @@ class PromptCache:
         self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
         facts = self._facts(prompt)
         for fact in facts:
-            self.log.emit(ev.PcCand(
-                fact.n_tokens, fact.lcp, ev.share(part(fact.lcp, fact.n_tokens)), ev.share(part(fact.lcp, len(prompt)))
-            ))
+            f_keep, f_sim = part(fact.lcp, fact.n_tokens), part(fact.lcp, len(prompt))
+            self.log.emit(ev.PcCand(fact.n_tokens, fact.lcp, ev.share(f_keep), ev.share(f_sim)))
         decision = self.rules.pc_load(facts, len(slot.tokens), lcp, len(prompt))
         write_down(self.log, decision, slot)
         if decision.value is None:
@@ -157,9 +154,7 @@ class PromptCache:
         for _ in range(plan.for_tokens):
             gone = self._evict(decision.rule)
             self.log.emit(ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
-        total = sum(e.size for e in self.entries)
-        self.log.emit(ev.PcState(
-            len(self.entries), ev.mib(total), self.limits.size / MIB, self.limits.tokens, plan.est
-        ))
+        total, limit = ev.mib(sum(e.size for e in self.entries)), self.limits.size / MIB
+        self.log.emit(ev.PcState(len(self.entries), total, limit, self.limits.tokens, plan.est))
         for e in self.entries:
             self.log.emit(ev.PcEntry(len(e.tokens), len(e.checkpoints), ev.mib(e.size)))

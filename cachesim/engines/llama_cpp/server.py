@@ -126,21 +126,16 @@ class Server(Inspected):
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
-        except DrafterFailed as failure:
-            self._give_up(f"decode() failed: {failure}", "drafter-failed")
+        except DrafterFailed as failure:         # every busy slot gets it as its error; memory and tokens stay
+            text = f"decode() failed: {failure}"
+            self.emit(ev.Error(text))
+            self.fail_all(text, "drafter-failed", clear=False)
 
     def _must_fit(self, slot: Slot, n_batch: int) -> None:
         """Raises Aborted where the sampled and drafted tokens are more than the batch can hold."""
         room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
         if room.value:
             raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
-
-    def _give_up(self, text: str, kind: str) -> None:
-        """An exception has ended the iteration: every busy slot gets it as its error; memory and tokens stay."""
-        self.emit(ev.Error(text))
-        for slot in self.slots:
-            if slot.busy:
-                self.fail(slot, 500, text, kind)
 
     def _work_on_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
         task = slot.task
@@ -158,8 +153,7 @@ class Server(Inspected):
         self.settle()
         self.emit(ev.Aborted(str(end)))
         self.dead = True
-        tasks = [*self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)]
-        for task in tasks:
+        for task in (*self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)):
             task.answer.dies(end)
             task.answer.done = True
         self.queue.clear()

@@ -13,12 +13,11 @@ from cachesim import events as ev
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp.flags import Options
-from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import Planes
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Habits
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
@@ -34,13 +33,6 @@ from cachesim.model import Model, make_model
 from cachesim.model.forward import Carried, mtp_head
 
 
-def _habits(rules: Rules) -> Habits:
-    return Habits(
-        rules.kv_read().value, rules.kv_undo().value, rules.kv_fail().value, rules.kv_copy().value,
-        rules.kv_full().value, rules.kv_shift().value, lambda *of: rules.rs_split(*of).value,
-    )
-
-
 class Core(SlotDriver):
     """One llama-server of a given version, with its memory. ``model`` None = positions only, nothing computed."""
 
@@ -51,12 +43,13 @@ class Core(SlotDriver):
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler, self.points = Counted(sampler, log), RestorePoints(self, log)
         self.settings = settings(opts, kind, rules)
+        habits = [
+            rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(), rules.kv_shift(),
+        ]  # fmt: skip
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
-            keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
-            refuses=self._refuses,
-            emit=log.emit,
-            habits=_habits(rules),
+            lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
+            Habits(*(habit.value for habit in habits))._replace(split=lambda *of: rules.rs_split(*of).value),
         )
         self.context = self._context(memory, model)
         self.unsaid: list[tuple[Answer, int]] = []   # after which tokens the model has spoken, but was not heard
@@ -65,8 +58,7 @@ class Core(SlotDriver):
         self._both = CommonMemory(memory, self.dft.memory if self.dft else None)
         sizes = self.settings.sizes
         for asked in (
-            rules.n_swa(kind.n_swa, sizes.swa_full), rules.kv_read(), rules.kv_undo(), rules.kv_fail(),
-            rules.kv_copy(), rules.kv_full(), rules.kv_shift(),
+            rules.n_swa(kind.n_swa, sizes.swa_full), *habits,
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
             rules.spec_on(self.settings.exact),
@@ -137,9 +129,7 @@ class Core(SlotDriver):
         if trunk is not None:
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
-        memory = Memory(
-            kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.habits
-        )
+        memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.habits)
         return self._context(memory, model)
 
     def _context(self, memory: Memory, model: Model | None) -> Context:
@@ -155,11 +145,14 @@ class Core(SlotDriver):
         refused = self.rules.rs_rm(pos, p0, p1, goes.value)
         return bool(refused.value and self.decide(refused, None))
 
-    def drop(self, slot: Slot, which: Decision, told: Rule) -> list[Ckpt]:
-        """Checkpoints leave a slot; returns, for each, the one that the log names."""
+    def drop(self, slot: Slot, which: Decision, told: Rule, cause: str, kept: int) -> list[Ckpt]:
+        """Checkpoints leave a slot; returns, for each, the one that the log names. ``kept``: see ``changed``."""
         had, gone = slot.facts, self.decide(which, slot)
         slot.drop(gone)
-        return [had[i] for i in told(len(had), gone).value]
+        named = [had[i] for i in told(len(had), gone).value]
+        if named:
+            self.changed(slot, cause, which.rule, kept)
+        return named
 
     def noted(self, slot: Slot, ckpt: Ckpt, use: str, task: Task) -> Ckpt:
         """CKPT-NOTE: the checkpoint with what this rule set remembers of it. Written down where that is something."""
@@ -211,9 +204,10 @@ class Core(SlotDriver):
         task.answer.fails(status, text, kind, **numbers)
         self.release(slot)
 
-    def fail_all(self, text: str, kind: str) -> None:
-        """Every busy slot's client gets the error; the slots are released and emptied."""
+    def fail_all(self, text: str, kind: str, clear: bool = True) -> None:
+        """Every busy slot's client gets the error; the slots are released, and emptied if ``clear``."""
         for slot in self.slots:
             if slot.busy:
                 self.fail(slot, 500, text, kind)
-                self.clear(slot)
+                if clear:
+                    self.clear(slot)

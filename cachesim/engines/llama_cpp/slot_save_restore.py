@@ -18,18 +18,8 @@ from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, 
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
-from cachesim.engines.shared.array_file import (
-    Arrays,
-    array_text,
-    check_model,
-    pack_arrays,
-    put_rows,
-    put_states,
-    rows_in,
-    states_in,
-    text_array,
-    unpack_arrays,
-)
+from cachesim.engines.shared import array_file
+from cachesim.engines.shared.array_file import Arrays, array_text, text_array
 from cachesim.engines.shared.slots import check_action
 
 # A saved slot as bytes: tokens, full state and checkpoints; a state is its declared size and, per part, its positions,
@@ -45,8 +35,7 @@ lengths of three blobs."""
 
 class SlotFile(NamedTuple):
     """What a slot file holds; ``model`` and ``draft_model`` are the notations of the models that it belongs to,
-    ``form`` the version of the state
-    format."""
+    ``form`` the version of the state format."""
 
     model: str
     form: int
@@ -77,7 +66,7 @@ def pack(file: SlotFile) -> bytes:
         _put_blob(arrays, f"ckpt{number}/tgt", ckpt.blob)
         if ckpt.draft is not None:
             _put_blob(arrays, f"ckpt{number}/dft", ckpt.draft)
-    return pack_arrays(MAGIC, arrays)
+    return array_file.pack_arrays(MAGIC, arrays)
 
 
 def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
@@ -85,15 +74,15 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
     for part, state in (("base", blob.base), ("swa", blob.swa)):
         if state is not None:
             arrays[f"{name}/{part}/pos"] = state.pos
-            put_rows(arrays, f"{name}/{part}", state.rows)
+            array_file.put_rows(arrays, f"{name}/{part}", state.rows)
     if blob.recr is not None:
         arrays[f"{name}/recr/pos"] = np.array([blob.recr.pos])
-        put_states(arrays, f"{name}/recr", blob.recr.rows)
+        array_file.put_states(arrays, f"{name}/recr", blob.recr.rows)
 
 
 def unpack(data: bytes, name: str) -> SlotFile:
     """Read the bytes of a slot file. Raises BadInput, naming the file, for anything else."""
-    return unpack_arrays(MAGIC, data, name, _file)
+    return array_file.unpack_arrays(MAGIC, data, name, _file)
 
 
 def _file(arrays: Arrays) -> SlotFile:
@@ -111,17 +100,14 @@ def _checkpoint(arrays: Arrays, name: str) -> Checkpoint:
 
 
 def _blob(arrays: Arrays, name: str) -> Blob:
+    base, swa = (
+        AttentionState(arrays[f"{part}/pos"], array_file.rows_in(arrays, part)) if f"{part}/pos" in arrays else None
+        for part in (f"{name}/base", f"{name}/swa")
+    )
     recr = None
     if f"{name}/recr/pos" in arrays:
-        recr = RecurrentState(int(arrays[f"{name}/recr/pos"][0]), states_in(arrays, f"{name}/recr"))
-    size = int(arrays[f"{name}/size"][0])
-    return Blob(size, _attention(arrays, f"{name}/base"), _attention(arrays, f"{name}/swa"), recr)
-
-
-def _attention(arrays: Arrays, part: str) -> AttentionState | None:
-    if f"{part}/pos" not in arrays:
-        return None
-    return AttentionState(arrays[f"{part}/pos"], rows_in(arrays, part))
+        recr = RecurrentState(int(arrays[f"{name}/recr/pos"][0]), array_file.states_in(arrays, f"{name}/recr"))
+    return Blob(int(arrays[f"{name}/size"][0]), base, swa, recr)
 
 
 TOKEN_BYTES = 4
@@ -172,11 +158,13 @@ UNUSABLE = "No available space in KV cache or invalid slot save file"
 
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     """The file's tokens and state replace the slot's, and the checkpoints that the rule names. No such file, one of
-    another state format, no room, or a longer text than the context: the client gets 400, the slot is emptied."""
+    another state format, no room, or a longer text than the context: the client gets 400, the slot is emptied. Raises
+    BadInput for a file of another model, or none of ours; nothing has been touched then."""
     if not kind(file):
         srv.emit(ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
         return _refused(srv, slot, UNUSABLE)
-    saved = read_slot_file(file, srv.kind.spec.notation)
+    saved = unpack(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
+    array_file.check_model(saved.model, srv.kind.spec.notation, file)
     if saved.form != srv.rules.state_form:
         srv.emit(ev.Error(f"{OTHER_FORM} 67677371, {saved.form:08x}"))
         return _refused(srv, slot, UNUSABLE)
@@ -236,10 +224,3 @@ def _refused(srv: Core, slot: Slot, cause: str) -> dict[str, Any]:
         srv.changed(slot, "cleared", failed.rule)
     srv.emit(ev.Error(f"error: {text}"))
     return {"status": 400, "error": text}
-
-
-def read_slot_file(file: Path, model: str) -> SlotFile:
-    """A slot file of this model. Raises BadInput; nothing has been touched then."""
-    saved = unpack(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
-    check_model(saved.model, model, file)
-    return saved

@@ -44,15 +44,12 @@ def _bounds(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -
     return (lo, hi) if recr is None else (max(lo, recr + 1), min(hi, recr + 1))
 
 
-def _span(swa: AttentionState | None) -> tuple[int, int] | None:
-    """First and last position of saved rows."""
-    if swa is None:
-        return None
-    return (int(swa.pos.min()), int(swa.pos.max())) if len(swa.pos) else (-1, -1)
-
-
 def _saved(blob: Blob, n: int, n_swa: int) -> tuple[int, int]:
-    return _bounds(n, _span(blob.swa), None if blob.recr is None else blob.recr.pos, n_swa)
+    """The same of a saved state."""
+    swa = None
+    if blob.swa is not None:
+        swa = (int(blob.swa.pos.min()), int(blob.swa.pos.max())) if len(blob.swa.pos) else (-1, -1)
+    return _bounds(n, swa, None if blob.recr is None else blob.recr.pos, n_swa)
 
 
 def unbroken(cache: AttentionCache, seq: int) -> int:
@@ -109,10 +106,8 @@ class Inspected(Core):
         """What the restore points of a slot depend on."""
         memory, n = self.memory, len(slot.tokens)
         base, swa = memory.parts.get("base"), memory.parts.get("swa")
-        lo, hi = _bounds(
-            n, None if swa is None else (swa.pos_min(slot.id), swa.pos_max(slot.id)),
-            None if memory.recr is None else memory.recr.pos_max(slot.id), self.kind.n_swa,
-        )
+        window = None if swa is None else (swa.pos_min(slot.id), swa.pos_max(slot.id))
+        lo, hi = _bounds(n, window, None if memory.recr is None else memory.recr.pos_max(slot.id), self.kind.n_swa)
         rows = n if base is None else unbroken(base, slot.id)
         return Conversation(slot.tokens, rows, lo, hi, slot.checkpoints)
 

@@ -31,9 +31,8 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
         return
     slot.draft = []
     share = max(srv.settings.n_batch // srv.settings.n_slots, 1)        # the batch holds a token for each slot at least
-    most: int = srv.decide(
-        srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share), slot
-    )
+    asked = srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share)
+    most: int = srv.decide(asked, slot)
     plan = next((d for d in request.drafts if d.at == held), None)
     drafted = min(most, plan.drafted if plan else request.draft_else)
     if drafted <= 0:
@@ -143,8 +142,3 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
 def count_accepted(ids: list[int], replayed: bool) -> int:
     """Drafted tokens that were right; the last replayed one was never drafted."""
     return len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)
-
-
-def tell_step(srv: Core, slot: Slot, accepted: int) -> None:
-    """What the log says of a verification after which the generation goes on."""
-    srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))

@@ -17,11 +17,10 @@ import numpy as np
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory.build_differences import Habits
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, Saved, SavedCells, ascending, index, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, index, listed
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Ubatch, by_run, in_order
+from cachesim.engines.llama_cpp.memory.ubatch import Habits, Ubatch, by_run, in_order
 from cachesim.engines.shared.rows import copied, no_rows, put, put_all, take
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
@@ -187,21 +186,24 @@ class AttentionCache:
         behind = self._behind(ubatches) if len(ubatches) > 1 else None
         if behind is not None:
             return behind
-        if self.n_swa and self.habits.purge_stays and len(ubatches) > 1:
-            return self._prepare_leaving_holes(ubatches)
-        saved: list[Saved] | None = None
+        leaves_holes = bool(self.n_swa) and self.habits.purge_stays and len(ubatches) > 1
+        undo: list[Callable[[], None]] = []
         out: list[list[Found]] = []
-        for number, ubatch in enumerate(ubatches):
+        for ubatch in ubatches:
             found = self.find(ubatch)
             if found is None:
                 out = []
                 break
             out.append(found)
-            if number + 1 < len(ubatches):
-                saved = saved or [table.save() for table in self.streams]
-                self.apply(ubatch, found, quiet=True)
-        for table, was in zip(self.streams, saved or (), strict=False):
-            table.restore(was)
+            if leaves_holes:                    # only the cells found are put back, the last ones first
+                undo += [self.cells(run.seq).save_at(cells) for run, cells in zip(ubatch.runs, found, strict=True)]
+            elif len(out) == len(ubatches):     # nothing comes behind it
+                break
+            elif not undo:
+                undo = [partial(table.restore, table.save()) for table in self.streams]
+            self.apply(ubatch, found, quiet=not leaves_holes)
+        for put_back in reversed(undo):
+            put_back()
         return out or None
 
     def _behind(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
@@ -215,23 +217,6 @@ class AttentionCache:
         if not table.end <= table.head <= table.used + 2 * least or stops[-1] > table.size:
             return None
         return [by_run(range(at, at + ubatch.n), ubatch) for ubatch, at in zip(ubatches, stops, strict=False)]
-
-    def _prepare_leaving_holes(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
-        """The same, every ubatch tried out, and only the cells found for them put back, the last ones first."""
-        out: list[list[Found]] = []
-        tried: list[tuple[Cells, Found, SavedCells]] = []
-        for ubatch in ubatches:
-            found = self.find(ubatch)
-            if found is None:
-                break
-            out.append(found)
-            for run, cells in zip(ubatch.runs, found, strict=True):
-                table = self.cells(run.seq)
-                tried.append((table, cells, table.save_at(cells)))
-            self.apply(ubatch, found)
-        for table, cells, was in reversed(tried):
-            table.restore_at(was, cells)
-        return out if len(out) == len(ubatches) else None
 
     def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
         """Put rows into cells of a stream."""

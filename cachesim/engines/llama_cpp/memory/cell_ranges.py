@@ -9,7 +9,8 @@ What is known follows from what was done to the table; where that is not easily 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Sequence
 
 import numpy as np
 
@@ -31,6 +32,13 @@ def ascending(pos: np.ndarray) -> range | np.ndarray:
     """Positions as a range, if they ascend by one."""
     first, n = int(pos[0]), len(pos)
     return range(first, first + n) if bool((pos[1:] - pos[:-1] == 1).all()) else pos
+
+
+def in_a_row(cells: Sequence[Found]) -> Found:
+    """Cells one after the other: a range, if they are neighbours in order."""
+    if all(isinstance(one, range) for one in cells) and all(a[-1] + 1 == b[0] for a, b in pairwise(cells)):
+        return range(cells[0][0], cells[-1][-1] + 1)
+    return np.concatenate([listed(one) for one in cells])
 
 
 class Extents:
@@ -96,24 +104,3 @@ class Extents:
         """It is no longer known where a sequence lies (seq < 0: where any of them does)."""
         for each in range(len(self.span)) if seq < 0 else (seq,):
             self.span[each], self.first[each] = None, -1
-
-
-class Saved(NamedTuple):
-    """A table as it was: what ``prepare`` puts back after trying."""
-
-    pos: np.ndarray
-    shift: np.ndarray
-    seqs: np.ndarray
-    used: int
-    head: int
-    end: int
-    extents: Extents
-
-
-class SavedCells(NamedTuple):
-    """Some cells of a table, and its head, as they were."""
-
-    pos: np.ndarray
-    shift: np.ndarray
-    seqs: np.ndarray
-    head: int

@@ -12,12 +12,13 @@ Source: llama.cpp src/llama-kv-cells.h, src/llama-kv-cache.cpp (3f545be).
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Callable
 
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, Saved, SavedCells, index, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, index, listed
 from cachesim.engines.shared.rows import longer, room
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
@@ -117,20 +118,18 @@ class Cells:
         return np.flatnonzero(taken[n:] == taken[: max(0, len(taken) - n)])
 
     def _free(self, masked: Masked | None, at: slice = slice(None)) -> np.ndarray:
-        """(n,) which of these cells, as far as the arrays go, can be taken."""
-        free: np.ndarray = self.pos[at] < 0
-        return free if masked is None or free.all() else free | self._forgotten(masked, at)
-
-    def _forgotten(self, masked: Masked, at: slice) -> np.ndarray:
-        """Cells of exactly one sequence that the next token of that sequence cannot see."""
+        """(n,) which of these cells, as far as the arrays go, can be taken: empty ones, and those of exactly one
+        sequence whose next token cannot see them."""
         pos, seqs = self.pos[at], self.seqs[:, at]
+        free: np.ndarray = pos < 0
+        if masked is None or free.all():
+            return free
         alone = seqs[0] if self.n_seq == 1 else seqs.sum(axis=0) == 1
-        gone = np.zeros(len(pos), dtype=bool)
         for seq in range(self.n_seq):
             last = self.span(seq)[1]
             if last >= 0:
-                gone |= alone & seqs[seq] & masked(pos, last + 1)
-        return gone
+                free |= alone & seqs[seq] & masked(pos, last + 1)
+        return free
 
     # --- changing -----------------------------------------------------------------------------------------
 
@@ -140,7 +139,7 @@ class Cells:
         stop = cells.stop if isinstance(cells, range) else int(cells.max()) + 1
         self.reach(stop)
         lost = {} if isinstance(cells, range) and cells.start >= self.end else self._take_over(listed(cells))
-        at = self._told(cells)
+        at = index(cells)
         self.pos[at] = np.arange(pos.start, pos.stop) if isinstance(pos, range) else pos
         self.seqs[seq, at] = True
         self.used += len(cells)
@@ -174,7 +173,7 @@ class Cells:
         cells = self.in_range(seq, p0, p1)
         if not len(cells):
             return
-        freed, at = cells, self._told(cells)
+        freed, at = cells, index(cells)
         if seq < 0:
             self.extents.forget(seq)
         else:
@@ -202,7 +201,7 @@ class Cells:
         if delta == 0 or p0 >= p1:
             return
         cells = listed(self.in_range(seq, p0, p1))
-        self.pos[self._told(cells)] += delta
+        self.pos[cells] += delta
         self.shift[cells] += delta
         self.has_shift = self.has_shift or bool(len(cells))
         gone = cells[self.pos[cells] < 0]
@@ -216,22 +215,18 @@ class Cells:
             return
         cells = listed(self.in_range(seq, p0, p1))
         old = self.pos[cells]
-        self.pos[self._told(cells)] = old // d
+        self.pos[cells] = old // d
         self.shift[cells] += old // d - old
         self.has_shift = self.has_shift or bool(len(cells))
         self.extents.forget(-1)
 
     def share(self, src: int, dst: int, p0: int, p1: int) -> None:
         """``dst`` uses the cells of ``src`` in the range too."""
-        self.seqs[dst, self._told(self.in_range(src, p0, p1))] = True
+        self.seqs[dst, index(self.in_range(src, p0, p1))] = True
         self.extents.forget(dst)
 
-    def _told(self, cells: Found) -> slice | np.ndarray:
-        """The cells as an array is asked for them, which are about to be written."""
-        return index(cells)
-
     def _empty(self, cells: Found) -> None:
-        """Empty cells that were told of."""
+        """Empty cells whose sequences know of it."""
         if len(cells):
             at = index(cells)
             self.pos[at] = -1
@@ -243,30 +238,32 @@ class Cells:
 
     # --- trying and checking ------------------------------------------------------------------------------
 
-    def save(self) -> Saved:
+    def save(self) -> Cells:
         """A copy of the table, for ``restore``."""
-        arrays = self.pos.copy(), self.shift.copy(), self.seqs.copy()
-        return Saved(*arrays, self.used, self.head, self.end, self.extents.copy())
+        twin = copy(self)
+        twin.pos, twin.shift, twin.seqs = self.pos.copy(), self.shift.copy(), self.seqs.copy()
+        twin.extents = self.extents.copy()
+        return twin
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: Cells) -> None:
         """Back to a saved table."""
         self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
         self.used, self.head, self.end = saved.used, saved.head, saved.end
         self.extents = saved.extents
 
-    def save_at(self, cells: Found) -> SavedCells:
-        """A copy of these cells, for ``restore_at``."""
+    def save_at(self, cells: Found) -> Callable[[], None]:
+        """What puts these cells, and the head, back as they are now; what was emptied elsewhere stays empty."""
         at = listed(cells)
         self.reach(int(at.max()) + 1)
-        return SavedCells(self.pos[at], self.shift[at], self.seqs[:, at], self.head)
+        pos, shift, seqs, head = self.pos[at], self.shift[at], self.seqs[:, at], self.head
 
-    def restore_at(self, saved: SavedCells, cells: Found) -> None:
-        """Put these cells back as they were saved; what was emptied elsewhere stays empty."""
-        at = self._told(cells)
-        self.pos[at], self.shift[at], self.seqs[:, at] = saved.pos, saved.shift, saved.seqs
-        used = np.flatnonzero(self.pos >= 0)
-        self.used, self.head, self.end = len(used), saved.head, int(used[-1]) + 1 if len(used) else 0
-        self.extents.forget(-1)
+        def put_back() -> None:
+            self.pos[at], self.shift[at], self.seqs[:, at] = pos, shift, seqs
+            used = np.flatnonzero(self.pos >= 0)
+            self.used, self.head, self.end = len(used), head, int(used[-1]) + 1 if len(used) else 0
+            self.extents.forget(-1)
+
+        return put_back
 
     def check(self) -> None:
         """Raise Crash unless the table is consistent with itself."""

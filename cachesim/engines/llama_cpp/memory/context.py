@@ -11,15 +11,12 @@ Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545b
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Mapping, NamedTuple, Sequence
-
-import numpy as np
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore, in_one
@@ -43,7 +40,7 @@ class Waiting(NamedTuple):
     def placed(self) -> Placed:
         """All of them as one ubatch."""
         ubatch = Ubatch((TokenRun(self.seq, self.pos0, self.tokens),), (0,), len(self.tokens))
-        return Placed(ubatch, {name: [_joined([one[name][0] for one in self.cells])] for name in self.cells[0]})
+        return Placed(ubatch, {name: [in_a_row([one[name][0] for one in self.cells])] for name in self.cells[0]})
 
 
 def next_cells(memory: Memory, token: int, pos: int, seq: int, waiting: Waiting | None) -> Placed | None:
@@ -76,13 +73,6 @@ def _next_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Sequence[Fo
     cell = found[0][0]
     read = cell < table.end and table.seqs[seq, cell] and not cache.masked(table.pos[cell : cell + 1], first)[0]
     return None if read else found
-
-
-def _joined(cells: Sequence[Found]) -> Found:
-    """Cells one after the other: a range, if they are neighbours in order."""
-    if all(isinstance(one, range) for one in cells) and all(a[-1] + 1 == b[0] for a, b in pairwise(cells)):
-        return range(cells[0][0], cells[-1][-1] + 1)
-    return np.concatenate([listed(one) for one in cells])
 
 
 OK, NO_ROOM, BAD_BATCH = 0, 1, -1

@@ -14,12 +14,11 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
-from cachesim.engines.llama_cpp.memory.build_differences import Habits
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, KeepCells, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, split_equal, split_seq, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Habits, Ubatch, split_equal, split_seq, split_simple
 from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
 from cachesim.events import Error, SeqRm
 from cachesim.model import Model
@@ -62,9 +61,7 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
 
 def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
     """Can positions be moved after the fact? Not if they are 2-D, nor if a window cache is smaller than its partner."""
-    if kind.mrope:
-        return False
-    return not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq
+    return not kind.mrope and (not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq)
 
 
 class Memory:
@@ -77,21 +74,20 @@ class Memory:
         self.habits = habits
         self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
         self.parts: dict[str, AttentionCache] = {}
-        n_seq, unified = sizes.n_seq, sizes.unified
+
+        def attention(size: int, n_swa: int, layers: tuple[int, ...]) -> AttentionCache:
+            shape = kind.attention_shape(layers)
+            return AttentionCache(size, sizes.n_seq, sizes.unified, n_swa, layers, shape, model, emit, habits)
+
         if kind.kind != "R":
-            self.parts["base"] = AttentionCache(
-                sizes.n_ctx_seq, n_seq, unified, 0, kind.base, kind.base_shape(), model, emit, habits
-            )
+            self.parts["base"] = attention(sizes.n_ctx_seq, 0, kind.base)
         if kind.swa:
-            forgets = habits.full_forgets or not sizes.swa_full
-            n_swa = kind.n_swa if forgets else 0
-            self.parts["swa"] = AttentionCache(
-                window_cells(kind, sizes), n_seq, unified, n_swa, kind.swa, kind.swa_shape(), model, emit, habits
-            )
-        self.recr = (
-            RecurrentCache(n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq) if kind.recr else None
-        )
-        self._unified = unified or n_seq == 1
+            n_swa = kind.n_swa if habits.full_forgets or not sizes.swa_full else 0
+            self.parts["swa"] = attention(window_cells(kind, sizes), n_swa, kind.swa)
+        self.recr: RecurrentCache | None = None
+        if kind.recr:
+            self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq)
+        self._unified = sizes.unified or sizes.n_seq == 1
         self._cut = habits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
         # The part that answers for positions: of a pair, the window cache.
         answers = [*self.parts.values()][-1:]
@@ -117,10 +113,8 @@ class Memory:
 
     def clear(self) -> None:
         """Forget everything."""
-        for cache in self.parts.values():
-            cache.clear()
-        if self.recr is not None:
-            self.recr.clear()
+        for part in self._all:
+            part.clear()
 
     def seq_rm(self, seq: int, p0: int, p1: int = POS_INF) -> bool:
         """Remove positions p0 .. p1-1; False = refused, and then nothing has changed: the recurrent part is
@@ -134,10 +128,8 @@ class Memory:
 
     def seq_cp(self, src: int, dst: int) -> None:
         """``dst`` becomes a copy of ``src``."""
-        for cache in self.parts.values():
-            cache.seq_cp(src, dst)
-        if self.recr is not None:
-            self.recr.seq_cp(src, dst)
+        for part in self._all:
+            part.seq_cp(src, dst)
 
     def seq_keep(self, seq: int) -> None:
         """Only ``seq`` stays."""
@@ -198,9 +190,7 @@ class Memory:
                     self.emit(Error(f"init_batch: failed to prepare {part} ubatches"))
                 return None
             found[name] = cells
-        return [
-            Placed(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)
-        ]
+        return [Placed(one, {name: cells[i] for name, cells in found.items()}) for i, one in enumerate(ubatches)]
 
     def apply(self, placed: Placed) -> UbatchStore:
         """Write the metadata of one ubatch; returns what the model sees while it computes."""

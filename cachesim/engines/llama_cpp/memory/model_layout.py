@@ -50,22 +50,17 @@ class ModelKind:
         for part in ("base", "swa"):
             object.__setattr__(self, part, tuple(i for i, layer in layers if layer.part == part))
         object.__setattr__(self, "recr", tuple(i for i, layer in layers if layer.recurrence))
-        object.__setattr__(self, "kind", self._kind())
-
-    def _kind(self) -> str:
         if not self.recr:
-            return "W" if self.swa else "A"
-        if not (self.base or self.swa):
-            return "R"
-        return "HW" if self.swa else "H"
+            kind = "W" if self.swa else "A"
+        elif self.swa:
+            kind = "HW"
+        else:
+            kind = "H" if self.base else "R"
+        object.__setattr__(self, "kind", kind)
 
-    def base_shape(self) -> AttentionShape:
-        """Declared shape of the full attention cache."""
-        return AttentionShape(len(self.base), self.row_bytes, self.mrope, self.form)
-
-    def swa_shape(self) -> AttentionShape:
-        """Declared shape of the window cache."""
-        return AttentionShape(len(self.swa), self.row_bytes, self.mrope, self.form)
+    def attention_shape(self, layers: tuple[int, ...]) -> AttentionShape:
+        """Declared shape of the attention cache of these layers."""
+        return AttentionShape(len(layers), self.row_bytes, self.mrope, self.form)
 
     def recr_shape(self) -> RecurrentShape:
         """Declared shape of the recurrent memory."""

@@ -42,8 +42,7 @@ class RecurrentCache:
     the profile's rules RS-RM and RS-BACK."""
 
     def __init__(
-        self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit,
-        n_rs_seq: int = 0,
+        self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit, n_rs_seq: int = 0
     ) -> None:
         self.size, self.n_rs_seq = max(1, n_seq), n_rs_seq
         self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
@@ -87,19 +86,15 @@ class RecurrentCache:
                 if self.refuses(cell.pos, p0, p1, Planes(self.n_rs_seq, self.rs_idx[seq], len(cell.seqs))):
                     return False
                 if self.n_rs_seq and 0 < p0 <= cell.pos < p1:
-                    self._roll_back(seq, cell, p0)
+                    # Back by a few tokens. Not added up: a second rollback counts from the new position.
+                    self.rs_idx[seq], cell.pos = cell.pos - (p0 - 1), p0 - 1
                     return True
                 if p0 <= cell.pos < p1:
                     self.meta.tail[seq] = -1
         self._erase(seq, p0, p1)
         return True
 
-    def _roll_back(self, seq: int, cell: Cell, p0: int) -> None:
-        """Go back to the end of p0 - 1, a few tokens. Not added up: a second one counts from the new position."""
-        self.rs_idx[seq], cell.pos = cell.pos - (p0 - 1), p0 - 1
-
     def _erase(self, seq: int, p0: int, p1: int) -> None:
-        freed = self.size
         for i, cell in enumerate(self.meta.cells):
             if not p0 <= cell.pos < p1 or (seq >= 0 and seq not in cell.seqs):
                 continue
@@ -110,11 +105,9 @@ class RecurrentCache:
             else:
                 cell.seqs.discard(seq)
             if not cell.seqs:
-                self.meta.used -= 1
                 cell.pos = cell.src = -1
-                freed = min(freed, i)
-        if freed < self.meta.head:
-            self.meta.head = freed
+                self.meta.used -= 1
+                self.meta.head = min(self.meta.head, i)
 
     def seq_cp(self, src: int, dst: int) -> None:
         """``dst`` leaves its own cell and joins the cell of ``src`` until one of them is written to."""
@@ -134,7 +127,6 @@ class RecurrentCache:
 
     def seq_keep(self, seq: int) -> None:
         """Only ``seq`` stays."""
-        freed = self.size
         for i, cell in enumerate(self.meta.cells):
             if i != seq:
                 self.meta.tail[i] = -1
@@ -144,9 +136,7 @@ class RecurrentCache:
                 cell.seqs.clear()
                 cell.pos = cell.src = -1
                 self.meta.used -= 1
-                freed = min(freed, i)
-        if freed < self.meta.head:
-            self.meta.head = freed
+                self.meta.head = min(self.meta.head, i)
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
         """Move the cell's position if it lies in the range; the state itself cannot be moved."""

@@ -6,7 +6,7 @@ Source: llama.cpp src/llama-batch.cpp, split_simple, split_seq and split_equal (
 from __future__ import annotations
 
 from itertools import accumulate, takewhile
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
@@ -21,6 +21,32 @@ class Split(NamedTuple):
     alone: bool
     sequential: bool
     n_keep_tail: int
+
+
+def split_any(n_rs_seq: int, attention: bool, unified: bool) -> Split:
+    """Equal splits that know nothing of rollback planes."""
+    return Split(False, not (attention and unified), 0)
+
+
+# What builds do differently with cells and batches, inside a memory.
+
+class Habits(NamedTuple):
+    """What builds do differently with cells. ``together``: a saved state is read into neighbouring cells, and the
+    search for free cells goes on at the first of them. ``purge_stays``: when a batch that was tried out is taken back,
+    the cells purged beside those it used stay purged. ``fail_undoes``: a hybrid state whose recurrent part cannot be
+    read is given up whole. ``copy_waits``: the rows of a copy between streams are copied by the next decode.
+    ``full_forgets``: a window cache of full size, too, takes cells outside of the window for new tokens and leaves them
+    out of a saved state. ``shift_dies``: the process ends where cells have moved in a cache without layers. ``split``:
+    how a memory with recurrent layers cuts a batch, by its rollback planes, whether it has attention layers too, and
+    whether all sequences share one buffer."""
+
+    together: bool = False
+    purge_stays: bool = False
+    fail_undoes: bool = False
+    copy_waits: bool = True
+    full_forgets: bool = True
+    shift_dies: bool = True
+    split: Callable[[int, bool, bool], Split] = split_any
 
 
 def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
@@ -74,9 +100,7 @@ def _choose(batch: DecodeBatch, todo: list[list[int]], n_ubatch: int, sequential
     return chosen
 
 
-def _keep_tails(
-    chosen: list[list[int]], n: int, n_ubatch: int, keep: int
-) -> tuple[list[list[int]], int]:
+def _keep_tails(chosen: list[list[int]], n: int, n_ubatch: int, keep: int) -> tuple[list[list[int]], int]:
     """Drop the first sequence whose cut would leave 1 .. keep-1 tokens, and all behind it; if it is the very first,
     move its cut."""
 
@@ -106,5 +130,5 @@ def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
     return [cells[stop - len(run.tokens) : stop] for run, stop in zip(ubatch.runs, stops, strict=True)]
 
 
-__all__ = ["DecodeBatch", "Split", "Ubatch", "by_run", "in_order", "make_ubatch", "runs_of", "split_equal",
+__all__ = ["DecodeBatch", "Habits", "Split", "Ubatch", "by_run", "in_order", "make_ubatch", "runs_of", "split_equal",
            "split_seq", "split_simple"]  # fmt: skip

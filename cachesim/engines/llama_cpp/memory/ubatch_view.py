@@ -9,7 +9,7 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, index
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.recurrent_cells import goes_on
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
@@ -39,20 +39,12 @@ def in_one(cuts: Sequence[Cut], parts: Mapping[str, AttentionCache], recr: Recur
     seq, pos0, _ = first.runs[0]
     found: dict[str, Sequence[Found]] = {}
     for name, cache in parts.items():
-        together = _together([cells[name][0] for _, cells in cuts], cache.cells(seq).end)
-        if together is None:
+        together = in_a_row([cells[name][0] for _, cells in cuts])
+        if not isinstance(together, range) or together.start < cache.cells(seq).end:
             return None
         found[name] = [together]
     tokens = [token for ubatch, _ in cuts for token in ubatch.runs[0].tokens]
     return Ubatch((TokenRun(seq, pos0, tokens),), first.at, len(tokens)), found
-
-
-def _together(cells: Sequence[Found], end: int) -> range | None:
-    """Stretches of cells as one, if each begins where the one before it ends and the first not before ``end``."""
-    ranges = [one for one in cells if isinstance(one, range)]
-    if len(ranges) < len(cells) or ranges[0].start < end or any(a.stop != b.start for a, b in pairwise(ranges)):
-        return None
-    return range(ranges[0].start, ranges[-1].stop)
 
 
 class UbatchStore(ByPosition):
