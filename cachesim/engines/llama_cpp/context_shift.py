@@ -18,10 +18,9 @@ def shift_full_slots(srv: Core) -> None:
         task = slot.task
         if slot.state is not State.GENERATING or task is None:
             continue
-        request = task.request
-        decision = srv.rules.context_shift(
-            len(slot.tokens), len(request.prompt), request.n_keep or 0, request.n_discard, srv.settings.n_ctx_slot
-        )
+        request, room = task.request, srv.settings.n_ctx_slot
+        kept = request.n_keep or 0
+        decision = srv.rules.context_shift(len(slot.tokens), len(request.prompt), kept, request.n_discard, room)
         plan: Shift | None = srv.decide(decision, slot)
         if plan is None:
             continue
@@ -56,9 +55,8 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     if not srv.memory.can_shift():
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
         return n_past
-    moved: tuple[Moved, ...] | None = srv.decide(
-        srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact), slot
-    )
+    decision = srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact)
+    moved: tuple[Moved, ...] | None = srv.decide(decision, slot)
     if moved is None:
         srv.emit(ev.ReuseUnsupported(slot.id, task.id))
         return n_past

@@ -64,20 +64,17 @@ class PromptCache:
             self.log.emit(ev.PcTooBig(ev.mib(size), ev.mib(self.limits.size)))
         if plan.verdict != "store":
             return False
-        self._make_room(plan, decision.rule)
+        for i in plan.obsolete:
+            self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
+            self.points.lost(self.entries[i], "evicted", decision.rule)
+        self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
+        for _ in range(plan.evict):
+            self.log.emit(ev.PcEvict(ev.mib(self._evict(decision.rule).size)))
         blob = self.memory.state_write(slot.id, partial=False)
         drafted = self.dft.state_write(slot.id, partial=False) if self.dft else None
         self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, drafted))
         self.points.stored(self.entries[-1])
         return True
-
-    def _make_room(self, plan: Admission, rule: str) -> None:
-        for i in plan.obsolete:
-            self.log.emit(ev.PcObsolete(len(self.entries[i].tokens)))
-            self.points.lost(self.entries[i], "evicted", rule)
-        self.entries = [e for i, e in enumerate(self.entries) if i not in plan.obsolete]
-        for _ in range(plan.evict):
-            self.log.emit(ev.PcEvict(ev.mib(self._evict(rule).size)))
 
     def _evict(self, rule: str) -> Entry:
         """The oldest entry goes."""
@@ -105,7 +102,12 @@ class PromptCache:
     def _restore(self, slot: Slot, index: int, rule: str) -> bool:
         entry, after, read = self.entries[index], self.rules.pc_after_hit(index), False
         try:
-            self._read_state(slot, entry)
+            if entry.blob is LOST:
+                # Reading it fails, which passes for success, because as many bytes were read as there are: the memory
+                # stays as it was.
+                self.log.emit(ev.Error(f"{LOADING} unexpectedly reached end of buffer"))
+            else:
+                self.memory.state_read(slot.id, entry.blob)
             read = True
             if self.dft is not None and entry.draft is not None:
                 self.dft.state_read(slot.id, entry.draft)
@@ -125,14 +127,6 @@ class PromptCache:
             del self.entries[index]
             self.points.lost(entry, "consumed", after.rule)
         return True
-
-    def _read_state(self, slot: Slot, entry: Entry) -> None:
-        """Put the state into the slot. One that is lost is empty: reading it fails, which passes for success, because
-        as many bytes were read as there are, and the memory stays as it was. Raises StateReadError."""
-        if entry.blob is LOST:
-            self.log.emit(ev.Error(f"{LOADING} unexpectedly reached end of buffer"))
-            return
-        self.memory.state_read(slot.id, entry.blob)
 
     def _hand_out(self, index: int, rule: str) -> None:
         """The stored state is freed as soon as it has been read, before the draft context's is tried: where that one

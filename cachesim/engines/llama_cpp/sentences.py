@@ -7,21 +7,8 @@ from typing import Any
 
 from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp import sentences_checkpoint as checkpoint
-from cachesim.engines.llama_cpp import sentences_memory as memory
 from cachesim.engines.llama_cpp import sentences_slot as slot
 from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences
-
-
-def _lcp(value: Any, because: Because) -> str:
-    if because["cache_prompt"]:
-        return f"n_past = {value} (common prefix of slot and prompt)"
-    return f"n_past = 0: cache_prompt is false (common prefix {because['lcp']})"
-
-
-def _one(value: Any, because: Because) -> str:
-    if value != because["n_past"]:
-        return f"n_past - 1 = {value}: at least one token must be evaluated for logits"
-    return f"n_past = {value} of {because['n_tokens']}"
 
 
 def _moved(blocks: Any, because: Because) -> str:
@@ -29,24 +16,16 @@ def _moved(blocks: Any, because: Because) -> str:
         return "cache reuse is not supported by this memory (recurrent state)"
     if not blocks:
         return Dull(f"no block of {because['least']} tokens or more to reuse")
-    n_tokens = sum(one.n for one in blocks)
-    n_blocks = counted(len(blocks), "block")
-    return f"reuses {counted(n_tokens, 'token')} in {n_blocks} at shifted positions (--cache-reuse)"
+    n_tokens, n_blocks = counted(sum(one.n for one in blocks), "token"), counted(len(blocks), "block")
+    return f"reuses {n_tokens} in {n_blocks} at shifted positions (--cache-reuse)"
 
 
-def _trim(value: bool, because: Because) -> str:
-    then = "slot cleared, the whole prompt is re-evaluated" if value else "the server aborts"
-    return f"seq_rm from {because['n_past']} on failed: {then}"
-
-
-def _completion(value: Any, because: Because) -> str:
-    if value:
-        return Dull(f"{because['kind']}: uses prompt cache and checkpoints")
-    return f"{because['kind']}: no prompt cache, no checkpoints"
-
-
-def _whole(value: str, because: Because) -> str:
-    kind, n_tokens, n_ubatch = because["kind"], because["n_tokens"], because["n_ubatch"]
+def _task(value: Any, because: Because) -> str:
+    kind = because["kind"]
+    if "n_ubatch" not in because:
+        uses = "uses prompt cache and checkpoints"
+        return Dull(f"{kind}: {uses}") if value else f"{kind}: no prompt cache, no checkpoints"
+    n_tokens, n_ubatch = because["n_tokens"], because["n_ubatch"]
     if not value:
         return Dull(f"{kind}: may be split into micro-batches")
     if value == "whole":
@@ -81,11 +60,6 @@ def _marks(value: bool, because: Because) -> str:
     return "message_delimiters of a plain completion are ignored"
 
 
-def _task_reuse(value: bool, because: Because) -> str:
-    kind = because["kind"]
-    return Dull(f"{kind}: cached tokens are reused") if value else f"{kind}: no cached token is reused"
-
-
 def _shift(plan: Any, because: Because) -> str:
     if plan is None:
         return Dull(f"no context shift: {because['held']} of {because['n_ctx']} tokens")
@@ -93,14 +67,18 @@ def _shift(plan: Any, because: Because) -> str:
 
 
 PROMPT: dict[str, Say] = {
-    "LC-NPAST-LCP": _lcp,
-    "LC-NPAST-ONE": _one,
+    "LC-NPAST-LCP": lambda v, b: f"n_past = {v} (common prefix of slot and prompt)" if b["cache_prompt"] else (
+        f"n_past = 0: cache_prompt is false (common prefix {b['lcp']})"),
+    "LC-NPAST-ONE": lambda v, b: f"n_past = {v} of {b['n_tokens']}" if v == b["n_past"] else (
+        f"n_past - 1 = {v}: at least one token must be evaluated for logits"),
     "LC-NPAST-REUSE": _moved,
-    "LC-TASK": lambda v, b: _completion(v, b) if "n_ubatch" not in b else _whole(v, b),
-    "LC-TASK-REUSE": _task_reuse,
+    "LC-TASK": _task,
+    "LC-TASK-REUSE": lambda v, b: Dull(f"{b['kind']}: cached tokens are reused") if v else (
+        f"{b['kind']}: no cached token is reused"),
     "LC-SHARED": _shared,
     "LC-MARKS": _marks,
-    "LC-TRIM": _trim,
+    "LC-TRIM": lambda v, b: f"seq_rm from {b['n_past']} on failed: " + (
+        "slot cleared, the whole prompt is re-evaluated" if v else "the server aborts"),
     "LC-DECODE": _decode,
     "LC-END": _end,
     "LC-SHIFT": _shift,
@@ -111,7 +89,109 @@ PROMPT_VARIANTS: dict[str, Say] = {
     "LC-MARKS.CHAT": lambda v, b: _marks(v, b) if not v else Dull("user messages are known from the chat template"),
 }
 
+# What a rule about llama.cpp's memories, its start or its drafts said.
+
+ALL = 2**31 - 1          # p1 of a removal that has no end
+
+
+def _seq_rm(because: Because) -> str:
+    return f"seq_rm({because['p0']}, {-1 if because['p1'] >= ALL else because['p1']})"
+
+
+def _rs_rm(refused: bool, because: Because) -> str:
+    at = f"the recurrent state is at position {because['pos']}"
+    return f"{_seq_rm(because)} " + (f"refused: {at} and cannot go back" if refused else f"accepted: {at}")
+
+
+def _rs_rm_1(refused: bool, because: Because) -> str:
+    if not refused and 0 < because["p0"] == because["pos"]:
+        return f"{_seq_rm(because)} accepted: it drops the whole recurrent state at position {because['pos']}"
+    return _rs_rm(refused, because)
+
+
+def _rs_back(goes: bool, because: Because) -> str:
+    back, planes = counted(because["back"], "token"), f"n_rs_seq {because['n_rs_seq']}"
+    if goes:
+        return f"recurrent state rolled back by {back} ({planes})"
+    if not 1 <= because["back"] <= because["n_rs_seq"]:
+        return f"no rollback by {back}: {planes}"
+    return f"no rollback by {back}: {'a rollback is pending' if because['pending'] else 'the cell is shared'}"
+
+
+def _split(split: Any, because: Because) -> str:
+    if split.alone:
+        return "a micro-batch holds tokens of one sequence"
+    ids = "consecutive sequences" if split.sequential else "any sequences"
+    tail = f", the last {split.n_keep_tail} tokens of a sequence stay together" if split.n_keep_tail else ""
+    return f"a micro-batch holds equally many tokens of {ids}{tail}"
+
+
+def _spec_ckpt(saved: bool, because: Because) -> str:
+    draft = f"a draft of {counted(because['n_draft'], 'token')} (n_rs_seq {because['n_rs_seq']})"
+    return f"state saved before {draft}" if saved else Dull(f"no state saved before {draft}")
+
+
+def _replay(replays: bool, because: Because) -> str:
+    rejected = counted(because["n_rollback"], "rejected token")
+    if replays:
+        return f"{rejected}: restores the state saved before the draft and re-evaluates the accepted tokens"
+    return Dull(f"{rejected}: removed with seq_rm")
+
+
+def _room(text: str, because: Because) -> str:
+    fits = f"{counted(because['n_batch'], 'token')} in a batch of {because['capacity']}"
+    return f"{fits}: {text}" if text else Dull(f"{fits}: they fit")
+
+
+MEMORY: dict[str, Say] = {
+    "LC-N-SWA": lambda v, b: f"n_swa = {v} for thresholds (model: {b['n_swa']})",
+    "LC-SLOT-CTX": lambda v, b: f"n_ctx of a slot = {v}",
+    "LC-CTX-POOL": lambda v, b: f"n_ctx = {v}",
+    "LC-RS-PLANES": lambda v, b: f"n_rs_seq = {v}",
+    "LC-RS-RM": _rs_rm,
+    "LC-RS-BACK": _rs_back,
+    "LC-RS-SPLIT": _split,
+    "LC-KV-COPY": lambda v, b: "seq_cp between streams: rows are copied " + ("by the next decode" if v else "at once"),
+    "LC-KV-STATE": lambda v, b: "saved state of a window cache: " + f"pos_max {b['pos_max']}, n_swa {b['n_swa']}",
+    "LC-KV-READ": lambda v, b: f"a saved state is read into {'contiguous' if v else 'any free'} cells",
+    "LC-KV-FAIL": lambda v, b: "a state that cannot be read: the parts read before are " + ("cleared" if v else "kept"),
+    "LC-KV-UNDO": lambda v, b: "undoing a prepared batch " + (
+        "does not bring back cells that it purged" if v else "brings back every cell"),
+    "LC-KV-FULL": lambda v, b: "--swa-full: cells outside the window are " + (
+        "reused and not saved" if v else "kept and saved"),
+    "LC-KV-SHIFT": lambda v, b: "a K-shift of a cache without layers " + ("aborts the server" if v else "is skipped"),
+    "LC-SPEC-ON": lambda v, b: "speculative decoding enabled" if v else (
+        "speculative decoding not supported by this context"),
+    "LC-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
+    "LC-SPEC-CKPT": _spec_ckpt,
+    "LC-SPEC-REPLAY": _replay,
+    "LC-SPEC-UNREAD": lambda v, b: "the state saved before the draft finds no room: " + (
+        f"the server aborts ({v})" if v else "the requests at work fail"),
+    "LC-SPEC-ACCEPT": lambda v, b: Dull("draft token accepted" if v else "draft token not accepted"),
+    "LC-SPEC-ROOM": _room,
+    "LC-SPEC-SPLIT": lambda v, b: Dull("the draft lies in the batch view") if v is None else (
+        f"token {v} of the draft is not in the batch view: the request fails"),
+}
+
+MEMORY_VARIANTS: dict[str, Say] = {
+    "LC-N-SWA.FULL0": lambda v, b: f"n_swa = {v} for thresholds" + (" (--swa-full)" if b["swa_full"] else ""),
+    "LC-SLOT-CTX.SHARE": lambda v, b: f"n_ctx of a slot = {v}: {b['n_ctx']} / {b['n_slots']}",
+    "LC-SLOT-CTX.CAPPED": lambda v, b: f"n_ctx of a slot = {v}" + (
+        f" (--kv-unified-per-slot {b['per_slot']})" if b["per_slot"] > 0 else ""),
+    "LC-CTX-POOL.PER-SLOT": lambda v, b: f"n_ctx = {v}" + (
+        f": {b['n_slots']} * --kv-unified-per-slot {b['per_slot']}" if not b["n_ctx"] and b["per_slot"] > 0 else ""),
+    "LC-RS-PLANES.NONE": lambda v, b: "n_rs_seq = 0: a recurrent state has no rollback planes",
+    "LC-RS-RM.RM1": _rs_rm_1,
+    "LC-KV-STATE.WINDOW": lambda v, b: f"saves cells with pos > pos_max {b['pos_max']} - n_swa {b['n_swa']}",
+    "LC-KV-STATE.RING": lambda v, b: "saves every cell of the sequence",
+    "LC-SPEC-MAX.ROOM": lambda v, b: f"drafts at most {counted(v, 'token')} (share of a batch: {b['share']})",
+    "LC-SPEC-ACCEPT.EOG": lambda v, b: Dull(
+        "draft token not accepted: behind an end of generation" if b["same"] and not v else
+        "draft token accepted" if v else "draft token not accepted"),
+    "LC-SPEC-SPLIT.NONE": lambda v, b: Dull("drafts are not compared with the batch view"),
+}
+
 SENTENCES = Sentences(
-    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **memory.FAMILIES},
-    {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **memory.VARIANTS},
+    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **MEMORY},
+    {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **MEMORY_VARIANTS},
 )

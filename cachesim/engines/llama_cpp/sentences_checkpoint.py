@@ -76,11 +76,6 @@ def _restored(value: Any, because: Because) -> str:
     return f"restored context checkpoint (n_tokens = {because['n_tokens']}{ends}): n_past = {value.n_past}"
 
 
-def _unread(words: str, because: Because) -> str:
-    then = f"the server aborts ({words})" if words else "forcing full prompt re-processing (n_past = 0)"
-    return f"the checkpoint cannot be read back: {then}"
-
-
 def _reset(value: Any, because: Because) -> str:
     forgets = "; all checkpoints erased" if value.forget else ""
     return f"forcing full prompt re-processing (n_past = 0; common prefix {because['n_past']}){forgets}"
@@ -106,9 +101,9 @@ def created(reason: Callable[[bool, Because], str] | None = None) -> Say:
 
 
 def _cr10(yes: bool, b: Because) -> str:
-    if yes:
-        return "near the prompt's end" if b["near"] else "at a user message"
-    return "neither near the prompt's end nor at a user message that is due"
+    if not yes:
+        return "neither near the prompt's end nor at a user message that is due"
+    return "near the prompt's end" if b["near"] else "at a user message"
 
 
 def _cr_v3(yes: bool, b: Because) -> str:
@@ -163,14 +158,6 @@ def _after(value: Any, because: Because) -> str:
     return Dull("no checkpoint behind the whole prompt")
 
 
-def _counted(value: int, because: Because) -> str:
-    return Dull(f"checkpoint n_tokens = {value}: tokens of the slot before the batch")
-
-
-def _counted_less(value: int, because: Because) -> str:
-    return Dull(f"checkpoint n_tokens = {value}: {because['stop']} tokens in the slot - n_batch {because['n_batch']}")
-
-
 def _dull_if_none(say: Say) -> Say:
     return lambda value, because: say(value, because) if value else Dull(say(value, because))
 
@@ -188,14 +175,15 @@ FAMILIES: dict[str, Say] = {
     "LC-CKPT-NEED": need(">="),
     "LC-CKPT-PICK": pick(),
     "LC-CKPT-RESTORE": _restored,
-    "LC-CKPT-UNREAD": _unread,
+    "LC-CKPT-UNREAD": lambda v, b: "the checkpoint cannot be read back: " + (
+        f"the server aborts ({v})" if v else "forcing full prompt re-processing (n_past = 0)"),
     "LC-CKPT-RESET": _reset,
     "LC-CKPT-ERASE": lambda v, b: erased(v, "invalidated", ""),
     "LC-CKPT-BREAK": _batch,
     "LC-CKPT-PERIODIC": _due,
     "LC-CKPT-CREATE": created(),
     "LC-CKPT-AFTER": _after,
-    "LC-CKPT-COUNT": _counted,
+    "LC-CKPT-COUNT": lambda v, b: Dull(f"checkpoint n_tokens = {v}: tokens of the slot before the batch"),
     "LC-CKPT-REPLACE": _dull_if_none(lambda v, b: erased(v, "", f"n_tokens = {b['n_tokens']}, as the new one")),
     "LC-CKPT-SPACING": _dull_if_none(lambda v, b: erased(v, "", "")),
     "LC-CKPT-LIMIT": _dull_if_none(lambda v, b: erased(v, "", f"limit {b['max']}" if v else "")),
@@ -238,7 +226,8 @@ VARIANTS: dict[str, Say] = {
     "LC-CKPT-CREATE.CR2": created(_by_position("before the last batch")),
     "LC-CKPT-CREATE.NEVER": created(lambda yes, b: "checkpoints are taken behind the prompt"),
     "LC-CKPT-CREATE.CR0": _after,
-    "LC-CKPT-COUNT.BATCH": _counted_less,
+    "LC-CKPT-COUNT.BATCH": lambda v, b: Dull(
+        f"checkpoint n_tokens = {v}: {b['stop']} tokens in the slot - n_batch {b['n_batch']}"),
     "LC-CKPT-REPLACE.NONE": lambda v, b: Dull("no checkpoint erased: one with the same n_tokens stays"),
     "LC-CKPT-SPACING.CR10": _spaced(lambda b: "of older tasks"),
     "LC-CKPT-SPACING.CR11": _spaced(lambda b: f"of older tasks, while {b['max']} are reached"),

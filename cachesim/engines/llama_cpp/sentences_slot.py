@@ -97,11 +97,6 @@ def _slot_id(value: int | None, because: Because) -> str:
     return f"id_slot {because['id_slot']} modulo {counted(because['n_slots'], 'slot')} is slot {value}"
 
 
-def _restore_failed(value: Any, because: Because) -> str:
-    rest = "memory cleared, checkpoints erased" if value[1] else "memory and checkpoints stay"
-    return f"{value[0]}: tokens dropped, {rest}"
-
-
 def _cleared(value: Any, because: Because) -> str:
     n = because["checkpoints"]
     if not n:
@@ -125,7 +120,8 @@ FAMILIES: dict[str, Say] = {
     "LC-IDLE-PURGE": lambda v, b: Dull("idle slots may be purged to make room") if v else (
         "no idle slot may be purged: the KV cache is not unified"),
     "LC-CLEAR": _cleared,
-    "LC-RESTORE-FAIL": _restore_failed,
+    "LC-RESTORE-FAIL": lambda v, b: f"{v[0]}: tokens dropped, " + (
+        "memory cleared, checkpoints erased" if v[1] else "memory and checkpoints stay"),
     "LC-SLOT-FILE": _slot_file,
 }
 

@@ -47,15 +47,6 @@ class Settings:
     draft: ModelKind | None
 
 
-def _check(opts: Options, rules: Rules) -> None:
-    """Raise BadInput for flags that the server of this version would not start with."""
-    if opts.parallel > MOST_SLOTS:
-        raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MOST_SLOTS}, not {opts.parallel}")
-    if opts.spec_type not in rules.spec_types:
-        text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
-        raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
-
-
 def can_roll_back(kind: ModelKind) -> bool:
     """Architectures with rollback planes: of the recorded ones the gated delta net and the short convolution."""
     return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
@@ -71,7 +62,11 @@ def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple
 
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     """The numbers fixed at start-up of this version. Raises BadInput for flags that it would not start with."""
-    _check(opts, rules)
+    if opts.parallel > MOST_SLOTS:
+        raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MOST_SLOTS}, not {opts.parallel}")
+    if opts.spec_type not in rules.spec_types:
+        text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
+        raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)
@@ -84,27 +79,14 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
     movable = can_shift(kind, sizes)
     return Settings(
-        flags=opts,
-        n_slots=n_slots,
-        unified=unified,
-        n_ctx=n_ctx,
+        flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,
-        n_batch=n_batch,
-        n_ubatch=n_ubatch,
-        n_swa=rules.n_swa(kind.n_swa, swa_full).value,
-        window=0 if swa_full else kind.n_swa,
-        exact=bool(kind.recr),
-        sizes=sizes,
+        n_swa=rules.n_swa(kind.n_swa, swa_full).value, window=0 if swa_full else kind.n_swa, exact=bool(kind.recr),
         max_checkpoints=opts.ctx_checkpoints,
         min_step=rules.min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
-        limit_size=max(0, opts.cache_ram) * MIB,
-        limit_tokens=n_ctx,
-        has_cache=opts.cache_ram != 0,
-        cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0,
-        sps=opts.slot_prompt_similarity,
-        n_cache_reuse=opts.cache_reuse if movable else 0,
-        context_shift=opts.context_shift and movable,
-        drafts=drafts,
-        mtp=drafts and opts.spec_type == "draft-mtp",
+        limit_size=max(0, opts.cache_ram) * MIB, limit_tokens=n_ctx, has_cache=opts.cache_ram != 0,
+        cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0, sps=opts.slot_prompt_similarity,
+        n_cache_reuse=opts.cache_reuse if movable else 0, context_shift=opts.context_shift and movable,
+        drafts=drafts, mtp=drafts and opts.spec_type == "draft-mtp",
         draft=draft_kind(kind, opts.spec_type, opts.model_draft) if drafts else None,
     )

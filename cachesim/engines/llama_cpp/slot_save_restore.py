@@ -100,14 +100,15 @@ def _checkpoint(arrays: Arrays, name: str) -> Checkpoint:
 
 
 def _blob(arrays: Arrays, name: str) -> Blob:
+    recr = None
+    if f"{name}/recr/pos" in arrays:
+        recr = RecurrentState(int(arrays[f"{name}/recr/pos"][0]), array_file.states_in(arrays, f"{name}/recr"))
+    size = int(arrays[f"{name}/size"][0])
     base, swa = (
         AttentionState(arrays[f"{part}/pos"], array_file.rows_in(arrays, part)) if f"{part}/pos" in arrays else None
         for part in (f"{name}/base", f"{name}/swa")
     )
-    recr = None
-    if f"{name}/recr/pos" in arrays:
-        recr = RecurrentState(int(arrays[f"{name}/recr/pos"][0]), array_file.states_in(arrays, f"{name}/recr"))
-    return Blob(int(arrays[f"{name}/size"][0]), base, swa, recr)
+    return Blob(size, base, swa, recr)
 
 
 TOKEN_BYTES = 4

@@ -10,7 +10,7 @@ from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.judge_view import Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
-from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob
+from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
@@ -25,12 +25,6 @@ from cachesim.model import Rows
 def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
     """The rule of a copy that leaves nothing out."""
     return np.ones(len(pos), dtype=bool)
-
-
-def parts_of(base: AttentionState | None, swa: AttentionState | None, n_swa: int) -> tuple[RowsPart, ...]:
-    """Saved attention caches as the judge sees them."""
-    found = [RowsPart(0, base.pos, base.rows)] if base is not None else []
-    return (*found, *([RowsPart(n_swa, swa.pos, swa.rows)] if swa is not None else []))
 
 
 def _bounds(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -> tuple[int, int]:
@@ -75,7 +69,9 @@ def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray,
 
 
 def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
-    return parts_of(blob.base, blob.swa, n_swa), blob.recr
+    """Saved attention caches and states as the judge sees them."""
+    saved = ((0, blob.base), (n_swa, blob.swa))
+    return tuple(RowsPart(window, part.pos, part.rows) for window, part in saved if part is not None), blob.recr
 
 
 class Inspected(Core):
@@ -94,8 +90,8 @@ class Inspected(Core):
         """The slot as it stands: its tokens, and what the memory holds for it."""
         tokens, memory = self.tokens_of(slot), self.memory
         parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
-        state = memory.recr.state_write(slot) if memory.recr is not None else None
-        rows = parts_of(parts.get("base"), parts.get("swa"), memory.kind.n_swa)
+        recr = memory.recr.state_write(slot) if memory.recr is not None else None
+        rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
         return Stored("slot", slot, tokens, len(tokens), rows, state)
 
     def agrees(self, slot: int) -> bool:

@@ -160,9 +160,8 @@ class Context:
             want = next_pos[seq] if seq in next_pos else self.memory.pos_max(seq) + 1      # 0 = nothing is held
             have = batch.pos[start]
             if want and have != want and not (self.memory.kind.mrope and have > want):
-                self.emit(Error(
-                    f"init: the tokens of sequence {seq} in the input batch have inconsistent sequence positions:"
-                ))
+                text = f"the tokens of sequence {seq} in the input batch have inconsistent sequence positions:"
+                self.emit(Error(f"init: {text}"))
                 return False
             next_pos[seq] = batch.pos[stop - 1] + 1
         return True

@@ -62,18 +62,23 @@ def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] |
         return None
     _own_cells(meta, ubatch.runs)
     tails = [meta.tail[run.seq] for run in ubatch.runs]
-    first, last = min(tails), max(tails)
+    first, last_tail = min(tails), max(tails)
     for place, run in enumerate(ubatch.runs, start=first):
         _swap(meta, place, meta.tail[run.seq])
     for place, run in enumerate(ubatch.runs, start=first):
-        _advance(meta, place, run, emit)
+        cell, n = meta.cells[place], len(run.tokens)
+        last = run.pos0 + n - 1
+        if cell.pos >= 0 and last != cell.pos + n:
+            gap = f"non-consecutive token position {last} after {cell.pos} for sequence {run.seq} with {n} new tokens"
+            emit(Warn(f"find_slot: {gap}"))
+        cell.pos = last
     sources = []
-    for i in range(first, last + 1):
+    for i in range(first, last_tail + 1):
         sources.append((i, meta.cells[i].src))
         meta.cells[i].src = i
     meta.head = first
     meta.used = sum(1 for cell in meta.cells if cell.seqs)
-    return sources if last - first + 1 >= len(ubatch.runs) else None
+    return sources if len(sources) >= len(ubatch.runs) else None
 
 
 def _own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
@@ -107,14 +112,3 @@ def _swap(meta: Meta, a: int, b: int) -> None:
         return
     meta.cells[a], meta.cells[b] = meta.cells[b], meta.cells[a]
     meta.tail[:] = [b if tail == a else a if tail == b else tail for tail in meta.tail]
-
-
-def _advance(meta: Meta, place: int, run: TokenRun, emit: Emit) -> None:
-    cell = meta.cells[place]
-    last = run.pos0 + len(run.tokens) - 1
-    if cell.pos >= 0 and last != cell.pos + len(run.tokens):
-        emit(Warn(
-            f"find_slot: non-consecutive token position {last} after {cell.pos} for sequence {run.seq} "
-            f"with {len(run.tokens)} new tokens"
-        ))
-    cell.pos = last
