@@ -10,13 +10,12 @@ from cachesim.engines import base
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
-from cachesim.engines.llama_cpp.parallel_completions import activate_children, left_waiting
 from cachesim.engines.llama_cpp.prefill_chunk import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.rules.prompt_lifecycle import SILENT_TASKS
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import process
-from cachesim.engines.llama_cpp.speculative_decoding import count_accepted, mirror, verify
+from cachesim.engines.llama_cpp.slot_assignment import activate_children, left_waiting, process
+from cachesim.engines.llama_cpp.speculative_decoding import mirror, verify
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
@@ -39,7 +38,9 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
             srv.view = off, stop
             mirror(srv, view)
-            _count_prompt(srv, off, stop)
+            for slot in srv.slots:               # prompt tokens count as evaluated when their view is
+                if slot.task is not None:
+                    slot.task.answer.prompt_n += max(0, min(stop, slot.fed[1]) - max(off, slot.fed[0]))
             activate_children(srv)
             srv.evaluated(rule_id(srv.rules.ckpt_create))
             post_decode(srv, off, stop - off)
@@ -52,13 +53,6 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
         purged = purge_idle(srv)
         n = srv.decide(srv.rules.decode_retry(purged, n), None)
         srv.emit(ev.KvFull(n, ret))
-
-
-def _count_prompt(srv: Core, start: int, stop: int) -> None:
-    """Prompt tokens count as evaluated when their view is."""
-    for slot in srv.slots:
-        if slot.task is not None:
-            slot.task.answer.prompt_n += max(0, min(stop, slot.fed[1]) - max(start, slot.fed[0]))
 
 
 def purge_idle(srv: Core) -> bool:
@@ -130,7 +124,7 @@ def _verified(srv: Core, slot: Slot, task: Task) -> None:
     slot.at = -1
     if ids is None:
         return
-    accepted = count_accepted(ids, replayed)
+    accepted = len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)      # the last replayed one was never drafted
     task.answer.draft_n_accepted += accepted
     for token in ids:
         if take(srv, slot, task, token):

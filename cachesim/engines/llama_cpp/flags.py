@@ -93,9 +93,8 @@ class Options:
     )
     checkpoint_min_step: int = flag(
         -1, "-cms", "--checkpoint-min-step", "--checkpoint-min-spacing", least=0, open=-1, unwritten=-1, tokens=True,
-        help="Fewest tokens between two checkpoints; 0 = no distance is demanded, -1 = the default of "
-             "the version (8192; 256 from b9310 to b9764). In b8218 to b9309 the step of periodic "
-             "checkpoints.",
+        help="Fewest tokens between two checkpoints; 0 = no distance is demanded, -1 = the default of the version "
+             "(8192; 256 from b9310 to b9764). In b8218 to b9309 the step of periodic checkpoints.",
         governs="LC-CKPT-RESET LC-CKPT-PERIODIC LC-CKPT-CREATE LC-CKPT-SPACING", tries=(0, 64, 256, 1024),
     )
     cache_ram: int = flag(

@@ -20,7 +20,9 @@ _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
 _SWA = f"{_ENDS}, size = {{mib}} MiB"
 _END = f"{_ENDS}, pos_end = {{pos_end}}, n_tokens = {{n_tokens}}"
 
-SLOTS = (
+LINES = (
+    *EVENTS, *FACTS,
+    # Which slot, and its end.
     Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
          until=9829),
     Line("slot_by_lcp", "selected slot by LCP similarity, f_sim = {f_sim} (> {thold} thold), f_keep = {f_keep}"),
@@ -43,10 +45,7 @@ SLOTS = (
     Line("release", "slot released", until=3600),
     Line("idle", "all slots are idle"),
     Line("idle", "all slots are idle and system prompt is empty, clear the KV cache"),
-)
-"""Which slot, and its end."""
-
-PROMPTS = (
+    # What becomes of a prompt.
     Line("new_prompt", "new prompt, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, n_prompt_tokens = {n_tokens}"),
     Line("new_prompt", "prompt tokenized, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, n_prompt_tokens = {n_tokens}"),
     Line("n_past", "n_past = {n_past}, slot.prompt.tokens.size() = {held}, seq_id = {seq_id}, "
@@ -94,10 +93,7 @@ PROMPTS = (
     Line("slot_clear", "clearing cache for lora change. {} loras -> {} loras"),
     Line("cache_clear", "clearing KV cache"),
     Line("no_pos_min", "{}:{}: pos_min == -1, but n_past > 0{}"),
-)
-"""What becomes of a prompt."""
-
-CHECKPOINTS = (
+    # Checkpoints, as they were called since August 2025; forks add fields.
     Line("ckpt_restore", f"restored context checkpoint ({_SWA})", until=8218),
     Line("ckpt_restore", f"restored context checkpoint ({_END}, n_past = {{n_past}}, size = {{mib}} MiB)"),
     Line("ckpt_restore", f"restored context checkpoint ({_ENDS}, n_tokens = {{n_tokens}}, size = {{mib}} MiB)"),
@@ -122,10 +118,7 @@ CHECKPOINTS = (
     Line("ckpt_file_bad", "draft context checkpoint data in '{}"),
     Line("ckpt_every", "{since} tokens since last checkpoint at {last}, creating new checkpoint during processing at "
          "position {n_tokens}"),
-)
-"""Checkpoints, as they were called since August 2025; forks add fields."""
-
-CACHE = (
+    # The prompt cache in host memory.
     Line("pc_save", " - saving prompt with length {n_tokens}, total state size = {mib} MiB"),
     Line("pc_search", " - looking for better prompt, base f_keep = {f_keep}, sim = {f_sim}", until=9829),
     Line("pc_load", " - found better prompt with f_keep = {f_keep}, sim = {f_sim}", until=9829),
@@ -138,10 +131,7 @@ CACHE = (
     Line("idle_save", "idle slots will be saved to prompt cache upon starting a new task"),
     Line("idle_save", "init: idle slots will be saved to prompt cache and cleared upon starting a new task"),
     Line("idle_save", "idle slots will be saved to prompt cache and cleared upon starting a new task"),
-)
-"""The prompt cache in host memory."""
-
-TIMES = (
+    # What a request cost, and what went wrong.
     Line("prompt_time", "prompt eval time = {} ms / {prompt_n} tokens{}"),
     Line("prompt_time", "print_timings: prompt eval time = {} ms / {prompt_n} tokens{}"),
     Line("eval_time", "eval time = {} ms / {predicted_n} tokens{}"),
@@ -163,10 +153,7 @@ TIMES = (
     Line("kv_gap", "find_slot: non-consecutive token position {} after {} for sequence {} with {} new tokens"),
     Line("spec_failed", "failed to process speculative batch"),
     Line("spec_failed", "process: llama_decode(ctx_dft) failed rc={}"),
-)
-"""What a request cost, and what went wrong."""
-
-START = (
+    # What a server says of itself when it starts.
     Line("server", "initializing slots, n_slots = {n_slots}"),
     Line("server", "llama_context: n_ctx = {n_ctx}"),
     Line("server", "llama_context: kv_unified = {kv_unified}"),
@@ -215,9 +202,6 @@ START = (
     Line("version", "build_info: b{build}-{}"),
     Line("verbosity", "common_params_print_info: verbosity = {verbosity} (adjust {}"),
 )
-"""What a server says of itself when it starts."""
-
-LINES = (*EVENTS, *FACTS, *SLOTS, *PROMPTS, *CHECKPOINTS, *CACHE, *TIMES, *START)
 
 SAID = {
     "n_batch": "batch_size", "n_ubatch": "ubatch_size", "n_slots": "parallel", "kv_unified": "kv_unified",

@@ -8,10 +8,10 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
-from cachesim.engines.llama_cpp.parallel_completions import share_prompt
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
+from cachesim.engines.llama_cpp.slot_assignment import share_prompt
 from cachesim.engines.shared.restore_points import ALL
 
 
@@ -23,10 +23,12 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     to an end, unless another conversation is loaded over it."""
     trim(srv, slot, task, len(slot.tokens))
     waited_for = share_prompt(srv, slot, task)
-    start, prompt = len(slot.tokens), task.request.prompt
+    start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts
+    if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
+        users = ()                # this build does not look at what marks them
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
-        _starts(srv, slot, task), srv.settings.min_step, _are_made(srv, slot, task), slot.reused, srv.rules.tail,
+        users, srv.settings.min_step, _are_made(srv, slot, task), slot.reused, srv.rules.tail,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
     if waited_for:
@@ -41,12 +43,6 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         batch.out[-1] = True
         slot.at = len(batch) - 1
     consider_checkpoint(srv, slot, task, chunk, stop, len(batch))
-
-
-def _starts(srv: Core, slot: Slot, task: Task) -> tuple[int, ...]:
-    """Where user messages begin, as far as this build looks at what marks them."""
-    starts = task.request.user_starts
-    return starts if starts and srv.decide(srv.rules.marks(task.request.chat), slot) else ()
 
 
 def _are_made(srv: Core, slot: Slot, task: Task) -> bool:

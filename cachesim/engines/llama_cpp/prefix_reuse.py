@@ -11,10 +11,10 @@ from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import NO_ROOM
-from cachesim.engines.llama_cpp.context_shift import reuse
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, Ask, Resume
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
+from cachesim.engines.llama_cpp.rules.context_shift import Moved
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import rule_id
@@ -50,6 +50,32 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     del slot.tokens[n_past:]
     srv.changed(slot, "truncated", task.answer.deciding, lcp)
     return True
+
+
+def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
+    """NPAST-REUSE: bring blocks of the slot's tokens to where the prompt has them; returns the new n_past."""
+    request = task.request
+    least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
+    if least <= 0 or not request.cache_prompt:
+        return n_past
+    if not srv.memory.can_shift():
+        srv.emit(ev.ReuseUnsupported(slot.id, task.id))
+        return n_past
+    decision = srv.rules.reuse(slot.tokens, request.prompt, n_past, least, srv.settings.exact)
+    moved: tuple[Moved, ...] | None = srv.decide(decision, slot)
+    if moved is None:
+        srv.emit(ev.ReuseUnsupported(slot.id, task.id))
+        return n_past
+    old = list(slot.tokens)
+    srv.points.touch(slot.id, n_past)
+    for block in moved:
+        srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))
+        srv.both.must_rm(slot.id, block.p0, block.c0)
+        srv.both.seq_add(slot.id, block.c0, block.c0 + block.n, block.p0 - block.c0)
+        slot.tokens[block.p0 : block.p0 + block.n] = old[block.c0 : block.c0 + block.n]
+        n_past += block.n
+    srv.emit(ev.ReuseResult(slot.id, task.id, n_past))
+    return n_past
 
 
 def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:

@@ -76,16 +76,6 @@ def _restored(value: Any, because: Because) -> str:
     return f"restored context checkpoint (n_tokens = {because['n_tokens']}{ends}): n_past = {value.n_past}"
 
 
-def _reset(value: Any, because: Because) -> str:
-    forgets = "; all checkpoints erased" if value.forget else ""
-    return f"forcing full prompt re-processing (n_past = 0; common prefix {because['n_past']}){forgets}"
-
-
-def _batch(value: int, because: Because) -> str:
-    boundary = ", ends at a checkpoint boundary" if value in because["breaks"] else ""
-    return f"batch: tokens {because['start']}..{value - 1}{boundary}"
-
-
 def created(reason: Callable[[bool, Because], str] | None = None) -> Say:
     """CKPT-CREATE: is the state before this batch kept, and for what reason?"""
     def say(value: Any, because: Because) -> str:
@@ -177,9 +167,11 @@ FAMILIES: dict[str, Say] = {
     "LC-CKPT-RESTORE": _restored,
     "LC-CKPT-UNREAD": lambda v, b: "the checkpoint cannot be read back: " + (
         f"the server aborts ({v})" if v else "forcing full prompt re-processing (n_past = 0)"),
-    "LC-CKPT-RESET": _reset,
+    "LC-CKPT-RESET": lambda v, b: f"forcing full prompt re-processing (n_past = 0; common prefix {b['n_past']})" + (
+        "; all checkpoints erased" if v.forget else ""),
     "LC-CKPT-ERASE": lambda v, b: erased(v, "invalidated", ""),
-    "LC-CKPT-BREAK": _batch,
+    "LC-CKPT-BREAK": lambda v, b: f"batch: tokens {b['start']}..{v - 1}" + (
+        ", ends at a checkpoint boundary" if v in b["breaks"] else ""),
     "LC-CKPT-PERIODIC": _due,
     "LC-CKPT-CREATE": created(),
     "LC-CKPT-AFTER": _after,

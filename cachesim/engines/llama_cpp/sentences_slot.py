@@ -16,14 +16,10 @@ def _slot(choice: Any, because: Because) -> str:
         named = because.get("id_slot", ANY)
         return "no slot is available: the request waits" if named == ANY else f"no slot is available (id_slot {named})"
     share = f"f_sim {choice.f_sim:.3f}, f_keep {choice.f_keep:.3f}"
-    if choice.by == "lru":
-        how = "by LRU"
-    elif choice.by == "lcp":
-        how = f"by LCP similarity: {share}"
-    elif choice.by == "id":
-        how = f"by id_slot: {'the slot is empty' if isnan(choice.f_keep) else share}"
-    else:
-        how = "by id_slot"
+    how = {
+        "lru": "by LRU", "lcp": f"by LCP similarity: {share}",
+        "id": f"by id_slot: {'the slot is empty' if isnan(choice.f_keep) else share}",
+    }.get(choice.by, "by id_slot")
     search = "searches the prompt cache" if choice.update else "no prompt cache search"
     return f"selected slot {choice.slot} {how}; {search}"
 

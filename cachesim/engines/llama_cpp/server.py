@@ -11,12 +11,13 @@ from typing import Any
 
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
-from cachesim.engines.base import Answer, Request
-from cachesim.engines.llama_cpp.context_shift import shift_full_slots
+from cachesim.engines.base import NO_ROOM, Answer, Request
 from cachesim.engines.llama_cpp.decode import decode, hang_up, leaving
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
+from cachesim.engines.llama_cpp.rules.context_shift import Shift
+from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import process
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
@@ -115,7 +116,10 @@ class Server(Inspected):
         for slot in self.slots:
             if slot.state is State.GENERATING:
                 slot.at = len(batch)
-                self._must_fit(slot, len(batch) + 1 + len(slot.draft))
+                n_batch = len(batch) + 1 + len(slot.draft)
+                room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
+                if room.value:              # sampled and drafted tokens are more than the batch can hold
+                    raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
                 for token in (slot.sampled, *slot.draft):
                     batch.add(token, len(slot.tokens), slot.id, True)
                     slot.tokens.append(token)
@@ -130,12 +134,6 @@ class Server(Inspected):
             text = f"decode() failed: {failure}"
             self.emit(ev.Error(text))
             self.fail_all(text, "drafter-failed", clear=False)
-
-    def _must_fit(self, slot: Slot, n_batch: int) -> None:
-        """Raises Aborted where the sampled and drafted tokens are more than the batch can hold."""
-        room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
-        if room.value:
-            raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
 
     def _work_on_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
         task = slot.task
@@ -160,3 +158,37 @@ class Server(Inspected):
         self.deferred.clear()
         for slot in self.slots:
             slot.state, slot.task = State.IDLE, None
+
+
+def shift_full_slots(srv: Core) -> None:
+    """SHIFT: every generating slot that has no room for its next token gives up part of its past."""
+    for slot in srv.slots if srv.settings.context_shift else ():
+        task = slot.task
+        if slot.state is not State.GENERATING or task is None:
+            continue
+        request, room = task.request, srv.settings.n_ctx_slot
+        kept = request.n_keep or 0
+        decision = srv.rules.context_shift(len(slot.tokens), len(request.prompt), kept, request.n_discard, room)
+        plan: Shift | None = srv.decide(decision, slot)
+        if plan is None:
+            continue
+        refusal = srv.rules.shift_of_shared(slot.child or request.n_cmpl > 1)
+        if refusal.value:
+            srv.fail(slot, 500, srv.decide(refusal, slot), NO_ROOM)
+        else:
+            _shift(srv, slot, plan, decision.rule)
+
+
+def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
+    srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
+    cut = plan.n_keep + plan.n_discard
+    srv.both.must_rm(slot.id, plan.n_keep, cut)
+    srv.both.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
+    del slot.tokens[plan.n_keep : cut]
+    clear = srv.rules.clear(len(slot.checkpoints))
+    if srv.decide(clear, slot):
+        slot.checkpoints.clear()
+    slot.truncated = True
+    assert slot.task is not None
+    slot.task.answer.shifts.append((len(slot.tokens) + plan.n_discard, plan.n_keep, plan.n_discard))
+    srv.changed(slot, "truncated", rule, plan.n_keep)

@@ -187,11 +187,7 @@ class Core(SlotDriver):
             self.clear(slot)
         slot.state, slot.task, slot.t_last, slot.at = State.IDLE, None, self.next_tick(), -1
         slot.child, slot.children = False, []
-        self._wake(slot)
-
-    def _wake(self, slot: Slot) -> None:
-        """The first deferred task that wants this slot, else the oldest one, comes to the front of the queue."""
-        if self.deferred:
+        if self.deferred:       # the first task that wants this slot, else the oldest one, comes first in the queue
             task = next((t for t in self.deferred if t.request.id_slot == slot.id), self.deferred[0])
             self.deferred.remove(task)
             self.queue.appendleft(task)

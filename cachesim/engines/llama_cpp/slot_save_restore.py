@@ -53,12 +53,9 @@ def appendix_bytes(checkpoints: Sequence[Checkpoint]) -> int:
 def pack(file: SlotFile) -> bytes:
     """The file's bytes."""
     arrays: Arrays = {
-        "model": text_array(file.model),
-        "draft_model": text_array(file.draft_model),
-        "form": np.array([file.form]),
-        "tokens": np.array(file.tokens, np.int64),
-        "n_ckpt": np.array([len(file.checkpoints)]),
-    }
+        "model": text_array(file.model), "draft_model": text_array(file.draft_model), "form": np.array([file.form]),
+        "tokens": np.array(file.tokens, np.int64), "n_ckpt": np.array([len(file.checkpoints)]),
+    }  # fmt: skip
     _put_blob(arrays, "state", file.blob)
     for number, ckpt in enumerate(file.checkpoints):
         f = ckpt.facts
@@ -82,15 +79,11 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
 
 def unpack(data: bytes, name: str) -> SlotFile:
     """Read the bytes of a slot file. Raises BadInput, naming the file, for anything else."""
-    return array_file.unpack_arrays(MAGIC, data, name, _file)
-
-
-def _file(arrays: Arrays) -> SlotFile:
-    return SlotFile(
+    return array_file.unpack_arrays(MAGIC, data, name, lambda arrays: SlotFile(
         array_text(arrays["model"]), int(arrays["form"][0]), tuple(arrays["tokens"].tolist()),
         _blob(arrays, "state"), tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
         array_text(arrays["draft_model"]),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def _checkpoint(arrays: Arrays, name: str) -> Checkpoint:

@@ -137,8 +137,3 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
     del slot.tokens[ckpt.n_tokens :]
     srv.points.touch(slot.id, ckpt.n_tokens)
     slot.draft, slot.replay = ids, True
-
-
-def count_accepted(ids: list[int], replayed: bool) -> int:
-    """Drafted tokens that were right; the last replayed one was never drafted."""
-    return len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)

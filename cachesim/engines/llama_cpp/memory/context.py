@@ -17,9 +17,9 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row
-from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Placed
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
-from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore, in_one
+from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, in_one
 from cachesim.engines.shared.batch import Spoken, joined, spoken
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun
@@ -145,7 +145,7 @@ class Context:
         if len(placed) < 2 or (self.model is not None and self.model.exact):
             return placed
         whole = in_one(placed, self.memory.parts, self.memory.recr)
-        return placed if whole is None else [Placed(*whole)]
+        return placed if whole is None else [whole]
 
     @property
     def hidden(self) -> Hidden | None:

@@ -9,7 +9,7 @@ llama-memory-hybrid-iswa.cpp (3f545be).
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
@@ -19,7 +19,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Habits, Ubatch, split_equal, split_seq, split_simple
-from cachesim.engines.llama_cpp.memory.ubatch_view import UbatchStore
+from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore
 from cachesim.events import Error, SeqRm
 from cachesim.model import Model
 
@@ -42,13 +42,6 @@ class Sizes(NamedTuple):
     swa_full: bool
     n_rs_seq: int = 0
     window_pad: int = PAD
-
-
-class Placed(NamedTuple):
-    """A ubatch with its cells: per attention part, the cells of every run."""
-
-    ubatch: Ubatch
-    found: Mapping[str, Sequence[Found]]
 
 
 def window_cells(kind: ModelKind, sizes: Sizes) -> int:
@@ -247,6 +240,3 @@ class Memory:
                 ends = {cache.pos_max(seq) for cache in self.parts.values()}
                 if len(ends) > 1 and -1 not in ends:
                     raise Crash(f"base and window cache end at different positions {sorted(ends)}")
-
-
-__all__ = ["Memory", "Placed", "Sizes", "StateReadError", "can_shift", "pad", "window_cells"]

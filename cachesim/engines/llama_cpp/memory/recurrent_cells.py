@@ -101,10 +101,9 @@ def _own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
 
 
 def _next_empty(meta: Meta, start: int) -> int:
-    for i in range(len(meta.cells)):
-        if not meta.cells[(start + i) % len(meta.cells)].seqs:
-            return (start + i) % len(meta.cells)
-    return start % len(meta.cells)
+    n = len(meta.cells)
+    ring = ((start + i) % n for i in range(n))
+    return next((i for i in ring if not meta.cells[i].seqs), start % n)
 
 
 def _swap(meta: Meta, a: int, b: int) -> None:

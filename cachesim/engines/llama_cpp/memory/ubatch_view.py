@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -22,11 +22,14 @@ from cachesim.model.attention_mask import ByPosition, StretchView, View
 # What a token reads does not depend on where the batch is cut, as long as no micro-batch takes a cell from what the
 # ones before it read. The engine cuts all the same; where numbers are computed so do we, to need no more room.
 
-Cut = tuple[Ubatch, Mapping[str, Sequence[Found]]]
-"""A ubatch and, per attention part, the cells of its runs."""
+class Placed(NamedTuple):
+    """A ubatch with its cells: per attention part, the cells of every run."""
+
+    ubatch: Ubatch
+    found: Mapping[str, Sequence[Found]]
 
 
-def in_one(cuts: Sequence[Cut], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None) -> Cut | None:
+def in_one(cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None) -> Placed | None:
     """All of them as one, if they are consecutive tokens of one sequence, whose cells lie behind all that are used and
     whose state goes on, or begins; None = they are not."""
     first = cuts[0][0]
@@ -44,7 +47,7 @@ def in_one(cuts: Sequence[Cut], parts: Mapping[str, AttentionCache], recr: Recur
             return None
         found[name] = [together]
     tokens = [token for ubatch, _ in cuts for token in ubatch.runs[0].tokens]
-    return Ubatch((TokenRun(seq, pos0, tokens),), first.at, len(tokens)), found
+    return Placed(Ubatch((TokenRun(seq, pos0, tokens),), first.at, len(tokens)), found)
 
 
 class UbatchStore(ByPosition):
