@@ -99,8 +99,7 @@ class Options:
     )
     cache_ram: int = flag(
         8192, "-cram", "--cache-ram", also=("cache_ram_mib",), open=-1,
-        help="Limit of the prompt cache in MiB; 0 = no prompt cache, -1 = no limit in bytes (one in tokens "
-             "remains).",
+        help="Limit of the prompt cache in MiB; 0 = no prompt cache, -1 = no limit in bytes (one in tokens remains).",
         governs="LC-PC-ASK LC-PC-ALLOC LC-PC-LOAD LC-PC-UPDATE", affects="LC-IDLE-SAVE",
     )
     slot_prompt_similarity: float = flag(

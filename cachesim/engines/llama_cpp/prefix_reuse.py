@@ -53,7 +53,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
-    """NPAST-REUSE: bring blocks of the slot's tokens to where the prompt has them; returns the new n_past."""
+    """NPAST-REUSE: bring blocks of the slot's tokens to where the prompt has them, by moving their positions; returns
+    the new n_past."""
     request = task.request
     least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
     if least <= 0 or not request.cache_prompt:

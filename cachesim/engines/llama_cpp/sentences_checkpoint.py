@@ -143,9 +143,7 @@ def _due(value: int | None, because: Because) -> str:
 
 
 def _after(value: Any, because: Because) -> str:
-    if value:
-        return "checkpoint created behind the whole prompt"
-    return Dull("no checkpoint behind the whole prompt")
+    return "checkpoint created behind the whole prompt" if value else Dull("no checkpoint behind the whole prompt")
 
 
 def _dull_if_none(say: Say) -> Say:

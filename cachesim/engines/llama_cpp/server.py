@@ -160,14 +160,17 @@ class Server(Inspected):
             slot.state, slot.task = State.IDLE, None
 
 
+# Moving positions: the context shift of a full slot.
+#
+# Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be).
+
 def shift_full_slots(srv: Core) -> None:
     """SHIFT: every generating slot that has no room for its next token gives up part of its past."""
     for slot in srv.slots if srv.settings.context_shift else ():
         task = slot.task
         if slot.state is not State.GENERATING or task is None:
             continue
-        request, room = task.request, srv.settings.n_ctx_slot
-        kept = request.n_keep or 0
+        request, room, kept = task.request, srv.settings.n_ctx_slot, task.request.n_keep or 0
         decision = srv.rules.context_shift(len(slot.tokens), len(request.prompt), kept, request.n_discard, room)
         plan: Shift | None = srv.decide(decision, slot)
         if plan is None:
