@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Callable, ClassVar, Iterator, Mapping, SupportsFloat, TypeVar, dataclass_transform
 
 from cachesim.base import limits
@@ -19,11 +19,16 @@ def frozen(kind: type[T]) -> type[T]:
 
 
 class Event:
-    """Base of all events. ``ev`` names the kind, ``logged`` says whether the real server prints it."""
+    """Base of all events. ``ev`` names the kind, ``logged`` says whether the real server prints it: both are written
+    behind the base of a kind, as in ``class Launch(SlotEvent, ev="launch")``."""
 
     __slots__ = ()
     ev: ClassVar[str] = ""
     logged: ClassVar[bool] = True
+    __match_args__: ClassVar[tuple[str, ...]] = ()              # the names of the fields, which ``frozen`` writes down
+
+    def __init_subclass__(cls, ev: str = "", logged: bool | None = None) -> None:
+        cls.ev, cls.logged = ev or cls.ev, cls.logged if logged is None else logged
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _values(self) == _values(other)
@@ -32,14 +37,14 @@ class Event:
         return hash((type(self), *_values(self)))
 
     def __repr__(self) -> str:
-        pairs = zip(_field_names(type(self)), _values(self), strict=True)
+        pairs = zip(self.__match_args__, _values(self), strict=True)
         return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
         """The event as a trace would hold it: ``slot`` only with several slots, ``task`` numbered within
         the step and only where the step has several tasks."""
         out: dict[str, Any] = {"ev": self.ev}
-        for name in _field_names(type(self)):
+        for name in self.__match_args__:
             value = getattr(self, name)
             if name == "slot":
                 if value is None or one_slot:
@@ -52,18 +57,8 @@ class Event:
         return out
 
 
-_NAMES: dict[type, tuple[str, ...]] = {}
-
-
-def _field_names(kind: type) -> tuple[str, ...]:
-    names = _NAMES.get(kind)
-    if names is None:
-        names = _NAMES[kind] = tuple(f.name for f in fields(kind))
-    return names
-
-
-def _values(event: object) -> tuple[Any, ...]:
-    return tuple(getattr(event, name) for name in _field_names(type(event)))
+def _values(event: Event) -> tuple[Any, ...]:
+    return tuple(getattr(event, name) for name in event.__match_args__)
 
 
 def mib(size: int) -> float:

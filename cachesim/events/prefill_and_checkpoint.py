@@ -6,30 +6,26 @@ from cachesim.events.base import Event, SlotEvent, frozen
 
 
 @frozen
-class UserPos(Event):
-    ev = "user_pos"
+class UserPos(Event, ev="user_pos"):
     byte_pos: int
     media: int
     n_before_user: int
 
 
 @frozen
-class Launch(SlotEvent):
-    ev = "launch"
+class Launch(SlotEvent, ev="launch"):
     is_child: int
 
 
 @frozen
-class NewPrompt(SlotEvent):
-    ev = "new_prompt"
+class NewPrompt(SlotEvent, ev="new_prompt"):
     n_ctx_slot: int
     n_keep: int
     n_tokens: int
 
 
 @frozen
-class ReuseChunk(SlotEvent):
-    ev = "reuse_chunk"
+class ReuseChunk(SlotEvent, ev="reuse_chunk"):
     n: int
     c0: int
     c1: int
@@ -38,74 +34,71 @@ class ReuseChunk(SlotEvent):
 
 
 @frozen
-class ReuseResult(SlotEvent):
-    ev = "reuse_result"
+class ReuseResult(SlotEvent, ev="reuse_result"):
     n_past: int
 
 
 @frozen
-class ReuseUnsupported(SlotEvent):
-    ev = "reuse_unsupported"
+class ReuseUnsupported(SlotEvent, ev="reuse_unsupported"):
+    pass
 
 
 @frozen
-class CtxShift(SlotEvent):
-    ev = "ctx_shift"
+class CtxShift(SlotEvent, ev="ctx_shift"):
     n_keep: int
     n_left: int
     n_discard: int
 
 
 @frozen
-class SpecCkpt(SlotEvent):
-    ev = "spec_ckpt"
+class CkptEvent(SlotEvent):
+    """An event of one checkpoint: its positions, the tokens before it."""
+
     pos_min: int
     pos_max: int
     n_tokens: int
 
 
 @frozen
-class SpecRestore(SlotEvent):
-    ev = "spec_restore"
+class SpecCkpt(CkptEvent, ev="spec_ckpt"):
+    pass
+
+
+@frozen
+class SpecRestore(SlotEvent, ev="spec_restore"):
     pos_min: int
     pos_max: int
 
 
 @frozen
-class SpecStep(SlotEvent):
-    ev = "spec_step"
+class SpecStep(SlotEvent, ev="spec_step"):
     accepted: int
     drafted: int
     n_tokens: int
 
 
 @frozen
-class CopyToChild(SlotEvent):
-    ev = "copy_to_child"
+class CopyToChild(SlotEvent, ev="copy_to_child"):
     child: int
 
 
 @frozen
-class CopyShared(SlotEvent):
+class CopyShared(SlotEvent, ev="copy_shared"):
     """A child with a prompt of its own gets the part that it shares with its parent, ``n_tokens`` tokens."""
 
-    ev = "copy_shared"
     n_tokens: int
     child: int
 
 
 @frozen
-class Cancel(Event):
+class Cancel(Event, ev="cancel"):
     """The client's hang-up was noticed; its place among the events means nothing."""
-
-    ev = "cancel"
 
 
 @frozen
-class CkptSearch(SlotEvent):
+class CkptSearch(SlotEvent, ev="ckpt_search"):
     """A checkpoint is needed. ``n_past``: the common prefix; ``n_tokens``: what the slot holds."""
 
-    ev = "ckpt_search"
     n_past: int
     n_tokens: int
     seq_id: int
@@ -114,122 +107,98 @@ class CkptSearch(SlotEvent):
 
 
 @frozen
-class CkptPeriodic(SlotEvent):
+class CkptPeriodic(SlotEvent, ev="ckpt_periodic"):
     """In the middle of a prompt a checkpoint is due. ``n_tokens``: end of the chunk that is being filled."""
 
-    ev = "ckpt_periodic"
     every: int
     last: int
     n_tokens: int
 
 
 @frozen
-class TrimRefused(SlotEvent):
+class TrimRefused(SlotEvent, ev="trim_refused"):
     """The memory would not give up what lies behind p0; the slot is emptied."""
 
-    ev = "trim_refused"
     p0: int
 
 
 @frozen
-class CkptCheck(SlotEvent):
-    ev = "ckpt_check"
+class CkptCheck(SlotEvent, ev="ckpt_check"):
     pos_min: int
     pos_max: int
     thold: int
 
 
 @frozen
-class CkptRestore(SlotEvent):
-    ev = "ckpt_restore"
-    pos_min: int
-    pos_max: int
-    n_tokens: int
+class CkptRestore(CkptEvent, ev="ckpt_restore"):
     n_past: int
     mib: float
 
 
 @frozen
-class FullReprocess(SlotEvent):
-    ev = "full_reprocess"
+class FullReprocess(SlotEvent, ev="full_reprocess"):
+    pass
 
 
 @frozen
-class CkptInvalidate(SlotEvent):
-    ev = "ckpt_invalidate"
-    pos_min: int
-    pos_max: int
-    n_tokens: int
+class CkptInvalidate(CkptEvent, ev="ckpt_invalidate"):
     n_swa: int
     pos_next: int
 
 
 @frozen
-class NeedOne(SlotEvent):
-    ev = "need_one"
+class NeedOne(SlotEvent, ev="need_one"):
     n_past: int
     n_tokens: int
 
 
 @frozen
-class Batch(SlotEvent):
-    ev = "batch"
+class Batch(SlotEvent, ev="batch"):
     n_tokens: int
     p0: int
 
 
 @frozen
-class DoCkpt(SlotEvent):
-    ev = "do_ckpt"
+class DoCkpt(SlotEvent, ev="do_ckpt"):
     yes: bool
     pos_min: int
     pos_max: int
 
 
 @frozen
-class CkptTooClose(SlotEvent):
-    ev = "ckpt_too_close"
-    pos_min: int
-    pos_max: int
-    n_tokens: int
+class CkptTooClose(CkptEvent, ev="ckpt_too_close"):
+    pass
 
 
 @frozen
-class CkptEvict(SlotEvent):
-    ev = "ckpt_evict"
-    pos_min: int
-    pos_max: int
-    n_tokens: int
+class CkptEvict(CkptEvent, ev="ckpt_evict"):
+    pass
 
 
 @frozen
-class CkptSupersede(SlotEvent):
+class CkptSupersede(SlotEvent, ev="ckpt_supersede"):
     """A checkpoint gives way to a new one of the same number of tokens."""
 
-    ev = "ckpt_supersede"
     n_tokens: int
 
 
 @frozen
-class CkptAppend(SlotEvent):
+class CkptAppend(SlotEvent, ev="ckpt_append"):
     """A slot file was saved with ``n`` checkpoints behind the state, which take ``mib``."""
 
-    ev = "ckpt_append"
     n: int
     mib: float
 
 
 @frozen
-class CkptFromFile(SlotEvent):
+class CkptFromFile(SlotEvent, ev="ckpt_from_file"):
     """``n`` checkpoints came back with a slot file."""
 
-    ev = "ckpt_from_file"
     n: int
 
 
 @frozen
-class CkptCreate(SlotEvent):
-    ev = "ckpt_create"
+class CkptCreate(SlotEvent, ev="ckpt_create"):
     n: int
     max: int
     pos_min: int
@@ -239,26 +208,22 @@ class CkptCreate(SlotEvent):
 
 
 @frozen
-class KvFull(Event):
-    ev = "kv_full"
+class KvFull(Event, ev="kv_full"):
     n_batch: int
     ret: int
 
 
 @frozen
-class Release(SlotEvent):
-    ev = "release"
+class Release(SlotEvent, ev="release"):
     n_tokens: int
     truncated: int
 
 
 @frozen
-class Warn(Event):
-    ev = "warn"
+class Warn(Event, ev="warn"):
     text: str
 
 
 @frozen
-class Error(Event):
-    ev = "error"
+class Error(Event, ev="error"):
     text: str

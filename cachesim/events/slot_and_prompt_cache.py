@@ -8,24 +8,22 @@ from cachesim.events.base import Event, SlotEvent, frozen
 
 
 @frozen
-class SlotById(SlotEvent):
-    ev = "slot_by_id"
+class SlotById(SlotEvent, ev="slot_by_id"):
     slot_arg: int
 
 
 @frozen
-class SlotSkipBusy(SlotEvent):
-    ev = "slot_skip_busy"
+class SlotSkipBusy(SlotEvent, ev="slot_skip_busy"):
+    pass
 
 
 @frozen
-class SlotSkipEmpty(SlotEvent):
-    ev = "slot_skip_empty"
+class SlotSkipEmpty(SlotEvent, ev="slot_skip_empty"):
+    pass
 
 
 @frozen
-class SlotSim(SlotEvent):
-    ev = "slot_sim"
+class SlotSim(SlotEvent, ev="slot_sim"):
     f_sim: float
     lcp: int
     n: int
@@ -33,8 +31,7 @@ class SlotSim(SlotEvent):
 
 
 @frozen
-class SlotByLcp(SlotEvent):
-    ev = "slot_by_lcp"
+class SlotByLcp(SlotEvent, ev="slot_by_lcp"):
     f_sim: float
     thold: float
     f_keep: float
@@ -42,67 +39,58 @@ class SlotByLcp(SlotEvent):
 
 
 @frozen
-class SlotByLru(SlotEvent):
-    ev = "slot_by_lru"
-
-
-
-
-@frozen
-class PcBegin(Event):
-    ev = "pc_begin"
+class SlotByLru(SlotEvent, ev="slot_by_lru"):
+    pass
 
 
 @frozen
-class PcSave(Event):
-    ev = "pc_save"
+class PcBegin(Event, ev="pc_begin"):
+    pass
+
+
+@frozen
+class PcSave(Event, ev="pc_save"):
     n_tokens: int
     mib: float
     mib_draft: float
 
 
 @frozen
-class PcAlready(Event):
-    ev = "pc_already"
+class PcAlready(Event, ev="pc_already"):
+    pass
 
 
 @frozen
-class PcTooBig(Event):
-    ev = "pc_too_big"
+class PcTooBig(Event, ev="pc_too_big"):
     mib: float
     limit_mib: float
 
 
 @frozen
-class PcObsolete(Event):
-    ev = "pc_obsolete"
+class PcObsolete(Event, ev="pc_obsolete"):
     n_tokens: int
 
 
 @frozen
-class PcEvict(Event):
-    ev = "pc_evict"
+class PcEvict(Event, ev="pc_evict"):
     mib: float
 
 
 @frozen
-class PcEvictTokens(Event):
-    ev = "pc_evict_tokens"
+class PcEvictTokens(Event, ev="pc_evict_tokens"):
     limit_tokens: int
     est: int
     mib: float
 
 
 @frozen
-class PcSearch(Event):
-    ev = "pc_search"
+class PcSearch(Event, ev="pc_search"):
     f_keep: float | str       # "-nan" for an empty slot of ik_llama.cpp
     f_sim: float
 
 
 @frozen
-class PcCand(Event):
-    ev = "pc_cand"
+class PcCand(Event, ev="pc_cand"):
     n_tokens: int
     lcp: int
     f_keep: float
@@ -110,17 +98,15 @@ class PcCand(Event):
 
 
 @frozen
-class PcLoad(Event):
-    ev = "pc_load"
+class PcLoad(Event, ev="pc_load"):
     f_keep: float
     f_sim: float
 
 
 @frozen
-class PcLoadFailed(Event):
+class PcLoadFailed(Event, ev="pc_load_failed"):
     """Printed twice: by the cache (``slot`` None) and by the slot."""
 
-    ev = "pc_load_failed"
     slot: int | None = None
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
@@ -128,8 +114,7 @@ class PcLoadFailed(Event):
 
 
 @frozen
-class PcState(Event):
-    ev = "pc_state"
+class PcState(Event, ev="pc_state"):
     prompts: int
     mib: float
     limit_mib: float
@@ -138,26 +123,23 @@ class PcState(Event):
 
 
 @frozen
-class PcEntry(Event):
-    ev = "pc_entry"
+class PcEntry(Event, ev="pc_entry"):
     n_tokens: int
     checkpoints: int
     mib: float
 
 
 @frozen
-class IdleSave(SlotEvent):
-    ev = "idle_save"
+class IdleSave(SlotEvent, ev="idle_save"):
+    pass
 
 
 @frozen
-class SlotClear(SlotEvent):
-    ev = "slot_clear"
+class SlotClear(SlotEvent, ev="slot_clear"):
     n_tokens: int
 
 
 @frozen
-class SlotPurge(Event):
-    ev = "slot_purge"
+class SlotPurge(Event, ev="slot_purge"):
     slot_arg: int
     n_tokens: int

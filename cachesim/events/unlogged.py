@@ -8,12 +8,10 @@ from cachesim.events.base import Event, frozen
 
 
 @frozen
-class Decided(Event):
+class Decided(Event, ev="decided", logged=False):
     """A rule was asked and answered. ``rule`` is its id, ``because`` the numbers it looked at, ``case`` the kind of
     situation where the rule named one."""
 
-    ev = "decided"
-    logged = False
     slot: int | None
     rule: str
     value: Any
@@ -22,20 +20,16 @@ class Decided(Event):
 
 
 @frozen
-class Decoded(Event):
+class Decoded(Event, ev="decode", logged=False):
     """A batch of ``n_tokens`` tokens is about to be evaluated. Some recordings have the batches of a server."""
 
-    ev = "decode"
-    logged = False
     n_tokens: int
 
 
 @frozen
-class SeqRm(Event):
+class SeqRm(Event, ev="seq_rm", logged=False):
     """Rows of a sequence were asked to go: positions p0 .. p1-1; ``ok`` False = refused, nothing changed."""
 
-    ev = "seq_rm"
-    logged = False
     seq: int
     p0: int
     p1: int
@@ -43,23 +37,20 @@ class SeqRm(Event):
 
 
 @frozen
-class RowsPurged(Event):
+class RowsPurged(Event, ev="rows_purged", logged=False):
     """A window buffer reused cells and dropped what lay before them: positions p0 .. p1 inclusive."""
 
-    ev = "rows_purged"
-    logged = False
     seq: int
     p0: int
     p1: int
 
 
 @frozen
-class PointEvent(Event):
+class PointEvent(Event, logged=False):
     """A restore point has come: ``point``, a ``cachesim.engines.judge_view.Point``. If a point with the same key
     existed, its lengths are gone. ``cause`` is stored, evaluated, truncated, overwritten, cleared or consumed; ``rule``
     is the id of the rule behind it, "" = none."""
 
-    logged = False
     slot: int | None
     point: Any
     cause: str
@@ -71,30 +62,25 @@ class PointEvent(Event):
 
 
 @frozen
-class Gained(PointEvent):
+class Gained(PointEvent, ev="gained"):
     """A kept copy has come: a checkpoint, a stored conversation, a block."""
-
-    ev = "gained"
 
 
 @frozen
-class Advanced(PointEvent):
+class Advanced(PointEvent, ev="advanced"):
     """A running slot's own state has changed. It is a restore point as long as the slot does not go on, and no kept
     copy."""
 
-    ev = "advanced"
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
         return {"ev": self.ev, "slot": self.slot}
 
 
 @frozen
-class Lost(Event):
+class Lost(Event, ev="lost", logged=False):
     """The restore point with this key has gone. ``cause`` is erased, evicted, consumed, overwritten, cleared or
     truncated; ``rule`` the id of the rule behind it, "" = none."""
 
-    ev = "lost"
-    logged = False
     slot: int | None
     key: tuple[str, int, int]
     cause: str
@@ -105,41 +91,33 @@ class Lost(Event):
 
 
 @frozen
-class Declined(Event):
+class Declined(Event, ev="declined", logged=False):
     """A rule made no restore point after the first ``n_tokens`` tokens of a slot."""
 
-    ev = "declined"
-    logged = False
     slot: int
     n_tokens: int
     rule: str
 
 
 @frozen
-class Settled(Event):
+class Settled(Event, ev="settled", logged=False):
     """The memory of a slot is cut back to the ``n_tokens`` tokens that a request reuses; evaluation comes next."""
 
-    ev = "settled"
-    logged = False
     slot: int
     n_tokens: int
 
 
 @frozen
-class Compared(Event):
+class Compared(Event, ev="compared", logged=False):
     """A number that nobody wrote decided something: do ``held`` tokens exceed the number called ``unset``?"""
 
-    ev = "compared"
-    logged = False
     slot: int
     unset: tuple[int, int]
     held: int
 
 
 @frozen
-class Aborted(Event):
+class Aborted(Event, ev="aborted", logged=False):
     """The simulated server process ended itself."""
 
-    ev = "aborted"
-    logged = False
     text: str

@@ -13,15 +13,5 @@ from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun, same_state
 
 __all__ = [
-    "Hidden",
-    "Layer",
-    "LayerState",
-    "Model",
-    "Rows",
-    "Spec",
-    "Store",
-    "TokenRun",
-    "make_model",
-    "parse",
-    "same_state",
+    "Hidden", "Layer", "LayerState", "Model", "Rows", "Spec", "Store", "TokenRun", "make_model", "parse", "same_state",
 ]

@@ -8,13 +8,7 @@ from typing import Any, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Output, Request
-from cachesim.engines.mlx_lm.caches import (
-    ArraysCache,
-    BatchKVCache,
-    BatchRotatingKVCache,
-    CacheList,
-    RotatingKVCache,
-)
+from cachesim.engines.mlx_lm.caches import ArraysCache, BatchKVCache, BatchRotatingKVCache, CacheList, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.array_ops import counters
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.rules.keys import Key

@@ -16,33 +16,27 @@ class Died(ProcessAborted):
 
 
 @frozen
-class Fetched(SlotEvent):
+class Fetched(SlotEvent, ev="fetched", logged=False):
     """The prompt cache was asked: ``how`` is exact, shorter, longer or miss; ``n_cached`` of ``n_tokens`` are
     served."""
 
-    ev = "fetched"
-    logged = False
     n_tokens: int
     n_cached: int
     how: str
 
 
 @frozen
-class Inserted(SlotEvent):
+class Inserted(SlotEvent, ev="inserted", logged=False):
     """A conversation of ``n_tokens`` was stored, of the type assistant, user or system; ``nbytes`` as declared."""
 
-    ev = "inserted"
-    logged = False
     n_tokens: int
     cache_type: str
     nbytes: int
 
 
 @frozen
-class Removed(SlotEvent):
+class Removed(SlotEvent, ev="removed", logged=False):
     """A stored conversation went: replaced, prefix, count, bytes, consumed or moved."""
 
-    ev = "removed"
-    logged = False
     n_tokens: int
     reason: str

@@ -19,23 +19,7 @@ from cachesim.engines.mlx_lm.lru.rule_table import (
 )
 
 __all__ = [
-    "LRU_BASE923",
-    "LRU_BASE1006",
-    "LRU_HEAD",
-    "LRU_M1019",
-    "LRU_M1072",
-    "LRU_PR923",
-    "LRU_PR929",
-    "LRU_PR999",
-    "LRU_V911",
-    "Entry",
-    "Fetch",
-    "Fetched",
-    "Inserted",
-    "LRUPromptCache",
-    "LruRules",
-    "PromptTrie",
-    "Removed",
-    "Requeued",
-    "SearchResult",
+    "LRU_BASE923", "LRU_BASE1006", "LRU_HEAD", "LRU_M1019", "LRU_M1072", "LRU_PR923", "LRU_PR929", "LRU_PR999",
+    "LRU_V911", "Entry", "Fetch", "Fetched", "Inserted", "LRUPromptCache", "LruRules", "PromptTrie", "Removed",
+    "Requeued", "SearchResult",
 ]
