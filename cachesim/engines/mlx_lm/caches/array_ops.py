@@ -103,10 +103,7 @@ Mask = Array | Ranges | Literal["causal"] | None
 
 
 def causal_ranges(
-    N: int,
-    offset: int = 0,
-    window_size: int | None = None,
-    right_padding: Array | None = None,
+    N: int, offset: int = 0, window_size: int | None = None, right_padding: Array | None = None,
     left_padding: Array | None = None,
 ) -> Ranges:
     """No key after the query, none outside the window, none in a row's padding. paddings: [B]."""
@@ -124,10 +121,7 @@ def causal_ranges(
 
 
 def create_causal_mask(
-    N: int,
-    offset: int = 0,
-    window_size: int | None = None,
-    right_padding: Array | None = None,
+    N: int, offset: int = 0, window_size: int | None = None, right_padding: Array | None = None,
     left_padding: Array | None = None,
 ) -> Array:
     """``causal_ranges``, written out."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
-from cachesim.engines.mlx_lm.caches.array_ops import Array, stored
+from cachesim.engines.mlx_lm.caches.array_ops import Array, stored, with_room, written
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
@@ -107,11 +107,11 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 class KeysValues(Cache):
     """A cache with one buffer of keys and one of values.
 
-    ``CUT`` names the counter to which the older saved form cuts them ("" = not cut), ``LENGTH`` the counter that it
-    sets from their length.
+    ``CUT`` names the counter to which the older saved form cuts them, ``LENGTH`` the counter that it sets from their
+    length.
     """
 
-    CUT: ClassVar[str] = ""
+    CUT: ClassVar[str]
     LENGTH: ClassVar[str] = ""
     EXTRA: ClassVar[tuple[str, ...]] = ()
     BATCH: ClassVar[Any]                # the class of a batch of these, which names itself here
@@ -122,13 +122,18 @@ class KeysValues(Cache):
         """Both buffers. Raises TypeError where there are none."""
         return stored(self.keys), stored(self.values)
 
-    def cut_state(self) -> Any:
+    def cut(self, stop: int, start: int = 0) -> tuple[Array, Array]:
+        """The columns start .. stop-1 of both buffers. Raises TypeError where there are none."""
         keys, values = self.pair()
-        extra = tuple(getattr(self, name) for name in self.EXTRA)
-        if not self.CUT:
-            return keys, values, *extra
-        held = getattr(self, self.CUT)
-        return keys[:, :, :held], values[:, :, :held], *extra
+        return keys[:, :, start:stop], values[:, :, start:stop]
+
+    def append(self, held: int, keys: Array, values: Array) -> None:
+        """Write the tokens of one step behind ``held`` columns, with room in blocks of ``step``."""
+        self.keys = written(with_room(self.keys, held, keys, self.step), held, keys)
+        self.values = written(with_room(self.values, held, values, self.step), held, values)
+
+    def cut_state(self) -> Any:
+        return *self.cut(getattr(self, self.CUT)), *(getattr(self, name) for name in self.EXTRA)
 
     def set_cut_state(self, state: Any) -> None:
         self.keys, self.values, *extra = state

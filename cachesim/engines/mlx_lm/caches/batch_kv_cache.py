@@ -6,7 +6,7 @@ Row b's tokens lie in the columns left_padding[b] to _idx.
 
 from __future__ import annotations
 
-from typing import Any, Callable, ClassVar, NamedTuple, Sequence
+from typing import Any, ClassVar, NamedTuple, Self, Sequence
 
 import numpy as np
 
@@ -20,42 +20,29 @@ from cachesim.engines.mlx_lm.caches.array_ops import (
     counters,
     joined,
     rolled,
-    stored,
-    with_room,
-    written,
 )
 from cachesim.engines.mlx_lm.caches.base import KeysValues
 from cachesim.engines.mlx_lm.caches.kv_cache import KVCache
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
+Announced = Sequence[int] | None
+"""Padding or lengths of the rows in the coming step, None where there is nothing to say."""
+
 # How do rows come into one buffer? All rows end in the same column; what lies before the first token is zeros.
 
-class Side(NamedTuple):
-    """One of two batches that become one: buffers [B, H, T, D] or None, the next column, the rows."""
-
-    keys: Array | None
-    values: Array | None
-    idx: int
-    rows: int
-
-
-def join_sides(a: Side, b: Side, empty_side: Callable[..., Any]) -> tuple[Array, Array]:
-    """Keys and values of the rows of ``a`` followed by those of ``b``; at least one side has buffers."""
-    end = max(a.idx, b.idx)
+def _joined(a: Batch, b: Batch, part: int) -> Array:
+    """Keys (part 0) or values (part 1) of the rows of ``a`` followed by those of ``b``; at least one side has some."""
+    end = max(a._idx, b._idx)
     width = max(columns(side.keys) for side in (a, b) if side.keys is not None)
-    return _joined(a, b, 0, end, width, empty_side), _joined(a, b, 1, end, width, empty_side)
-
-
-def _joined(a: Side, b: Side, part: int, end: int, width: int, empty_side: Callable[..., Any]) -> Array:
     sides = []
     for side, other in ((a, b), (b, a)):
         buffer = (side.keys, side.values)[part]
         if buffer is None:
-            like = stored((other.keys, other.values)[part])
+            likes = other.pair()
             # Keys decide the dtype of both.
-            rows, dtype = empty_side(side.rows, like.shape[0], stored(other.keys).dtype)
-            buffer = blank(like, 0, rows=rows, dtype=dtype)
-        sides.append(_placed(buffer, end - side.idx, width))
+            rows, dtype = a.rules.extend_empty_side(len(side.offset), len(likes[part]), likes[0].dtype)
+            buffer = blank(likes[part], 0, rows=rows, dtype=dtype)
+        sides.append(_placed(buffer, end - side._idx, width))
     return np.concatenate(sides)
 
 
@@ -94,6 +81,12 @@ class Batch(KeysValues):
     offset: Array
     _idx: int
 
+    def __init__(self, left_padding: Sequence[int], rules: CacheRules) -> None:
+        self.rules = rules
+        self.left_padding = counters(left_padding)
+        self.offset = -self.left_padding
+        self._idx = 0
+
     def _pad_left(self, left_padding: Sequence[int]) -> None:
         """More padding before the first token. Raises ValueError once there is a token."""
         if self.keys is not None:
@@ -103,29 +96,24 @@ class Batch(KeysValues):
 
     def _shift(self, by: Array) -> None:
         """Turn each row right by its number of columns, which become padding. by: [B]."""
-        keys, values = self.pair()
-        self.keys, self.values = rolled(keys, by), rolled(values, by)
+        self.keys, self.values = (rolled(buffer, by) for buffer in self.pair())
         self.left_padding = self.left_padding + by
         self.offset = self.offset - by
 
-    def _choose(self, batch_indices: Sequence[int] | Array) -> None:
+    def filter(self, batch_indices: Sequence[int] | Array) -> None:
         """Keep these rows."""
         if self.keys is not None:
-            keys, values = self.pair()
-            self.keys, self.values = chosen(keys, batch_indices), chosen(values, batch_indices)
+            self.keys, self.values = (chosen(buffer, batch_indices) for buffer in self.pair())
         self.offset = chosen(self.offset, batch_indices)
         self.left_padding = chosen(self.left_padding, batch_indices)
 
-    def _side(self) -> Side:
-        return Side(self.keys, self.values, self._idx, len(self.offset))
-
-    def _join(self, other: Batch) -> None:
+    def extend(self, other: Self) -> None:
         """Add the rows of ``other``, so that all end in the same column."""
         mine, theirs = self.left_padding, other.left_padding
         if self.keys is not None or other.keys is not None:
             end = max(self._idx, other._idx)
             mine, theirs = mine + (end - self._idx), theirs + (end - other._idx)
-            self.keys, self.values = join_sides(self._side(), other._side(), self.rules.extend_empty_side)
+            self.keys, self.values = _joined(self, other, 0), _joined(self, other, 1)
             self._idx = end
         self.left_padding = counters([*mine, *theirs])
         self.offset = counters([*self.offset, *other.offset])
@@ -139,33 +127,21 @@ class BatchKVCache(Batch):
     LENGTH: ClassVar[str] = "_idx"
 
     def __init__(self, left_padding: Sequence[int], *, rules: CacheRules = AT_HEAD) -> None:
-        self.rules = rules
-        self.keys = None
-        self.values = None
-        self.left_padding = counters(left_padding)
-        self.offset = -self.left_padding
-        self._idx = 0
+        super().__init__(left_padding, rules)
         self._right_padding: Array | None = None      # missing in a cache that was loaded, as in the original
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
         """Append one step, the same number of columns for every row; all columns in use."""
-        prev = self._idx
-        self.keys = written(with_room(self.keys, prev, keys, self.step), prev, keys)
-        self.values = written(with_room(self.values, prev, values, self.step), prev, values)
+        self.append(self._idx, keys, values)
         self.offset = self.offset + columns(keys)
-        self._idx = prev + columns(keys)
+        self._idx += columns(keys)
         return self.keys_and_values()
 
     def keys_and_values(self) -> tuple[Array, Array]:
-        keys, values = self.pair()
-        return keys[:, :, : self._idx], values[:, :, : self._idx]
+        return self.cut(self._idx)
 
     def prepare(
-        self,
-        *,
-        left_padding: Sequence[int] | None = None,
-        lengths: Sequence[int] | None = None,
-        right_padding: Sequence[int] | None = None,
+        self, *, left_padding: Announced = None, lengths: Announced = None, right_padding: Announced = None
     ) -> None:
         """Announce padding of the coming step: at the left before the first token, or behind the rows."""
         if left_padding is not None:
@@ -195,27 +171,20 @@ class BatchKVCache(Batch):
 
     def filter(self, batch_indices: Sequence[int] | Array) -> None:
         """Keep these rows, and drop columns that are padding for all of them, if only on the counters."""
-        self._choose(batch_indices)
+        super().filter(batch_indices)
         spare = min(self.left_padding.tolist())
         if spare <= 0:
             return
         if self.keys is not None:
-            keys, values = self.pair()
-            self.keys, self.values = keys[:, :, spare:], values[:, :, spare:]
+            self.keys, self.values = (buffer[:, :, spare:] for buffer in self.pair())
         self._idx -= spare
         self.left_padding = self.left_padding - spare
 
-    def extend(self, other: BatchKVCache) -> None:
-        """Add the rows of ``other``."""
-        self._join(other)
-
     def extract(self, idx: int) -> KVCache:
         """Row idx alone, without padding and slack."""
-        keys, values = self.pair()
         start = int(self.left_padding[idx])
         cache = KVCache(rules=self.rules)
-        cache.keys = keys[idx : idx + 1, :, start : self._idx].copy()
-        cache.values = values[idx : idx + 1, :, start : self._idx].copy()
+        cache.keys, cache.values = (side[idx : idx + 1].copy() for side in self.cut(self._idx, start))
         cache.offset = columns(cache.keys)
         return cache
 

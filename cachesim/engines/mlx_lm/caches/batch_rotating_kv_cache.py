@@ -6,40 +6,26 @@ padding counted. rotated: the ring has wrapped and its columns are not in tempor
 
 from __future__ import annotations
 
-from typing import ClassVar, Sequence
+from typing import ClassVar, Self, Sequence
 
 import numpy as np
 
-from cachesim.engines.mlx_lm.caches.array_ops import (
-    Array,
-    blank,
-    columns,
-    counters,
-    create_causal_mask,
-    joined,
-    written,
-)
-from cachesim.engines.mlx_lm.caches.batch_kv_cache import Batch, Row, stacked
-from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
+from cachesim.engines.mlx_lm.caches.array_ops import Array, columns, counters, create_causal_mask, joined, written
+from cachesim.engines.mlx_lm.caches.batch_kv_cache import Announced, Batch, Row, stacked
+from cachesim.engines.mlx_lm.caches.rotating_kv_cache import Ring, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
-class BatchRotatingKVCache(Batch):
+class BatchRotatingKVCache(Ring, Batch):
     """Rows of sliding-window attention."""
 
     WHOLE: ClassVar[tuple[str, ...]] = (
         "keys", "values", "offset", "left_padding", "max_size", "_offset", "_idx", "rotated",
     )  # fmt: skip
-    CUT: ClassVar[str] = "_offset"
 
     def __init__(self, max_size: int, left_padding: Sequence[int], *, rules: CacheRules = AT_HEAD) -> None:
-        self.rules = rules
-        self.keys = None
-        self.values = None
-        self.left_padding = counters(left_padding)
-        self.offset = -self.left_padding
+        super().__init__(left_padding, rules)
         self.max_size = max_size
-        self._idx = 0
         self._offset = 0
         self.rotated = False
         self._lengths: Array | None = None            # missing in a cache that was loaded, as in the original
@@ -54,21 +40,15 @@ class BatchRotatingKVCache(Batch):
     def _straighten(self) -> None:
         """Put the columns into temporal order."""
         if self.rotated:
-            keys, values = self.pair()
-            self.keys, self.values = np.roll(keys, -self._idx, axis=2), np.roll(values, -self._idx, axis=2)
-            self._idx = columns(keys)
+            keys, self.values = (np.roll(buffer, -self._idx, axis=2) for buffer in self.pair())
+            self.keys, self._idx = keys, columns(keys)
             self.rotated = False
-
-    def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Store one step, the same number of columns for every row. Returned: the buffer, in whatever order it is."""
-        return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
 
     def _appended(self, keys: Array, values: Array) -> tuple[Array, Array]:
         new = columns(keys)
         if self.keys is not None:
             self._straighten()
-            held_keys, held_values = self.pair()
-            self.keys, self.values = held_keys[:, :, : self._idx], held_values[:, :, : self._idx]
+            self.keys, self.values = self.cut(self._idx)
             if self._lengths is not None:
                 # Padding behind a row must not push its tokens out.
                 self._shift(np.maximum(0, self.offset - self._lengths))
@@ -103,30 +83,8 @@ class BatchRotatingKVCache(Batch):
         self._idx += 1
         return self.keys_and_values()
 
-    def _make_room(self, keys: Array, values: Array) -> None:
-        """Grow by a block if the buffer is full and smaller than the ring."""
-        prev = self._offset
-        if self.keys is not None and not (prev >= columns(self.keys) < self.max_size):
-            return
-        block = min(self.step, self.max_size - prev)
-        fresh_keys, fresh_values = blank(keys, block), blank(values, block)
-        if self.keys is not None:
-            old_keys, old_values = self.pair()
-            fresh_keys, fresh_values = joined(old_keys, fresh_keys), joined(old_values, fresh_values)
-        self.keys, self.values, self._idx = fresh_keys, fresh_values, prev
-
-    def keys_and_values(self) -> tuple[Array, Array]:
-        keys, values = self.pair()
-        if self._offset < columns(keys):
-            return keys[:, :, : self._offset], values[:, :, : self._offset]
-        return keys, values
-
     def prepare(
-        self,
-        *,
-        left_padding: Sequence[int] | None = None,
-        lengths: Sequence[int] | None = None,
-        right_padding: Sequence[int] | None = None,
+        self, *, left_padding: Announced = None, lengths: Announced = None, right_padding: Announced = None
     ) -> None:
         """Announce padding of the coming step; with padding behind the rows, ``lengths`` says what counts."""
         if left_padding is not None:
@@ -142,12 +100,6 @@ class BatchRotatingKVCache(Batch):
             self._shift(np.maximum(0, self.offset - self._lengths))
             self._lengths = None
 
-    def size(self) -> int:
-        return min(self._offset, self.max_size)
-
-    def is_trimmable(self) -> bool:
-        return bool(self.rules.ring_trimmable(self._offset, self.max_size))
-
     def trim(self, n: int) -> int:
         """Forget the last n columns as the version's rule has it; how many went."""
         cut = self.rules.ring_trim(self._offset, self.max_size, n)
@@ -161,15 +113,9 @@ class BatchRotatingKVCache(Batch):
             self.rotated = False
         else:
             self._straighten()
-            keys, values = self.pair()
-            self.keys, self.values = keys[:, :, : cut.keep], values[:, :, : cut.keep]
+            self.keys, self.values = self.cut(cut.keep)
         self._offset = self._idx = cut.keep
         return int(cut.n)
-
-    def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
-        """Raises NotImplementedError, as the original does: --kv-bits ends a request with a window in this error.
-        Source: mlx-lm mlx_lm/models/cache.py to_quantized (d78bf58e)."""
-        raise NotImplementedError("a ring cannot be quantized")
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Array:
         """[B, 1, N, before + N], made before the update and so without knowing that it may put columns in order."""
@@ -183,17 +129,13 @@ class BatchRotatingKVCache(Batch):
             return mask
         return np.roll(mask, (0 if self._idx >= self.max_size else self._idx) + 1, axis=-1)
 
-    def filter(self, batch_indices: Sequence[int] | Array) -> None:
-        """Keep these rows."""
-        self._choose(batch_indices)
-
-    def extend(self, other: BatchRotatingKVCache) -> None:
+    def extend(self, other: Self) -> None:
         """Add the rows of ``other``, which is put in order too where the two differ."""
         some = self.keys is not None or other.keys is not None
         if some and (self.rotated != other.rotated or self._idx != other._idx):
             self._straighten()
             other._straighten()
-        self._join(other)
+        super().extend(other)
         if some:
             self._offset = max(self._offset, other._offset)
 

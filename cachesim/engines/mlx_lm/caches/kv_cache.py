@@ -17,26 +17,45 @@ from cachesim.engines.mlx_lm.caches.array_ops import (
     create_attention_mask,
     joined,
     quantize,
-    with_room,
     written,
 )
 from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
+
+class Counted(Cache):
+    """A cache that goes back by its counter alone, which frees nothing."""
+
+    def __init__(self, *, rules: CacheRules = AT_HEAD) -> None:
+        self.rules = rules
+        self.offset = 0
+
+    def is_trimmable(self) -> bool:
+        return True
+
+    def trim(self, n: int) -> int:
+        """Forget the last n tokens; how many went. A negative n makes the cache claim more than it holds."""
+        n = min(self.offset, n)
+        self.offset -= n
+        return n
+
+    def make_mask(self, N: int, return_array: bool, window_size: int | None) -> Mask:
+        return create_attention_mask(N, self.offset, return_array, window_size)
+
+
 # How does a cache of packed numbers grow and go back?
 #
 # Keys and values are triples (words, scales, biases), each [B, H, T, something].
 
-class QuantizedKVCache(Cache):
+class QuantizedKVCache(Counted):
     """Like KVCache, but each token is packed when it comes in. It does not know its ``size()``."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "group_size", "bits")
 
     def __init__(self, group_size: int = 64, bits: int = 8, *, rules: CacheRules = AT_HEAD) -> None:
-        self.rules = rules
+        super().__init__(rules=rules)
         self.keys: Packed | None = None
         self.values: Packed | None = None
-        self.offset = 0
         self.group_size = group_size
         self.bits = bits
 
@@ -47,8 +66,7 @@ class QuantizedKVCache(Cache):
         self.keys, self.values = rooms
         self.offset = prev + columns(keys)
         new_keys, new_values = (quantize(new, self.group_size, self.bits) for new in (keys, values))
-        self.keys = _written(self.keys, prev, new_keys)
-        self.values = _written(self.values, prev, new_values)
+        self.keys, self.values = _written(rooms[0], prev, new_keys), _written(rooms[1], prev, new_values)
         return self.keys_and_values()
 
     def _with_room(self, packed: Packed | None, rows: Array) -> Packed:
@@ -82,17 +100,6 @@ class QuantizedKVCache(Cache):
     def set_meta(self, meta: tuple[str, ...]) -> None:
         self.offset, self.group_size, self.bits = map(int, meta)
 
-    def is_trimmable(self) -> bool:
-        return True
-
-    def trim(self, n: int) -> int:
-        n = min(self.offset, n)
-        self.offset -= n
-        return n
-
-    def make_mask(self, N: int, return_array: bool, window_size: int | None) -> Mask:
-        return create_attention_mask(N, self.offset, return_array, window_size)
-
     def empty(self) -> bool:
         return self.keys is None
 
@@ -116,43 +123,25 @@ def _written(packed: Packed, start: int, rows: Packed) -> Packed:
     return _triple(*(written(x, start, new) for x, new in zip(packed, rows, strict=True)))
 
 
-class KVCache(KeysValues):
+class KVCache(Counted, KeysValues):
     """Buffers that grow by blocks of ``step`` columns. Going back moves the counter and frees nothing."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset")
     CUT: ClassVar[str] = "offset"
     LENGTH: ClassVar[str] = "offset"
 
-    def __init__(self, *, rules: CacheRules = AT_HEAD) -> None:
-        self.rules = rules
-        self.keys = None
-        self.values = None
-        self.offset = 0
-
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
         """Append the tokens of one step; all tokens held."""
-        prev = self.offset
-        self.keys = written(with_room(self.keys, prev, keys, self.step), prev, keys)
-        self.values = written(with_room(self.values, prev, values, self.step), prev, values)
-        self.offset = prev + columns(keys)
+        self.append(self.offset, keys, values)
+        self.offset += columns(keys)
         return self.keys_and_values()
 
     def keys_and_values(self) -> tuple[Array, Array]:
         """The tokens held: columns 0 to offset."""
-        keys, values = self.pair()
-        return keys[:, :, : self.offset], values[:, :, : self.offset]
+        return self.cut(self.offset)
 
     def size(self) -> int:
         return self.offset
-
-    def is_trimmable(self) -> bool:
-        return True
-
-    def trim(self, n: int) -> int:
-        """Forget the last n tokens; how many went. A negative n makes the cache claim more than it holds."""
-        n = min(self.offset, n)
-        self.offset -= n
-        return n
 
     def to_quantized(self, group_size: int = 64, bits: int = 4) -> QuantizedKVCache:
         """The same tokens, slack included, as packed numbers."""
@@ -163,9 +152,6 @@ class KVCache(KeysValues):
             cache.keys, cache.values = quantize(keys, group_size, bits), quantize(values, group_size, bits)
         return cache
 
-    def make_mask(self, N: int, return_array: bool, window_size: int | None) -> Mask:
-        return create_attention_mask(N, self.offset, return_array, window_size)
-
     @classmethod
     def merge(cls, caches: Sequence[KVCache]) -> Cache:
         """One batch of these rows."""
@@ -173,17 +159,11 @@ class KVCache(KeysValues):
         return batch
 
 
-class ConcatenateKVCache(KeysValues):
+class ConcatenateKVCache(Counted, KeysValues):
     """Buffers without slack. What was trimmed comes back with the next update, for nothing cuts the buffer."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values")
     LENGTH: ClassVar[str] = "offset"
-
-    def __init__(self, *, rules: CacheRules = AT_HEAD) -> None:
-        self.rules = rules
-        self.keys = None
-        self.values = None
-        self.offset = 0
 
     def cut_state(self) -> tuple[Array | None, Array | None]:
         return self.keys, self.values
@@ -203,17 +183,6 @@ class ConcatenateKVCache(KeysValues):
     def keys_and_values(self) -> tuple[Array | None, Array | None]:
         return self.keys, self.values
 
-    def is_trimmable(self) -> bool:
-        return True
-
-    def trim(self, n: int) -> int:
-        n = min(self.offset, n)
-        self.offset -= n
-        return n
-
-    def make_mask(self, N: int, return_array: bool, window_size: int | None) -> Mask:
-        return create_attention_mask(N, self.offset, return_array, window_size)
-
 
 # How does a cache hold no more than one chunk (llama4)?
 #
@@ -228,8 +197,6 @@ class ChunkedKVCache(KeysValues):
 
     def __init__(self, chunk_size: int, *, rules: CacheRules = AT_HEAD) -> None:
         self.rules = rules
-        self.keys = None
-        self.values = None
         self.offset = 0
         self.chunk_size = chunk_size
         self.start_position = 0
@@ -238,25 +205,19 @@ class ChunkedKVCache(KeysValues):
         """Drop what lies before the last chunk."""
         if self.keys is None:
             return
-        keys, values = self.pair()
-        front = self.rules.chunked_front(self.offset - self.start_position, columns(keys), self.chunk_size)
+        front = self.rules.chunked_front(self.offset - self.start_position, columns(self.keys), self.chunk_size)
         if front is not None:
             self.start_position += front.start
-            self.keys = keys[:, :, front.start : front.stop]
-            self.values = values[:, :, front.start : front.stop]
+            self.keys, self.values = self.cut(front.stop, front.start)
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
         """Append the tokens of one step; the tokens held since ``start_position``."""
-        prev = self.offset - self.start_position
-        self.keys = written(with_room(self.keys, prev, keys, self.step), prev, keys)
-        self.values = written(with_room(self.values, prev, values, self.step), prev, values)
+        self.append(self.offset - self.start_position, keys, values)
         self.offset += columns(keys)
         return self.keys_and_values()
 
     def keys_and_values(self) -> tuple[Array, Array]:
-        keys, values = self.pair()
-        held = self.offset - self.start_position
-        return keys[:, :, :held], values[:, :, :held]
+        return self.cut(self.offset - self.start_position)
 
     def is_trimmable(self) -> bool:
         return True

@@ -6,6 +6,7 @@ going back after a wrap is allowed). _idx: the next column to be written.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar, Sequence
 
 import numpy as np
@@ -15,7 +16,57 @@ from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
-class RotatingKVCache(KeysValues):
+class Ring(KeysValues):
+    """What the ring of one row and that of a batch do alike; both call the columns that they count ``_offset``."""
+
+    CUT: ClassVar[str] = "_offset"
+    max_size: int
+    _idx: int
+    _offset: int
+
+    def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Store one step, the same number of columns for every row. Returned: the buffer, in whatever order it is."""
+        return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
+
+    @abstractmethod
+    def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Store one column."""
+
+    @abstractmethod
+    def _appended(self, keys: Array, values: Array) -> tuple[Array, Array]:
+        """Store several columns."""
+
+    def _make_room(self, keys: Array, values: Array) -> None:
+        """Grow by a block if the buffer is full and smaller than the ring."""
+        prev = self._offset
+        if self.keys is not None and not (prev >= columns(self.keys) < self.max_size):
+            return
+        block = min(self.step, self.max_size - prev)
+        fresh_keys, fresh_values = blank(keys, block), blank(values, block)
+        if self.keys is not None:
+            old_keys, old_values = self.pair()
+            fresh_keys, fresh_values = joined(old_keys, fresh_keys), joined(old_values, fresh_values)
+        self.keys, self.values, self._idx = fresh_keys, fresh_values, prev
+
+    def keys_and_values(self) -> tuple[Array, Array]:
+        return self.cut(self._offset)
+
+    def size(self) -> int:
+        return min(self._offset, self.max_size)
+
+    def is_trimmable(self) -> bool:
+        return self.trimmable_after(0)
+
+    def trimmable_after(self, n: int) -> bool:
+        return bool(self.rules.ring_trimmable(self._offset + n, self.max_size))
+
+    def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
+        """Raises NotImplementedError, as the original does: --kv-bits ends a request with a window in this error.
+        Source: mlx-lm mlx_lm/models/cache.py to_quantized (d78bf58e)."""
+        raise NotImplementedError("a ring cannot be quantized")
+
+
+class RotatingKVCache(Ring):
     """One token at a time is written in place; several are appended to the ring in temporal order.
 
     The first ``keep`` columns are never overwritten. A buffer may hold up to max_size - 1 + S tokens after S came at
@@ -23,12 +74,9 @@ class RotatingKVCache(KeysValues):
     """
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "keep", "max_size", "_idx")
-    CUT: ClassVar[str] = "_offset"
 
     def __init__(self, max_size: int, keep: int = 0, *, rules: CacheRules = AT_HEAD) -> None:
         self.rules = rules
-        self.keys = None
-        self.values = None
         self.keep = keep
         self.max_size = max_size
         self.offset = 0
@@ -66,10 +114,6 @@ class RotatingKVCache(KeysValues):
             return buffer[:, :, : self._idx]
         return joined(buffer[:, :, : self.keep], buffer[:, :, self._idx :], buffer[:, :, self.keep : self._idx])
 
-    def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Store the tokens of one step. Returned: the buffer, in whatever order it is."""
-        return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
-
     def _appended(self, keys: Array, values: Array) -> tuple[Array, Array]:
         new = columns(keys)
         if self.keys is not None:
@@ -88,14 +132,7 @@ class RotatingKVCache(KeysValues):
         return joined(buffer[:, :, : self.keep], buffer[:, :, drop + self.keep :]) if drop > 0 else buffer
 
     def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        prev = self._offset
-        if self.keys is None or prev >= columns(self.keys) < self.max_size:
-            block = min(self.step, self.max_size - prev)
-            fresh_keys, fresh_values = blank(keys, block), blank(values, block)
-            if self.keys is not None:
-                old_keys, old_values = self.pair()
-                fresh_keys, fresh_values = joined(old_keys, fresh_keys), joined(old_values, fresh_values)
-            self.keys, self.values, self._idx = fresh_keys, fresh_values, prev
+        self._make_room(keys, values)
         held_keys, held_values = self.pair()
         drop = columns(held_keys) - self.max_size
         if drop > 0:
@@ -107,21 +144,6 @@ class RotatingKVCache(KeysValues):
         self.offset += 1
         self._idx += 1
         return self.keys_and_values()
-
-    def keys_and_values(self) -> tuple[Array, Array]:
-        keys, values = self.pair()
-        if self._offset < columns(keys):
-            return keys[:, :, : self._offset], values[:, :, : self._offset]
-        return keys, values
-
-    def size(self) -> int:
-        return min(self._offset, self.max_size)
-
-    def is_trimmable(self) -> bool:
-        return self.trimmable_after(0)
-
-    def trimmable_after(self, n: int) -> bool:
-        return bool(self.rules.ring_trimmable(self._offset + n, self.max_size))
 
     def trim(self, n: int) -> int:
         """Forget the last n tokens as the version's rule has it; how many went."""
@@ -137,11 +159,6 @@ class RotatingKVCache(KeysValues):
         self.offset -= cut.n
         self._offset = self._idx = cut.keep
         return int(cut.n)
-
-    def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
-        """Raises NotImplementedError, as the original does: --kv-bits ends a request with a window in this error.
-        Source: mlx-lm mlx_lm/models/cache.py to_quantized (d78bf58e)."""
-        raise NotImplementedError("a ring cannot be quantized")
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Mask:
         """The mask for N queries, made before their update."""
