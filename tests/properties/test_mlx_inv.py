@@ -67,7 +67,7 @@ class Audit:
                 self.look(self.server.stored(key), entry.layers)
         elif isinstance(event, Fetched):
             row = self.server.slots[event.slot]
-            if row.caches is not None:
+            if row.caches:
                 self.look(self.server.stored_as("slot", row.id, tuple(row.tokens), row.caches), row.caches)
 
     def look(self, one, layers):

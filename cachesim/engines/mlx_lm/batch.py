@@ -42,17 +42,17 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     segments: list[Tokens] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
-    caches: list[Any] | None = None
+    caches: list[Any] = field(default_factory=list)
     next: int = -1                  # the token that was sampled last and is not fed yet
     n_gen: int = 0                  # tokens returned
     busy: bool = True
     stop: bool = False              # its client has gone, and whoever serves it alone has noticed
-    left: list[Any] | None = None
+    left: list[Any] = field(default_factory=list)
     child: bool = False             # never: there are no further completions
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Row:
         """One that is done never changes again: a copy of the server shares it, however many have come and gone."""
-        if not self.busy and self.caches is None and self.left is None:
+        if not (self.busy or self.caches or self.left):
             return self
         twin = memo[id(self)] = copy(self)
         for one in fields(self):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from abc import ABC, abstractmethod
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -60,28 +60,63 @@ class Ticked:
     decoded: int = 0
 
 
-class Generator(Protocol):
-    """Batches of requests."""
+class Generator(ABC):
+    """Batches of requests: ``generating``, and others."""
+
+    def __init__(self, machine: Machine, *others: Batch) -> None:
+        self.machine, self.settings = machine, machine.settings
+        self.waiting: list[Row] = []
+        self.generating = Batch()
+        self.batches = (self.generating, *others)
 
     def insert(self, row: Row) -> None:
         """A row waits, with ``caches`` and what is left to feed."""
-        ...
+        self.waiting.append(row)
 
+    @abstractmethod
     def next(self) -> Ticked:
         """One tick. Raises Died."""
-        ...
 
     def extract(self, row: Row) -> list[Any]:
         """Copies of a row's caches, whatever it is doing."""
-        ...
+        batch = next((batch for batch in self.batches if row in batch.rows), None)
+        return row.caches if batch is None else batch.extract(batch.rows.index(row))
 
     def remove(self, rows: Sequence[Row]) -> None:
         """These rows go."""
-        ...
+        self.waiting = [row for row in self.waiting if row not in rows]
+        for batch in self.batches:
+            batch.drop(rows)
 
     def held(self) -> list[list[Any]]:
         """The caches of everything that waits or works, for their bytes."""
-        ...
+        return [*(row.caches for row in self.waiting), *(batch.caches for batch in self.batches)]
+
+    def decode(self, ticked: Ticked) -> None:
+        """One token of every generating row; those whose last it is leave."""
+        batch = self.generating
+        if not batch.rows:
+            return
+        pieces = [(row.next,) for row in batch.rows]
+        done = [i for i, row in enumerate(batch.rows) if row.give()]
+        self.step(batch, pieces)
+        ticked.told += batch.rows
+        ticked.decoded = len(batch.rows)
+        ticked.ended += [(batch.rows[i], batch.extract(i)) for i in done]
+        if done:
+            batch.filter([i for i in range(len(batch.rows)) if i not in done])
+
+    def step(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
+        """Feed one token of each row and note what was said."""
+        for row, piece, said in zip(batch.rows, tokens, self.machine.feed(batch.caches, tokens), strict=True):
+            row.tokens += piece
+            self.machine.speak(row, said)
+
+    def feed(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
+        """Feed rows of equal length, so many columns at once as one step may have."""
+        size = self.settings.prefill_step_size
+        for at in range(0, len(tokens[0]), size):
+            self.machine.feed(batch.caches, [row[at : at + size] for row in tokens])
 
 
 # The generator since #1072: prompts are fed segment by segment, in a batch of their own, beside those that generate.
@@ -90,47 +125,22 @@ class Generator(Protocol):
 # generating ones, and feeds each other row one piece of its present segment, shorter pieces padded on the right.
 # Source: mlx-lm mlx_lm/generate.py BatchGenerator, PromptProcessingBatch, GenerationBatch (3f9d179f to 0.32.2).
 
-class Segmented:
+class Segmented(Generator):
     """Two batches and a queue."""
 
     def __init__(self, machine: Machine) -> None:
-        self.machine, self.settings = machine, machine.settings
-        self.waiting: deque[Row] = deque()
-        self.prompts, self.generating = Batch(), Batch()
-
-    def insert(self, row: Row) -> None:
-        """A row waits."""
-        self.waiting.append(row)
+        self.prompts = Batch()
+        super().__init__(machine, self.prompts)
 
     def next(self) -> Ticked:
         """One tick."""
         ticked = Ticked()
-        self._decode(ticked)
-        if len(self.generating.rows) >= self.settings.completion_batch_size:
-            return ticked
-        self._admit()
-        self._begin_answers(ticked)
-        self._feed_prompts(ticked)
+        self.decode(ticked)
+        if len(self.generating.rows) < self.settings.completion_batch_size:
+            self._admit()
+            self._begin_answers(ticked)
+            self._feed_prompts(ticked)
         return ticked
-
-    def _decode(self, ticked: Ticked) -> None:
-        batch = self.generating
-        if not batch.rows:
-            return
-        pieces = [(row.next,) for row in batch.rows]
-        done = [i for i, row in enumerate(batch.rows) if row.give()]
-        self._step(batch, pieces)
-        ticked.told += batch.rows
-        ticked.decoded = len(batch.rows)
-        ticked.ended += [(batch.rows[i], batch.extract(i)) for i in done]
-        if done:
-            batch.filter([i for i in range(len(batch.rows)) if i not in done])
-
-    def _step(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
-        """Feed one token of each row and note what was said."""
-        for row, piece, said in zip(batch.rows, tokens, self.machine.feed(batch.caches, tokens), strict=True):
-            row.tokens += piece
-            self.machine.speak(row, said)
 
     def _admit(self) -> None:
         one = self.settings
@@ -138,10 +148,10 @@ class Segmented:
                    one.completion_batch_size - len(self.generating.rows), len(self.waiting))
         if room <= 0:
             return
-        rows = [self.waiting.popleft() for _ in range(room)]
-        self.prompts.extend(Batch(rows, merged([row.caches or [] for row in rows])))
+        rows, self.waiting = self.waiting[:room], self.waiting[room:]
+        self.prompts.extend(Batch(rows, merged([row.caches for row in rows])))
         for row in rows:
-            row.caches = None
+            row.caches = []
 
     def _begin_answers(self, ticked: Ticked) -> None:
         """Rows of whose prompt one token is left begin to generate."""
@@ -151,7 +161,7 @@ class Segmented:
         batch = Batch(list(self.prompts.rows), deepcopy(self.prompts.caches))
         self.prompts.filter([i for i in range(len(self.prompts.rows)) if i not in ready])
         batch.filter(ready)
-        self._step(batch, [row.take(1) for row in batch.rows])
+        self.step(batch, [row.take(1) for row in batch.rows])
         ticked.told += batch.rows
         self.generating.extend(batch)
 
@@ -167,9 +177,9 @@ class Segmented:
             ticked.pauses.append((row, len(row.segments) < before))
         for row, piece in zip(rows, pieces, strict=True):
             row.tokens += piece
-        self._feed(pieces)
+        self._feed_padded(pieces)
 
-    def _feed(self, pieces: Sequence[Tokens]) -> None:
+    def _feed_padded(self, pieces: Sequence[Tokens]) -> None:
         """All pieces in one pass; those that are shorter than the longest are padded on the right."""
         lengths = [len(piece) for piece in pieces]
         width = max(lengths)
@@ -177,28 +187,7 @@ class Segmented:
         if any(padding):
             for cache in self.prompts.caches:
                 cache.prepare(lengths=lengths, right_padding=padding)
-        tokens, step = right_padded(pieces, width), self.settings.prefill_step_size
-        for at in range(0, width, step):
-            self.machine.feed(self.prompts.caches, [row[at : at + step] for row in tokens])
+        self.feed(self.prompts, right_padded(pieces, width))
         if any(padding):
             for cache in self.prompts.caches:
                 cache.finalize()
-
-    def extract(self, row: Row) -> list[Any]:
-        """Copies of a row's caches."""
-        for batch in (self.generating, self.prompts):
-            if row in batch.rows:
-                return batch.extract(batch.rows.index(row))
-        return row.caches or []
-
-    def remove(self, rows: Sequence[Row]) -> None:
-        """These rows go."""
-        self.waiting = deque(row for row in self.waiting if row not in rows)
-        self.prompts.drop(rows)
-        self.generating.drop(rows)
-
-    def held(self) -> list[list[Any]]:
-        """The caches of everything that waits or works."""
-        return [*(row.caches or [] for row in self.waiting), self.prompts.caches, self.generating.caches]
-
-

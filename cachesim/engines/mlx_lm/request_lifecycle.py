@@ -52,7 +52,7 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
     task.key = srv.decide(srv.rules.key(prompt, bare, ends), row)
     got = srv.cache.fetch(row, task.key.asked)
     rest = (*got.rest, *prompt[len(task.key.asked) :])          # the key is taken for a prefix of the prompt
-    row.caches, task.old_key = got.cache, got.old_key
+    row.caches, task.old_key = got.cache or [], got.old_key
     row.tokens = list(prompt[: len(task.key.asked) - len(got.rest)])
     task.answer.reused, task.answer.prompt_n = {"entry": len(row.tokens)}, len(rest)
     task.answer.deciding = got.decision.rule
@@ -130,10 +130,10 @@ def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = T
         srv.cache.insert(row, key, caches, srv.rules.final_type, task.key.boundaries, task.old_key)
     if row in srv.active:
         srv.active.remove(row)
-    row.busy, row.caches, row.left = False, None, caches
+    row.busy, row.caches, row.left = False, [], caches
     srv.cache.look_at_lent()
     srv.emit(ev.Release(row.id, task.id, len(row.tokens), 0))
-    row.left = None
+    row.left = []
 
 
 def serve_alone(srv: Inspected, task: Task) -> None:

@@ -43,7 +43,7 @@ class Inspected(Core):
     def agrees(self, slot: int) -> bool:
         """Do the caches end where the row's tokens end?"""
         row = self.slots[slot]
-        held = [rows_of(cache) for cache in (row.left or [])[: len(self.kind.spec.layers)]]
+        held = [rows_of(cache) for cache in row.left[: len(self.kind.spec.layers)]]
         return all(one is None or int(one.offset) == len(row.tokens) for one in held)
 
     def kept(self) -> list[Key]:
@@ -55,7 +55,7 @@ class Inspected(Core):
         kind, owner, _ = key
         if kind == "slot":
             row = self.slots[owner]
-            return self.stored_as(kind, owner, tuple(row.tokens), row.left or [])
+            return self.stored_as(kind, owner, tuple(row.tokens), row.left)
         tokens = self.cache.texts[key]
         entry = self.cache.lru.entry(MODEL, tokens)
         assert entry is not None

@@ -24,14 +24,14 @@ class Alone:
     def __init__(self, machine: Machine, row: Row, paused: Callable[[Row], None]) -> None:
         self.machine, self.row, self.paused = machine, row, paused
         self.step = machine.settings.prefill_step_size
-        self.caches = row.caches or []
+        self.caches = row.caches
         self.unfed = 0                          # tokens at the end that were said and never evaluated
 
     def run(self, rest: Tokens) -> None:
         """Work until the last token, or until the client has gone."""
-        last = self._prefill(rest)
-        said = self._feed((last,))
-        self.row.tokens.append(last)
+        self._prefill(rest[:-1])
+        said = self._feed(rest[-1:])
+        self.row.tokens.append(rest[-1])
         self.machine.speak(self.row, said)
         done = False
         while not done and not self._gone():
@@ -40,14 +40,13 @@ class Alone:
             self.row.tokens.append(token)
             self.machine.speak(self.row, self._feed((token,)))
 
-    def _prefill(self, rest: Tokens) -> int:
-        """Everything but the last token, which is returned."""
-        for at in range(0, len(rest) - 1, self.step):
-            piece = rest[at : min(at + self.step, len(rest) - 1)]
+    def _prefill(self, tokens: Tokens) -> None:
+        """The prompt without its last tokens, chunk by chunk."""
+        for at in range(0, len(tokens), self.step):
+            piece = tokens[at : at + self.step]
             self._feed(piece)
             self.row.tokens += piece
             self.paused(self.row)
-        return rest[-1]
 
     def _feed(self, tokens: Tokens) -> Hidden:
         return self.machine.feed(self.caches, [tokens])[0]
@@ -75,8 +74,10 @@ class Drafting(Alone):
         left = self.start(can_trim_prompt_cache(self.caches), len(rest), self.step)
         if not left:
             raise ValueError("speculative decoding needs caches that can be trimmed")
-        self._prefill_both(rest[: len(rest) - left])
-        fed = rest[len(rest) - left :]
+        first, fed = rest[: len(rest) - left], rest[len(rest) - left :]
+        for at in range(0, len(first), self.step):
+            self._echo(first[at : at + self.step])
+        self._prefill(first)
         echo, drafted, accepted = fed, 0, 0
         while True:
             usual = min(self._budget(), self.machine.settings.flags.num_draft_tokens)
@@ -90,15 +91,6 @@ class Drafting(Alone):
             echo = (*draft[-1:], *fed) if accepted == drafted else fed
             self._rewind(drafted, accepted)
         self._rewind(drafted, accepted)
-
-    def _prefill_both(self, first: Tokens) -> None:
-        for at in range(0, len(first), self.step):
-            self._echo(first[at : at + self.step])
-        for at in range(0, len(first), self.step):
-            piece = first[at : at + self.step]
-            self._feed(piece)
-            self.row.tokens += piece
-            self.paused(self.row)
 
     def _room(self, usual: int, fed: int) -> int:
         """How many drafts of a round, behind so many other tokens, the target could give up again."""
@@ -121,15 +113,13 @@ class Drafting(Alone):
 
     def _guess(self, echo: Tokens, draft: Tokens) -> None:
         """The draft model runs: behind what it has not seen, then behind each of its own tokens but the last."""
-        if not draft:
-            return
-        self._echo(echo)
+        if draft:
+            self._echo(echo)
         for token in draft[:-1]:
             self._echo((token,))
 
     def _echo(self, tokens: Tokens) -> None:
-        model, spec = self.draft
-        forward(model, spec, self.behind, [tokens])
+        forward(*self.draft, self.behind, [tokens])
 
     def _round(self, fed: Tokens, draft: Tokens, right: int) -> int:
         """Feed what was sampled last and the draft; returns how many drafted tokens were accepted."""
@@ -143,10 +133,9 @@ class Drafting(Alone):
         while n < right and self._budget() and not row.stop:
             self._say(said, n)
             n += 1
-        self.unfed = 0
-        if self._budget() and not row.stop:
+        self.unfed = int(self._budget() > 0 and not row.stop)
+        if self.unfed:
             self._say(said, n)
-            self.unfed = 1
         row.task.answer.draft_n_accepted += n
         return n
 
