@@ -8,6 +8,7 @@ look-up at the nearest grid point of its table.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import factorial
 
 import numpy as np
 
@@ -46,27 +47,19 @@ def log1p_unit(s: Values) -> Values:
 
 def _exp_table() -> Values:
     """exp(-i/64) for i = 0 .. 4096."""
-    ratio = sum(Fraction((-1) ** n, 64**n * _factorial(n)) for n in range(24))
-    return frozen(np.array(_geometric(int(ratio * _ONE), 64 * 64 + 1)))
-
-
-def _geometric(ratio: int, n: int) -> list[float]:
+    ratio = int(sum(Fraction((-1) ** n, 64**n * factorial(n)) for n in range(24)) * _ONE)
     value, out = _ONE, []
-    for _ in range(n):
+    for _ in range(64 * 64 + 1):
         out.append(value / _ONE)
         value = value * ratio >> 128
-    return out
-
-
-def _factorial(n: int) -> int:
-    return 1 if n < 2 else n * _factorial(n - 1)
+    return frozen(np.array(out))
 
 
 def circle(n: int, turn: Fraction) -> tuple[Values, Values]:
     """(n,) cosine and sine of 0, 1, ... n-1 times ``turn`` (1 = full circle, at most 1/64)."""
     angle = 2 * _PI * turn
-    step_cos = int(sum((-1) ** i * angle ** (2 * i) / _factorial(2 * i) for i in range(12)) * _ONE)
-    step_sin = int(sum((-1) ** i * angle ** (2 * i + 1) / _factorial(2 * i + 1) for i in range(12)) * _ONE)
+    step_cos = int(sum((-1) ** i * angle ** (2 * i) / factorial(2 * i) for i in range(12)) * _ONE)
+    step_sin = int(sum((-1) ** i * angle ** (2 * i + 1) / factorial(2 * i + 1) for i in range(12)) * _ONE)
     c, s, out = _ONE, 0, []
     for _ in range(n):
         out.append((c / _ONE, s / _ONE))

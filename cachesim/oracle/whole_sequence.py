@@ -11,19 +11,8 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 import numpy as np
 
-from cachesim.model import function_tables
-from cachesim.model.grid import (
-    DELTA_UNIT,
-    KEY_UNIT,
-    READ_UNIT,
-    ROPE_UNIT,
-    SSM_UNIT,
-    UNIT,
-    Digests,
-    Values,
-    add_residual,
-    project,
-)
+from cachesim.model import function_tables, grid
+from cachesim.model.grid import Digests, Values, add_residual, project
 from cachesim.model.norms import head_norm, rms_norm, unit, wide_norm
 from cachesim.model.rope import Rotation, rotate, turns
 from cachesim.model.spec import Spec
@@ -72,7 +61,7 @@ def attention(u: Values, weights: AttentionWeights, turn: Rotation, window: int)
     """A, W and the attention of H over the whole sequence; ``window`` 0 = none."""
     columns = np.split(project(u, weights.into), (WIDE, WIDE + (weights.into.shape[1] - WIDE) // 2), axis=1)
     q, k, v = (part.reshape(len(u), part.shape[1] // HEAD, HEAD) for part in columns)
-    q, k, v = rotate(q, turn, UNIT / ROPE_UNIT), rotate(k, turn, UNIT / ROPE_UNIT), v.copy()
+    q, k, v = rotate(q, turn, grid.UNIT / grid.ROPE_UNIT), rotate(k, turn, grid.UNIT / grid.ROPE_UNIT), v.copy()
     out = np.empty((len(u), WIDE))
     for head in range(HEADS):
         shared = head * k.shape[1] // HEADS
@@ -82,7 +71,7 @@ def attention(u: Values, weights: AttentionWeights, turn: Rotation, window: int)
 
 def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:
     """(n, 16) one row of the causal matrix for each position, ``stop - start`` rows at a time."""
-    q, turned = q * (ROPE_UNIT**2 / HEAD**0.5 / function_tables.WEIGHT_STEP), k.T.copy()    # (n, 16), (16, n)
+    q, turned = q * (grid.ROPE_UNIT**2 / HEAD**0.5 / function_tables.WEIGHT_STEP), k.T.copy()    # (n, 16), (16, n)
     out = np.empty_like(v)
     rest = np.fmod(v, _SPLIT)
     both = np.concatenate(((v - rest) / _SPLIT, rest, np.ones((len(v), 1))), axis=1)        # (n, 33)
@@ -115,7 +104,7 @@ def delta_net(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeSc
     inputs, z, b, gate = np.split(project(u, weights.into), (3 * WIDE, 4 * WIDE, 4 * WIDE + HEADS), axis=1)
     q, k, v = (part.reshape(-1, HEADS, HEAD) for part in np.split(_silu(_conv(inputs, weights.taps)), 3, axis=1))
     q, k = unit(q), unit(k)
-    biased = b + np.array(BETA_BIAS) / UNIT
+    biased = b + np.array(BETA_BIAS) / grid.UNIT
     beta = function_tables.lookup(function_tables.SIGMOID, biased, function_tables.SIGMOID_STEP)    # (n, 4)
     a = _by_head(weights.decay, gate)                                                               # (n, 4)
     read, kept = np.empty_like(v), {0: np.zeros((HEADS, HEAD, HEAD))}
@@ -128,7 +117,7 @@ def delta_net(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeSc
             h = np.rint(write, out=write)
             if start + i + 1 in marks:
                 kept[start + i + 1] = h.transpose(0, 2, 1).copy()
-        read[part] = (history @ q[part][..., None])[..., 0] * KEY_UNIT
+        read[part] = (history @ q[part][..., None])[..., 0] * grid.KEY_UNIT
     y = np.rint(head_norm(read, weights.norm).reshape(-1, WIDE) * _silu(z))
     return WholeScan(y, inputs, kept)
 
@@ -136,12 +125,12 @@ def delta_net(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeSc
 def _delta_matrices(k: Values, v: Values, a: Values, beta: Values) -> tuple[Values, Values]:
     """(t, 4, 16, 16) each: a (1 - b k k^T), which is its own transpose, and v (b k)^T."""
     bk = beta[..., None] * k
-    erase = (bk * (a * KEY_UNIT)[..., None])[..., None] * k[..., None, :]
+    erase = (bk * (a * grid.KEY_UNIT)[..., None])[..., None] * k[..., None, :]
     np.rint(erase, out=erase)
-    keep = np.rint(a / KEY_UNIT)[..., None, None] * np.eye(HEAD)
+    keep = np.rint(a / grid.KEY_UNIT)[..., None, None] * np.eye(HEAD)
     np.subtract(keep, erase, out=keep)
-    keep *= KEY_UNIT
-    write = (bk * (KEY_UNIT * UNIT / DELTA_UNIT))[..., None, :] * v[..., None]
+    keep *= grid.KEY_UNIT
+    write = (bk * (grid.KEY_UNIT * grid.UNIT / grid.DELTA_UNIT))[..., None, :] * v[..., None]
     return keep, np.rint(write, out=write)
 
 
@@ -152,8 +141,8 @@ def ssm(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeScan:
     x, b, c = np.split(_silu(_conv(inputs, weights.taps)), (WIDE, WIDE + HEAD), axis=1)             # (n, 64), 16, 16
     dt = np.repeat(_by_head(np.tile(function_tables.SOFTPLUS, HEADS), gate), HEAD, axis=1)                   # (n, 64)
     a = np.repeat(_by_head(weights.decay, gate), HEAD, axis=1)                                      # (n, 64)
-    dx = dt * (UNIT**2 / SSM_UNIT) * x
-    c_read = np.rint(c * (UNIT / READ_UNIT))
+    dx = dt * (grid.UNIT**2 / grid.SSM_UNIT) * x
+    c_read = np.rint(c * (grid.UNIT / grid.READ_UNIT))
     read, kept = np.empty_like(x), {0: np.zeros((HEADS, HEAD, HEAD))}
     h = np.zeros((HEAD, WIDE))                                                                      # (n of B, 64)
     for start in range(0, len(u), _PREPARED):
@@ -166,16 +155,16 @@ def ssm(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeScan:
             if start + i + 1 in marks:
                 kept[start + i + 1] = h.reshape(HEAD, HEADS, HEAD).transpose(1, 2, 0).copy()
         read[part] = (c_read[part, None, :] @ history)[:, 0]
-    read *= SSM_UNIT * READ_UNIT / UNIT
-    y = (read + np.repeat(weights.skip, HEAD, axis=0)[:, 0] * x) * (_silu(z) * UNIT)
+    read *= grid.SSM_UNIT * grid.READ_UNIT / grid.UNIT
+    y = (read + np.repeat(weights.skip, HEAD, axis=0)[:, 0] * x) * (_silu(z) * grid.UNIT)
     return WholeScan(wide_norm(y, weights.norm), inputs, kept)
 
 
 def short_conv(u: Values, weights: ConvWeights, marks: list[int]) -> WholeScan:
     """C over the whole sequence. Its inputs are its state."""
     b, c, x = np.split(project(u, weights.into), (D, 2 * D), axis=1)
-    inputs = np.rint(b * x * UNIT)
-    return WholeScan(np.rint(c * _conv(inputs, weights.taps) * UNIT), inputs, {})
+    inputs = np.rint(b * x * grid.UNIT)
+    return WholeScan(np.rint(c * _conv(inputs, weights.taps) * grid.UNIT), inputs, {})
 
 
 def _conv(x: Values, taps: Values) -> Values:
@@ -193,7 +182,7 @@ def _silu(x: Values) -> Values:
 def _by_head(table: Values, gate: Values) -> Values:
     """(n, 4) each head's gate looked up in its own table."""
     by_head = table.reshape(HEADS, -1)
-    place = np.floor(gate * (UNIT / function_tables.GATE_STEP) + 0.5).astype(np.int64) + by_head.shape[1] // 2
+    place = np.floor(gate * (grid.UNIT / function_tables.GATE_STEP) + 0.5).astype(np.int64) + by_head.shape[1] // 2
     return by_head[np.arange(HEADS), place]
 
 

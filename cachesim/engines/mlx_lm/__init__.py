@@ -42,10 +42,7 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
-ENGINE = Engine(
-    "mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE,
-    log=log,
-)
+ENGINE = Engine("mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE, log=log)
 
 start = ENGINE.start
 

@@ -62,19 +62,13 @@ WITHOUT_WINDOW = MODELS["gemma-2"]._replace(
 )
 
 MANUAL = Manual(
-    flags=FLAGS,
-    silent=IGNORED,
-    known={**MODELS, "gemma-2": WITHOUT_WINDOW},
+    flags=FLAGS, silent=IGNORED, known={**MODELS, "gemma-2": WITHOUT_WINDOW},
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
-    slots=False,
-    chats=Chats(draw_system, lambda server: server["template"] != "plain"),
+    slots=False, chats=Chats(draw_system, lambda server: server["template"] != "plain"),
     takes=frozenset({"messages", "seed", "cancel_at", "drafts", "draft_else"}),
     headline=("prompt_cache_size", "prefill_step_size"),
-    unlimited={"prompt_cache_size": 1_000_000},
-    plenty={"prompt_cache_size": 10},
+    unlimited={"prompt_cache_size": 1_000_000}, plenty={"prompt_cache_size": 10},
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "CA", "H", "W8 G"),
-    draw=draw,
-    draw_fields=draw_fields,
-    tries=TRIES,
+    draw=draw, draw_fields=draw_fields, tries=TRIES,
 )

@@ -82,31 +82,26 @@ def _cache(layer: Layer, rules: CacheRules) -> Any:
 
 def rows_of(cache: Any) -> Any | None:
     """The part of a layer's cache that holds K/V rows."""
-    if type(cache) is CacheList:
-        return next((one for one in cache.caches if type(one) is not ArraysCache), None)
-    return None if type(cache) is ArraysCache else cache
+    return next((one for one in _parts(cache) if type(one) is not ArraysCache), None)
 
 
 def states_of(cache: Any) -> ArraysCache | None:
     """The part of a layer's cache that holds a recurrent state."""
-    if type(cache) is CacheList:
-        return next((one for one in cache.caches if type(one) is ArraysCache), None)
-    return cache if type(cache) is ArraysCache else None
+    return next((one for one in _parts(cache) if type(one) is ArraysCache), None)
+
+
+def _parts(cache: Any) -> Sequence[Any]:
+    return cache.caches if type(cache) is CacheList else (cache,)
 
 
 def declared(caches: Sequence[Any], weights: Sequence[Weight]) -> int:
     """Bytes that these caches weigh in the declared model: columns that are allocated, rows of states."""
-    return sum(_rows_bytes(rows_of(cache), weight) + _state_bytes(states_of(cache), weight)
-               for cache, weight in zip(caches, weights, strict=True))
-
-
-def _rows_bytes(cache: Any | None, weight: Weight) -> int:
-    if cache is None or cache.keys is None:
-        return 0
-    return int(cache.keys.shape[0] * cache.keys.shape[2]) * weight.row
-
-
-def _state_bytes(cache: Any | None, weight: Weight) -> int:
-    if cache is None:
-        return 0
-    return sum(len(slot) * size for slot, size in zip(cache.cache, weight.slots, strict=True) if slot is not None)
+    total = 0
+    for cache, weight in zip(caches, weights, strict=True):
+        for part in _parts(cache):
+            if type(part) is ArraysCache:
+                slots = zip(part.cache, weight.slots, strict=True)
+                total += sum(len(slot) * size for slot, size in slots if slot is not None)
+            elif part.keys is not None:
+                total += part.keys.shape[0] * part.keys.shape[2] * weight.row
+    return total

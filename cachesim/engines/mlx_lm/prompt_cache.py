@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.judge_view import Key, Point
@@ -45,10 +46,8 @@ class PromptCache:
     def fetch(self, row: Row, query: Tokens) -> lru.Fetch:
         """What is there for a request. Raises Died."""
         self.at = row
-        try:
+        with _deadly("fetch_nearest_cache", KeyError, IndexError):
             got = self.lru.fetch_nearest_cache(MODEL, query)
-        except (KeyError, IndexError) as error:
-            raise _died(error, "fetch_nearest_cache") from error
         self.srv.decide(got.decision, row)
         entry = None if got.key is None else self.lru.entry(MODEL, got.key)
         if entry is not None and got.key is not None and entry.layers is got.cache:
@@ -61,20 +60,14 @@ class PromptCache:
     ) -> None:
         """Store what a request leaves. Raises Died."""
         self.at = row
-        try:
-            self.lru.insert_cache(
-                MODEL, key, caches, cache_type=cache_type, boundaries=boundaries, old_key=old_key
-            )
-        except (KeyError, IndexError) as error:
-            raise _died(error, "insert_cache") from error
+        with _deadly("insert_cache", KeyError, IndexError):
+            self.lru.insert_cache(MODEL, key, caches, cache_type=cache_type, boundaries=boundaries, old_key=old_key)
 
     def trim_to(self, n_bytes: int) -> None:
         """Evict until no more than so many bytes are left. Raises Died."""
         self.at = None
-        try:
+        with _deadly("trim_to", IndexError):
             self.lru.trim_to(n_bytes=n_bytes)
-        except IndexError as error:
-            raise _died(error, "trim_to") from error
 
     def _tell(self, event: Any) -> None:
         slot, task = (None, None) if self.at is None else (self.at.id, self.at.task.id)
@@ -107,6 +100,11 @@ class PromptCache:
             self._gained(tokens, "overwritten", rule)
 
 
-def _died(error: Exception, where: str) -> Died:
-    name = type(error).__name__
-    return Died(f"{name} in {where}", f"{name}-in-{where}")
+@contextmanager
+def _deadly(where: str, *kinds: type[Exception]) -> Iterator[None]:
+    """What the prompt cache raises here ends the thread."""
+    try:
+        yield
+    except kinds as error:
+        name = type(error).__name__
+        raise Died(f"{name} in {where}", f"{name}-in-{where}") from error

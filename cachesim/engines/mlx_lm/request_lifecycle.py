@@ -60,20 +60,15 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
     return rest
 
 
-def position(srv: Inspected, row: Row) -> None:
-    """Where does the request want its checkpoint, for the older generator?"""
+def feed_whole(srv: Inspected, row: Row) -> None:
+    """For the older generator: one piece, and a checkpoint somewhere in it."""
+    rest = keyed(srv, row)
     request, template = row.request, srv.settings.template
     other = (*request.messages[:-1], ChatMessage("user", (SENTINEL,)))
     probe = rendered(srv, other, True) if len(request.messages) > 1 else None
     trimmable = all(one.is_trimmable() for one in make_caches(srv.kind.spec, srv.rules.caches))
     row.task.position = srv.decide(
         srv.rules.position(request.prompt, row.task.role, template.thinks, trimmable, probe), row)
-
-
-def feed_whole(srv: Inspected, row: Row) -> None:
-    """For the older generator: one piece, and a checkpoint somewhere in it."""
-    rest = keyed(srv, row)
-    position(srv, row)
     row.segments = [rest]
 
 
@@ -152,7 +147,10 @@ def serve_alone(srv: Inspected, task: Task) -> None:
 def _alone(srv: Inspected, row: Row) -> None:
     """Raises ValueError for a prompt of which nothing is left, and Died for what only ends a batch."""
     rest = keyed(srv, row)
-    caches = row.caches = row.caches or _fresh(srv)
+    if not row.caches:
+        specs = [srv.kind.spec, *([] if srv.draft is None else [srv.draft[1]])]
+        row.caches = [one for spec in specs for one in make_caches(spec, srv.rules.caches)]
+    caches = row.caches
 
     def paused(one: Row) -> None:
         srv.capture(srv.rules.create_alone(len(one.tokens)), one)
@@ -171,8 +169,3 @@ def _alone(srv: Inspected, row: Row) -> None:
     row.task.answer.cancelled = row.stop
     del row.tokens[srv.decide(srv.rules.key_alone(len(row.tokens), len(row.tokens) - alone.unfed), row) :]
     finish(srv, row, caches, "none" if row.stop else "limit")
-
-
-def _fresh(srv: Inspected) -> list[Any]:
-    caches = make_caches(srv.kind.spec, srv.rules.caches)
-    return caches if srv.draft is None else caches + make_caches(srv.draft[1], srv.rules.caches)

@@ -29,12 +29,9 @@ class Settings:
 def settings(opts: Options) -> Settings:
     """The numbers that hold as long as the server runs. Raises BadInput."""
     return Settings(
-        flags=opts,
-        max_size=opts.prompt_cache_size,
-        limit=opts.prompt_cache_bytes or None,
+        flags=opts, max_size=opts.prompt_cache_size, limit=opts.prompt_cache_bytes or None,
         completion_batch_size=max(opts.decode_concurrency, opts.prompt_concurrency),
-        prefill_batch_size=opts.prompt_concurrency,
-        prefill_step_size=opts.prefill_step_size,
+        prefill_batch_size=opts.prompt_concurrency, prefill_step_size=opts.prefill_step_size,
         draft=parse(opts.draft_model) if opts.draft_model else None,
         template=ChatTemplate(opts.template, opts.thinking),
     )

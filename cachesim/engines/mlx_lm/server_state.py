@@ -59,9 +59,8 @@ class Teller:
     def traced(self, table: T) -> T:
         """The same table with rules that tell."""
         rules = {f.name: getattr(table, f.name) for f in fields(table)}          # type: ignore[arg-type]
-        return replace(table, **{                                                # type: ignore[type-var]
-            name: self._telling(fn) for name, fn in rules.items() if callable(fn)
-        })
+        telling = {name: self._telling(fn) for name, fn in rules.items() if callable(fn)}
+        return replace(table, **telling)                                         # type: ignore[type-var]
 
     def _telling(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         name, wanted = rule_id(fn), _wanted(fn)
@@ -107,7 +106,9 @@ class Core(Driver):
         self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
         self.settings = settings(opts)
         self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log)
-        self.draft = self._draft(model)
+        spec = self.settings.draft
+        drafting = make_model(spec, exact=model.exact, seed=model.seed + 1) if spec and model else None
+        self.draft = (drafting, spec) if spec else None
         self.slots: list[Row] = []
         self.queue: deque[Task] = deque()
         self.postponed: list[Task] = []
@@ -117,12 +118,6 @@ class Core(Driver):
         self.ticked = 0                                 # ticks of the present slice
         self.widest = 0                                 # most rows that ever decoded together
         self.gone: list[Row] = []                       # noticed in the present slice
-
-    def _draft(self, model: Model | None) -> tuple[Model | None, Any] | None:
-        spec = self.settings.draft
-        if spec is None:
-            return None
-        return (None if model is None else make_model(spec, exact=model.exact, seed=model.seed + 1)), spec
 
     def row(self, task: Task) -> Row:
         """A new row."""

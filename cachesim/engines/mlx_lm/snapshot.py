@@ -107,7 +107,6 @@ class Inspected(Core):
     def exceeded(self) -> list[Excess]:
         """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the
         prompt cache are looked at when a request is admitted only."""
-        n, most = len(self.cache.lru), self.settings.max_size
-        found = [Excess("entries", n, most, "the prompt cache holds")] if n > most else []
-        n, most = self.widest, self.settings.completion_batch_size
-        return [*found, *([Excess("rows decoded", n, most)] if n > most else [])]
+        entries = Excess("entries", len(self.cache.lru), self.settings.max_size, "the prompt cache holds")
+        rows = Excess("rows decoded", self.widest, self.settings.completion_batch_size)
+        return [one for one in (entries, rows) if one.held > one.most]

@@ -23,45 +23,18 @@ Item = tuple[Any, Tokens]
 """(model, key)"""
 
 
-class Queues:
-    """The keys of all entries by kind. ``victim`` is the rule that picks a queue by the lengths of all."""
-
-    def __init__(self, kinds: Sequence[str], victim: Callable[..., int]) -> None:
-        self._queues: dict[str, deque[Item]] = {kind: deque() for kind in kinds}
-        self._victim = victim
+class Queues(dict[str, deque[Item]]):
+    """The keys of all entries by kind."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Queues:
         """Keys never change."""
-        twin = copy.copy(self)
-        twin._queues = {kind: deque(queue) for kind, queue in self._queues.items()}
-        return twin
-
-    def __len__(self) -> int:
-        return sum(len(queue) for queue in self._queues.values())
-
-    def lengths(self) -> dict[str, int]:
-        """Entries by kind."""
-        return {kind: len(queue) for kind, queue in self._queues.items()}
-
-    def items(self) -> dict[str, tuple[Item, ...]]:
-        """The queues, oldest first."""
-        return {kind: tuple(queue) for kind, queue in self._queues.items()}
-
-    def push(self, kind: str, item: Item) -> None:
-        """Put a key at the end of its queue. Raises KeyError for a kind that the version does not know."""
-        self._queues[kind].append(item)
+        return Queues((kind, deque(queue)) for kind, queue in self.items())
 
     def remove(self, item: Item) -> None:
         """Take a key out of the first queue that holds it."""
-        for queue in self._queues.values():
-            if item in queue:
-                queue.remove(item)
-                return
-
-    def pop(self) -> Item:
-        """Take the victim out. Raises IndexError if the rule picked an empty queue."""
-        queues = list(self._queues.values())
-        return queues[self._victim([len(queue) for queue in queues])].popleft()
+        queue = next((queue for queue in self.values() if item in queue), None)
+        if queue is not None:
+            queue.remove(item)
 
 
 UNLIMITED = 1 << 63
@@ -94,27 +67,21 @@ class LRUPromptCache:
     """Entries by (model, key). ``nbytes_of`` sizes an entry once, when it comes in; ``tell`` hears every change."""
 
     def __init__(
-        self,
-        max_size: int = 10,
-        max_bytes: int = UNLIMITED,
-        *,
-        rules: LruRules = LRU_HEAD,
-        nbytes_of: Callable[[Sequence[Any]], int] = total_nbytes,
-        tell: Callable[[Told], None] = quiet,
+        self, max_size: int = 10, max_bytes: int = UNLIMITED, *, rules: LruRules = LRU_HEAD,
+        nbytes_of: Callable[[Sequence[Any]], int] = total_nbytes, tell: Callable[[Told], None] = quiet,
         checkpoint_interval: int = CHECKPOINT_INTERVAL,
     ) -> None:
-        self.max_size = max_size
-        self.max_bytes = max_bytes
+        self.max_size, self.max_bytes = max_size, max_bytes
         self.rules = rules
         self.checkpoint_interval = checkpoint_interval
         self._nbytes_of = nbytes_of
         self._tell = tell
         self._trie: PromptTrie[Entry] = PromptTrie()
-        self._queues = Queues(rules.kinds, rules.victim)
+        self._queues = Queues((kind, deque()) for kind in rules.kinds)
         self._n_bytes = dict.fromkeys(rules.kinds, 0)
 
     def __len__(self) -> int:
-        return len(self._queues)
+        return sum(len(queue) for queue in self._queues.values())
 
     @property
     def nbytes(self) -> int:
@@ -123,7 +90,7 @@ class LRUPromptCache:
 
     def entries(self) -> dict[Item, Entry]:
         """All entries, by queue and age."""
-        return {item: self._trie.get(*item) for queue in self._queues.items().values() for item in queue}
+        return {item: self._trie.get(*item) for queue in self._queues.values() for item in queue}
 
     def entry(self, model: Any, key: Tokens) -> Entry | None:
         """The entry under a key."""
@@ -131,12 +98,12 @@ class LRUPromptCache:
 
     def queues(self) -> dict[str, tuple[Item, ...]]:
         """(model, key) by kind, oldest first."""
-        return self._queues.items()
+        return {kind: tuple(queue) for kind, queue in self._queues.items()}
 
     def stats_by_type(self) -> dict[str, dict[str, int]]:
         """Entries and bytes by kind."""
-        lengths = self._queues.lengths()
-        return {kind: {"n_sequences": lengths[kind], "n_bytes": self._n_bytes[kind]} for kind in lengths}
+        return {kind: {"n_sequences": len(queue), "n_bytes": self._n_bytes[kind]}
+                for kind, queue in self._queues.items()}
 
     def search(self, model: Any, tokens: Sequence[int]) -> SearchResult:
         """What lies on the way of a query; changes nothing."""
@@ -194,14 +161,8 @@ class LRUPromptCache:
         return fetch
 
     def insert_cache(
-        self,
-        model: Any,
-        tokens: Sequence[int],
-        prompt_cache: list[Any],
-        *,
-        cache_type: str | None = None,
-        boundaries: Sequence[int] = (),
-        old_key: Sequence[int] | None = None,
+        self, model: Any, tokens: Sequence[int], prompt_cache: list[Any], *, cache_type: str | None = None,
+        boundaries: Sequence[int] = (), old_key: Sequence[int] | None = None,
     ) -> None:
         """Store the layers themselves (no copy) under a key. ``boundaries`` and ``old_key`` matter to versions with
         snapshots and moves. Raises KeyError or IndexError where the original does."""
@@ -233,9 +194,7 @@ class LRUPromptCache:
             # The node stays where it is, for its place among its siblings decides ties of a search.
             self._queues.remove(item)
             self._n_bytes[before.kind] -= before.nbytes
-        self._queues.push(kind, item)
-        self._trie.add(*item, entry)
-        self._n_bytes[kind] += entry.nbytes
+        self._enqueue(item, entry)
         event = Requeued if before is not None and not present.take_new else Inserted
         self._tell(event(*item, kind, entry.nbytes))
 
@@ -249,12 +208,15 @@ class LRUPromptCache:
         for layer, cut in zip(twin, wanted, strict=True):
             if cut:
                 layer.trim(len(key) - length)
-        kind = self.rules.kinds[0]
-        entry = Entry(twin, self._nbytes_of(twin), kind, snapshot=True)
-        self._trie.add(model, key[:length], entry)
-        self._queues.push(kind, (model, key[:length]))
-        self._n_bytes[kind] += entry.nbytes
-        self._tell(Inserted(model, key[:length], kind, entry.nbytes, snapshot=True))
+        entry = Entry(twin, self._nbytes_of(twin), self.rules.kinds[0], snapshot=True)
+        self._enqueue((model, key[:length]), entry)
+        self._tell(Inserted(model, key[:length], entry.kind, entry.nbytes, snapshot=True))
+
+    def _enqueue(self, item: Item, entry: Entry) -> None:
+        """Store an entry at the end of its queue. Raises KeyError for a kind that the version does not know."""
+        self._queues[entry.kind].append(item)
+        self._trie.add(*item, entry)
+        self._n_bytes[entry.kind] += entry.nbytes
 
     def trim_to(self, *, n_sequences: int | None = None, n_bytes: int | None = None) -> None:
         """Evict until no more than these remain; None = no limit, less than nothing = nothing."""
@@ -264,7 +226,10 @@ class LRUPromptCache:
             self._evict("bytes")
 
     def _evict(self, reason: Reason) -> None:
-        self._gone(self._queues.pop(), reason, self.rules.victim)
+        """The oldest entry of the queue that the rule picks goes. Raises IndexError if that queue is empty."""
+        queues = list(self._queues.values())
+        victim = queues[self.rules.victim([len(queue) for queue in queues])].popleft()
+        self._gone(victim, reason, self.rules.victim)
 
     def _remove(self, item: Item, reason: Reason, decider: Callable[..., Any]) -> None:
         self._queues.remove(item)               # first, so that whoever is told finds trie and queues agreeing
