@@ -85,8 +85,7 @@ class Log:
     ``listener`` is told of every event as it happens (the judge's accounting), or of one of its ``kinds``; by default
     nobody listens. ``spent``, ``passes`` and ``exact`` count the new tokens of the run, the micro-batches in which they
     were evaluated and the work with numbers, ``sampled`` the tokens that the sampler chose; ``before`` is the log of
-    the server that was there before this one.
-    """
+    the server that was there before this one."""
 
     def __init__(self, before: Log | None = None) -> None:
         self.spent: int = before.spent if before else 0

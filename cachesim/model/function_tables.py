@@ -21,8 +21,7 @@ _PI = Fraction(314159265358979323846264338327950288419716939937510582097494, 10*
 def lookup(table: Values, x: Values, step: float) -> Values:
     """The table's value nearest to each x (in units of the grid); ends hold beyond the ends.
 
-    The table has an odd length, its middle stands for 0, neighbours are ``step`` apart.
-    """
+    The table has an odd length, its middle stands for 0, neighbours are ``step`` apart."""
     place = x * (UNIT / step)
     place += len(table) // 2 + 0.5
     return table.take(place.astype(np.intp), mode="clip")

@@ -13,9 +13,7 @@ from cachesim.model.grid import DELTA_UNIT, EPS, KEY_UNIT, UNIT, Values, saturat
 
 def rms_norm(x: Values, weight: Values) -> Values:
     """(n, d) x divided by its root mean square and weighted (Zhang, Sennrich 2019).
-
-    Squares: (2**13 * 2**10)**2 * 32 = 2**51.
-    """
+    Squares: (2**13 * 2**10)**2 * 32 = 2**51."""
     square = x * (UNIT * 2.0**10)
     np.rint(square, out=square)
     square *= square
@@ -42,9 +40,7 @@ def unit(x: Values) -> Values:
 
 def head_norm(o: Values, weight: Values) -> Values:
     """(t, 4, 16) each head's reading divided by its root mean square, as real numbers; o is used up.
-
-    Squares: (2**8 * 2**16)**2 * 16 = 2**52.
-    """
+    Squares: (2**8 * 2**16)**2 * 16 = 2**52."""
     saturate(o, 2.0**8 / DELTA_UNIT)
     square = np.rint(o * (DELTA_UNIT * 2.0**16))
     square *= square
@@ -57,9 +53,7 @@ def head_norm(o: Values, weight: Values) -> Values:
 
 def wide_norm(y: Values, weight: Values) -> Values:
     """(t, 64) divided by the root mean square over all heads, rounded to the grid; y is used up.
-
-    Squares: (2**10 * 2**13)**2 * 64 = 2**52.
-    """
+    Squares: (2**10 * 2**13)**2 * 64 = 2**52."""
     saturate(y, 2.0**10 / UNIT)
     square = np.rint(y * (UNIT * 2.0**13))
     square *= square

@@ -34,8 +34,7 @@ class Rows(NamedTuple):
 class LayerState(NamedTuple):
     """State of the recurrent part of a layer. Its arrays are immutable.
 
-    A state is returned, never overwritten, so a checkpoint is a reference to it. None = the zeroed state.
-    """
+    A state is returned, never overwritten, so a checkpoint is a reference to it. None = the zeroed state."""
 
     conv: Digests             # (taps-1,) provenance of the last inputs, oldest first
     hash: int                 # rolling provenance of all inputs; 0 at the start and in a kind without a matrix
@@ -60,23 +59,18 @@ class Store(Protocol):
     def view(self, part: str, run: int, asked: Positions) -> View:
         """Which rows of the run's sequence each of its tokens, at positions ``asked``, sees in this part, the run's own
         new rows included. Asked once for each part, when the rows of its first layer have been put."""
-        ...
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
         """Write the run's own new rows, one for each token, to their cells."""
-        ...
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """The rows of the run's sequence, in the order of ``view``; every run has put its own before."""
-        ...
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """The recurrent state that the run's sequence has reached; None = zeroed."""
-        ...
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
         """Keep the state after the run's last token."""
-        ...
 
 
 def same_state(a: LayerState | None, b: LayerState | None) -> bool:

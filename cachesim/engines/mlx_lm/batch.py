@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Sequence
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.caches import ArraysCache, BatchKVCache, BatchRotatingKVCache, CacheList, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.array_ops import counters
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.rules.keys import Key
-from cachesim.engines.shared.vocab import Sampler
-from cachesim.model import Hidden, Model
 
 # One request at work: what was asked, what is left to feed, what its caches are believed to hold.
 
@@ -75,14 +73,6 @@ class Row:
         piece, rest = self.segments[0][:n], self.segments[0][n:]
         self.segments[:1] = [rest] if rest else []
         return piece
-
-    def speak(self, said: Hidden, model: Model | None, sampler: Sampler) -> None:
-        """The model has spoken after the last of ``said``: note it, and sample the next token."""
-        logits = None
-        if model is not None and said.x is not None:
-            logits = model.readout(said.x[-1:])[0]
-        self.task.answer.outputs.append(Output(len(self.tokens) - 1, int(said.digest[-1]), logits))
-        self.next = sampler(self.tokens, self.request, self.n_gen)
 
     def give(self) -> bool:
         """Return the sampled token, which is fed at the same time. Was it the last one?"""

@@ -10,6 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from cachesim.base.tokens import Tokens
+from cachesim.engines.base import Output
 from cachesim.engines.mlx_lm.batch import Batch, Row, merged, right_padded
 from cachesim.engines.mlx_lm.forward import forward
 from cachesim.engines.mlx_lm.model_layout import ModelKind
@@ -39,8 +40,10 @@ class Machine:
         return forward(self.model, self.kind.spec, caches, tokens)
 
     def speak(self, row: Row, said: Hidden) -> None:
-        """The row's next token."""
-        row.speak(said, self.model, self.sampler)
+        """The model has spoken after the last of ``said``: note it, and sample the row's next token."""
+        logits = None if self.model is None or said.x is None else self.model.readout(said.x[-1:])[0]
+        row.task.answer.outputs.append(Output(len(row.tokens) - 1, int(said.digest[-1]), logits))
+        row.next = self.sampler(row.tokens, row.request, row.n_gen)
 
 
 def _longest(offset: int | np.ndarray) -> int:

@@ -27,17 +27,9 @@ def _alone(batchable: bool, because: Because) -> str:
     return "the request is not batchable: " + ("it has a seed" if because["seed"] else "there is a draft model")
 
 
-def _system(end: int, because: Because) -> str:
-    return f"system segment: tokens 0..{end - 1}" if end else "no system segment"
-
-
 def _tail(at: int, because: Because) -> str:
     n, first = because["n_tokens"], max(0, because["first"])
     return f"think token at {at}: tail {at}..{n - 1}" if at < n else f"no think token from {first} on: no tail"
-
-
-def _segments(value: Any, because: Because) -> str:
-    return "segments: " + ", ".join(f"{one.cache_type} {len(one.tokens)}" for one in value) + " (tokens)"
 
 
 def _rest(rest: Any, because: Because) -> str:
@@ -86,10 +78,6 @@ def _segment_end(value: Any, because: Because) -> str:
     return f"no entry at {counted(because['start'], 'token')}: {why}"
 
 
-def _row(value: int, because: Because) -> str:
-    return f"row {because['row']} of {because['rows']} stores the cache of row {value}"
-
-
 def _drafting(value: int, because: Because) -> str:
     if not value:
         return "refused: speculative decoding requires a trimmable prompt cache"
@@ -101,14 +89,14 @@ FAMILIES: dict[str, Say] = {
     "ML-KEY-ALONE": lambda v, b: f"stored under {v} tokens ({b['evaluated']} of {b['held']} evaluated)",
     "ML-BATCHABLE": _alone,
     "ML-BATCH": lambda v, b: f"prefill of {'whole prompts' if v == 'whole' else 'segments, beside rows that generate'}",
-    "ML-SEG-SYSTEM": _system,
+    "ML-SEG-SYSTEM": lambda v, b: f"system segment: tokens 0..{v - 1}" if v else "no system segment",
     "ML-SEG-TAIL": _tail,
-    "ML-SEG-CUT": _segments,
+    "ML-SEG-CUT": lambda v, b: f"segments: {', '.join(f'{one.cache_type} {len(one.tokens)}' for one in v)} (tokens)",
     "ML-SEG-REST": _rest,
     "ML-PC-POSITION": _position,
     "ML-PC-BATCH": _pc,
     "ML-PC-TAILS": _tails,
-    "ML-PC-ROW": _row,
+    "ML-PC-ROW": lambda v, b: f"row {b['row']} of {b['rows']} stores the cache of row {v}",
     "ML-CKPT-CREATE": _created,
     "ML-CANCEL": lambda v, b: "client disconnected: prompt and answer so far are " + ("stored" if v else "not stored"),
     "ML-SPEC-START": _drafting,
@@ -125,6 +113,4 @@ VARIANTS: dict[str, Say] = {
     "ML-CKPT-CREATE.SINGLE": lambda v, b: f"no entry at {counted(b['start'], 'token')}: the request is served alone",
 }
 
-SENTENCES = Sentences(
-    {**FAMILIES, **lru.FAMILIES, **caches.FAMILIES}, {**VARIANTS, **lru.VARIANTS, **caches.VARIANTS}
-)
+SENTENCES = Sentences(FAMILIES | lru.FAMILIES | caches.FAMILIES, VARIANTS | lru.VARIANTS | caches.VARIANTS)

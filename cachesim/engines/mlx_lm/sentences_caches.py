@@ -32,22 +32,10 @@ def _start(value: int, because: Because) -> str:
     return Dull(f"row extracted from column {value} on ({padding})")
 
 
-def _empty(value: bool, because: Because) -> str:
-    return Dull("row extracted from the batch's buffer" if value else "no buffer: the extracted row is a new ring")
-
-
 def _front(value: Any, because: Because) -> str:
     if value is None:
         return Dull(f"ChunkedKVCache keeps all {because['valid']} tokens")
     return f"ChunkedKVCache trims its front: columns {value.start}..{value.stop - 1} stay"
-
-
-def _joined(value: Any, because: Because) -> str:
-    return Dull(f"an empty side joins the batch as {counted(value[0], 'row')} of {value[1]}")
-
-
-def _masked(value: Any, because: Because) -> str:
-    return "a mask keeps padding out of the recurrent state" if value else Dull("no padding to mask")
 
 
 def _extended(value: Any, because: Because) -> str:
@@ -61,16 +49,18 @@ FAMILIES: dict[str, Say] = {
     "ML-RING-MERGE": _merged,
     "ML-RING-EXTRACT-START": _start,
     "ML-RING-EXTRACT-OFFSET": lambda v, b: Dull(f"offset of the extracted row = {v}"),
-    "ML-RING-EXTRACT-EMPTY": _empty,
+    "ML-RING-EXTRACT-EMPTY": lambda v, b: Dull(
+        "row extracted from the batch's buffer" if v else "no buffer: the extracted row is a new ring"),
     "ML-RING-MASK": lambda v, b: Dull(f"mask made from write position {v}"),
     "ML-CHUNK-TRIM-FRONT": _front,
-    "ML-KV-EXTEND": _joined,
+    "ML-KV-EXTEND": lambda v, b: Dull(f"an empty side joins the batch as {counted(v[0], 'row')} of {v[1]}"),
     "ML-STATE-SAVE": lambda v, b: Dull("`state` is read"),
     "ML-STATE-RESTORE": lambda v, b: Dull("`state` is set"),
     "ML-STATE-META": lambda v, b: Dull("`meta_state` holds the counters as text"),
     "ML-STATE-ROTATED": lambda v, b: Dull(f"`rotated` is read from a text: {v:d}"),
     "ML-STATE-ARRAYS": lambda v, b: Dull("`state` of an ArraysCache"),
-    "ML-ARRAYS-MASK": _masked,
+    "ML-ARRAYS-MASK": lambda v, b: (
+        "a mask keeps padding out of the recurrent state" if v else Dull("no padding to mask")),
     "ML-ARRAYS-MERGE": lambda v, b: Dull(f"left_padding of a merged batch of {b['rows']}"),
     "ML-ARRAYS-EXTEND": _extended,
     "ML-ARRAYS-PAD": lambda v, b: Dull("left_padding and lengths joined"),

@@ -31,27 +31,15 @@ def _keep(value: int, because: Because) -> str:
     return Dull(f"longer entry trimmed to {counted(value, 'token')}{back}")
 
 
-def _usable(value: bool, because: Because) -> str:
-    return Dull("every layer is trimmable") if value else "the longer entry is not trimmable"
-
-
 def _trimmed(value: bool, because: Because) -> str:
     said = f"trimmed {because['trimmed']} of {because['wanted']} tokens"
     return Dull(said) if value else f"{said}: the longer entry is not used"
-
-
-def _moved(value: bool, because: Because) -> str:
-    return "the entry that the request was fetched from is deleted" if value else Dull("no entry is moved")
 
 
 def _prefixes(value: Any, because: Because) -> str:
     if not value:
         return Dull(f"no prefix entry removed (keys that are prefixes: {numbers(because['prefixes'])})")
     return f"removes the prefix entries of {numbers(value)} tokens: the new entry is trimmable"
-
-
-def _snapshots(value: Any, because: Because) -> str:
-    return f"stores copies for prefixes of {numbers(value)} tokens" if value else Dull("no copies for prefixes stored")
 
 
 def _count(value: int, because: Because) -> str:
@@ -70,27 +58,26 @@ def _present(value: Any, because: Because) -> str:
         "stored cache stays")) + owners)
 
 
-def _victim(value: int, because: Because) -> str:
-    return f"evicts the oldest entry of queue {value} (queues: {numbers(because['queues'])} entries)"
-
-
 PLAIN: dict[str, Say] = {
     "ML-LRU-EXACT": lambda v, b: Dull(f"the query of {b['query']} tokens is {'' if v else 'not '}a key"),
     "ML-LRU-SHORTER": lambda v, b: Dull(f"longest key that is a prefix: {v} tokens" if v else "no key is a prefix"),
     "ML-LRU-LONGER": lambda v, b: Dull(
         f"a longer key is {'' if v else 'not '}tried (shorter key: {b['shorter']} tokens)"),
     "ML-LRU-KEEP": _keep,
-    "ML-LRU-USABLE": _usable,
+    "ML-LRU-USABLE": lambda v, b: Dull("every layer is trimmable") if v else "the longer entry is not trimmable",
     "ML-LRU-TRIMMED": _trimmed,
     "ML-LRU-HAND": _hand,
     "ML-LRU-PRESENT": _present,
-    "ML-LRU-MOVE": _moved,
+    "ML-LRU-MOVE": lambda v, b: (
+        "the entry that the request was fetched from is deleted" if v else Dull("no entry is moved")),
     "ML-LRU-PREFIX": _prefixes,
-    "ML-LRU-SNAP": _snapshots,
+    "ML-LRU-SNAP": lambda v, b: (
+        f"stores copies for prefixes of {numbers(v)} tokens" if v else Dull("no copies for prefixes stored")),
     "ML-LRU-SNAPTRIM": lambda v, b: f"the copy is trimmed in {sum(v)} of {counted(len(v), 'layer')}",
     "ML-LRU-COUNT": _count,
     "ML-LRU-BYTES": _bytes,
-    "ML-LRU-VICTIM": _victim,
+    "ML-LRU-VICTIM": lambda v, b: (
+        f"evicts the oldest entry of queue {v} (queues: {numbers(b['queues'])} entries)"),
 }
 
 OWN: dict[str, Say] = {

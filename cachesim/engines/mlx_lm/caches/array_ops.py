@@ -49,8 +49,7 @@ def written(buffer: Array, start: int, rows: Array) -> Array:
 def with_room(buffer: Array | None, held: int, rows: Array, step: int) -> Array:
     """A buffer whose columns from ``held`` on can take ``rows``; what is missing is added in blocks of ``step``.
 
-    A buffer that does not end with a whole block is cut to ``held`` columns first.
-    """
+    A buffer that does not end with a whole block is cut to ``held`` columns first."""
     new = columns(rows)
     if buffer is not None and held + new <= columns(buffer):
         return buffer

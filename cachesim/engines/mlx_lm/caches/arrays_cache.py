@@ -14,8 +14,7 @@ from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 class ArraysCache(Cache):
     """``cache`` is a list of slots, each None or an array with the rows of the batch on axis 0.
 
-    left_padding, lengths: [B] or None; tokens of the coming step that do not count, at the left and behind.
-    """
+    left_padding, lengths: [B] or None; tokens of the coming step that do not count, at the left and behind."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("cache", "left_padding", "lengths")
 

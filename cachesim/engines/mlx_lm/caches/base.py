@@ -108,8 +108,7 @@ class KeysValues(Cache):
     """A cache with one buffer of keys and one of values.
 
     ``CUT`` names the counter to which the older saved form cuts them, ``LENGTH`` the counter that it sets from their
-    length.
-    """
+    length."""
 
     CUT: ClassVar[str]
     LENGTH: ClassVar[str] = ""

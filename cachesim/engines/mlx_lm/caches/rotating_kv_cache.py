@@ -70,8 +70,7 @@ class RotatingKVCache(Ring):
     """One token at a time is written in place; several are appended to the ring in temporal order.
 
     The first ``keep`` columns are never overwritten. A buffer may hold up to max_size - 1 + S tokens after S came at
-    once.
-    """
+    once."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "keep", "max_size", "_idx")
 

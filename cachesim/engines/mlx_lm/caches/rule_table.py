@@ -16,8 +16,7 @@ class CacheRules:
     """One version of the cache classes. The defaults are those of HEAD (d78bf58e).
 
     ``ring_meta`` names the counters that a ring saves as text, ``arrays_filtered`` what a filter of rows selects beside
-    the slots.
-    """
+    the slots."""
 
     state: Rule = r.state_cut
     restore: Rule = r.restore_cut

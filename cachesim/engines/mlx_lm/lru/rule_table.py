@@ -15,8 +15,7 @@ Rule = Callable[..., Any]
 class LruRules:
     """One version, fields in the order in which a request meets them. The defaults are those of HEAD.
 
-    ``kinds`` names the queues; the first is where an entry goes that names none.
-    """
+    ``kinds`` names the queues; the first is where an entry goes that names none."""
 
     exact: Rule = fetch.exact_stored
     shorter: Rule = fetch.shorter_beyond_one
