@@ -66,9 +66,7 @@ class Model:
         self.keys: tuple[LayerKeys, ...] = tuple(layer_keys(seed, index) for index in range(len(spec.layers)))
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
 
-    def forward(
-        self, runs: Sequence[TokenRun], store: Store, before: Sequence[Hidden] | None = None
-    ) -> list[Hidden]:
+    def forward(self, runs: Sequence[TokenRun], store: Store, before: Sequence[Hidden] | None = None) -> list[Hidden]:
         """Evaluate one micro-batch; the answer has one Hidden for each run. Changes nothing but the store. ``before``:
         for a head that reads it (see mtp.py), what the trunk said before each token of each run."""
         said: Sequence[Hidden | None] = before or [None] * len(runs)
@@ -177,15 +175,14 @@ class _ExactPass(_RunPass):
 
 def make_weights(spec: Spec, seed: int) -> Weights:
     """Draw the weights of a model and check that its arithmetic is exact."""
-    layers = tuple(_layer_weights(layer, WeightDraw(seed, index)) for index, layer in enumerate(spec.layers))
+    layers = []
+    for index, layer in enumerate(spec.layers):
+        draw = WeightDraw(seed, index)
+        norm = draw.norm(D)
+        attention, recurrence = (form and form.draw(draw) for form in (layer.attention, layer.recurrence))
+        layers.append(LayerWeights(norm, attention, recurrence))
     draw = WeightDraw(seed, -1)
-    return Weights(layers, draw.bits(D), draw.norm(D), draw.matrix(D, LOGITS))
-
-
-def _layer_weights(layer: Layer, draw: WeightDraw) -> LayerWeights:
-    norm = draw.norm(D)
-    attention, recurrence = (form and form.draw(draw) for form in (layer.attention, layer.recurrence))
-    return LayerWeights(norm, attention, recurrence)
+    return Weights(tuple(layers), draw.bits(D), draw.norm(D), draw.matrix(D, LOGITS))
 
 
 def make_model(spec: Spec | str, exact: bool, seed: int = 0) -> Model:

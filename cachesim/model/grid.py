@@ -8,6 +8,8 @@ only + - * / sqrt rint and comparisons, which IEEE 754 rounds in one way everywh
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +20,7 @@ from cachesim.base.errors import Crash
 Digests = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
+AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 
 UNIT = 2.0**-30               # activations: residual stream, projections, V rows, logits
@@ -40,7 +43,7 @@ def require(bound: float, what: str) -> None:
         raise Crash(f"{what}: partial sums may reach {bound:.3g} units, exact arithmetic ends at 2**53")
 
 
-def frozen(values: Values) -> Values:
+def frozen(values: AnyArray) -> AnyArray:
     """The same array, from now on immutable."""
     values.flags.writeable = False
     return values

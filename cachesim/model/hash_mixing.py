@@ -13,7 +13,7 @@ from typing import NamedTuple, Sequence, TypeVar
 import numpy as np
 
 from cachesim.base.errors import BadInput
-from cachesim.model.grid import Digests, Positions
+from cachesim.model.grid import Digests, Positions, frozen
 
 MASK = 2**64 - 1
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -23,9 +23,7 @@ _FEW = 8                      # tokens up to which Python's integers are quicker
 
 def word(n: int) -> Digests:
     """() a constant: NumPy is quicker with an array of no dimension than with a scalar."""
-    constant = np.array(n, np.uint64)
-    constant.flags.writeable = False
-    return constant
+    return frozen(np.array(n, np.uint64))
 
 
 _S30, _S27, _S31, _C1, _C2, _TIMES = (word(n) for n in (30, 27, 31, _FIRST, _SECOND, _GOLDEN))
@@ -119,9 +117,7 @@ def powers(n: int) -> tuple[Digests, Digests]:
 @lru_cache(maxsize=32)
 def _powers(size: int) -> tuple[Digests, Digests]:
     up = np.cumprod(np.full(size, STEP), dtype=np.uint64)
-    down = inverse(up)
-    up.flags.writeable = down.flags.writeable = False
-    return up, down
+    return frozen(up), frozen(inverse(up))
 
 
 # Numbers from a seed, the same on every machine and in every version: splitmix64 (Steele, Lea, Flood 2014).

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.model.attention_mask import View
-from cachesim.model.grid import Digests, Positions
+from cachesim.model.grid import Digests, Positions, frozen
 from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, inverse, mix, mix_int, place, powers
 from cachesim.model.layer_kinds import Recurrence
 from cachesim.model.store import LayerState
@@ -42,8 +42,7 @@ class RunTrail:
         k = form.taps
         past = np.zeros(k - 1, np.uint64) if state is None else state.conv
         inputs = np.concatenate((past, self.digest))                        # (k-1 + t,)
-        conv = inputs[len(inputs) - k + 1 :].copy()
-        conv.flags.writeable = False
+        conv = frozen(inputs[len(inputs) - k + 1 :].copy())
         read = inputs[k - 1 :]                                              # (t,)
         for back in range(1, k):
             read = read + inputs[k - 1 - back : len(inputs) - back] * TAPS[back - 1]
@@ -127,9 +126,7 @@ class ShortTrail:
                 after = read = after * _STEP + mix_int(x + read) & MASK
             self.read[i] += read
             a, b, c = b, c, x
-        conv = np.array((a, b, c)[unused:], np.uint64)
-        conv.flags.writeable = False
-        return conv, after
+        return frozen(np.array((a, b, c)[unused:], np.uint64)), after
 
     def leave(self, keys: LayerKeys) -> None:
         _, own, out = keys.ints

@@ -12,22 +12,12 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 import numpy as np
 
 from cachesim.model import function_tables, grid
+from cachesim.model import weights as drawn
 from cachesim.model.grid import Digests, Values, add_residual, project
 from cachesim.model.norms import head_norm, rms_norm, unit, wide_norm
 from cachesim.model.rope import Rotation, rotate, turns
 from cachesim.model.spec import Spec
-from cachesim.model.weights import (
-    BETA_BIAS,
-    HEAD,
-    HEADS,
-    WIDE,
-    AttentionWeights,
-    ConvWeights,
-    D,
-    RecurrentWeights,
-    Weights,
-    embed,
-)
+from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, D, embed
 
 # The parts of a layer over a whole sequence, for the oracle: attention, and recurrences as scans from zero.
 #
@@ -57,7 +47,7 @@ class WholeScan(NamedTuple):
     h: Mapping[int, Values]   # mark -> recurrent matrix after that many tokens, 0 included; none for C
 
 
-def attention(u: Values, weights: AttentionWeights, turn: Rotation, window: int) -> WholeRead:
+def attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window: int) -> WholeRead:
     """A, W and the attention of H over the whole sequence; ``window`` 0 = none."""
     columns = np.split(project(u, weights.into), (WIDE, WIDE + (weights.into.shape[1] - WIDE) // 2), axis=1)
     q, k, v = (part.reshape(len(u), part.shape[1] // HEAD, HEAD) for part in columns)
@@ -99,7 +89,7 @@ def _row_blocks(n: int, window: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def delta_net(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeScan:
+def delta_net(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> WholeScan:
     """G over the whole sequence."""
     inputs, z, b, gate = np.split(project(u, weights.into), (3 * WIDE, 4 * WIDE, 4 * WIDE + HEADS), axis=1)
     q, k, v = (part.reshape(-1, HEADS, HEAD) for part in np.split(_silu(_conv(inputs, weights.taps)), 3, axis=1))
@@ -134,7 +124,7 @@ def _delta_matrices(k: Values, v: Values, a: Values, beta: Values) -> tuple[Valu
     return keep, np.rint(write, out=write)
 
 
-def ssm(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeScan:
+def ssm(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> WholeScan:
     """S over the whole sequence."""
     channels = weights.taps.shape[1]
     inputs, z, gate = np.split(project(u, weights.into), (channels, channels + WIDE), axis=1)
@@ -160,7 +150,7 @@ def ssm(u: Values, weights: RecurrentWeights, marks: list[int]) -> WholeScan:
     return WholeScan(wide_norm(y, weights.norm), inputs, kept)
 
 
-def short_conv(u: Values, weights: ConvWeights, marks: list[int]) -> WholeScan:
+def short_conv(u: Values, weights: drawn.ConvWeights, marks: list[int]) -> WholeScan:
     """C over the whole sequence. Its inputs are its state."""
     b, c, x = np.split(project(u, weights.into), (D, 2 * D), axis=1)
     inputs = np.rint(b * x * grid.UNIT)
@@ -215,7 +205,7 @@ class WholeNumbers:
     states: dict[tuple[int, int], tuple[Values, Values]] = field(default_factory=dict)      # (layer, mark) -> conv_x, h
 
 
-def whole_numbers(spec: Spec, weights: Weights, tokens: Digests, marks: Iterable[int]) -> WholeNumbers:
+def whole_numbers(spec: Spec, weights: drawn.Weights, tokens: Digests, marks: Iterable[int]) -> WholeNumbers:
     """Evaluate the sequence layer by layer; ``tokens`` are the digests that enter the first layer."""
     found = WholeNumbers(embed(tokens, weights))
     turn, wanted = turns(np.arange(len(tokens))), sorted(set(marks))

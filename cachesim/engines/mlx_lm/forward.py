@@ -197,14 +197,10 @@ class BatchStore:
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
         """Keep the state behind the piece, as far as the piece counts."""
         piece = self.pieces[run]
-        before = self.states[layer, piece.row]
-        if piece.folded and piece.conv:
-            self.states[layer, piece.row] = state
-        elif piece.folded:
-            kept = before or _zeroed(state)
-            self.states[layer, piece.row] = state._replace(conv=kept.conv, conv_x=kept.conv_x)
-        else:
-            self.states[layer, piece.row] = before or _zeroed(state)
+        if not piece.conv:
+            kept = self.states[layer, piece.row] or _zeroed(state)
+            state = state._replace(conv=kept.conv, conv_x=kept.conv_x) if piece.folded else kept
+        self.states[layer, piece.row] = state
 
     def label(self) -> None:
         """Move the caches without contents."""

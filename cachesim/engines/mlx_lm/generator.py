@@ -180,10 +180,7 @@ class Segmented(Generator):
             ticked.pauses.append((row, len(row.segments) < before))
         for row, piece in zip(rows, pieces, strict=True):
             row.tokens += piece
-        self._feed_padded(pieces)
-
-    def _feed_padded(self, pieces: Sequence[Tokens]) -> None:
-        """All pieces in one pass; those that are shorter than the longest are padded on the right."""
+        # All pieces go in one pass; those that are shorter than the longest are padded on the right.
         lengths = [len(piece) for piece in pieces]
         width = max(lengths)
         padding = [width - n for n in lengths]

@@ -5,6 +5,7 @@ Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e to 0.32.2).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
@@ -18,7 +19,7 @@ from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.mlx_lm.rules.segments import Segment
 from cachesim.engines.mlx_lm.snapshot import Inspected
 from cachesim.engines.mlx_lm.unbatched_generation import Alone, Drafting
-from cachesim.engines.mlx_lm.whole_prompt_generator import Asked, Prefilling
+from cachesim.engines.mlx_lm.whole_prompt_generator import Prefilling
 
 
 def rendered(srv: Inspected, messages: Sequence[ChatMessage], suffix: bool) -> Tokens | None:
@@ -100,11 +101,9 @@ def generator_of(srv: Inspected) -> Generator:
     if srv.decide(srv.rules.batching(), None) == "segments":
         return Segmented(srv.machine)
     rules = srv.rules
-    return Prefilling(srv.machine, Asked(
-        pc=lambda lengths, positions: int(srv.decide(rules.pc(lengths, positions), None)),
-        tails=lambda rests, pc: srv.decide(rules.tails(rests, pc), None),
-        checkpoint=lambda rows, pc, extract: checkpoint(srv, rows, pc, extract),
-    ))
+    return Prefilling(
+        srv.machine, lambda lengths, positions: int(srv.decide(rules.pc(lengths, positions), None)),
+        lambda rests, pc: srv.decide(rules.tails(rests, pc), None), partial(checkpoint, srv))
 
 
 def pause(srv: Inspected, row: Row, end_of_segment: bool, generator: Generator) -> None:

@@ -17,28 +17,16 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.batch import Task
 from cachesim.engines.mlx_lm.events import Died
-from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.generator import Generator
-from cachesim.engines.mlx_lm.model_layout import ModelKind, make_caches
-from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.prompt_cache import PromptCache
+from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, pause, serve_alone
 from cachesim.engines.mlx_lm.snapshot import Inspected
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.vocab import Sampler, forced_or_hashed
-from cachesim.model import Model
 
 
 class Server(Inspected):
     """One server of a given version. ``model`` None = labels only, nothing computed. ``slots`` are all rows that there
     ever were."""
-
-    def __init__(
-        self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-        sampler: Sampler = forced_or_hashed,
-    ) -> None:
-        super().__init__(rules, kind, opts, model, log, sampler)
-        self.cache = PromptCache(self, self.point)
 
     @property
     def working(self) -> bool:

@@ -6,6 +6,7 @@ states those after the key's last token.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Sequence
 
 import numpy as np
@@ -34,7 +35,10 @@ def _rows(cache: Any) -> tuple[int, Rows]:
 class Inspected(Core):
     """What the contract of a server asks about its rows and its prompt cache."""
 
-    cache: PromptCache
+    @cached_property
+    def cache(self) -> PromptCache:
+        """The server's own, which it keeps from request to request."""
+        return PromptCache(self, self.point)
 
     def holders(self) -> Sequence[int]:
         """The rows in progress: of a finished one nothing is kept but entries."""

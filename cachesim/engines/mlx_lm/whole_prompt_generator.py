@@ -8,7 +8,7 @@ Source: mlx-lm mlx_lm/generate.py BatchGenerator._process_prompts, _next (321e76
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch import Batch, Row, left_padded, merged, right_padded, to_batch
@@ -16,21 +16,17 @@ from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.generator import Generator, Machine, Ticked
 
 
-class Asked(NamedTuple):
-    """What the server decides for this generator: see the rules of the same names. ``checkpoint`` is told of rows, pc,
-    and a way to extract the caches of one row."""
-
-    pc: Callable[[Sequence[int], Sequence[int | None]], int]
-    tails: Callable[[Sequence[Tokens], int], list[Tokens] | None]
-    checkpoint: Callable[[Sequence[Row], int, Callable[[int], list[Any]]], None]
-
-
 class Prefilling(Generator):
-    """One batch and a sorted list."""
+    """One batch and a sorted list. The server decides: see the rules called like the arguments. ``checkpoint`` is told
+    of rows, pc, and a way to extract the caches of one row."""
 
-    def __init__(self, machine: Machine, asked: Asked) -> None:
+    def __init__(
+        self, machine: Machine, pc: Callable[[Sequence[int], Sequence[int | None]], int],
+        tails: Callable[[Sequence[Tokens], int], list[Tokens] | None],
+        checkpoint: Callable[[Sequence[Row], int, Callable[[int], list[Any]]], None],
+    ) -> None:
         super().__init__(machine)
-        self.asked = asked
+        self.pc, self.tails, self.checkpoint = pc, tails, checkpoint
 
     def insert(self, row: Row) -> None:
         """A row waits; the shortest come first, what they hold counted in."""
@@ -50,12 +46,12 @@ class Prefilling(Generator):
 
     def _prefill(self, group: list[Row]) -> None:
         rests = [row.segments[0] for row in group]
-        pc = self.asked.pc([len(rest) for rest in rests], [row.task.position for row in group])
+        pc = self.pc([len(rest) for rest in rests], [row.task.position for row in group])
         fresh = all(row.caches[0].empty() for row in group)             # no other layer is asked
         batch, tails = (self._left if fresh else self._right)(group, rests, pc)
         for cache in batch.caches:
             cache.finalize()
-        self.asked.checkpoint(group, pc, batch.extract)
+        self.checkpoint(group, pc, batch.extract)
         if pc > 1:
             self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails])
         said = self.machine.feed(batch.caches, tails)
@@ -77,7 +73,7 @@ class Prefilling(Generator):
 
     def _right(self, group: list[Row], rests: Sequence[Tokens], pc: int) -> tuple[Batch, list[Tokens]]:
         """Rows that hold something: the last pc tokens of each row are left over."""
-        tails = self.asked.tails(rests, pc)
+        tails = self.tails(rests, pc)
         if tails is None:
             raise Died("ValueError: rows of different lengths in one array", VALUE_ERROR)
         if not tails[0]:

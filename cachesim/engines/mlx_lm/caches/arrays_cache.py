@@ -18,9 +18,7 @@ class ArraysCache(Cache):
 
     WHOLE: ClassVar[tuple[str, ...]] = ("cache", "left_padding", "lengths")
 
-    def __init__(
-        self, size: int, left_padding: Sequence[int] | None = None, *, rules: CacheRules = AT_HEAD
-    ) -> None:
+    def __init__(self, size: int, left_padding: Sequence[int] | None = None, *, rules: CacheRules = AT_HEAD) -> None:
         self.rules = rules
         self.cache: list[Any] = [None] * size
         self.left_padding: Array | None = counters(left_padding) if left_padding else None

@@ -65,9 +65,7 @@ AT_M1072 = replace(
     extend_empty_side=kv.empty_side_other_rows,
 )
 
-AT_M1019 = replace(
-    AT_M1072, arrays_extend_none=r.join_both, arrays_filtered=(), rotating_merge=kv.merge_all_in_idx
-)
+AT_M1019 = replace(AT_M1072, arrays_extend_none=r.join_both, arrays_filtered=(), rotating_merge=kv.merge_all_in_idx)
 """Also the rules of base923, base1006 and everything between, as far as the servers of that time reach them."""
 
 AT_PR999 = replace(

@@ -158,7 +158,12 @@ class PromptTrie(Generic[T]):
         walk = _walk(root, key)
         ends = [at for node, at in zip(walk.nodes, walk.lengths, strict=True) if node.entry is not None]
         exact = ends[-1:] == [len(key)]
-        longer = None if exact or not walk.walked else (*key[: walk.walked], *_onwards(walk))
+        if exact or not walk.walked:
+            longer = None
+        elif walk.within is None:
+            longer = key[: walk.walked] + shortest(walk.nodes[-1])
+        else:
+            longer = key[: walk.walked] + walk.within.tokens[walk.extra :] + shortest(walk.within)
         return SearchResult(True, exact, ends[-1] if ends else 0, longer, walk.walked)
 
 
@@ -172,13 +177,6 @@ def _walk(root: Node[T], key: Tokens) -> Walk[T]:
         nodes.append(node)
         lengths.append(at)
     return Walk(nodes, lengths, 0, None)
-
-
-def _onwards(walk: Walk[Any]) -> Tokens:
-    """From the end of a walk to the nearest entry."""
-    if walk.within is None:
-        return shortest(walk.nodes[-1])
-    return walk.within.tokens[walk.extra :] + shortest(walk.within)
 
 
 def shortest(node: Node[Any]) -> Tokens:

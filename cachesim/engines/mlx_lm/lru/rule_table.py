@@ -40,9 +40,7 @@ LRU_HEAD = LruRules()
 
 LRU_M1072 = LRU_HEAD
 
-LRU_M1019 = replace(
-    LRU_HEAD, exact=fetch.exact_walked, prune=insert.prune_but_last, victim=insert.victim_blind
-)
+LRU_M1019 = replace(LRU_HEAD, exact=fetch.exact_walked, prune=insert.prune_but_last, victim=insert.victim_blind)
 
 LRU_BASE1006 = replace(
     LRU_M1019,
