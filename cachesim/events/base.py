@@ -46,10 +46,9 @@ class Event:
         out: dict[str, Any] = {"ev": self.ev}
         for name in self.__match_args__:
             value = getattr(self, name)
-            if name == "slot":
-                if value is None or one_slot:
-                    continue
-            elif name == "task":
+            if name == "slot" and (value is None or one_slot):
+                continue
+            if name == "task":
                 if tasks is None or value not in tasks:
                     continue
                 value = tasks[value]

@@ -234,7 +234,5 @@ def _pieces(row: int, real: Array, stop: int) -> list[Piece]:
 
 def _zeroed(like: LayerState) -> LayerState:
     """The state before anything was absorbed."""
-    return LayerState(
-        np.zeros_like(like.conv), 0, None if like.conv_x is None else np.zeros_like(like.conv_x),
-        None if like.h is None else np.zeros_like(like.h),
-    )
+    conv_x, h = (None if part is None else np.zeros_like(part) for part in (like.conv_x, like.h))
+    return LayerState(np.zeros_like(like.conv), 0, conv_x, h)

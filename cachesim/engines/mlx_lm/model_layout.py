@@ -21,9 +21,7 @@ from cachesim.model import Layer, Spec, parse
 
 FLOAT = 4
 ROW = 2 * 2 * 16 * FLOAT                                # a K row and a V row: 2 heads of 16
-NAMES = {
-    "llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA", "gemma3": "W8 W8 A", "falcon_h1": "HH",
-}
+NAMES = {"llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA", "gemma3": "W8 W8 A", "falcon_h1": "HH"}
 """Short names, for models of the families that the real classes were compared with."""
 
 

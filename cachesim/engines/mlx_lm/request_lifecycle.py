@@ -48,8 +48,8 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
     """Decide the key, ask the prompt cache; returns what is left to feed."""
     task, prompt, messages = row.task, row.request.prompt, row.request.messages
     bare = render(messages, srv.settings.template, False) if messages else prompt
-    ends = [len(part) for i in range(1, len(messages) + 1)
-            if (part := rendered(srv, messages[:i], False)) is not None]
+    parts = (rendered(srv, messages[:i], False) for i in range(1, len(messages) + 1))
+    ends = [len(part) for part in parts if part is not None]
     task.key = srv.decide(srv.rules.key(prompt, bare, ends), row)
     got = srv.cache.fetch(row, task.key.asked)
     rest = (*got.rest, *prompt[len(task.key.asked) :])          # the key is taken for a prefix of the prompt
