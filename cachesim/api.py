@@ -27,7 +27,7 @@ from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.corpus import is_file, named, own_profiles
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load as load_file
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import Answers, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 
 MODES = registry.MODES
@@ -41,16 +41,6 @@ class Played:
     profile: str
     requests: list[tuple[Request, Answer] | None]
     log: Log
-
-
-class _Answers(Silent):
-    """Keeps what a runner reports."""
-
-    def __init__(self, steps: int) -> None:
-        self.found: list[tuple[Request, Answer] | None] = [None] * steps
-
-    def answered(self, number: int, request: Request, answer: Answer) -> None:
-        self.found[number] = request, answer
 
 
 def profiles(engine: str | None = None) -> tuple[str, ...]:
@@ -88,9 +78,9 @@ def run(case: Scenario | str, profile: str | None = None, *, mode: str = "proven
     ``mode``: "none" counts positions only, "provenance" also knows which tokens every row and state was made from,
     "exact" computes the toy model's numbers. A case in words is loaded first. Raises BadInput."""
     scenario, name = _chosen(case, profile, mode)
-    answers = _Answers(len(scenario.steps))
+    answers = Answers()
     log = play(scenario, name, mode, answers, registry.rules_of(name))
-    return Played(name, answers.found, log)
+    return Played(name, [answers.found.get(number) for number in range(len(scenario.steps))], log)
 
 
 def judge(
@@ -128,12 +118,7 @@ def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scena
     if mode not in MODES:
         raise BadInput(f"unknown mode {quoted(mode)}", hint=nearest(mode, MODES) or ", ".join(MODES))
     wanted = None if profile is None else _profile(profile)
-    if isinstance(case, Scenario):
-        scenario = case
-    elif wanted is None:
-        scenario = load(case)
-    else:
-        scenario = load(case, profile=wanted)
+    scenario = case if isinstance(case, Scenario) else load(case, profile=wanted or DEFAULT_PROFILE)
     name = wanted or own_profiles(scenario, frozenset(registry.profiles()))[0]
     engine = name.partition("@")[0]
     if engine != scenario.engine:

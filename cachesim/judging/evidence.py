@@ -16,7 +16,6 @@ from typing import Any, Mapping, NamedTuple
 from cachesim.base.errors import Terminated
 from cachesim.base.files import write_whole
 from cachesim.base.reading import kind
-from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES, SHIPPED
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.outcomes import (
@@ -32,7 +31,7 @@ from cachesim.engines.shared.outcomes import (
 )
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.judged_run import Run, Stopped, run_judged
-from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.runner import Answers, play
 
 FOLDER = Path(__file__).parents[1] / "engines" / "evidence"
 PREDICTED = "predicted, not seen on a real server"
@@ -186,17 +185,6 @@ def variants_of_engine(engine: str) -> Variants:
     return variants_of(SHIPPED[engine].profiles.values())
 
 
-class _Answers(Silent):
-    """Tokens that each request reused."""
-
-    def __init__(self) -> None:
-        self.reused: dict[int, int] = {}
-
-    def answered(self, number: int, request: Request, answer: Answer) -> None:
-        """A request is answered."""
-        self.reused[number] = answer.cache_n
-
-
 class _Again:
     """A run that is repeated with other answers: judged where it has wrong answers, else by positions only, which is
     enough for the tokens that are evaluated again."""
@@ -237,9 +225,10 @@ class _Again:
                 and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
 
     def _played(self, rules: RuleSet) -> dict[int, int]:
-        watcher = _Answers()
-        play(self.run.scenario, self.profile, "none", watcher, rules)
-        return watcher.reused
+        """Tokens that each request reused."""
+        answers = Answers()
+        play(self.run.scenario, self.profile, "none", answers, rules)
+        return {number: answer.cache_n for number, (_, answer) in answers.found.items()}
 
     def _changed(self, outcome: Outcome, other: str) -> list[tuple[int, str]]:
         """The wrong answers that would be right, and the charged requests that would reuse more or fewer tokens."""

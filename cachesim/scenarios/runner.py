@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash
@@ -29,8 +29,8 @@ SLOT_FILE = 10         # micro-batches that a slot takes as long as to be writte
 STUCK = 10_000         # rounds without an event or a token after which a server is taken for one that waits for ever
 
 
-class Watcher(Protocol):
-    """What a runner tells. Steps are numbered from 0."""
+class Silent:
+    """What a runner tells, to a watcher that does nothing with it. Steps are numbered from 0."""
 
     def started(self, server: Server) -> None:
         """A server has started, the first one or after a restart."""
@@ -45,20 +45,18 @@ class Watcher(Protocol):
         """A step that is no completion is done; ``reply`` is what the server said."""
 
 
-class Silent:
-    """Watches nothing."""
+class Answers(Silent):
+    """Keeps the answers: ``found`` by number of the step, in the order in which they were complete."""
 
-    def started(self, server: Server) -> None: ...
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[Request, Answer]] = {}
 
-    def begins(self, number: int, step: Step) -> None: ...
-
-    def answered(self, number: int, request: Request, answer: Answer) -> None: ...
-
-    def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None: ...
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        self.found[number] = request, answer
 
 
 def play(
-    scenario: Scenario, profile: str, mode: str, watcher: Watcher | None = None, table: RuleSet | None = None,
+    scenario: Scenario, profile: str, mode: str, watcher: Silent | None = None, table: RuleSet | None = None,
     place: str | None = None,
 ) -> Log:
     """Run every step of a scenario under a profile, or under a ``table`` of rules of that profile's engine. ``mode``
@@ -95,7 +93,7 @@ class Stage:
     """A server on its way through a scenario, step by step. ``rules`` is a profile or a table of rules."""
 
     def __init__(
-        self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Watcher, rules: RuleSet | str
+        self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Silent, rules: RuleSet | str
     ) -> None:
         self.scenario, self.rules, self.mode = scenario, rules, mode
         self.folder, self.watcher, self.log = folder, watcher, Log()
