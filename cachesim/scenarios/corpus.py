@@ -20,20 +20,16 @@ from cachesim.scenarios.schema import Scenario
 
 def own_profiles(scenario: Scenario, known: AbstractSet[str]) -> tuple[str, ...]:
     """The profiles that a scenario names. Raises BadInput for one that only a file of rules could bring."""
-    for name in scenario.profiles:
-        if name not in known:
-            raise _absent(scenario, name)
-    return scenario.profiles
-
-
-def _absent(scenario: Scenario, profile: str) -> BadInput:
+    absent = next((name for name in scenario.profiles if name not in known), None)
+    if absent is None:
+        return scenario.profiles
     paths = [os.path.normpath(Path(scenario.file).parent / path) for path in scenario.rules]
     there = [path for path in paths if kind(path) == FILE]
-    if not there:
-        absent = cut(", ".join(paths))
-        return BadInput(f"profile {quoted(profile)} is of {absent}, which is not there", file=scenario.file)
-    cause = f"profile {quoted(profile)} is of {cut(' or '.join(there))}, Python that is run only where you ask for it"
-    return BadInput(cause, file=scenario.file, hint=f"add -p {cut(there[0])}")
+    cause, hint = f"{cut(', '.join(paths))}, which is not there", ""
+    if there:
+        cause = f"{cut(' or '.join(there))}, Python that is run only where you ask for it"
+        hint = f"add -p {cut(there[0])}"
+    raise BadInput(f"profile {quoted(absent)} is of {cause}", file=scenario.file, hint=hint)
 
 
 SHOWN_IN = "SHOWN_IN.txt"    # by which scenarios a rule is shown: "RULE: id id" in each line

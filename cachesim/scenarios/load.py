@@ -6,22 +6,22 @@ import os.path
 import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import AbstractSet, Any, Callable, Iterable, Iterator
+from typing import AbstractSet, Any, Callable, Iterable, Iterator, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.reading import FOLDER, files_in, kind
-from cachesim.engines.manual import Option
 from cachesim.engines.registry import renamed
 from cachesim.scenarios.notation.words import check_word
-from cachesim.scenarios.option_checks import check_engine, check_profile, manual_of, model_named
+from cachesim.scenarios.option_checks import check_profile, manual_of, model_named
 from cachesim.scenarios.request_spec import Words, make_steps
-from cachesim.scenarios.schema import SCHEMA, Allowed, Expect, Lives, Scenario, Step
+from cachesim.scenarios.schema import SCHEMA, Allowed, Expect, Lives, Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.scenarios.toml_requests import TomlTable, read_options, read_steps
 from cachesim.scenarios.toml_source import read_toml
 
 # What does a file expect of each profile? The tables ``[expect."NAME"]`` and their checks.
 
+T = TypeVar("T")
 COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries")
 """Keys with one number for each step."""
 
@@ -39,33 +39,30 @@ def read_expect(top: TomlTable, requests: int, check: Callable[[str], None]) -> 
 
 
 def _one(table: TomlTable, requests: int) -> Expect:
+    def counts(key: str) -> tuple[Allowed, ...] | None:
+        return _each(table, key, requests, _allowed)
+
     table.only(_KEYS)
     return Expect(
-        cache_n=_counts(table, "cache_n", requests),
-        prompt_n=_counts(table, "prompt_n", requests),
-        broken=_numbers(table, "broken", requests),
-        checkpoints=_checkpoints(table, requests),
-        slots=_counts(table, "slots", requests),
-        status=_counts(table, "status", requests),
-        entries=_counts(table, "entries", requests),
+        cache_n=counts("cache_n"), prompt_n=counts("prompt_n"), broken=_numbers(table, "broken", requests),
+        checkpoints=_each(table, "checkpoints", requests, TomlTable.integers),
+        slots=counts("slots"), status=counts("status"), entries=counts("entries"),
         died=_numbers(table, "died", requests) if "died" in table.raw else None,
         undecided=_numbers(table, "undecided", requests),
-        why=table.text("why", ""),
-        completed=table.flag("completed", False),
+        why=table.text("why", ""), completed=table.flag("completed", False),
     )
 
 
-def _entries(table: TomlTable, key: str, requests: int) -> list[Any]:
+def _each(
+    table: TomlTable, key: str, requests: int, read: Callable[[TomlTable, str, Any], T]
+) -> tuple[T, ...] | None:
+    """What the list under a key has for each request; None = there is no list."""
+    if key not in table.raw:
+        return None
     values = table.items(key)
     if len(values) != requests:
         raise table.fault(f"{key} has {len(values)} entries for {requests} requests", key)
-    return values
-
-
-def _counts(table: TomlTable, key: str, requests: int) -> tuple[Allowed, ...] | None:
-    if key not in table.raw:
-        return None
-    return tuple(_allowed(table, key, value) for value in _entries(table, key, requests))
+    return tuple(read(table, key, value) for value in values)
 
 
 def _allowed(table: TomlTable, key: str, value: Any) -> Allowed:
@@ -90,12 +87,6 @@ def _numbers(table: TomlTable, key: str, requests: int) -> tuple[int, ...]:
     if values and values[-1] >= requests:
         raise table.fault(f"{key} names request {values[-1]}, there are {requests} (from 0)", key)
     return values
-
-
-def _checkpoints(table: TomlTable, requests: int) -> tuple[tuple[int, ...], ...] | None:
-    if "checkpoints" not in table.raw:
-        return None
-    return tuple(table.integers("checkpoints", value) for value in _entries(table, "checkpoints", requests))
 
 
 KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
@@ -166,33 +157,30 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     top = TomlTable(raw, source)
     top.only(_TOP)
     engine, model = top.text("engine"), top.text("model")
-    top.placed("engine", check_engine, engine)
+    top.placed("engine", manual_of, engine)
     named = top.placed("model", model_named, model, engine)
     words = _words(top.table("words"), engine, model)
-    server = _server(top, engine)
-    steps = _steps(top, words, engine, server)
+    schema = top.integer("schema", SCHEMA, low=1)
+    if schema != SCHEMA:
+        raise top.fault(f"schema is {schema}, this cachesim reads {SCHEMA}", "schema")
+    server = read_options(top.table("server"), engine)
+    tables = top.tables("request")
+    asked_steps = read_steps(tables, words, engine)
+    reasons = [table.text("why", "") for table in tables]
+    steps = top.placed("request", make_steps, asked_steps, words, server, reasons)
     old = renamed()
     rules = top.texts("rules") if "rules" in raw else ()
     sure = None if rules else known
     asked = _profiles(top, engine, sure)
     expect = read_expect(top, len(steps), lambda name: check_profile(old.get(name, name), engine, sure))
     return Scenario(
-        id=_id(top, path),
-        title=top.text("title"),
-        source=top.texts("source"),
-        why=top.text("why"),
-        engine=engine,
-        model=named.model,
-        model_note="" if named.model == model else named.note,
+        id=_id(top, path), title=top.text("title"), source=top.texts("source"), why=top.text("why"), file=str(path),
+        engine=engine, model=named.model, model_note="" if named.model == model else named.note,
         profiles=tuple(old.get(name, name) for name in asked),
-        server=server,
-        words=words,
-        steps=steps,
-        expect={old.get(name, name): one for name, one in expect.items()},
-        file=str(path),
-        lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         old_names={name: old[name] for name in asked if name in old},
-        rules=rules,
+        server=server, words=words, steps=steps, rules=rules,
+        expect={old.get(name, name): one for name, one in expect.items()},
+        lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         symptom=_symptom(top),
     )
 
@@ -221,10 +209,11 @@ def _symptom(top: TomlTable) -> str:
 
 
 def _profiles(top: TomlTable, engine: str, known: AbstractSet[str] | None) -> tuple[str, ...]:
-    names = top.texts("profiles")
-    for name in names:
-        top.placed("profiles", check_profile, renamed().get(name, name), engine, known)
-    if len({renamed().get(name, name) for name in names}) != len(names):
+    names, old = top.texts("profiles"), renamed()
+    present = [old.get(name, name) for name in names]
+    for name in present:
+        top.placed("profiles", check_profile, name, engine, known)
+    if len(set(present)) != len(names):
         raise top.fault("profiles names one of them twice", "profiles")
     return names
 
@@ -243,29 +232,14 @@ def _lives(top: TomlTable, n_steps: int, engine: str, known: AbstractSet[str] | 
     return tuple(found)
 
 
-def _server(top: TomlTable, engine: str) -> dict[str, Option]:
-    """The options that the file sets."""
-    schema = top.integer("schema", SCHEMA, low=1)
-    if schema != SCHEMA:
-        raise top.fault(f"schema is {schema}, this cachesim reads {SCHEMA}", "schema")
-    return read_options(top.table("server"), engine)
-
-
 def _words(table: TomlTable, engine: str, model: str) -> Words:
     words, known = Words(), manual_of(engine).with_text
-    for name in table.raw:
-        if isinstance(table.raw[name], list):
+    for name, given in table.raw.items():
+        if isinstance(given, list):
             if model not in known:
                 raise table.fault(f"model {model} has no vocabulary to spell words in", name, ", ".join(known))
-            table.placed(name, words.spell, name, table.items(name))
-            table.placed(name, check_word, name, words[name])
-            continue
-        words[name] = table.integer(name, None, low=1)
+            table.placed(name, words.spell, name, given)
+        else:
+            words[name] = table.integer(name, None, low=1)
         table.placed(name, check_word, name, words[name])
     return words
-
-
-def _steps(top: TomlTable, words: Words, engine: str, server: dict[str, Option]) -> tuple[Step, ...]:
-    tables = top.tables("request")
-    asked = read_steps(tables, words, engine)
-    return top.placed("request", make_steps, asked, words, server, [table.text("why", "") for table in tables])

@@ -124,10 +124,12 @@ def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Opti
             raise BadInput(f"{flag.name} must be true or false, not {quoted(value)}")
         return value
     if isinstance(flag.default, float):
-        return _share(flag.name, value)
-    if isinstance(flag.default, str):
-        return _text(flag, value, engine)
-    return _number(flag, value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadInput(f"{flag.name} must be a number, not {quoted(value)}")
+        if not 0 <= value <= 1:                # also refuses nan
+            raise BadInput(f"{flag.name} is {quoted(value)}, it must lie between 0 and 1")
+        return float(value)
+    return _text(flag, value, engine) if isinstance(flag.default, str) else _number(flag, value)
 
 
 def _number(flag: Flag, value: object) -> int:
@@ -140,14 +142,6 @@ def _number(flag: Flag, value: object) -> int:
     if flag.limit is not None:
         flag.limit.check(value, flag.name)
     return value
-
-
-def _share(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInput(f"{name} must be a number, not {quoted(value)}")
-    if not 0 <= value <= 1:                # also refuses nan
-        raise BadInput(f"{name} is {quoted(value)}, it must lie between 0 and 1")
-    return float(value)
 
 
 def _text(flag: Flag, value: object, engine: str) -> str:
@@ -243,8 +237,3 @@ def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> 
         raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:
         raise BadInput(f"profile {quoted(profile)} is not one of the engine {quoted(engine)}")
-
-
-def check_engine(engine: str) -> None:
-    """Raise BadInput unless ``engine`` is one that scenarios can be written for."""
-    manual_of(engine)

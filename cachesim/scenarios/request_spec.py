@@ -59,9 +59,7 @@ def expand(pieces: Pieces, words: Mapping[str, int], made: dict[str, Tokens] | N
 
 
 def make_steps(
-    asked: Sequence[Asked | Action],
-    words: Mapping[str, int],
-    server: Mapping[str, Option] | None = None,
+    asked: Sequence[Asked | Action], words: Mapping[str, int], server: Mapping[str, Option] | None = None,
     why: Iterable[str] = repeat(""),
 ) -> tuple[Step, ...]:
     """The steps of a scenario, ``why`` each of them is there; chats go through the template that ``server`` names.
@@ -83,23 +81,13 @@ def _step(
     messages = tuple(ChatMessage(role, expand(pieces, words, made)) for role, pieces in asked.chat)
     prompt = render(messages, template) if messages else expand(asked.prompt, words, made)
     request = Request(
-        prompt=prompt,
+        prompt=prompt, messages=messages, user_starts=user_starts(asked.prompt, words), kind=asked.task,
         n_predict=predicted(asked, words),
-        kind=asked.task,
         forced=None if asked.answer is None else expand(asked.answer, words, made),
-        cache_prompt=asked.cache_prompt,
-        id_slot=asked.id_slot,
-        user_starts=user_starts(asked.prompt, words),
-        n_keep=asked.n_keep or None,
-        n_discard=asked.n_discard,
-        n_cache_reuse=asked.n_cache_reuse,
-        n_cmpl=asked.n_cmpl,
         children_forced=tuple(expand(pieces, words, made) for pieces in asked.answers),
-        cancel_at=_held_at(asked.cancel_after, len(prompt)),
-        draft_else=asked.draft_else,
-        messages=messages,
-        seed=asked.seed,
-        extra=dict(asked.extra),
+        cache_prompt=asked.cache_prompt, id_slot=asked.id_slot, n_keep=asked.n_keep or None, n_discard=asked.n_discard,
+        n_cache_reuse=asked.n_cache_reuse, n_cmpl=asked.n_cmpl, draft_else=asked.draft_else,
+        cancel_at=_held_at(asked.cancel_after, len(prompt)), seed=asked.seed, extra=dict(asked.extra),
     )
     return Step(request, canonical(asked, words), why)
 
