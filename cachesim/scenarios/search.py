@@ -146,4 +146,3 @@ def _common() -> list[str]:
     """Ids of what is reported most, in their order."""
     lines = (corpus_root() / COMMON).read_text("utf-8").splitlines()
     return [one for line in lines for one in line.partition(":")[2].split()]
-

@@ -123,12 +123,7 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
         raise table.fault(f"file {quoted(file)} was not saved before", "file", nearest(file, saved))
     if do == "save":
         saved.append(file)
-    return Action(do, id_slot, file, _changed(table, engine))
-
-
-def _changed(table: TomlTable, engine: str) -> tuple[tuple[str, Option], ...]:
-    """The options with which the server starts again."""
-    return tuple(read_options(table.table("server"), engine).items())
+    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()))
 
 
 def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
@@ -143,42 +138,33 @@ def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
 
 
 def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Asked:
-    extra = [one.name for one in manual_of(engine).fields]
+    raw, manual = table.raw, manual_of(engine)
+    extra = [one.name for one in manual.fields]
     table.only((*_COMPLETION, *extra))  # before a key that is spelled wrong is missed
+    unsaid = "chat" in raw or (manual.empty_prompt and raw.get("prompt") == "")     # the engine has an answer to that
     asked = Asked(
-        prompt=() if "chat" in table.raw else _prompt(table, words, engine),
-        answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in table.raw else None,
-        n_predict=table.integer("n_predict", None, low=-1) if "n_predict" in table.raw else None,
-        cache_prompt=table.flag("cache_prompt", True),
-        id_slot=table.integer("id_slot", -1, low=-1),
-        answers=_answers(table, words),
+        prompt=() if unsaid else _pieces(table, "prompt", table.text("prompt"), words),
+        answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in raw else None,
+        n_predict=table.integer("n_predict", None, low=-1) if "n_predict" in raw else None,
+        cache_prompt=table.flag("cache_prompt", True), id_slot=table.integer("id_slot", -1, low=-1),
+        answers=tuple(_pieces(table, "answers", text, words) for text in table.texts("answers"))
+        if "answers" in raw else (),
         chat=_chat(table, words),
         extra=tuple(_checked(table, extra).items()),
-        **_flags(table),
     )
-    if "chat" in table.raw and "prompt" in table.raw:
+    flags = _checked(table, FLAGS)
+    table.placed("after", check_after, flags)
+    asked = asked._replace(**flags)
+    if "chat" in raw and "prompt" in raw:
         raise table.fault("a request has a prompt or a chat, not both", "chat")
-    wrong = next((key for key in ("cancel_after", "answers", "answer") if key in table.raw), "prompt")
+    wrong = next((key for key in ("cancel_after", "answers", "answer") if key in raw), "prompt")
     table.placed(wrong, check_asked, asked, words)
     return asked
 
 
-def _flags(table: TomlTable) -> dict[str, Any]:
-    """The fields of a request that are no texts and have no sign in a line."""
-    flags = _checked(table, FLAGS)
-    table.placed("after", check_after, flags)
-    return flags
-
-
 def _checked(table: TomlTable, names: Iterable[str]) -> dict[str, Any]:
+    """The fields of a request that are no texts and have no sign in a line."""
     return {name: table.placed(name, check_flag, name, table.raw[name]) for name in names if name in table.raw}
-
-
-def _prompt(table: TomlTable, words: Mapping[str, int], engine: str) -> Pieces:
-    """The words of the prompt, none where the engine has an answer to that."""
-    if manual_of(engine).empty_prompt and table.raw.get("prompt") == "":
-        return ()
-    return _pieces(table, "prompt", table.text("prompt"), words)
 
 
 def _chat(table: TomlTable, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], ...]:
@@ -192,12 +178,6 @@ def _chat(table: TomlTable, words: Mapping[str, int]) -> tuple[tuple[str, Pieces
             raise table.fault(f"unknown role {quoted(role)}", "chat", nearest(role, ROLES) or ", ".join(ROLES))
         messages.append((role, _pieces(table, "chat", content, words) if content.strip() else ()))
     return tuple(messages)
-
-
-def _answers(table: TomlTable, words: Mapping[str, int]) -> tuple[Pieces, ...]:
-    if "answers" not in table.raw:
-        return ()
-    return tuple(_pieces(table, "answers", text, words) for text in table.texts("answers"))
 
 
 def _pieces(table: TomlTable, key: str, text: str, words: Mapping[str, int]) -> Pieces:

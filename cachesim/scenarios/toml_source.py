@@ -66,8 +66,7 @@ def _syntax(error: ValueError, source: TomlSource) -> BadInput:
     where = re.search(r" \(at line (\d+), column (\d+)\)| \(at end of document\)", str(error))
     if where is None:
         return BadInput(f"not TOML: {error}", file=source.file)
-    last = source.text.rstrip().count("\n") + 1
-    line = int(where[1]) if where[1] else last
+    line = int(where[1]) if where[1] else source.text.rstrip().count("\n") + 1
     return BadInput(f"not TOML: {str(error)[: where.start()].lower()}", file=source.file, line=line)
 
 
@@ -75,12 +74,8 @@ def _depth(value: Any) -> int:
     """Depth of nested tables and lists, without recursion."""
     depth, level = 0, [value]
     while level:
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
+        level = [inner for outer in level if isinstance(outer, dict | list)
+                 for inner in (outer.values() if isinstance(outer, dict) else outer)]  # fmt: skip
         depth += 1
     return depth - 1
 

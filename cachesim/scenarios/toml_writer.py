@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from pathlib import Path
 from types import MappingProxyType
@@ -11,8 +10,9 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.files import write_whole
+from cachesim.scenarios.notation.flags import given
 from cachesim.scenarios.notation.spell import Lengths
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked
+from cachesim.scenarios.notation.tree import Action, Asked
 from cachesim.scenarios.notation.words import canonical
 from cachesim.scenarios.schema import SCHEMA
 from cachesim.scenarios.toml_source import read_toml
@@ -55,10 +55,7 @@ def _request(step: Asked) -> Iterator[tuple[str, Any]]:
         yield "prompt", write(step.prompt)
     if step.answer is not None:
         yield "answer", write(step.answer)
-    for name in _FLAGS:
-        if getattr(step, name) != getattr(PLAIN, name):
-            yield name, getattr(step, name)
-    yield from step.extra
+    yield from given(step, _FLAGS)
     if step.answers:
         yield "answers", [write(pieces) for pieces in step.answers]
 
@@ -115,9 +112,8 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head:
 
 def _with_table(text: str, profile: str, added: Mapping[str, Any]) -> str:
     end = _newline(text)
-    lines = [f'[expect."{profile}"]', *_written(added)]
     gap = "" if text.endswith("\n") else end
-    return text + gap + end + end.join(lines) + end
+    return text + gap + end + end.join([f'[expect."{profile}"]', *_written(added), ""])
 
 
 def _with_keys(text: str, header: int | None, added: Mapping[str, Any]) -> str:
@@ -137,7 +133,7 @@ def _written(added: Mapping[str, Any]) -> list[str]:
 
 
 def _newline(text: str) -> str:
-    return "\r\n" if re.search(r"\r\n", text) else "\n"
+    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, Any], file: str) -> None:

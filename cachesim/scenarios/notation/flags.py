@@ -7,7 +7,7 @@ reading files, checking, and writing both.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.manual import Field
@@ -40,15 +40,13 @@ def plain(text: str) -> object:
 
 def _drafts(name: str, value: object) -> tuple[tuple[int, int], ...]:
     """Pairs of tokens drafted and tokens accepted."""
-    return tuple(_draft(name, pair) for pair in items(name, value))
-
-
-def _draft(name: str, value: object) -> tuple[int, int]:
-    pair = integers(name, value)
-    if len(pair) != 2 or pair[1] > pair[0]:
-        what = "[drafted, accepted], not more accepted than drafted"
-        raise BadInput(f"{name}: {quoted(value)} must be {what}")
-    return pair[0], pair[1]
+    drafts = []
+    for one in items(name, value):
+        pair = integers(name, one)
+        if len(pair) != 2 or pair[1] > pair[0]:
+            raise BadInput(f"{name}: {quoted(one)} must be [drafted, accepted], not more accepted than drafted")
+        drafts.append((pair[0], pair[1]))
+    return tuple(drafts)
 
 
 def _read_drafts(text: str) -> object:
@@ -97,9 +95,9 @@ def check_after(flags: Mapping[str, Any]) -> None:
         raise BadInput("after counts from the request before, so it needs together = true")
 
 
-def given(step: Asked) -> Iterator[tuple[str, Any]]:
-    """The flags of a request that are not the default, in the order of the table."""
-    for name in FLAGS:
+def given(step: Asked, names: Iterable[str] = FLAGS) -> Iterator[tuple[str, Any]]:
+    """The flags of a request that are not the default, in this order, by default that of the table."""
+    for name in names:
         if getattr(step, name) != getattr(PLAIN, name):
             yield name, getattr(step, name)
     yield from step.extra

@@ -74,8 +74,6 @@ class LinePart(NamedTuple):
             raise self.fault(bad.cause, bad.hint) from None
 
 
-
-
 Setting = Callable[[str, str], tuple[str, Value]]
 """Name and text of an option of the server -> its name and value. Raises BadInput for what is none."""
 
@@ -139,10 +137,8 @@ class _Reader:
 
     def read(self, part: LinePart) -> None:
         """Add a step."""
-        if action := _ACTION.fullmatch(part.text):
-            self.steps.append(self._action(part.group(action, 1)))
-        else:
-            self.steps.append(self._request(part))
+        action = _ACTION.fullmatch(part.text)
+        self.steps.append(self._action(part.group(action, 1)) if action else self._request(part))
 
     def _request(self, part: LinePart) -> Asked | Action:
         match = _REQUEST.match(part.text)
@@ -211,12 +207,10 @@ def _written(part: LinePart, match: re.Match[str], said: list[ParsedPiece]) -> A
     sampled = _COUNT.fullmatch(answer.text)
     chat = _chat(prompt, said)
     return Asked(
-        prompt=() if chat else _text(prompt, said),
-        chat=chat,
+        prompt=() if chat else _text(prompt, said), chat=chat,
         answer=_text(answer, said, answer=True) if match[2] and not sampled else None,
         n_predict=int(sampled[0]) if sampled else None,
-        cache_prompt=match[3] is None,
-        id_slot=-1 if match[4] is None else int(match[4]),
+        cache_prompt=match[3] is None, id_slot=-1 if match[4] is None else int(match[4]),
     )
 
 

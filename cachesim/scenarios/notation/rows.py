@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.scenarios.notation.tidy import clipped
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Pieces, ScenarioLine, joins, retold, used
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, ScenarioLine, joins, retold, used
 from cachesim.scenarios.notation.words import predicted
 
 FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_else", "together", "seed")
@@ -48,44 +49,28 @@ class ShrinkVector(NamedTuple):
 
     def like(self, flat: tuple[int, ...]) -> ShrinkVector:
         """A row of this form from its flat one."""
-        parts, at = [], 0
-        for part in self:
-            parts.append(flat[at : at + len(part)])
-            at += len(part)
-        return ShrinkVector(*parts)
+        left = iter(flat)
+        return ShrinkVector(*(tuple(islice(left, len(part))) for part in self))
 
 
 def whole(case: ShrinkCase) -> ShrinkVector:
     """The row of a case as it is: everything stays."""
     line = case.line
+    asked = [step for step in line.steps if isinstance(step, Asked)]
+    texts = (text for step in asked for text in (step.prompt, *(text for _, text in step.chat)))
+    rare = ((step, flag) for step in asked for flag in RARE if _has(step, flag))
     return ShrinkVector(
-        tuple(1 for _ in line.steps),
-        tuple(1 for step in line.steps for text in _asked(step) for _ in text),
-        tuple(int(_has(step, flag)) for step in line.steps for flag in FLAGS),
-        tuple(1 for _ in case.options),
-        tuple(line.words.values()),
-        tuple(_number(step, flag) for step, flag in _rare(line)),
+        steps=(1,) * len(line.steps),
+        pieces=(1,) * sum(map(len, texts)),
+        flags=tuple(int(_has(step, flag)) for step in line.steps for flag in FLAGS),
+        options=(1,) * len(case.options),
+        words=tuple(line.words.values()),
+        rare=tuple(max(1, step.n_predict or 1) if flag == "n_predict" else 1 for step, flag in rare),
     )
-
-
-def _asked(step: Asked | Action) -> tuple[Pieces, ...]:
-    """The prompt, or the messages of a chat."""
-    return () if isinstance(step, Action) else (step.prompt, *(text for _, text in step.chat))
 
 
 def _has(step: Asked | Action, flag: str) -> bool:
     return isinstance(step, Asked) and bool(getattr(step, flag) != getattr(PLAIN, flag))
-
-
-def _rare(line: ScenarioLine) -> Iterator[tuple[Asked, str]]:
-    for step in line.steps:
-        for flag in RARE:
-            if isinstance(step, Asked) and _has(step, flag):
-                yield step, flag
-
-
-def _number(step: Asked, flag: str) -> int:
-    return max(1, step.n_predict or 1) if flag == "n_predict" else 1
 
 
 def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
@@ -98,15 +83,12 @@ def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
         if isinstance(step, Asked):
             stay |= {flag: next(rare) for flag in RARE if _has(step, flag)}
             before, step = step, _smaller(_with_pieces(step, pieces), stay, words)
-            stays = stays and not (_is_empty(step) and not _is_empty(before))
+            emptied = (before.prompt or before.chat) and not (step.prompt or step.chat)
+            stays = stays and not emptied
         if stays:
             steps.append(step)
     options = (name for name, stays in zip(case.options, row.options, strict=True) if stays)
     return ShrinkCase(sound(ScenarioLine(words, tuple(steps))), tuple(options))
-
-
-def _is_empty(step: Asked) -> bool:
-    return not step.prompt and not step.chat
 
 
 def _with_pieces(step: Asked, stay: Iterator[int]) -> Asked:

@@ -119,11 +119,9 @@ class Shrinkable(Protocol):
     @property
     def shrinkable(self) -> ShrinkCase:
         """What of it can be made smaller."""
-        ...
 
     def reduced_to(self, small: ShrinkCase) -> Self | None:
         """What is left when only this stays; None = nothing that could be tried."""
-        ...
 
 
 S = TypeVar("S", bound=Shrinkable)

@@ -121,7 +121,5 @@ def _shortened(line: ScenarioLine, word: str, less: int, front: int, end: int) -
 
 
 def _earlier(piece: Piece, front: int, end: int) -> Piece:
-    start, stop = (
-        None if at is None else max(at - by, 0) for at, by in ((piece.start, front), (piece.stop, end))
-    )
+    start, stop = (None if at is None else max(at - by, 0) for at, by in ((piece.start, front), (piece.stop, end)))
     return piece._replace(start=start, stop=stop)

@@ -28,11 +28,8 @@ def spell(line: ScenarioLine) -> str:
     """The text of a line whose steps are canonical. Reading it back gives ``normal(line)``, unless a prompt is empty:
     there is no text for that."""
     lengths = Lengths(line.words)
-    return "/".join(_step(step, lengths) for step in line.steps)
-
-
-def _step(step: Asked | Action, lengths: Lengths) -> str:
-    return f"{{{action_text(step)}}}" if isinstance(step, Action) else request_text(step, lengths)
+    return "/".join(f"{{{action_text(step)}}}" if isinstance(step, Action) else request_text(step, lengths)
+                    for step in line.steps)  # fmt: skip
 
 
 def step_text(step: Asked | Action) -> str:
