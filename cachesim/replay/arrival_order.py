@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base import limits
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server
 from cachesim.replay.recorded_trace import TraceStep
@@ -32,7 +33,6 @@ class StepResult(NamedTuple):
     ``untried``: no order of arrival agreed, and after so many the search was given up (0 = it was not). ``heard``: what
     ``Hear`` returned, answer by answer."""
 
-
     server: Server
     answers: Mapping[int, Answer]
     actions: Mapping[int, Mapping[str, Any]]
@@ -43,14 +43,14 @@ class StepResult(NamedTuple):
 Fits = Callable[[StepResult], bool]
 
 
-class ScheduleChoices(NamedTuple):
-    """The options to take, choice by choice; ``untried`` as in ``StepResult``. ``unseen``: a request may come while all
-    slots are busy. ``agreed``: the attempt that took these options and reproduced the log, None = no way does."""
+class RecordedGroup(NamedTuple):
+    """What every way is tried with: the step, the events recorded of it, and the arguments of ``send``."""
 
-    options: list[int]
-    untried: int = 0
-    unseen: bool = False
-    agreed: Attempt | None = None
+    step: TraceStep
+    theirs: Sequence[Mapping[str, Any]]
+    records: Records
+    hear: Hear
+    folder: Path
 
 
 class Chosen(NamedTuple):
@@ -73,50 +73,40 @@ def send(
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
         return StepResult(server, {0: answer}, {}, heard=[hear(server, 0, answer)])
-    way = find_way(server, step, theirs, records, hear, fits, folder, passed)
-    last = way.agreed
-    if last is None:
-        last = Attempt(server, step, theirs, records, way.options, hear, way.unseen, folder)
-        last.run(to_the_end=True)
-    return last.sent._replace(untried=way.untried)
-
-
-def find_way(
-    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear, fits: Fits,
-    folder: Path = Path(), passed: int = 0,
-) -> ScheduleChoices:
-    """The way on which the log agrees and the answers fit (of two requests with the same prompt the log does not say
-    which came first), the first so many of them ``passed`` over; if none of those tried does, the one with which most
-    of it did."""
-    found = _search(server, step, theirs, records, hear, fits, step.rounds, folder, passed)
-    if found.agreed or step.rounds or not server.comes_unseen:
-        return found
-    other = _search(server, step, theirs, records, hear, fits, True, folder, passed)
-    return other if other.agreed else found
+    group = RecordedGroup(step, theirs, records, hear, folder)
+    agreed, best, untried = _search(server, group, fits, step.rounds, passed)
+    if agreed is None and not step.rounds and server.comes_unseen:
+        agreed, _, _ = _search(server, group, fits, True, passed)
+    if agreed is not None:
+        return agreed.sent
+    last = Attempt(server, group, best, step.rounds)
+    last.run(to_the_end=True)
+    return last.sent._replace(untried=untried)
 
 
 def _search(
-    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear, fits: Fits,
-    unseen: bool, folder: Path, passed: int,
-) -> ScheduleChoices:
-    """The best way."""
+    server: Server, group: RecordedGroup, fits: Fits, unseen: bool, passed: int
+) -> tuple[Attempt | None, list[int], int]:
+    """The attempt with which the log agrees and the answers fit (of two requests with the same prompt the log does not
+    say which came first), the first so many of them ``passed`` over; the way with which most of it did; ``untried`` as
+    in ``StepResult``. ``unseen``: a request may come while all slots are busy."""
     way: list[int] | None = []
     best: list[int] = []
     reach, tried, work = -1, 0, 0
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
-            return ScheduleChoices(best, tried, unseen)
-        trial = Attempt(server.fork(), step, theirs, records, way, hear, unseen, folder)
+            return None, best, tried
+        trial = Attempt(server.fork(), group, way, unseen)
         trial.run()
         tried, work = tried + 1, work + trial.work
         if trial.met > reach:
             best, reach = [chosen.option for chosen in trial.chosen], trial.met
         if trial.agrees and fits(trial.sent):
             if not passed:
-                return ScheduleChoices([chosen.option for chosen in trial.chosen], unseen=unseen, agreed=trial)
+                return trial, best, 0
             passed -= 1
         way = next_way(trial.chosen)
-    return ScheduleChoices(best, unseen=unseen)
+    return None, best, 0
 
 
 def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
@@ -132,25 +122,22 @@ class Attempt:
     the request launched first arrives at once (where the recording does not say it, the one sent first). ``met``
     recorded events were reproduced in place, before any difference."""
 
-    def __init__(
-        self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records,
-        way: Sequence[int], hear: Hear, unseen: bool = False, folder: Path = Path(),
-    ) -> None:
-        self.server, self.step, self.theirs, self.records, self.way = server, step, theirs, records, way
-        self.hear, self.start, self.met, self.apart = hear, len(server.log.events), 0, False
+    def __init__(self, server: Server, group: RecordedGroup, way: Sequence[int], unseen: bool) -> None:
+        self.server, self.way, self.unseen = server, way, unseen
+        self.step, self.theirs, self.records, self.hear, self.folder = group
+        step = group.step
+        self.start, self.met, self.apart = len(server.log.events), 0, False
         self.waiting, self.silent = _as_launched(step), 0
         self.passing = [i for i, member in enumerate(step.members) if not (member.launched or member.action)]
         self.actions = [i for i, member in enumerate(step.members) if member.action]     # not done yet
         self.done: dict[int, Mapping[str, Any]] = {}
-        self.folder, self.starts = folder, STARTS if step.rounds else CHOICE
+        self.starts = STARTS if step.rounds else CHOICE
         self.chosen: list[Chosen] = []
         self.given: dict[int, Answer] = {}
         self.still = False          # did the last round bring nothing?
         self.rounds, self.spent = 0, server.log.spent
         self.compared = self.start  # events of our log that were compared
-        self.told: set[int] = set()
-        self.heard: list[Any] = []
-        self.unseen = unseen
+        self.told, self.heard = set[int](), list[Any]()
         self.asked: set[tuple[int, ...]] = set()    # tasks in slots, then those that wait, with which one might come
 
     @property
@@ -266,8 +253,7 @@ class Attempt:
         if not any(event.logged or self.step.rounds for event in new):
             return
         ours = self.records(self.server, self.start)
-        self.met = next((i for i, (a, b) in enumerate(zip(self.theirs, ours, strict=False)) if a != b),
-                        min(len(ours), len(self.theirs)))
+        self.met = common_prefix(self.theirs, ours)
         self.apart = self.met < len(ours)
 
     def _tell(self) -> None:

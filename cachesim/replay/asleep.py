@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.contract import Server
 from cachesim.replay.arrival_order import Records, send
 from cachesim.replay.recorded_trace import TraceStep
@@ -34,5 +35,4 @@ def _reach(server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]],
     """How many recorded events are met in place before the first difference."""
     first = len(server.log.events)
     server = send(server, step, theirs, records, lambda *_: None).server
-    ours = records(server, first)
-    return next((i for i, (a, b) in enumerate(zip(theirs, ours, strict=False)) if a != b), min(len(theirs), len(ours)))
+    return common_prefix(theirs, records(server, first))

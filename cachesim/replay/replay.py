@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -32,7 +32,6 @@ from cachesim.replay.unrecorded import NOTHING, Supposed, settled
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"
 SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
-
 
 Check = Callable[[Server, Request, Answer], bool | None]
 """(server, request, answer) -> was the answer equal to a cold run? None = undecided. The judge lives beside
@@ -89,7 +88,6 @@ class Replaying:
         rules = table or self.engine.rules(trace.profile)
         self.rules = rules.changed({"unset": supposed.unset}) if supposed and supposed.unset else rules
         self.supposed = supposed
-        self.late = self.rules.late
         self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of the steps to come
         self.files = any(step.file for step in trace.steps)
         # A recorder that did not learn the number of slots wrote the slot into every event.
@@ -97,8 +95,7 @@ class Replaying:
         self.tasks = False          # does the present step have several tasks?
         self.rounds = False         # does its recording have the batches that were evaluated?
         self.left_at: int | None = None         # the step from which on the server is not the recorded one
-        self.trace, self.mode = trace, mode
-        self.flags = trace.flags
+        self.trace, self.mode, self.flags = trace, mode, trace.flags
         self.server = self._fresh(Log())
 
     def _started(self, flags: Mapping[str, Any]) -> Server:
@@ -186,12 +183,11 @@ class Replaying:
         ours = ours if self.trace.logged else []
         theirs = without_cancel(step.events)
         cancels = len(step.events) - len(theirs)
-        ours = without_cut_off(ours, theirs, self.late, self.following)
-        early = too_early(theirs, ours, self.late)
-        theirs, ours = in_streams(theirs, self.late), in_streams(ours, self.late)
-        out.events_agree += cancels + sum(
-            a == b and a["ev"] != Decoded.ev for a, b in zip(theirs, ours, strict=False)
-        )
+        late = self.rules.late
+        ours = without_cut_off(ours, theirs, late, self.following)
+        early = too_early(theirs, ours, late)
+        theirs, ours = in_streams(theirs, late), in_streams(ours, late)
+        out.events_agree += cancels + sum(a == b and a["ev"] != Decoded.ev for a, b in zip(theirs, ours, strict=False))
         apart, again = difference(theirs, ours), second_rejection(theirs)
         wrong = apart or wrong or early
         if apart is not None and again is not None and apart["event"] >= again:
@@ -236,10 +232,7 @@ def records(
         if task is not None and "task" not in unlogged.get(event.ev, ()):
             tasks.setdefault(task, len(tasks))
     written = [event.record(one_slot, tasks if several_tasks else None) for event in logged]
-    for kept in written:
-        for name in unlogged.get(kept["ev"], ()):
-            kept.pop(name, None)
-    return written
+    return [{name: value for name, value in one.items() if name not in unlogged.get(one["ev"], ())} for one in written]
 
 
 def tells(step: TraceStep) -> bool:
@@ -260,20 +253,18 @@ def without_cancel(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any
 
 def difference(theirs: Sequence[Any], ours: Sequence[Any]) -> dict[str, Any] | None:
     """The first event in which a step differs, None if all agree."""
-    for place in range(max(len(theirs), len(ours))):
-        a = theirs[place] if place < len(theirs) else None
-        b = ours[place] if place < len(ours) else None
-        if a != b:
-            return {"event": place, "recorded": a, "ours": b}
+    for place, (recorded, event) in enumerate(zip_longest(theirs, ours)):
+        if recorded != event:
+            return {"event": place, "recorded": recorded, "ours": event}
     return None
 
 
 def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any] | None:
     """The first field in which an answer differs, further completions included."""
+    names = ("status",) if "error" in response else ("status", *FIELDS)
+    wrong = _first_field(response, {name: getattr(answer, name) for name in names}, names)
     if "error" in response:
-        return _first_field(response, {"status": answer.status}, ("status",))
-    ours = {name: getattr(answer, name) for name in ("status", *FIELDS)}
-    wrong = _first_field(response, ours, ("status", *FIELDS))
+        return wrong
     for theirs, child in zip(response.get("completions") or (), answer.children, strict=False):
         wrong = wrong or compare_answer(theirs, child)
     return wrong

@@ -6,14 +6,14 @@ Words are the stretches that prompts and answers share: wherever one of them end
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
+from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.replay.recorded_trace import Member, Trace, TraceStep
 from cachesim.scenarios.notation.tidy import letters
 from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepRow, TokenStretch, Word
 from cachesim.tools.picture.told import Told, Walk, event_text
 
-Tokens = tuple[int, ...]
 NOTHING = SlotMemory(None, None, None, ())
 
 
@@ -31,23 +31,22 @@ def recorded_scene(trace: Trace, differs: Differs | None = None) -> Scene:
     rows: list[StepRow] = []
     for step in trace.steps:
         note = differs.says if differs is not None and differs.step == step.number else ""
-        rows += _members(step, len(rows), words, note) if step.members else [_action(step, len(rows), note)]
+        for one in step.members:
+            rows.append(_row(one, len(rows), step, words[tuple(one.request.prompt)], note))
+        if not step.members:
+            rows.append(_action(step, len(rows), note))
     wrong = len(trace.inexact)
     verdict = f"{wrong} answers differ from cold ones" if wrong else "recorded"
     return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True)
 
 
-def _members(step: TraceStep, first: int, words: Mapping[Tokens, list[Word]], note: str) -> Iterator[StepRow]:
-    for number, one in enumerate(step.members):
-        yield _row(one, first + number, step, words[tuple(one.request.prompt)], note)
-
-
 def _row(one: Member, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:
     said = one.response
     reused, evaluated, made = (_count(said, name) for name in ("cache_n", "prompt_n", "predicted_n"))
-    stretches = _stretches(reused, evaluated, made) if said.get("status", 200) == 200 else []
-    status = "" if said.get("status", 200) == 200 else f"refused ({said['status']})"
-    verdict = status or ("differs from a cold run" if one.inexact else "equal to a cold run")
+    stretches = _stretches(reused, evaluated, made)
+    verdict = "differs from a cold run" if one.inexact else "equal to a cold run"
+    if said.get("status", 200) != 200:
+        stretches, verdict = [], f"refused ({said['status']})"
     return StepRow(
         number, f"step {step.number}", note, _count(said, "id_slot", -1), words, stretches, NOTHING, CacheContents(),
         verdict, bool(one.inexact), note or "as recorded", "", [note] if note else [], reused, evaluated,
@@ -55,10 +54,9 @@ def _row(one: Member, number: int, step: TraceStep, words: list[Word], note: str
 
 
 def _stretches(reused: int, evaluated: int, made: int) -> list[TokenStretch]:
-    ends = [("reused", reused), ("evaluated", evaluated), ("generated", made)]
     out: list[TokenStretch] = []
     at = 0
-    for origin, tokens in ends:
+    for origin, tokens in (("reused", reused), ("evaluated", evaluated), ("generated", made)):
         if tokens > 0:
             out.append(TokenStretch(at, at + tokens, origin, "as recorded"))
             at += tokens
@@ -92,8 +90,9 @@ def words_of(texts: Sequence[Tokens]) -> dict[Tokens, list[Word]]:
     """The words of each text. One ends where the text ends, where it is about to differ from another text, and where
     another text ends; the same tokens behind the same tokens have the same name everywhere."""
     every = sorted(set(texts))
-    shared = [_common(a, b) for a, b in pairwise(every)]
-    cuts = {text: {len(text), *_shared(shared[:i][::-1]), *_shared(shared[i:])} for i, text in enumerate(every)}
+    shared = [common_prefix(a, b) for a, b in pairwise(every)]           # with those further away, the least between
+    cuts = {text: {len(text), *accumulate(shared[:i][::-1], min), *accumulate(shared[i:], min)}
+            for i, text in enumerate(every)}  # fmt: skip
     names: dict[Tokens, str] = {}
     out: dict[Tokens, list[Word]] = {}
     for text in texts:
@@ -101,13 +100,3 @@ def words_of(texts: Sequence[Tokens]) -> dict[Tokens, list[Word]]:
         out[text] = [Word(names.setdefault(text[:stop], letters(len(names))), start, stop)
                      for start, stop in zip([0, *edges], edges, strict=False)]  # fmt: skip
     return out
-
-
-def _common(a: Tokens, b: Tokens) -> int:
-    """Tokens that both begin with."""
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _shared(neighbours: Sequence[int]) -> Iterator[int]:
-    """What a text shares with those on one side of it in their order, from what neighbours share."""
-    return accumulate(neighbours, min)
