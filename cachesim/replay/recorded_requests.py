@@ -71,16 +71,16 @@ def read_drafts(
     mine = [e for e in events if e["ev"] in KINDS]
     unsaid = died and "p0=" not in died and [e["ev"] for e in mine[-1:]] == ["spec_ckpt"]
     if NO_ROOM in died or unsaid:           # a process that ends may leave its last line behind
-        return (*read_drafts(mine, {}, n_prompt, lengths=lengths), _too_long(mine, n_prompt))
+        # The batch had no room for the draft: it began where the slot was last seen, and its length is nowhere.
+        seen = _last_length(mine, ("spec_ckpt", "spec_step"), n_prompt)
+        return (*read_drafts(mine, {}, n_prompt, lengths=lengths), Draft(seen, ANY_LENGTH, 0))
     if died:
         return _last_draft(died, n_prompt)
     if any(e["ev"] == "spec_ckpt" for e in mine):
         return tuple(_with_checkpoints(mine, lengths))
     steps = [e for e in mine if e["ev"] == "spec_step"]
-    drafts = [
-        Draft(e["n_tokens"] - 1 - e["accepted"], int(e.get("drafted", AS_MANY_AS_ALLOWED)), e["accepted"])
-        for e in steps
-    ]
+    drafts = [Draft(e["n_tokens"] - 1 - e["accepted"], int(e.get("drafted", AS_MANY_AS_ALLOWED)), e["accepted"])
+              for e in steps]  # fmt: skip
     if any(draft.drafted == AS_MANY_AS_ALLOWED for draft in drafts):
         return tuple(drafts)          # an engine that logs every verification, and no lengths
     return (*drafts, *_unlogged(mine, response, drafts))
@@ -97,9 +97,8 @@ def _unlogged(events: Sequence[Event], response: Mapping[str, Any], drafts: Sequ
 def last_of_child(events: Sequence[Event], drafts: Sequence[Draft], n_prompt: int) -> tuple[Draft, ...]:
     """The draft in whose verification a further completion stopped, which is in no log and in no sum of its answer, for
     a drafter that guesses in every iteration: it brought all tokens behind the last logged verification but one."""
-    held = next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] == "spec_step"), n_prompt)
-    end = next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] == "release"), held)
-    right = end - held - 1
+    held = _last_length(events, ("spec_step",), n_prompt)
+    right = _last_length(events, ("release",), held) - held - 1
     logged = any(draft.at == held for draft in drafts)
     return (Draft(held, right, right),) if right > 0 and not logged else ()
 
@@ -142,15 +141,12 @@ def _replayed(behind: Sequence[Event], held: int) -> int:
     """Tokens that were replayed after a rejection: told by the step, or by where the slot ended."""
     if behind and behind[0]["ev"] == "spec_step":
         return int(behind[0]["drafted"])
-    if behind and behind[0]["ev"] == "release":
-        return max(1, int(behind[0]["n_tokens"]) - held - 1)
-    return 1
+    return max(1, int(behind[0]["n_tokens"]) - held - 1) if behind and behind[0]["ev"] == "release" else 1
 
 
-def _too_long(events: Sequence[Event], n_prompt: int) -> Draft:
-    """The draft for which the batch had no room: it began where the slot was last seen, and its length is nowhere."""
-    seen = next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] in ("spec_ckpt", "spec_step")), n_prompt)
-    return Draft(seen, ANY_LENGTH, 0)
+def _last_length(events: Sequence[Event], kinds: tuple[str, ...], otherwise: int) -> int:
+    """Tokens in the slot at the last event of these kinds, ``otherwise`` where there is none."""
+    return next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] in kinds), otherwise)
 
 
 def _last_draft(died: str, n_prompt: int) -> tuple[Draft, ...]:
@@ -178,38 +174,27 @@ def make_request(
     reuse = body.get("n_cache_reuse")
     children = response.get("completions") or ()
     lengths = {int(held): int(drafted) for held, drafted in reversed(log.get("drafts") or ())}    # the first counts
+    generated, heard = log.get("generated") or (), response.get("tokens_in_slot") or response.get("tokens")
+    # Did it generate all its tokens before the server noticed that the client had hung up?
+    came_to_its_end = bool(response.get("cancelled")) and len(generated) == body.get("n_predict")
+    gone, stop = "cancel_after" in body, body.get("stop") or ()
     return Request(
-        prompt=prompt,
+        prompt=prompt, user_starts=starts, byte_pos=byte_pos, chat=op == "chat",
+        stop=(stop,) if isinstance(stop, str) else tuple(stop),
         n_predict=int(body.get("max_tokens", body.get("n_predict", -1))),
-        forced=_forced(body, response, log),
-        cache_prompt=bool(body.get("cache_prompt", True)),
-        id_slot=int(body.get("id_slot", -1)),
-        user_starts=starts,
-        chat=op == "chat",
-        byte_pos=byte_pos,
-        n_keep=int(body["n_keep"]) if "n_keep" in body else None,
-        n_discard=int(body.get("n_discard", 0)),
+        forced=tuple(generated if came_to_its_end else heard or generated),
+        cache_prompt=bool(body.get("cache_prompt", True)), id_slot=int(body.get("id_slot", -1)),
+        n_keep=int(body["n_keep"]) if "n_keep" in body else None, n_discard=int(body.get("n_discard", 0)),
         n_cache_reuse=None if reuse is None else int(reuse),
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens_in_slot") or child.get("tokens", ())) for child in children),
-        cancel_at=None if _came_to_its_end(body, response, log) else _cancel_at(body, own.events),
-        cancel_order=_cancel_order(body, own),
-        cancel_place=own.place if "cancel_after" in body else 0,
-        stop=_stop_words(body),
+        cancel_at=None if came_to_its_end else _cancel_at(body, own.events),
+        # In which order a hang-up ends several completions is that of a hash table, which is read from the log.
+        cancel_order=own.released if gone and own.children else (),
+        cancel_place=own.place if gone else 0,
         drafts=read_drafts(own.events, response, len(prompt), died, lengths),
         children_drafts=_drafts_of_children(own, response, len(prompt), by_model, died),
     )
-
-
-def _forced(body: Mapping[str, Any], response: Mapping[str, Any], log: Mapping[str, Any]) -> Tokens:
-    heard = response.get("tokens_in_slot") or response.get("tokens")
-    generated = log.get("generated") or ()
-    return tuple(generated if _came_to_its_end(body, response, log) else heard or generated)
-
-
-def _came_to_its_end(body: Mapping[str, Any], response: Mapping[str, Any], log: Mapping[str, Any]) -> bool:
-    """Did a request generate all its tokens before the server noticed that the client had hung up?"""
-    return bool(response.get("cancelled")) and len(log.get("generated") or ()) == body.get("n_predict")
 
 
 def _drafts_of_children(
@@ -250,24 +235,10 @@ def _users_in_text(prompt: Tokens, users: Sequence[int]) -> tuple[int, ...]:
     return marks if len(marks) == len(users) else tuple(token_at_byte(prompt, byte) for byte in users)
 
 
-def _stop_words(body: Mapping[str, Any]) -> tuple[str, ...]:
-    stop = body.get("stop") or ()
-    return (stop,) if isinstance(stop, str) else tuple(str(word) for word in stop)
-
-
 def _cancel_at(body: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> int | None:
     """Tokens in the slot when a request whose client hung up was released; None = the client stayed."""
     if "cancel_after" not in body:
         return None
     if body.get("cancel_at_n") is not None:
         return int(body["cancel_at_n"])
-    ends = [int(event["n_tokens"]) for event in events if event["ev"] == "release"]
-    return ends[-1] if ends else None
-
-
-def _cancel_order(body: Mapping[str, Any], own: Own) -> tuple[int, ...]:
-    """The slots of several completions in the order in which a hang-up ended them: the order of a hash table, which is
-    read from the log."""
-    if "cancel_after" not in body or not own.children:
-        return ()
-    return own.released
+    return next((int(event["n_tokens"]) for event in reversed(events) if event["ev"] == "release"), None)

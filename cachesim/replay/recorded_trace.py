@@ -23,8 +23,6 @@ from cachesim.replay.event_owners import Own, own_events
 from cachesim.replay.recorded_requests import make_request
 from cachesim.replay.trace_format import ROUNDING, check_trace
 
-OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
-
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -94,7 +92,7 @@ class Trace:
 
 def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
     """Read and check one trace. Raises BadInput for anything that is not one."""
-    return make_trace(path, _load(path), profiles)
+    return make_trace(path, read_json(path, "recording"), profiles)
 
 
 def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
@@ -106,10 +104,6 @@ def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]
         raise bad.at(str(path)) from None
 
 
-def _load(path: Path) -> Any:
-    return read_json(path, "recording")
-
-
 def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
     try:
         engine, profile = _profile(data)
@@ -119,8 +113,8 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
     constant = data.get("base_flags", []) if engine.recorded.base else []
     flags = CommandLine() if why else _command_line(engine, [*constant, *data["flags"]])
     inexact = {str(entry["i"]) for entry in data["inexact"]} | _other_tokens(data["steps"])
-    loads = [not number or flags.sleeps for number in range(len(data["steps"]))]
-    steps = [_step(step, flags, inexact, engine, load) for step, load in zip(data["steps"], loads, strict=True)]
+    steps = [_step(step, flags, inexact, engine, not number or flags.sleeps)
+             for number, step in enumerate(data["steps"])]  # fmt: skip
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why,
@@ -145,8 +139,7 @@ def _missing(engine: Engine, profile: str, profiles: Mapping[str, RuleSet]) -> s
         return f"recordings of {engine.name} are not replayed"
     if profile in profiles:
         return ""
-    known = [one.partition("@")[2] for one in profiles if one.startswith(f"{engine.name}@")]
-    if known:
+    if known := [one.partition("@")[2] for one in profiles if one.startswith(f"{engine.name}@")]:
         name = profile.partition("@")[2]
         raise BadInput(f"unknown profile {quoted(name)}", hint=nearest(name, known))
     return f"rule set {profile} is not in this build"
@@ -173,41 +166,24 @@ def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str], stuck: bool) -> 
     return None if gone else False
 
 
-def _number(task: Any) -> int | None:
-    return None if task is None else int(task)
-
-
-def _over(own: Own) -> bool:
-    """Was the request's task released before the process ended?"""
-    return any(event["ev"] == "release" for event in own.events)
-
-
-def _started(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The events of a step before which a model may have been loaded, without the warnings of that: no request begins
-    with one."""
-    return list(dropwhile(lambda event: event["ev"] == "warn", events))
-
-
 def _step(
     step: Mapping[str, Any], flags: CommandLine, inexact: AbstractSet[str], engine: Engine, loads: bool
 ) -> TraceStep:
     response = step.get("response") or {}
     i, events = int(step["i"]), _with_batches(step)
-    events = _started(events) if loads else events
+    if loads:                # a model may have been loaded before, and no request begins with a warning of that
+        events = list(dropwhile(lambda event: event["ev"] == "warn", events))
     died = str(step["died"]["fatal"]) if "died" in step else ""
-    body = step.get("request") or {}
     if step["op"] == "slot":
-        file = Path(str(body.get("filename", ""))).name
-        return TraceStep(i, (), response, events, str(body["action"]), int(body["id_slot"]), file)
+        done = _action(step)
+        return TraceStep(i, (), response, events, done.action, done.id_slot, done.file)
     if step["op"] == "restart":
         changed = _command_line(engine, step["flags"]).options if "flags" in step else None
         return TraceStep(i, (), response, events, "restart", options=changed)
-    if step["op"] not in ("completion", "chat", "parallel"):
-        raise BadInput(f"unknown operation '{step['op']}'", hint=nearest(str(step["op"]), OPERATIONS))
     sent = step["steps"] if step["op"] == "parallel" else [step]
     served = [one for one in sent if one["op"] != "slot" and one.get("launched", True)]
-    numbers = [_number(one.get("task")) for one in served]
-    own = iter(own_events([(one["request"], one.get("response") or {}) for one in served], events, numbers))
+    sides = [(one["request"], one.get("response") or {}) for one in served]
+    own = iter(own_events(sides, events, [one.get("task") for one in served]))
     stuck = bool(step.get("stuck"))
     members = tuple(
         _action(one) if one["op"] == "slot" else
@@ -227,19 +203,18 @@ def _with_batches(step: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _action(one: Mapping[str, Any]) -> Member:
-    """A slot action within a group."""
+    """A slot action, within a group or by itself."""
     body = one["request"]
     file = Path(str(body.get("filename", ""))).name
     return Member(Request(()), one.get("response") or {}, None, launched=False, action=str(body["action"]),
                   id_slot=int(body["id_slot"]), file=file)
 
 
-def _member(
-    one: Mapping[str, Any], own: Own | None, flags: CommandLine, inexact: bool | None, died: str
-) -> Member:
+def _member(one: Mapping[str, Any], own: Own | None, flags: CommandLine, inexact: bool | None, died: str) -> Member:
     """A request and its answer; ``own`` None = no slot was given to it before its client hung up."""
-    number, response = _number(one.get("task")), one.get("response") or {}
-    last = "" if died and number is not None and own is not None and _over(own) else died
+    number, response = one.get("task"), one.get("response") or {}
+    over = own is not None and any(event["ev"] == "release" for event in own.events)
+    last = "" if over and number is not None else died         # released before the process ended
     body = {**flags.request, **one["request"]}
     request = make_request(one["op"], body, response, own or Own(()), last, flags.drafts_by_model, one)
     if own is None:

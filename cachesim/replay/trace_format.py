@@ -206,8 +206,7 @@ def step(value: Any) -> None:
     if type(value["i"]) is not int:
         raise wanted("a number", value["i"]).within(".i")
     _pairs(value)
-    if op == "slot" and value["request"]["action"] not in ACTIONS:
-        action = value["request"]["action"]
+    if op == "slot" and (action := value["request"]["action"]) not in ACTIONS:
         raise wanted("save, restore or erase", action).within(".request.action")
     if op == "parallel" and not value["steps"]:
         raise Misfit("a group without requests")
@@ -237,16 +236,12 @@ def _pairs(value: Mapping[str, Any]) -> None:
                 raise wanted(what, pair).within(f".{name}[{i}]")
 
 
-def number_entry(value: Any) -> None:
-    """Of the list of inexact steps."""
-    record({"i": step_number}, needs=("i",), others=optional(one_of(flag, number)))(value)
-
-
 TRACE = record({
     **dict.fromkeys(("engine", "commit", "model", "name", "workload", "profile", "build"), text),
     "seed": integer(), "note": optional(text), "log": flag, "flags": texts, "base_flags": texts,
     "env": OBJECT, "server": record({"n_slots": count}, others=anything),
-    "inexact": each(number_entry), "steps": each(step),
+    "inexact": each(record({"i": step_number}, needs=("i",), others=optional(one_of(flag, number)))),
+    "steps": each(step),
 }, needs=("engine", "commit", "model", "name", "flags", "server", "inexact", "steps"))  # fmt: skip
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cachesim.engines.base import Answer, Request
     from cachesim.engines.contract import Server
 
+Data = dict[str, Any]
 BAD, FAULT = "bad", "fault"
 """The scope of a file that is no recording, and of one at which cachesim itself failed."""
 
@@ -42,7 +43,7 @@ def run(args: Namespace) -> int:
         found, ended = [replay_file(files[0], args.mode)], None
     else:
         found, ended = replay_all(files, args.mode, args.jobs)
-    traces = [data for data in found if not _aside(data, args)]
+    traces = [data for data in found if not (args.in_scope and data["scope"] == "out")]
     if ended is not None:
         complain(f"interrupted: {len(found)} of {len(files)} files are over")
     elif not traces:
@@ -59,26 +60,21 @@ def run(args: Namespace) -> int:
     return exits.interrupted(ended) if ended is not None else exits.worst(map(_code, traces))
 
 
-def _draw(args: Namespace, file: Path, data: dict[str, Any]) -> None:
+def _draw(args: Namespace, file: Path, data: Data) -> None:
     """A picture of what was recorded, with the first step at which the simulator differs."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import read_trace
     from cachesim.tools.replay.recorded_picture import Differs, recorded_scene, recorded_told
 
     first = data["first_difference"]
-    differs = None if first is None else Differs(first["step"], f"the simulator differs: {_said(first)}")
-    note = "" if differs is None else f"Step {differs.step}: {differs.says}"
+    differs, note = None, ""
+    if first is not None:
+        said = ", ".join(f"{name} {value}" for name, value in first.items() if name != "step")
+        differs = Differs(first["step"], f"the simulator differs: {said}")
+        note = f"Step {differs.step}: {differs.says}"
     trace = read_trace(file, profiles())
     told, scene = [recorded_told(trace)], recorded_scene(trace, differs)
     write_scenes(args, [scene], told, Shown(f"cachesim replay {file} --mode {args.mode}", note))
-
-
-def _said(first: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in first.items() if name != "step")
-
-
-def _aside(data: dict[str, Any], args: Namespace) -> bool:
-    return bool(args.in_scope and data["scope"] == "out")
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:
@@ -91,15 +87,14 @@ def find_traces(names: Sequence[str | Path]) -> list[Path]:
     return out
 
 
-def replay_all(
-    files: Sequence[Path], mode: str, processes: int
-) -> tuple[list[dict[str, Any]], KeyboardInterrupt | None]:
+def replay_all(files: Sequence[Path], mode: str, processes: int) -> tuple[list[Data], KeyboardInterrupt | None]:
     """Replay files, in so many processes, with a progress bar on a terminal. A file that cannot be replayed is told on
     stderr, with its place; its result says so, and the others' are what they are. The results in the order of the
     files, and what ended it before all are there."""
     from cachesim.tools.replay.report import not_replayed
 
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, Data] = {}
+    ended = None
     try:
         jobs = [(file, mode) for file in files]
         for one in progress(finished(replay_one, jobs, processes), len(jobs), "replaying"):
@@ -110,11 +105,11 @@ def replay_all(
                 complain(data["why"])
             found[one.number] = data
     except KeyboardInterrupt as error:
-        return [found[number] for number in sorted(found)], error
-    return [found[number] for number in sorted(found)], None
+        ended = error
+    return [found[number] for number in sorted(found)], ended
 
 
-def replay_one(job: tuple[Path, str]) -> dict[str, Any]:
+def replay_one(job: tuple[Path, str]) -> Data:
     """``replay_file`` for one of many: what it raises becomes the file's result."""
     from cachesim.tools.replay.report import not_replayed
 
@@ -127,7 +122,7 @@ def replay_one(job: tuple[Path, str]) -> dict[str, Any]:
         return not_replayed(file, FAULT, f"{file}: {type(error).__name__}: {error} (a fault of cachesim)")
 
 
-def replay_file(file: Path, mode: str) -> dict[str, Any]:
+def replay_file(file: Path, mode: str) -> Data:
     """Replay and judge one file; the result as plain data. Raises BadInput."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import read_trace
@@ -152,7 +147,7 @@ def checker() -> Callable[..., bool | None]:
     return check
 
 
-def _code(trace: dict[str, Any]) -> int:
+def _code(trace: Data) -> int:
     if trace["scope"] in (BAD, FAULT):
         return exits.BAD_INPUT if trace["scope"] == BAD else exits.CRASH
     decided = trace["steps"] - trace["steps_undecided"]

@@ -17,15 +17,11 @@ TOTALS = ("steps", "steps_agree", "steps_undecided", "events", "events_agree")
 
 def replay_data(found: Replayed) -> Data:
     """One trace. ``verdicts_agree`` is None where nothing was judged."""
+    scope = "out" if found.trace.out else "in"
     return {
-        "file": str(found.trace.file),
-        "profile": found.trace.profile,
-        "scope": "out" if found.trace.out else "in",
-        "why": found.why,
+        "file": str(found.trace.file), "profile": found.trace.profile, "scope": scope, "why": found.why,
         **{name: getattr(found, name) for name in TOTALS},
-        "first_difference": found.first,
-        "verdicts_agree": found.verdicts_agree,
-        "broken": found.broken,
+        "first_difference": found.first, "verdicts_agree": found.verdicts_agree, "broken": found.broken,
     }
 
 
