@@ -12,18 +12,14 @@ from cachesim.oracle.cold_run import ColdRun
 Span = tuple[int, int]
 
 
-def clean_spans(
-    point: Point, stored: Stored, foreign: Mapping[int, Iterable[int]], cold: ColdRun
-) -> tuple[Span, ...]:
+def clean_spans(point: Point, stored: Stored, foreign: Mapping[int, Iterable[int]], cold: ColdRun) -> tuple[Span, ...]:
     """The stretches lo .. hi of the point's lengths at which everything that the next token reads is a cold run's,
     ascending, with ends that are lengths of the point; () = there is none. ``foreign``: positions of rows that are not
     a cold run's, by window (0 = full attention). Looks at provenance only."""
     if point.lo > point.hi or (stored.state is not None and not clean_state(stored.state, cold, point.hi)):
         return ()
-    hidden = sorted(
-        (q + 1, q + window - 1 if window else point.hi)
-        for window, positions in foreign.items() for q in positions if q < point.hi
-    )
+    hidden = sorted((q + 1, q + window - 1 if window else point.hi)
+                    for window, positions in foreign.items() for q in positions if q < point.hi)  # fmt: skip
     spans = tuple(_without(hidden, point.lo, point.hi)) if hidden else ((point.lo, point.hi),)
     return spans if point.step == 1 else tuple(_on_grid(spans, point.lo, point.step))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Iterator, Mapping, NamedTuple
 
+from cachesim.base.errors import counted
 from cachesim.engines.judge_view import Stored
 from cachesim.engines.rule import RULES, Role, about, role_of, took
 from cachesim.events import Aborted, Decided, SeqRm
@@ -69,8 +70,7 @@ def _begins(run: Run, i: int) -> str:
     one, action = run.requests[i], run.scenario.steps[i].action
     if action is not None:
         return "done" if one.answer.status == 200 and not one.answer.died else one.answer.error
-    n = len(one.request.prompt)
-    return f"{n} token{'s' * (n != 1)}, {reason(one) or 'nothing reused'}"
+    return f"{counted(len(one.request.prompt), 'token')}, {reason(one) or 'nothing reused'}"
 
 
 def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: int) -> Iterator[Cause]:
@@ -93,17 +93,14 @@ def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: in
 def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided]) -> Cause:
     """A stored object that is corrupt from now on: made so, or kept although its tokens are others now."""
     n = stored.resume if stored.start else len(stored.tokens)
-    made = _stored_by(decided) if stored.kind.startswith("entry") else _made_by(decided, n)
+    if stored.kind.startswith("entry"):        # made by the rule that last put a conversation into the prompt cache
+        made = next((one.rule for one in reversed(decided) if _does(one, Role.STORE)), "")
+    else:
+        made = _made_by(decided, n)
     kept = "" if made else _kept_by(decided)
     content = run.content(stored)
-    what = f"{stored.kind} of {n} token{'s' * (n != 1)}"
-    verb = "keeps" if kept else "leaves"
-    return Cause(i, f"{verb} a corrupt {what}: {f'it has {content[0]}' if content else why}", made or kept)
-
-
-def _stored_by(decided: list[Decided]) -> str:
-    """The rule that last put a conversation into the prompt cache."""
-    return next((one.rule for one in reversed(decided) if _does(one, Role.STORE)), "")
+    what = f"{'keeps' if kept else 'leaves'} a corrupt {stored.kind} of {counted(n, 'token')}"
+    return Cause(i, f"{what}: {f'it has {content[0]}' if content else why}", made or kept)
 
 
 def _made_by(decided: list[Decided], n: int) -> str:

@@ -14,7 +14,7 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
 from cachesim.engines.contract import Engine
-from cachesim.engines.shared.rule_set import Change, RuleSet
+from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario
 
@@ -89,18 +89,15 @@ class _Lab:
         if key not in self.known:
             older = self.engine.rules(old)
             table = older.mixed(self.engine.rules(new), names) if names else older
-            self.known[key] = self._run(old, table)
+            try:
+                requests = run_judged(self.scenario, old, self.mode, table=table, bills=False).requests
+            except NotInBuild:
+                self.known[key] = [None] * len(self.scenario.steps)
+            else:
+                self.known[key] = [RequestOutcome(one.answer.cache_n, one.judged.equal_cold,
+                                                  0 if one.answer.died else one.answer.status)
+                                   for one in requests]  # fmt: skip
         return self.known[key]
-
-    def _run(self, old: str, table: RuleSet) -> Sequence[RequestOutcome | None]:
-        try:
-            run = run_judged(self.scenario, old, self.mode, table=table, bills=False)
-        except NotInBuild:
-            return [None] * len(self.scenario.steps)
-        return [
-            RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
-            for one in run.requests
-        ]
 
     def causes(self, old: str, new: str, number: int) -> Iterator[ChangedFields]:
         """What turns the older version's outcome of a request into the newer one's."""

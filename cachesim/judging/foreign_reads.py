@@ -7,11 +7,13 @@ from typing import Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.base.errors import counted
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.judge_view import RowsPart, StatePart, Stored
 from cachesim.judging.cold_comparison import Colds
 from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.stored_comparison import digests_only
 from cachesim.model import LayerState, same_state
 
 MOST = 4             # things that are listed of one object
@@ -40,10 +42,10 @@ def sentence_of(one: Foreign) -> str:
         case "during" if not one.stop:
             return "reuses nothing: its memory went wrong while it was evaluated"
         case "during":
-            return f"reuses {_many(one.stop)} that are right: its memory went wrong while it was evaluated"
+            return f"reuses {counted(one.stop, 'token')} that are right: its memory went wrong while it was evaluated"
         case "missing":
             return f"finds {what_it_is(one)}"
-    own = f" after {_many(one.stop)}" if one.what == "state" and one.theirs != one.stop else ""
+    own = f" after {counted(one.stop, 'token')}" if one.what == "state" and one.theirs != one.stop else ""
     return f"reads {what_it_is(one)}" + (f" in place of its own{own}" if one.request >= 0 else "")
 
 
@@ -54,11 +56,11 @@ def what_it_is(one: Foreign) -> str:
         case "missing":
             return f"no {rows}"
         case "state" if one.request < 0:
-            return f"a recurrent state computed from a wrong one (after {_many(one.stop)})"
+            return f"a recurrent state computed from a wrong one (after {counted(one.stop, 'token')})"
         case "state" if not one.theirs:
-            return f"an empty recurrent state (after {_many(one.stop)})"
+            return f"an empty recurrent state (after {counted(one.stop, 'token')})"
         case "state":
-            return f"the recurrent state after {_many(one.theirs)} of request {one.request}"
+            return f"the recurrent state after {counted(one.theirs, 'token')} of request {one.request}"
         case _ if one.request < 0:
             return f"{rows} computed from wrong ones"
     return f"{rows} of {_span('token', one.theirs, one.theirs + n)} of request {one.request}"
@@ -66,10 +68,6 @@ def what_it_is(one: Foreign) -> str:
 
 def _span(what: str, start: int, stop: int) -> str:
     return f"{what} {start}" if stop - start == 1 else f"{what}s {start}..{stop - 1}"
-
-
-def _many(n: int) -> str:
-    return f"{n} token{'s' * (n != 1)}"
 
 
 def evaluated(request: Request, answer: Answer) -> Tokens:
@@ -98,7 +96,7 @@ class Reader:
     def _states(self, stored: Stored, state: StatePart, n: int) -> Iterator[Foreign]:
         cold = self.colds.covering(stored.tokens[:n])
         for layer, held in state.rows.items():
-            if not same_state(_digests(held), _digests(cold.state_at(layer, n))):
+            if not same_state(digests_only(held), digests_only(cold.state_at(layer, n))):
                 yield Foreign("state", layer, n, n, *self._state(layer, held))
                 return              # the layers behind it have read it
 
@@ -153,10 +151,6 @@ def _stretches(layer: int, found: Sequence[tuple[int, tuple[int, int]]]) -> Iter
 def _goes_on(one: tuple[int, tuple[int, int]], after: tuple[int, tuple[int, int]]) -> bool:
     (a, (whose, theirs)), (b, (whose_b, theirs_b)) = one, after
     return b == a + 1 and whose == whose_b and (whose < 0 or theirs_b == theirs + 1)
-
-
-def _digests(state: LayerState | None) -> LayerState | None:
-    return None if state is None else state._replace(conv_x=None, h=None)
 
 
 def read_instead(requests: Sequence[Judgement], number: int, reader: Reader) -> list[Foreign]:

@@ -55,7 +55,8 @@ def reasons(one: Judgement, others: Sequence[tuple[str, int]] = (), kept: str = 
     for charge in reversed(account.charges):        # from the beginning of the prompt
         stop = start + charge.tokens
         why = what_happened(charge.event, charge.kind, kept)
-        out.append(Reason(start, stop, why, charge.rule, charge.at, _survivors(others, stop)))
+        survives = tuple(name for name, cache_n in others if cache_n >= stop)
+        out.append(Reason(start, stop, why, charge.rule, charge.at, survives))
         start = stop
     if start < n_tokens:
         last = start == n_tokens - 1 and account.best == n_tokens - 1
@@ -67,10 +68,6 @@ def reasons(one: Judgement, others: Sequence[tuple[str, int]] = (), kept: str = 
 def what_happened(event: str, kind: str, kept: str = CHECKPOINT) -> str:
     """The event of an attribution in words; ``kind`` the restore point that was lost."""
     return WORDS.get(event, event).format(kind=kind or "restore point", kept=kept)
-
-
-def _survivors(others: Sequence[tuple[str, int]], stop: int) -> tuple[str, ...]:
-    return tuple(name for name, cache_n in others if cache_n >= stop)
 
 
 # How did a request come to its reused tokens? In a few words, and as counts: kept, restored, loaded.
@@ -88,12 +85,6 @@ def reused(answer: Answer) -> Reused:
     """Where the reused tokens of a request are from."""
     kept, restored = (answer.reused.get(source, 0) for source in (SLOT, CHECKPOINT))
     return Reused(kept, restored, answer.cache_n - kept - restored)
-
-
-def _from(answer: Answer) -> str:
-    """Where loaded tokens are from, in words."""
-    sources = [source for source, n in answer.reused.items() if n and source not in (SLOT, CHECKPOINT)]
-    return " and ".join("an entry" if source == "entry" else f"{source}s" for source in sources)
 
 
 def reason(one: Judgement) -> str:
@@ -130,7 +121,9 @@ def _hit(one: Judgement) -> str:
     if restored:
         return f"LCP {max(lcp, n)}, restored {restored}"
     if loaded:
-        return f"loaded {loaded} from {_from(one.answer)}"
+        sources = [source for source, n in one.answer.reused.items() if n and source not in (SLOT, CHECKPOINT)]
+        places = " and ".join("an entry" if source == "entry" else f"{source}s" for source in sources)
+        return f"loaded {loaded} from {places}"
     if n == len(prompt_of(one.request, one.answer)) - 1 and lcp > n:
         return "same prompt, all but 1"
     if one.slot is not None and n == one.slot.held:

@@ -21,25 +21,18 @@ class Truth(Protocol):
 
     def rows(self, layer: int) -> Rows:
         """The K/V rows of an attention layer by position."""
-        ...
 
     def state_at(self, layer: int, n: int) -> LayerState | None:
         """The state of a recurrent layer after n tokens."""
-        ...
 
 
 def compare_stored(stored: Stored, cold: Truth) -> Verdict:
     """A stored object against the cold run of (at least) the tokens that it is believed to hold."""
     n = stored.resume
-    if stored.state is not None:
-        verdict = _states(stored.state, cold, n)
-        if not verdict.holds:
-            return verdict
-    for part in stored.rows:
-        verdict = _rows(part, cold, n, stored.start)
-        if not verdict.holds:
-            return verdict
-    return HOLDS
+    if stored.state is not None and not (verdict := _states(stored.state, cold, n)).holds:
+        return verdict
+    verdicts = (_rows(part, cold, n, stored.start) for part in stored.rows)
+    return next((verdict for verdict in verdicts if not verdict.holds), HOLDS)
 
 
 def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
@@ -48,13 +41,14 @@ def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
     for layer, held in state.rows.items():
         want = cold.state_at(layer, n)
         if not same_state(held, want):
-            same = same_state(_digests_only(held), _digests_only(want))
+            same = same_state(digests_only(held), digests_only(want))
             rung = "bits" if same else "provenance"
             return broken(rung, Kind.STATE, n - 1, layer=layer, tokens=n)
     return HOLDS
 
 
-def _digests_only(state: LayerState | None) -> LayerState | None:
+def digests_only(state: LayerState | None) -> LayerState | None:
+    """The state without its numbers, None for none."""
     return None if state is None else state._replace(conv_x=None, h=None)
 
 
@@ -66,11 +60,8 @@ def _rows(part: RowsPart, cold: Truth, n: int, start: int) -> Verdict:
         missing = np.setdiff1d(want, have)
         where = int(missing[0]) if len(missing) else -1
         return broken("provenance", Kind.ROWS_MISSING, where, rows=len(missing), position=where)
-    for layer, rows in part.rows.items():
-        verdict = _layer_rows(layer, rows, order, cold.rows(layer), first, n)
-        if not verdict.holds:
-            return verdict
-    return HOLDS
+    verdicts = (_layer_rows(layer, rows, order, cold.rows(layer), first, n) for layer, rows in part.rows.items())
+    return next((verdict for verdict in verdicts if not verdict.holds), HOLDS)
 
 
 def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:

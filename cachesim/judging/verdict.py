@@ -54,11 +54,7 @@ def broken(rung: str, kind: Kind, where: int = -1, **numbers: Any) -> Verdict:
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of several: broken before undecided before holds; of broken ones the worst level."""
-    found = HOLDS
-    for verdict in verdicts:
-        if _badness(verdict) > _badness(found):
-            found = verdict
-    return found
+    return max((HOLDS, *verdicts), key=_badness)               # of equals the first
 
 
 def _badness(verdict: Verdict) -> int:
