@@ -53,9 +53,7 @@ def _one(table: TomlTable, requests: int) -> Expect:
     )
 
 
-def _each(
-    table: TomlTable, key: str, requests: int, read: Callable[[TomlTable, str, Any], T]
-) -> tuple[T, ...] | None:
+def _each(table: TomlTable, key: str, requests: int, read: Callable[[TomlTable, str, Any], T]) -> tuple[T, ...] | None:
     """What the list under a key has for each request; None = there is no list."""
     if key not in table.raw:
         return None

@@ -6,7 +6,7 @@ it left behind. Saved slots lie in a temporary folder that ends with the run.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -62,7 +62,8 @@ def play(
     """Run every step of a scenario under a profile, or under a ``table`` of rules of that profile's engine. ``mode``
     "none", "provenance" or "exact". ``place``: where the folder of saved slots is made, None = where the system has its
     temporary files. Returns the whole log. Raises BadInput."""
-    with _folder(scenario, place) as folder:
+    saves = any(step.action is not None and step.action.file for step in scenario.steps)       # else no folder is made
+    with TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".") as folder:
         stage = Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
         for first, group in groups(scenario.steps):
             try:
@@ -75,12 +76,6 @@ def play(
                 raise type(bad)(f"request {step}: {bad.cause}", hint=bad.hint, line=bad.line,
                                 file=bad.file or scenario.file) from bad  # fmt: skip
     return stage.log
-
-
-def _folder(scenario: Scenario, place: str | None) -> AbstractContextManager[str]:
-    """Where slots are saved; nothing is made on the disk for a scenario that saves none."""
-    saves = any(step.action is not None and step.action.file for step in scenario.steps)
-    return TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".")
 
 
 def groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:

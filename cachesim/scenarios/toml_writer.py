@@ -97,23 +97,18 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head:
         return False
     added = {**missing, "completed": True}
     if present is None:
-        text = _with_table(source.text, profile, added)
+        text, end = source.text, _newline(source.text)
+        gap = "" if text.endswith("\n") else end
+        text += gap + end + end.join([f'[expect."{profile}"]', *_written(added), ""])
     else:
         added = {key: value for key, value in added.items() if key not in present}
-        line = source.line_of(("expect", profile))
-        text = _with_keys(source.text, line, added)
+        text = _with_keys(source.text, source.line_of(("expect", profile)), added)
     top = {key: value for key, value in head.items() if key not in raw}
     if top:
         text = _with_keys(text, (source.line_of(("profiles",)) or 1) - 1, top)
     _demand(text, {**raw, **top}, profile, added, str(path))
     write_whole(path, text.encode("utf-8"))
     return True
-
-
-def _with_table(text: str, profile: str, added: Mapping[str, Any]) -> str:
-    end = _newline(text)
-    gap = "" if text.endswith("\n") else end
-    return text + gap + end + end.join([f'[expect."{profile}"]', *_written(added), ""])
 
 
 def _with_keys(text: str, header: int | None, added: Mapping[str, Any]) -> str:
