@@ -107,8 +107,6 @@ def sent(request: Request, answer: Answer, together: bool = False) -> EvaluatedR
     prompt, answers = request.prompt, (answer, *answer.children)
     texts = [request.forced or (), *request.children_forced, *(tuple(one.tokens) for one in answers)]
     after = {prompt + tuple(text) for text in texts} | {one.slot_tokens for one in answers}
-    counts = (
-        answer.status == 200 and answer.done and not (answer.died or answer.cancelled)
-        and request.cancel_at is None and answer.prompt in (None, prompt)
-    )  # fmt: skip
+    answered = answer.status == 200 and answer.done and not (answer.died or answer.cancelled)
+    counts = answered and request.cancel_at is None and answer.prompt in (None, prompt)
     return EvaluatedRequest(prompt, tuple(after), together, counts)

@@ -31,12 +31,14 @@ def without_cut_off(
 ) -> list[Mapping[str, Any]]:
     """Our events without those checkpoints at the end that the recorder did not wait for, if an event recorded in a
     later step proves that they were made: it restores, erases or evicts a checkpoint that no step has created since."""
-    mine, seen = (sum(e["ev"] in late for e in events) for events in (ours, theirs))
+    seen = sum(event["ev"] in late for event in theirs)
+    unseen = [place for place, event in enumerate(ours) if event["ev"] in late][seen:]
+    made = _made_before(following, late) if unseen else frozenset()
     kept = list(ours)
-    made = _made_before(following, late) if mine > seen else frozenset()
-    while mine > seen and (place := _last(kept, late)) is not None and _name(kept[place]) in made:
+    for place in reversed(unseen):
+        if _name(kept[place]) not in made:
+            break
         del kept[place]
-        mine -= 1
     return kept
 
 
@@ -51,10 +53,6 @@ def _made_before(following: Iterable[Mapping[str, Any]], late: AbstractSet[str])
 
 def _name(event: Mapping[str, Any]) -> tuple[Any, Any]:
     return event.get("slot"), event.get("pos_max")
-
-
-def _last(events: Records, late: AbstractSet[str]) -> int | None:
-    return next((i for i in reversed(range(len(events))) if events[i]["ev"] in late), None)
 
 
 def _places(events: Records, late: AbstractSet[str]) -> list[tuple[int, Mapping[str, Any]]]:

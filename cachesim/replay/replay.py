@@ -108,15 +108,15 @@ class Replaying:
 
     def step(self, out: Replayed, step: TraceStep) -> None:
         """Do one step and compare it."""
+        theirs, tasks = without_cancel(step.events), any("task" in event for event in step.events)
         if self.trace.sleeps and step.action != "restart":
-            self.tasks = any("task" in event for event in step.events)
-            theirs = without_cancel(step.events)
+            self.tasks = tasks
             self.server = awakened(self.server, step, theirs, self._records, lambda: self._started(self.flags))
         self.rounds = step.rounds
         if not step.members:
             self._slot_action(out, step)
             return
-        first, self.tasks = len(self.server.log.events), any("task" in event for event in step.events)
+        first, self.tasks = len(self.server.log.events), tasks
 
         def hear(server: Server, number: int, answer: Answer) -> tuple[bool | None, bool] | None:
             member = step.members[number]
@@ -125,7 +125,6 @@ class Replaying:
                 return None
             return equal and self._as_uncached(member.request, answer), member.inexact
 
-        theirs = without_cancel(step.events)
         passed = self.supposed.passed.get(step.number, 0) if self.supposed else 0
         sent = send(self.server, step, theirs, self._records, hear, lambda sent: self._fields(step, sent) is None,
                     self.folder, passed)

@@ -147,10 +147,9 @@ def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Aske
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in raw else None,
         n_predict=table.integer("n_predict", None, low=-1) if "n_predict" in raw else None,
         cache_prompt=table.flag("cache_prompt", True), id_slot=table.integer("id_slot", -1, low=-1),
-        answers=tuple(_pieces(table, "answers", text, words) for text in table.texts("answers"))
-        if "answers" in raw else (),
-        chat=_chat(table, words),
-        extra=tuple(_checked(table, extra).items()),
+        answers=tuple(_pieces(table, "answers", text, words)
+                      for text in (table.texts("answers") if "answers" in raw else ())),
+        chat=_chat(table, words), extra=tuple(_checked(table, extra).items()),
     )
     flags = _checked(table, FLAGS)
     table.placed("after", check_after, flags)

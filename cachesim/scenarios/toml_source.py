@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,14 @@ class TomlSource:
 
     def __init__(self, file: str, text: str) -> None:
         self.file, self.text = file, text
-        self._lines: dict[Key, int] | None = None
+
+    @cached_property
+    def _lines(self) -> dict[Key, int]:
+        return _lines(self.text)
 
     def line_of(self, key: Key) -> int | None:
         """Line of the key, or of the nearest table around it that has one."""
-        if self._lines is None:
-            self._lines = _lines(self.text)
-        for cut in range(len(key), 0, -1):
-            if key[:cut] in self._lines:
-                return self._lines[key[:cut]]
-        return None
+        return next((self._lines[key[:cut]] for cut in range(len(key), 0, -1) if key[:cut] in self._lines), None)
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], TomlSource]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import Mapping
 
 from cachesim.base.errors import BadInput, nearest, quoted
@@ -55,13 +56,8 @@ def predicted(step: Asked, words: Mapping[str, int]) -> int:
 
 def user_starts(pieces: Pieces, words: Mapping[str, int]) -> tuple[int, ...]:
     """Places in the tokens of a prompt at which a user message begins."""
-    starts: list[int] = []
-    at = 0
-    for piece in pieces:
-        if piece.user:
-            starts.append(at)
-        at += size((piece,), words)
-    return tuple(starts)
+    places = accumulate((size((piece,), words) for piece in pieces), initial=0)
+    return tuple(at for at, piece in zip(places, pieces, strict=False) if piece.user)
 
 
 def longest(line: ScenarioLine) -> int:
