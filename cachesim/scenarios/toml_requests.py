@@ -141,7 +141,8 @@ def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Aske
     raw, manual = table.raw, manual_of(engine)
     extra = [one.name for one in manual.fields]
     table.only((*_COMPLETION, *extra))  # before a key that is spelled wrong is missed
-    unsaid = "chat" in raw or (manual.empty_prompt and raw.get("prompt") == "")     # the engine has an answer to that
+    # An engine may have an answer to an empty prompt.
+    unsaid = "chat" in raw or (manual.empty_prompt and raw.get("prompt") == "")
     asked = Asked(
         prompt=() if unsaid else _pieces(table, "prompt", table.text("prompt"), words),
         answer=_pieces(table, "answer", table.text("answer"), words) if "answer" in raw else None,
@@ -162,7 +163,7 @@ def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Aske
 
 
 def _checked(table: TomlTable, names: Iterable[str]) -> dict[str, Any]:
-    """The fields of a request that are no texts and have no sign in a line."""
+    """Those of the fields that a request has; none of them is a text, or has a sign in a line."""
     return {name: table.placed(name, check_flag, name, table.raw[name]) for name in names if name in table.raw}
 
 
