@@ -6,11 +6,11 @@ a reply that did not come in time nothing more is tried.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Mapping, Sequence
 
 from cachesim.tools.conformance.history_player import Make
-from cachesim.tools.conformance.protocol import ABILITIES, Ask, Failed, Subject, TimedOut, Unsupported
+from cachesim.tools.conformance.protocol import ABILITIES, Ask, Failed, TimedOut, Unsupported
 
 CANCEL = ("cancel_prompt", "cancel_answer")
 
@@ -58,12 +58,21 @@ def probe(make: Make, tokens: Sequence[int], sampling: Mapping[str, Any]) -> Abi
 
 def _reason(make: Make, name: str, ask: Ask, sampling: Mapping[str, Any]) -> str:
     """Why the ability is missing, "" if it is not. Raises TimedOut."""
+    special = {"cache": replace(ask, cache=False), "cancel_prompt": replace(ask, cancel_after=0),
+               "cancel_answer": replace(ask, cancel_after=1), "sampling": replace(ask, sampling=sampling)}  # fmt: skip
     try:
         subject = make()
     except (Failed, Unsupported):
         return ""
     try:
-        _use(subject, name, ask, sampling)
+        if name in special:
+            subject.complete(special[name])
+        elif name == "burst":
+            subject.burst([ask, ask])
+        elif name == "limits":
+            subject.limits()
+        else:
+            subject.reset()
     except Unsupported as gap:
         return str(gap)
     except TimedOut:
@@ -73,18 +82,3 @@ def _reason(make: Make, name: str, ask: Ask, sampling: Mapping[str, Any]) -> str
     finally:
         subject.close()
     return ""
-
-
-def _use(subject: Subject, name: str, ask: Ask, sampling: Mapping[str, Any]) -> None:
-    if name == "cache":
-        subject.complete(Ask(ask.prompt, ask.n_predict, cache=False))
-    elif name in CANCEL:
-        subject.complete(Ask(ask.prompt, ask.n_predict, cancel_after=CANCEL.index(name)))
-    elif name == "sampling":
-        subject.complete(Ask(ask.prompt, ask.n_predict, sampling=sampling))
-    elif name == "burst":
-        subject.burst([ask, ask])
-    elif name == "limits":
-        subject.limits()
-    else:
-        subject.reset()

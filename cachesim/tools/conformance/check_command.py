@@ -88,12 +88,10 @@ def run(args: Namespace) -> int:
 
 
 def _data(found: ServerReport) -> dict[str, object]:
-    return {
-        "server": {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots},
-        "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests, "rules": found.rules,
-        "early": [{"line": line, "requests": sent} for line, sent in found.early],
-        **found.report.data(),
-    }  # fmt: skip
+    server = {"dialect": found.server.dialect, "name": found.server.name, "slots": found.server.slots}
+    early = [{"line": line, "requests": sent} for line, sent in found.early]
+    return {"server": server, "measured": found.measured, "tolerance": found.tolerance, "requests": found.requests,
+            "rules": found.rules, "early": early, **found.report.data()}  # fmt: skip
 
 
 def _text(found: ServerReport, url: str) -> str:

@@ -66,22 +66,17 @@ def _turns(rng: Rng, space: Space) -> list[HistoryTurn]:
 
 
 def _turn(rng: Rng, space: Space) -> HistoryTurn:
-    special = rng.one([""] * PLAIN + [name for name in SPECIAL if _able(name, space.abilities)])
+    able = {"cancel" if name.startswith("cancel_") else name for name in space.abilities}
+    special = rng.one([""] * PLAIN + [name for name in SPECIAL if name in able])
     predict = 1 if rng.chance(50) else rng.between(1, PREDICT)
     hang_up = 0 if rng.chance(50) else rng.below(PREDICT)
     if special == "cancel" and "cancel_prompt" not in space.abilities:
         hang_up, predict = max(hang_up, 1), max(predict, 2)
     elif special == "cancel" and "cancel_answer" not in space.abilities:
         hang_up = 0
-    return HistoryTurn(
-        kind=rng.one(KINDS), after=rng.below(MOST), cut=_length(rng, space.near, 0), new=_length(rng, space.near, 1),
-        predict=predict, cache=special != "cache",
-        cancel_after=min(hang_up, predict - 1) if special == "cancel" else None, together=special == "burst",
-    )  # fmt: skip
-
-
-def _able(special: str, abilities: AbstractSet[str]) -> bool:
-    return special in abilities or (special == "cancel" and bool({"cancel_prompt", "cancel_answer"} & abilities))
+    cancel_after = min(hang_up, predict - 1) if special == "cancel" else None
+    return HistoryTurn(rng.one(KINDS), rng.below(MOST), _length(rng, space.near, 0), _length(rng, space.near, 1),
+                       predict, special != "cache", cancel_after, special == "burst")  # fmt: skip
 
 
 def _length(rng: Rng, near: Sequence[int], low: int) -> int:
@@ -110,9 +105,7 @@ def corpus_histories(most_prompt: int, near: Sequence[int] = ()) -> Iterator[His
     seen = set()
     for file in find([corpus_root()]):
         scenario = load(file)
-        if not _playable(scenario):
-            continue
-        history = _plain(scenario)
+        history = _plain(scenario) if _playable(scenario) else None
         if history is None or history.line in seen:
             continue
         for one, most in ((history, TOKENS), (_largest(history, most_prompt, near), SCALED)):
@@ -144,9 +137,8 @@ def scaled(history: History, size: int) -> History:
         return piece._replace(start=ends[0], stop=ends[1])
 
     words = {word: n if word in answers else n * size for word, n in history.scenario.words.items()}
-    return of_tree(
-        ScenarioLine(words, tuple(step._replace(prompt=tuple(map(longer, step.prompt))) for step in history.asked))
-    )
+    asked = tuple(step._replace(prompt=tuple(map(longer, step.prompt))) for step in history.asked)
+    return of_tree(ScenarioLine(words, asked))
 
 
 def _plain(scenario: Scenario) -> History | None:

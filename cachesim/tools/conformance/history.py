@@ -147,8 +147,11 @@ def of_line(text: str) -> History:
 def of_tree(line: ScenarioLine) -> History:
     """The history that a line is. Raises BadInput if not every cache could be sent it."""
     for number, step in enumerate(line.steps):
-        more = [step.do] if isinstance(step, Action) else [name for name in step._fields if _says(step, name)]
-        if other := [name for name in more if name not in KNOWN]:
+        if isinstance(step, Action):
+            other = [step.do]
+        else:
+            other = [name for name in step._fields if name not in KNOWN and getattr(step, name) != getattr(PLAIN, name)]
+        if other:
             known = "supported: prompts with an answer, !, cancel_after=N, together"
             raise BadInput(f"request {number}: {other[0]} is not supported by conform", hint=known)
         if isinstance(step, Asked):
@@ -156,10 +159,6 @@ def of_tree(line: ScenarioLine) -> History:
     engine = DEFAULT_PROFILE.partition("@")[0]
     steps = make_steps(line.steps, line.words)
     return History(Scenario("kit", "", ("cachesim",), "", engine, "A", (DEFAULT_PROFILE,), {}, line.words, steps))
-
-
-def _says(step: Asked, name: str) -> bool:
-    return bool(getattr(step, name) != getattr(PLAIN, name))
 
 
 def of_turns(turns: Sequence[HistoryTurn], most: int) -> History:
@@ -215,12 +214,7 @@ def _first(parts: Parts, most: int) -> Parts:
 
 
 def _asked(number: int, turn: HistoryTurn, prompt: Parts, said: set[str]) -> Asked:
-    answer = Piece(_answer(number))
-    return Asked(
-        prompt=tuple(Piece(part.word, False, part.start, part.stop) for part in prompt),
-        answer=(answer,) if answer.word in said else None,
-        n_predict=turn.predict,
-        cache_prompt=turn.cache,
-        cancel_after=turn.cancel_after,
-        together=turn.together and number > 0,
-    )
+    answer = (Piece(_answer(number)),) if _answer(number) in said else None
+    pieces = tuple(Piece(part.word, False, part.start, part.stop) for part in prompt)
+    return Asked(pieces, answer, turn.predict, cache_prompt=turn.cache, cancel_after=turn.cancel_after,
+                 together=turn.together and number > 0)  # fmt: skip

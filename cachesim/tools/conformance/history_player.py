@@ -81,17 +81,14 @@ class Cold:
             self.known[ask] = self._ask(ask)
             if isinstance(self.known[ask], TimedOut):
                 return self.known[ask]                # it would only be waited for once more
-            if len(self.twice) < STEADY or not self._steady():
+            steady = all(_equal(self.known[one], two, self.same) for one, two in self.twice.items())
+            if len(self.twice) < STEADY or not steady:
                 self.twice[ask] = self._ask(ask)
         return self.known[ask]
 
     def again(self, ask: Ask) -> Outcome | None:
         """The second cold reply to the same request, if there was one."""
         return self.twice.get(self._alone(ask))
-
-    def _steady(self) -> bool:
-        """Returns True if no request has had two different cold replies."""
-        return all(_equal(self.known[ask], two, self.same) for ask, two in self.twice.items())
 
     def _alone(self, ask: Ask) -> Ask:
         return Ask(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling)
@@ -129,7 +126,8 @@ def play(history: History, bench: Bench, cold: Cold, sent: SentHistory) -> Playe
         with bench.empty() as subject:
             played.limits = limits_of(subject)
             for group in played.groups:
-                played.warm += _send(subject, [played.asks[number] for number in group])
+                asks = [played.asks[number] for number in group]
+                played.warm += [subject.complete(asks[0])] if len(asks) == 1 else subject.burst(asks)
     except Failed as failed:
         played.warm.append(failed)
     except (Unsupported, GaveUp) as gap:
@@ -164,10 +162,3 @@ def _play_cold(played: PlayedHistory, cold: Cold, sent: SentHistory) -> None:
         if isinstance(said, Failed):
             return
         dictionary.bind(request.forced, said.tokens)
-
-
-
-def _send(subject: Subject, asks: Sequence[Ask]) -> list[Reply]:
-    if len(asks) == 1:
-        return [subject.complete(asks[0])]
-    return subject.burst(asks)

@@ -202,8 +202,7 @@ class PythonSubject:
         return read_reply(raw, ask.cancel_after is not None)
 
     def burst(self, asks: Sequence[Ask]) -> list[Reply]:
-        sent = [{"prompt": list(ask.prompt), "n_predict": ask.n_predict, **ask.options()} for ask in asks]
-        raw = self._timed(self._method("burst"), sent)
+        raw = self._timed(self._method("burst"), [_request(ask) for ask in asks])
         if not isinstance(raw, Sequence) or len(raw) != len(asks):
             raise Failed(f"burst() of {len(asks)} requests must return a list of {len(asks)} replies")
         return [read_reply(one, ask.cancel_after is not None) for one, ask in zip(raw, asks, strict=True)]
@@ -222,11 +221,10 @@ class PythonSubject:
             return _call(function, *args, **options)
 
     def _method(self, name: str) -> Callable[..., Any]:
-        found = getattr(self.object, name, None)
+        found: Callable[..., Any] | None = getattr(self.object, name, None)
         if not callable(found):
             raise Unsupported(f"no method {name}()")
-        method: Callable[..., Any] = found
-        return method
+        return found
 
 
 def _keywords(function: Callable[..., Any]) -> frozenset[str] | None:

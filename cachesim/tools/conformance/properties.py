@@ -12,7 +12,7 @@ from cachesim.base.errors import cut
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.tools.conformance.fingerprint import Difference, Same, apart, equal, shown
 from cachesim.tools.conformance.history_player import Outcome, PlayedHistory
-from cachesim.tools.conformance.protocol import Failed, Reply
+from cachesim.tools.conformance.protocol import Ask, Failed, Reply
 
 PROPERTIES = {
     "steady": "two cold runs of a request agree",
@@ -71,20 +71,21 @@ def checks(played: PlayedHistory, same: Same) -> Iterator[Check]:
     yield from _steady(played, same)
     seen: list[CompletedSequence] = []
     for group in played.groups:
-        replies = [(i, _reply(played.warm, i), _reply(played.cold, i)) for i in group]
+        replies = [(i, reply_to(played.warm, i), reply_to(played.cold, i)) for i in group]
         pairs = [(i, warm, cold) for i, warm, cold in replies if warm and cold]
         here = [_sequence(played, i, warm) for i, warm, _ in pairs]
         for i, warm, cold in pairs:
             yield from _equal(played, i, warm, cold, seen, same)
-            yield from _counted(played, i, warm, cold, [*seen, *(one for one in here if len(group) > 1)])
+            yield from _counted(played.asks[i], i, warm, cold, [*seen, *(here if len(group) > 1 else ())])
         seen += here
         for i, warm, _ in pairs:
             yield from _kept(i, warm, seen)
             yield from _limited(played, i, warm)
 
 
-def _reply(outcomes: Sequence[Outcome], number: int) -> Reply | None:
-    said = outcomes[number] if number < len(outcomes) else None
+def reply_to(outcomes: Sequence[Outcome], number: int) -> Reply | None:
+    """The reply to a request, None where it failed or was never sent."""
+    said = outcomes[number] if 0 <= number < len(outcomes) else None
     return said if isinstance(said, Reply) else None
 
 
@@ -120,9 +121,8 @@ def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
     return "append" if any(one.tokens == prompt[: len(one.tokens)] for one in seen) else "branch"
 
 
-def _equal(
-    played: PlayedHistory, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence], same: Same
-) -> Iterator[Check]:
+def _equal(played: PlayedHistory, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence],
+           same: Same) -> Iterator[Check]:  # fmt: skip
     ask = played.asks[number]
     ok = equal(warm, cold, same, ask.cancel_after is not None)
     reused = bool(warm.cached)
@@ -144,14 +144,11 @@ def _named(played: PlayedHistory, number: int, seen: Sequence[CompletedSequence]
         yield "burst"
 
 
-def _counted(
-    played: PlayedHistory, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence]
-) -> Iterator[Check]:
-    prompt = played.asks[number].prompt
-    cancelled = played.asks[number].cancel_after is not None
+def _counted(ask: Ask, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence]) -> Iterator[Check]:
+    prompt = ask.prompt
     if warm.refused:
         return
-    if warm.cached is not None and warm.evaluated is not None and not cancelled:
+    if warm.cached is not None and warm.evaluated is not None and ask.cancel_after is None:
         got = f"{warm.cached} cached + {warm.evaluated} evaluated"
         yield Check("accounting", warm.cached + warm.evaluated == len(prompt), number, f"{len(prompt)} in all", got)
     if warm.cached is not None:

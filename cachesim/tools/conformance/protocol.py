@@ -85,23 +85,18 @@ class Subject(Protocol):
 
     def complete(self, ask: Ask) -> Reply:
         """Serve one request. Unsupported if it has an option that the implementation lacks."""
-        ...
 
     def burst(self, asks: Sequence[Ask]) -> list[Reply]:
         """Serve requests that arrive at the same time; replies in their order."""
-        ...
 
     def limits(self) -> Mapping[str, int]:
         """The limits that it promises to respect, by the names used in ``Reply.used``."""
-        ...
 
     def reset(self) -> None:
         """Forget everything."""
-        ...
 
     def close(self) -> None:
         """Give back what it occupies. Never raises."""
-        ...
 
 
 FIELDS = tuple(one.name for one in fields(Reply))
@@ -117,23 +112,12 @@ def read_reply(raw: Any, cancelled: bool = False) -> Reply:
     for key in raw:
         if key not in FIELDS:
             raise Failed(f"unknown field {key!r} in a reply ({nearest(str(key), FIELDS) or ', '.join(FIELDS)})")
-    reply = Reply(
-        tokens=_optional(raw, "tokens", _tokens),
-        fingerprint=raw.get("fingerprint"),
-        cached=_optional(raw, "cached", _count),
-        evaluated=_optional(raw, "evaluated", _count),
-        stored=_optional(raw, "stored", _kept),
-        used=_optional(raw, "used", counts),
-        refused=_text(raw.get("refused") or ""),
-    )
+    read = {"tokens": _tokens, "cached": _count, "evaluated": _count, "stored": _kept, "used": counts}
+    said: dict[str, Any] = {key: read_one(key, raw[key]) for key, read_one in read.items() if raw.get(key) is not None}
+    reply = Reply(fingerprint=raw.get("fingerprint"), refused=_text(raw.get("refused") or ""), **said)
     if reply.tokens is None and reply.fingerprint is None and not reply.refused and not cancelled:
         raise Failed("a reply needs tokens or a fingerprint: there is nothing to compare")
     return reply
-
-
-def _optional(raw: Mapping[str, Any], key: str, read: Any) -> Any:
-    value = raw.get(key)
-    return None if value is None else read(key, value)
 
 
 def _count(key: str, value: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -184,13 +184,10 @@ class Report:
                 "sections": sections, "properties": [_data(one) for one in self.results]}  # fmt: skip
 
     def __str__(self) -> str:
-        return _printable("\n".join(_lines(self)))
-
-
-def _printable(text: str) -> str:
-    """A text in which what a tested process says cannot do anything to a terminal, or to whoever encodes it."""
-    shown = (one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in text)
-    return "".join(shown)
+        # What a tested process says cannot do anything to a terminal, or to whoever encodes it.
+        shown = (one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+                 for one in "\n".join(_lines(self)))  # fmt: skip
+        return "".join(shown)
 
 
 class Nonconforming(AssertionError):
@@ -202,14 +199,11 @@ class Nonconforming(AssertionError):
 
 
 def _data(result: Result) -> dict[str, Any]:
-    found = result.finding
-    shown: Mapping[str, Any] = {} if found is None else {
-        "line": found.line, "request": found.request, "expected": found.expected, "got": found.got,
-        "notes": list(found.notes), "prompts": [list(one) for one in found.prompts],
-    }  # fmt: skip
-    return {"name": result.name, "section": result.section, "sentence": result.sentence, "state": result.state,
-            "checked": result.checked, "reused": result.reused, "why": result.why,
-            "finding": dict(shown) or None}  # fmt: skip
+    data, found = asdict(result), result.finding
+    if found is not None:
+        data["finding"] = {"line": found.line, "request": found.request, "expected": found.expected, "got": found.got,
+                           "notes": list(found.notes), "prompts": [list(one) for one in found.prompts]}  # fmt: skip
+    return data
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -270,17 +264,14 @@ def junit(report: Report, name: str = "cachesim") -> str:
 
 
 def _case(suite: Element, one: Result, strict: bool) -> None:
-    case = SubElement(suite, "testcase", classname=f"cachesim.{one.section}", name=one.name)
+    case, said = SubElement(suite, "testcase", classname=f"cachesim.{one.section}", name=one.name), one.finding
     if tag := _tag(one, strict):
         found = SubElement(case, tag, message=one.why or one.sentence)
-        if one.finding is not None:
-            said = one.finding
+        if said is not None:
             found.text = "\n".join([said.line, f"request {said.request}: expected {said.expected}", f"got {said.got}",
                                     *said.notes, f"again: {said.again}"])  # fmt: skip
 
 
 def _tag(one: Result, strict: bool) -> str:
-    if one.state == "missed":
-        return "failure" if strict else "skipped"
-    tags = {"failed": "failure", "undecided": "error", "ok": ""}
+    tags = {"failed": "failure", "undecided": "error", "ok": "", "missed": "failure" if strict else "skipped"}
     return tags.get(one.state, "skipped")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from cachesim.tools.conformance.abilities import Abilities
 from cachesim.tools.conformance.corpus import Space, corpus_histories, histories, line_history
 from cachesim.tools.conformance.fingerprint import Same, equal
 from cachesim.tools.conformance.history import History, of_line
 from cachesim.tools.conformance.history_player import Cold, Outcome, PlayedHistory
-from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES
+from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES, Check, reply_to
 from cachesim.tools.conformance.protocol import Ask, Reply
 from cachesim.tools.conformance.report import (
     MEMBERS,
@@ -34,8 +34,8 @@ from cachesim.tools.conformance.timeouts import GaveUp
 
 def diagnosis(played: PlayedHistory, request: int, cold: Callable[[Ask], Outcome], same: Same) -> str:
     """A sentence on the answer to this request, "" if nothing is known. Asks for cold runs of other prompts."""
-    warm = played.warm[request] if request < len(played.warm) else None
-    if not isinstance(warm, Reply) or not warm.cached:
+    warm = reply_to(played.warm, request)
+    if warm is None or not warm.cached:
         return ""
     ask = played.asks[request]
     for prompt, sentence in _others(ask, warm.cached):
@@ -73,29 +73,31 @@ def look_at_floors(search: HistorySearch, space: Space) -> dict[str, Result]:
             break
         played = search.play(of_line(line))
         cached = _cached(played)
-        if cached is not None:
-            found[name] = _result(name, line, played, cached)
+        if cached is not None and cached > 0:
+            found[name] = Result(name, "reuse", PROPERTIES[name], "ok", 1, 1)
+        elif cached is not None:
+            got = f"0 of {len(played.asks[-1].prompt)} tokens cached"
+            missed = Check(name, False, len(played.asks) - 1, "at least 1 token cached", got)
+            found[name] = Result(name, "reuse", PROPERTIES[name], "missed", 1, finding=finding_of(line, missed, played))
     return found
 
 
 def _cached(played: PlayedHistory) -> int | None:
     """Tokens that the last request reused, None if that is not known."""
-    number = len(played.asks) - 1
-    warm = played.warm[number] if 0 <= number < len(played.warm) else None
-    if not isinstance(warm, Reply) or warm.refused:
+    warm = reply_to(played.warm, len(played.asks) - 1)
+    if warm is None or warm.refused:
         return None
     if warm.cached is not None:
         return warm.cached
-    return None if warm.evaluated is None else len(played.asks[number].prompt) - warm.evaluated
+    return None if warm.evaluated is None else len(played.asks[-1].prompt) - warm.evaluated
 
 
-def _result(name: str, line: str, played: PlayedHistory, cached: int) -> Result:
-    if cached > 0:
-        return Result(name, "reuse", PROPERTIES[name], "ok", 1, 1)
-    size = len(played.asks[-1].prompt)
-    finding = Finding(line, len(played.asks) - 1, "at least 1 token cached", f"0 of {size} tokens cached",
-                      tuple(ask.prompt for ask in played.asks))  # fmt: skip
-    return Result(name, "reuse", PROPERTIES[name], "missed", 1, finding=finding)
+def finding_of(line: str, check: Check, played: PlayedHistory, notes: Iterable[str] = ()) -> Finding:
+    """What a check shows in a history that was played; ``line`` says it. How far the fingerprints are apart is noted
+    before ``notes``."""
+    prompts = tuple(ask.prompt for ask in played.asks)
+    apart = (check.apart.text,) if check.apart is not None else ()
+    return Finding(line, check.request, check.expected, check.got, prompts, (*apart, *notes))
 
 
 ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "limits": "limits"}
@@ -152,25 +154,19 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
     if "steady" in found:
         results = [_unsteady(one, _noise(search.tallies["steady"])) for one in results]
     results = [one if one.section in plan.sections else replace(one, state="skipped", finding=None) for one in results]
-    return Report(tuple(results), search.counts, _skipped(plan), tuple(_notes(drawn, search)), plan.strict)
+    unplayed = "" if plan.only else 'corpus="any" plays them'
+    skipped = {name: unplayed for name in SECTIONS if name not in plan.sections}
+    return Report(tuple(results), search.counts, skipped, tuple(_notes(drawn, search)), plan.strict)
 
 
 def _histories(plan: HistoryPlan, space: Space) -> Iterator[tuple[str, History]]:
     """What is played, with the section that it counts for: the caller's own histories first."""
-    sections = plan.sections
-    yield from (("same", line_history(line)) for line in plan.histories)
-    yield from (("same", line_history(line)) for line in basic_lines(sections, space))
-    if "known" in sections:
+    yield from (("same", line_history(line)) for line in (*plan.histories, *basic_lines(plan.sections, space)))
+    if "known" in plan.sections:
         yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))
-    if "drawn" in sections:
+    if "drawn" in plan.sections:
         yield from (("drawn", history) for history in histories(space, plan.max_examples))
     yield from (("known", line_history(line)) for line in plan.last)
-
-
-def _skipped(plan: HistoryPlan) -> dict[str, str]:
-    """Section -> why it was not played."""
-    why = {name: "" if plan.only else 'corpus="any" plays them' for name in SECTIONS}
-    return {name: why[name] for name in SECTIONS if name not in plan.sections}
 
 
 def _notes(tallies: Mapping[str, Tally], search: HistorySearch) -> Iterator[str]:
@@ -191,13 +187,11 @@ def _shrunk(search: HistorySearch, cold: Cold) -> dict[str, Result]:
 def _failed(name: str, search: HistorySearch, cold: Cold) -> Result:
     history, check = search.smallest(name)
     played = search.play(history)
-    notes = [check.apart.text] if check.apart is not None else []
     sampling = played.asks[check.request].sampling if check.request < len(played.asks) else {}
-    notes += [f"sampling {dict(sampling)}"] if sampling else []
+    notes = [f"sampling {dict(sampling)}"] if sampling else []
     if name in EQUAL and not search.patience.low:
         notes += filter(None, [diagnosis(played, check.request, cold.answer, search.same)])
-    prompts = tuple(ask.prompt for ask in played.asks)
-    finding = Finding(history.line, check.request, check.expected, check.got, prompts, tuple(notes))
+    finding = finding_of(history.line, check, played, notes)
     result = Result(name, SECTION[name], PROPERTIES[name], "failed", finding=finding)
     if not search.again(history, check):
         return replace(result, state="undecided", why="failed, but not when played again")

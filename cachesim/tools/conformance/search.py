@@ -133,21 +133,16 @@ class HistorySearch:
         if name == "answers" and self.patience.low and self._fails(of_line("A1"), name):
             start = [of_line("A1")]                  # one time-out is left: there is nothing smaller to spend it on
         else:
-            start = self._starts(name)
+            failed = {history.line: history for history, _ in self.tallies[name].failed}
+            start = sorted(failed.values(), key=_size)[:STARTS]
         history = min((shrink(one, lambda other: self._fails(other, name)) for one in start), key=_size)
         return history, next(check for check in self.look(history) if check.name == name and not check.ok)
-
-    def _starts(self, name: str) -> list[History]:
-        return sorted({history.line: history for history, _ in self.tallies[name].failed}.values(), key=_size)[:STARTS]
 
     def again(self, history: History, check: Check) -> bool:
         """Returns True if the same request fails in it once more. Where replies do not come, that was seen often
         enough."""
-        return self._hangs(check) or any(
-            one[:3] == (check.name, False, check.request) for one in self._attributed(history))
-
-    def _hangs(self, check: Check) -> bool:
-        return self.patience.gone and check.name == "answers" and check.got.endswith(self.patience.silence)
+        hangs = self.patience.gone and check.name == "answers" and check.got.endswith(self.patience.silence)
+        return hangs or any(one[:3] == (check.name, False, check.request) for one in self._attributed(history))
 
     def _fails(self, history: History, name: str) -> bool:
         if self.patience.spent and history.line not in self.known:

@@ -29,26 +29,13 @@ LISTS: Mapping[str, tuple[type, str]] = {
 
 
 def conform(
-    factory: Factory,
-    *,
-    cold: str | Factory = "fresh",
-    corpus: str = "",
-    histories: Sequence[str] = (),
-    max_examples: int = 200,
-    max_requests: int = 6,
-    max_prompt: int = 256,
-    near: Sequence[int] = (),
-    tokens: Sequence[int] = TOKENS,
-    same: Same = identical,
-    sampling: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
-    only: Sequence[str] = (),
-    strict: bool = False,
-    accepted: Mapping[str, str] | None = None,
-    reset: bool = False,
-    timeout: float = 60.0,
-    seconds: float | None = None,
-    check: bool = True,
-) -> Report:
+    factory: Factory, *, cold: str | Factory = "fresh", corpus: str = "", histories: Sequence[str] = (),
+    max_examples: int = 200, max_requests: int = 6, max_prompt: int = 256, near: Sequence[int] = (),
+    tokens: Sequence[int] = TOKENS, same: Same = identical,
+    sampling: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (), only: Sequence[str] = (), strict: bool = False,
+    accepted: Mapping[str, str] | None = None, reset: bool = False, timeout: float = 60.0,
+    seconds: float | None = None, check: bool = True,
+) -> Report:  # fmt: skip
     """Play request histories against a prefix cache and compare it with cold runs; the same arguments play the same.
 
     ``factory`` makes an instance with an empty cache, a Python object with ``complete(prompt, n_predict)``; or it is
@@ -57,25 +44,18 @@ def conform(
     arguments that cannot be used.
     """
     parameters = (sampling,) if isinstance(sampling, Mapping) else tuple(sampling)
-    plan = HistoryPlan(
-        corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict, parameters
-    )
+    plan = HistoryPlan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict,
+                       parameters)  # fmt: skip
     _check_arguments(plan, cold, accepted or {})
-    report = _report(plan, factory, cold, same, reset, _patience(timeout, seconds))
+    patience = _patience(timeout, seconds)
+    bench = Bench(maker(factory, patience), "reset" if reset else "")
+    other = _reference(bench, cold, patience)
+    with closing(bench), closing(other):
+        report = _played(plan, bench, Cold(other, cold == "request", same), patience)
     report = replace(report, results=tuple(accept(one, accepted or {}) for one in report.results))
     if check and not report.conforms:
         raise Nonconforming(report)
     return report
-
-
-def _report(
-    plan: HistoryPlan, factory: Factory, cold: str | Factory, same: Same, reset: bool, patience: Patience
-) -> Report:
-    make = maker(factory, patience)
-    bench = Bench(make, "reset" if reset else "")
-    other = _reference(bench, cold, patience)
-    with closing(bench), closing(other):
-        return _played(plan, bench, Cold(other, cold == "request", same), patience)
 
 
 def _reference(bench: Bench, cold: str | Factory, patience: Patience) -> Bench:
@@ -87,12 +67,13 @@ def _reference(bench: Bench, cold: str | Factory, patience: Patience) -> Bench:
 
 def _played(plan: HistoryPlan, bench: Bench, cold: Cold, patience: Patience) -> Report:
     abilities = probe(bench.make, plan.tokens, plan.sampling[0] if plan.sampling else {})
-    if cold.uncached and "cache" in abilities.missing:
-        raise BadInput(f'cold = "request" needs requests without cache: {abilities.missing["cache"]}')
-    if bench.reuse and "reset" in abilities.missing:
-        raise BadInput(f"reset needs a way to reset: {abilities.missing['reset']}")
-    if "sampling" in abilities.missing:
-        raise BadInput(f"sampling needs a way to pass parameters: {abilities.missing['sampling']}")
+    for ability, wanted, needs in (
+        ("cache", cold.uncached, 'cold = "request" needs requests without cache'),
+        ("reset", bool(bench.reuse), "reset needs a way to reset"),
+        ("sampling", True, "sampling needs a way to pass parameters"),
+    ):
+        if wanted and ability in abilities.missing:
+            raise BadInput(f"{needs}: {abilities.missing[ability]}")
     play_one = partial(play, bench=bench, cold=cold, sent=SentHistory(plan.tokens, plan.sampling))
     return make_report(plan, abilities, HistorySearch(play_one, cold.same, patience), cold)
 

@@ -63,9 +63,7 @@ class Patience:
     @property
     def why(self) -> str:
         """What ``low``, ``gone`` and ``spent`` mean for a property that was not looked at."""
-        if self.low:
-            return f"not played: {self.missed} replies did not come in time"
-        return f"not played: {self.stopped}"
+        return f"not played: {self.missed} replies did not come in time" if self.low else f"not played: {self.stopped}"
 
     @property
     def stopped(self) -> str:
@@ -92,10 +90,8 @@ class Patience:
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
     """Raises _Late inside after so many seconds, if this can be done without taking the signal from somebody."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+    able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if not able or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield
         return
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, cut
@@ -23,6 +24,7 @@ from cachesim.tools.conformance.http_check.speaker import (
     NoCold,
     Pieces,
     Speaker,
+    Spelling,
     find_pieces,
 )
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply
@@ -40,6 +42,10 @@ TEXT = " the of and to in"
 EMPTYING = ("/flush_cache", "/reset_prefix_cache")
 OTHERS = (1, 2, 4, 6, 8, 10, 12, 16, 24, 32, 64)
 """Numbers of other prompts that may push everything out of a cache."""
+CHANGES: Sequence[dict[str, Any]] = (
+    {"cold": {"cache_prompt": False}}, {"salt": "cache_salt"},
+    *({"empty": path} for path in EMPTYING), *({"others": number} for number in OTHERS),
+)  # fmt: skip
 LONG = 100                   # tokens of the prompt with which that is tried
 GENERATED = 3                # tokens of an answer that is sent back
 UNKNOWN = 16                 # other prompts where nobody says what they push out
@@ -49,27 +55,22 @@ def find_speaker(http: Http, model: str) -> Speaker:
     """Find out how a server with OpenAI's paths is asked. Raises BadInput where it answers no completion."""
     seen: dict[str, int] = {}
     for way in _ways(model):
-        for speaker in _speakers(http, way):
-            status, reply = _tried(speaker)
-            seen[way.path] = status
-            if reply is not None and (not way.fields.get("logprobs") or _places(reply)):
+        spellings: list[Spelling] = [Arrays(tokens) for tokens in RANGES] if way.arrays else [Pieces([TEXT])]
+        for speaker in (Speaker(http, way, spelling) for spelling in spellings):
+            seen[way.path], reply = _tried(speaker)
+            said = reply.fingerprint if reply is not None else None
+            places = isinstance(said, Answered) and any(said.places)
+            if reply is not None and (places or not way.fields.get("logprobs")):
                 return _measured(speaker)
-    said = ", ".join(f"{path}: {status or 'no HTTP'}" for path, status in seen.items())
-    raise BadInput(f"neither llama-server nor an OpenAI-compatible server answers there ({said})", file=http.url)
+    tried = ", ".join(f"{path}: {status or 'no HTTP'}" for path, status in seen.items())
+    raise BadInput(f"neither llama-server nor an OpenAI-compatible server answers there ({tried})", file=http.url)
 
 
 def _ways(model: str) -> Iterator[AskingWay]:
     names: list[Mapping[str, Any]] = [{}, {"model": model}] if model else [{}]
-    for path, arrays in ((COMPLETIONS, True), (COMPLETIONS, False), (CHAT, False)):
-        for fields in LOGPROBS:
-            yield from (AskingWay(path, arrays, {**name, **fields}) for name in names)
-
-
-def _speakers(http: Http, way: AskingWay) -> Iterator[Speaker]:
-    if not way.arrays:
-        yield Speaker(http, way, Pieces([TEXT]))
-    for tokens in RANGES if way.arrays else ():
-        yield Speaker(http, way, Arrays(tokens))
+    paths = ((COMPLETIONS, True), (COMPLETIONS, False), (CHAT, False))
+    for (path, arrays), fields, name in product(paths, LOGPROBS, names):
+        yield AskingWay(path, arrays, {**name, **fields})
 
 
 def _tried(speaker: Speaker) -> tuple[int, Reply | None]:
@@ -84,10 +85,6 @@ def _tried(speaker: Speaker) -> tuple[int, Reply | None]:
     if status in (401, 403):
         replies.refused(status, said)
     return status, replies.openai(said) if status == 200 and isinstance(said, Mapping) else None
-
-
-def _places(reply: Reply) -> bool:
-    return isinstance(reply.fingerprint, Answered) and any(reply.fingerprint.places)
 
 
 def _measured(speaker: Speaker) -> Speaker:
@@ -127,7 +124,7 @@ def _emptied(speaker: Speaker) -> Speaker:
         speaker.way = replace(speaker.way, others=UNKNOWN, reports=again.cached is not None)
         return speaker
     plain = speaker.way
-    for change in _changes():
+    for change in CHANGES:
         speaker.way = replace(plain, **change)
         try:
             reply = speaker.cold(probe, (1,))
@@ -136,13 +133,6 @@ def _emptied(speaker: Speaker) -> Speaker:
         if reply.cached == 0 and not reply.refused:
             return speaker
     raise BadInput("its cache cannot be emptied: no cold answer is to be had", file=speaker.http.url)
-
-
-def _changes() -> Iterator[dict[str, Any]]:
-    yield {"cold": {"cache_prompt": False}}
-    yield {"salt": "cache_salt"}
-    yield from ({"empty": path} for path in EMPTYING)
-    yield from ({"others": number} for number in OTHERS)
 
 
 # Which sizes does a server state? Lengths of prompts crowd around them: a batch's end is where things happen.
@@ -233,11 +223,9 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
     slots = props["total_slots"]
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
     found = _slots(http)
-    tasks = [one.get("id_task") for one in found]
-    used = sum(one for one in tasks if isinstance(one, int) and one > 0)
-    n_slots = slots if isinstance(slots, int) else 1
-    sizes = sizes_of(props, models)
-    return ServerFacts("native", cut(name, 60), n_slots, n_ctx, tokens, _busy(found), used, sizes=sizes)
+    used = sum(task for one in found if isinstance(task := one.get("id_task"), int) and task > 0)
+    return ServerFacts("native", cut(name, 60), slots if isinstance(slots, int) else 1, n_ctx, tokens, _busy(found),
+                       used, sizes=sizes_of(props, models))  # fmt: skip
 
 
 def _slots(http: Http) -> list[Mapping[str, Any]]:
@@ -257,24 +245,19 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
 
 def complete(http: Http, server: ServerFacts, ask: Ask, slot: int) -> Reply:
     """Serve one request. ``slot``: where, -1 = the server's own choice. Raises Failed."""
-    if server.speaker is not None:
-        return server.speaker.complete(ask)
-    return _complete_native(http, ask, slot)
+    return _complete_native(http, ask, slot) if server.speaker is None else server.speaker.complete(ask)
 
 
 def cold(http: Http, server: ServerFacts, ask: Ask, slot: int) -> Reply:
     """The reply with nothing in the cache. Raises Failed."""
     ask = replace(ask, cache=False, cancel_after=None)
-    if server.speaker is not None:
-        return server.speaker.cold(ask)
-    return _complete_native(http, ask, slot)
+    return _complete_native(http, ask, slot) if server.speaker is None else server.speaker.cold(ask)
 
 
 def _complete_native(http: Http, ask: Ask, slot: int) -> Reply:
-    body = {
-        "prompt": list(ask.prompt), "n_predict": ask.n_predict, "temperature": 0, "cache_prompt": ask.cache,
-        "ignore_eos": True, "n_probs": TOP, "return_tokens": True, **({"id_slot": slot} if slot >= 0 else {}),
-    }  # fmt: skip
+    body = {"prompt": list(ask.prompt), "n_predict": ask.n_predict, "temperature": 0, "cache_prompt": ask.cache,
+            "ignore_eos": True, "n_probs": TOP, "return_tokens": True,
+            **({"id_slot": slot} if slot >= 0 else {})}  # fmt: skip
     if ask.cancel_after is not None:
         http.hang_up("/completion", {**body, "stream": True}, ask.cancel_after)
         return Reply()

@@ -6,8 +6,9 @@ Needs the package httpx (extra `live`). Whatever goes wrong is one line.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from cachesim.base.errors import BadInput, cut, quoted
@@ -59,35 +60,35 @@ class Http:
 
     def hang_up(self, path: str, body: Mapping[str, Any], after: int) -> None:
         """Ask for a stream and close the connection behind so many events. Raises Failed."""
-        self._count()
         seen, limit = 0, Patience(self.timeout, self.timeout)
-        try:
-            with self._client.stream("POST", path, json=dict(body)) as response:
-                for line in response.iter_lines():
-                    seen += line.startswith("data: ")
-                    if seen >= max(1, after):
-                        return
-                    self._in_time(limit)
-        except self._httpx.TimeoutException:
-            raise NoReply(f"no reply within {self.timeout:g} seconds") from None
-        except self._httpx.HTTPError as error:
-            raise Failed(f"the connection broke: {_why(error)}") from None
+        with self._response("POST", path, body) as response:
+            for line in response.iter_lines():
+                seen += line.startswith("data: ")
+                if seen >= max(1, after):
+                    return
+                self._in_time(limit)
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, Any]:
+        with self._response(method, path, body) as response:
+            data, limit = bytearray(), Patience(self.timeout, self.timeout)
+            for piece in response.iter_bytes():
+                data += piece
+                self._in_time(limit)
+                if len(data) > LARGEST:
+                    raise Failed(f"a reply of more than {LARGEST:,} bytes")
+        return response.status_code, _json(bytes(data), response.status_code)
+
+    @contextmanager
+    def _response(self, method: str, path: str, body: Mapping[str, Any] | None) -> Iterator[Any]:
+        """A response that is on its way. Raises Exhausted, Failed."""
         self._count()
         try:
             with self._client.stream(method, path, json=None if body is None else dict(body)) as response:
-                data, limit = bytearray(), Patience(self.timeout, self.timeout)
-                for piece in response.iter_bytes():
-                    data += piece
-                    self._in_time(limit)
-                    if len(data) > LARGEST:
-                        raise Failed(f"a reply of more than {LARGEST:,} bytes")
+                yield response
         except self._httpx.TimeoutException:
             raise NoReply(f"no reply within {self.timeout:g} seconds") from None
         except self._httpx.HTTPError as error:
-            raise Failed(f"the connection broke: {_why(error)}") from None
-        return response.status_code, _json(bytes(data), response.status_code)
+            raise Failed(f"the connection broke: {cut(str(error) or type(error).__name__, 80)}") from None
 
     def _in_time(self, limit: Patience) -> None:
         """Raises Silent where a reply has come in pieces for too long."""
@@ -131,7 +132,3 @@ def _json(data: bytes, status: int) -> Any:
                 raise NotJson("a stream of events where a whole reply was asked for") from None
             raise NotJson(f"a reply that is not JSON: {cut(repr(data[:60]), 80)}") from None
         return None
-
-
-def _why(error: Exception) -> str:
-    return cut(str(error) or type(error).__name__, 80)

@@ -99,8 +99,10 @@ def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None]) -
     from cachesim.scenarios.from_notation import from_line
 
     profile = engine.newest or (engine.line[-1] if engine.line else "")
+    played = line
+    if engine.manual.slots:                          # every request in slot 0, as it is played
+        played = "/".join(step if "{" in step else f"{step}@0" for step in line.split("/"))
     for model in MODELS if profile else ():
-        played = _in_one_slot(line) if engine.manual.slots else line
         try:
             run = run_judged(from_line(played, model=model, profiles=(profile,)), profile, "provenance")
         except BadInput:
@@ -111,11 +113,6 @@ def _of(engine: Engine, line: str, request: int, cached: Sequence[int | None]) -
             alike = all(reported is None or reported == answer.cache_n for reported, answer in pairs)
             rule = answers[request].deciding
             yield Same(engine.name, alike, f"{profile} answers it wrong on {model}{f': {rule}' if rule else ''}")
-
-
-def _in_one_slot(line: str) -> str:
-    """The line with every request in slot 0, as it is played."""
-    return "/".join(step if "{" in step else f"{step}@0" for step in line.split("/"))
 
 
 # The known faults, before anything else: a difference so large that no noise explains it, seen twice.

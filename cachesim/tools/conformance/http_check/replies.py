@@ -42,8 +42,7 @@ class Answered:
 
     def differs_from(self, other: Answered) -> Difference:
         """How far another answer to the same request is from this one."""
-        size, text = _first(self, other)
-        return Difference(size, text)
+        return Difference(*_first(self, other))
 
 
 @dataclass(frozen=True, slots=True)

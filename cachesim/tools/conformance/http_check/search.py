@@ -14,7 +14,8 @@ from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.known import LEGAL
 from cachesim.tools.conformance.properties import EQUAL, Check, checks
-from cachesim.tools.conformance.report import Finding, Result
+from cachesim.tools.conformance.report import Result
+from cachesim.tools.conformance.report_builder import finding_of
 from cachesim.tools.conformance.search import HistorySearch, Player
 from cachesim.tools.conformance.timeouts import Patience
 
@@ -108,21 +109,14 @@ class Confirming(HistorySearch):
         result = Result("repeatable", "noise", SENTENCE, "ok" if number else "undecided", number)
         if not self.once:
             return result
-        worst = max(self.once, key=lambda one: _size(one.check))
-        finding = Finding(worst.history.line, worst.check.request, worst.check.expected, worst.check.got,
-                          tuple(ask.prompt for ask in worst.played.asks), _notes(worst))  # fmt: skip
+        history, played, check = max(self.once, key=lambda one: _size(one.check))
+        why = MOMENT if "{together" in history.line else NO_FAULT
         number = len(self.once)
         often = f"{number} answer{'s' * (number > 1)} differed from a cold run once, not when played again"
-        state = "failed" if _size(worst.check) > LEGAL else "undecided"
-        return replace(result, state=state, why=often, finding=finding)
+        state = "failed" if _size(check) > LEGAL else "undecided"
+        return replace(result, state=state, why=often, finding=finding_of(history.line, check, played, [why]))
 
 
 def _size(check: Check) -> float:
     """By how much the answer differs; a refusal or a token of which nothing is known counts for all."""
     return check.apart.largest if check.apart is not None else float("inf")
-
-
-def _notes(once: Once) -> tuple[str, ...]:
-    apart = once.check.apart
-    why = MOMENT if "{together" in once.history.line else NO_FAULT
-    return (*((apart.text,) if apart is not None else ()), why)

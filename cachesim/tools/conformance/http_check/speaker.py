@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from itertools import count as counting
-from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.http_check import replies
@@ -45,9 +45,10 @@ Length = Callable[[Sequence[str]], int]
 def find_pieces(length: Length) -> tuple[list[str], int]:
     """Pieces of one token each, as many as are wanted, fewer where there are no more, and the tokens that a prompt has
     beyond its pieces. ``length`` is asked some dozens of times."""
-    base = _base(length)
+    one, two = length((" the",)), length((" the", " the"))
+    base = one - (two - one)                         # of a template, a mark of the beginning: before the first piece
     found: list[str] = []
-    for candidates in _candidates():
+    for candidates in ([f" {word}" for word in WORDS], [f" {one}" for one in CHARACTERS], list(CHARACTERS)):
         for begin in range(0, len(candidates), PIECES_NEEDED):
             found += _single(length, base, candidates[begin : begin + PIECES_NEEDED])
             if len(found) >= ENOUGH:
@@ -55,18 +56,6 @@ def find_pieces(length: Length) -> tuple[list[str], int]:
         if len(found) >= PIECES_NEEDED:
             break
     return found, base
-
-
-def _base(length: Length) -> int:
-    """Tokens that are there before the first piece: of a template, a mark of the beginning."""
-    one, two = length((" the",)), length((" the", " the"))
-    return one - (two - one)
-
-
-def _candidates() -> Iterator[list[str]]:
-    yield [f" {word}" for word in WORDS]
-    yield [f" {one}" for one in CHARACTERS]
-    yield list(CHARACTERS)
 
 
 def _single(length: Length, base: int, pieces: Sequence[str]) -> list[str]:
@@ -83,22 +72,6 @@ def _single(length: Length, base: int, pieces: Sequence[str]) -> list[str]:
 
 
 OWN = 1 << 20                # pieces from here on are parts of answers
-
-
-class Spelling(Protocol):
-    """How the tokens of a history are sent. ``tokens``: those that there are; ``base``: tokens that a prompt has beyond
-    its own."""
-
-    tokens: Sequence[int]
-    base: int
-
-    def prompt(self, tokens: Tokens) -> str | list[int]:
-        """What is sent."""
-        ...
-
-    def heard(self, text: str, n: int) -> Tokens | None:
-        """An answer of ``n`` tokens, so that it can be sent back; None where it cannot."""
-        ...
 
 
 class Arrays:
@@ -145,6 +118,9 @@ class Pieces:
         return self.numbers[text]
 
 
+Spelling = Arrays | Pieces
+"""How the tokens of a history are sent: ``prompt`` says what is sent, ``heard`` an answer of ``n`` tokens, so that it
+can be sent back. ``tokens``: those that there are; ``base``: tokens that a prompt has beyond its own."""
 CHAT = "/v1/chat/completions"
 TIMES = (1, 2, 4)            # as many other prompts where fewer left something
 SHORT = 3                    # pieces of a prompt that pushes another one out of a cache

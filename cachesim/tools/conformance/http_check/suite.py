@@ -26,10 +26,10 @@ from cachesim.tools.conformance.http_check.known import (
 from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.search import Budget, Confirming
 from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, ServerStage
-from cachesim.tools.conformance.properties import PROPERTIES, told
+from cachesim.tools.conformance.properties import PROPERTIES, Check, told
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject
 from cachesim.tools.conformance.report import Finding, Report, Result, chosen
-from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
+from cachesim.tools.conformance.report_builder import HistoryPlan, finding_of, make_report
 
 NOT_HERE = {"limits": "a server states no limits that can be compared", "reset": "prompts get new tokens instead",
             "sampling": "all requests are greedy"}  # fmt: skip
@@ -78,7 +78,7 @@ def check(http: Http, server: ServerFacts, wanted: Wanted) -> ServerReport:
     stage.twice = TWICE
     search = Confirming(stage.play, Alike(max(tolerance, 1e-9)), patience)
     report = _played(wanted, stage, search, tuple(known_lines(most, server.sizes)) if known else ())
-    report = replace(report, results=tuple(_dead(_with(one, early), stage) for one in report.results))
+    report = replace(report, results=tuple(_washed(_dead(_with(one, early), stage)) for one in report.results))
     found = ServerReport(server, report, measured, tolerance, http.sent, [(one.line, one.sent) for one in early])
     found.died = stage.death is not None
     for one in report.results:
@@ -105,9 +105,7 @@ def _played(wanted: Wanted, stage: ServerStage, search: Confirming, known: Seque
     plan = HistoryPlan("any", (*wanted.histories, *known), wanted.examples, 6, longest(stage.server),
                 (*wanted.near, *stage.server.sizes), stage.server.tokens, only, last=LAST if known else ())  # fmt: skip
     report = make_report(plan, Abilities({**NOT_HERE, **stage.server.missing}), search, _ServerCold(stage))
-    results = [replace(one, finding=_washed(one.finding)) if one.finding else one for one in report.results]
-    once = search.repeatable()
-    return replace(report, results=(replace(once, finding=_washed(once.finding) if once.finding else None), *results))
+    return replace(report, results=(search.repeatable(), *report.results))
 
 
 def _with(result: Result, early: Sequence[Early]) -> Result:
@@ -115,10 +113,7 @@ def _with(result: Result, early: Sequence[Early]) -> Result:
     mine = [one for one in early if one.check.name == result.name and result.state == "undecided"]
     if not mine:
         return result
-    check, played = mine[0].check, mine[0].played
-    finding = Finding(mine[0].line, check.request, check.expected, check.got, tuple(ask.prompt for ask in played.asks),
-                      (check.apart.text,) if check.apart is not None else ())  # fmt: skip
-    return replace(result, state="failed", why="", finding=_washed(finding))
+    return replace(result, state="failed", why="", finding=finding_of(mine[0].line, mine[0].check, mine[0].played))
 
 
 def _dead(result: Result, stage: ServerStage) -> Result:
@@ -127,9 +122,9 @@ def _dead(result: Result, stage: ServerStage) -> Result:
         return result
     played, request = stage.death
     said = played.warm[request]
-    finding = Finding(played.history.line, request, "a reply", told(said) if isinstance(said, Reply) else str(said),
-                      tuple(ask.prompt for ask in played.asks), (stage.http.dead,))  # fmt: skip
-    return replace(result, state="failed", why="not shrunk: the server died", finding=_washed(finding))
+    check = Check("answers", False, request, "a reply", told(said) if isinstance(said, Reply) else str(said))
+    finding = finding_of(played.history.line, check, played, [stage.http.dead])
+    return replace(result, state="failed", why="not shrunk: the server died", finding=finding)
 
 
 class _ServerCold(Cold):
@@ -150,9 +145,12 @@ def _never() -> Subject:
     raise Failed("a server is not made anew")
 
 
-def _washed(finding: Finding) -> Finding:
-    """The finding with the prompt that every play begins with."""
-    return replace(finding, line=f"Wash{WASH}/{finding.line}", request=finding.request + 1)
+def _washed(result: Result) -> Result:
+    """The result, its finding with the prompt that every play begins with."""
+    found = result.finding
+    if found is None:
+        return result
+    return replace(result, finding=replace(found, line=f"Wash{WASH}/{found.line}", request=found.request + 1))
 
 
 def longest(server: ServerFacts) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.model.hash_mixing import Rng
@@ -77,14 +77,17 @@ class ServerStage:
         return played
 
     def _warm(self, played: PlayedHistory, dictionary: Dictionary) -> None:
+        hang_ups = played.history.hang_ups
         for group in played.groups:
-            asks = [self._ask(played.history, number, dictionary) for number in group]
+            requests = [played.history.scenario.steps[number].request for number in group]
+            asks = [Ask(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number])
+                    for number, one in zip(group, requests, strict=True)]  # fmt: skip
             said = self._send(asks, self._slot(played.groups))
             played.asks += asks
             played.warm += said
-            for number, one in zip(group, said, strict=True):
+            for request, one in zip(requests, said, strict=True):
                 if isinstance(one, Reply):
-                    dictionary.bind(played.history.scenario.steps[number].request.forced, one.tokens)
+                    dictionary.bind(request.forced, one.tokens)
             if any(isinstance(one, Failed) for one in said):
                 break
 
@@ -120,10 +123,7 @@ class ServerStage:
 
     def answer(self, ask: Ask) -> Outcome:
         """The cold reply to a request."""
-        try:
-            return cold(self.http, self.server, ask, self._slot([]))
-        except Failed as failed:
-            return failed
+        return self._one(ask, self._slot([]), cold)
 
     def _cold(self, played: PlayedHistory, spare: bool) -> None:
         for number, ask in enumerate(played.asks):
@@ -137,20 +137,15 @@ class ServerStage:
             played.again.append(again)
         self.twice -= not spare
 
-    def _ask(self, history: History, number: int, dictionary: Dictionary) -> Ask:
-        request = history.scenario.steps[number].request
-        prompt = dictionary.real(request.prompt)
-        return Ask(prompt, request.n_predict, request.cache_prompt, history.hang_ups[number])
-
     def _send(self, asks: Sequence[Ask], slot: int) -> list[Outcome]:
         if len(asks) == 1:
             return [self._one(asks[0], slot)]
         with ThreadPoolExecutor(len(asks)) as pool:
             return list(pool.map(lambda ask: self._one(ask, -1), asks))
 
-    def _one(self, ask: Ask, slot: int) -> Outcome:
+    def _one(self, ask: Ask, slot: int, serve: Callable[[Http, ServerFacts, Ask, int], Reply] = complete) -> Outcome:
         try:
-            return complete(self.http, self.server, ask, slot)
+            return serve(self.http, self.server, ask, slot)
         except Failed as failed:
             return failed
 
