@@ -19,8 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
     parser.add_argument("--to", dest="form", choices=tuple(FORMS), required=True,
                         help="; ".join(f"{name}: {text}" for name, text in FORMS.items()))  # fmt: skip
-    parser.add_argument("--with-server", action="store_true",
-                        help="curl: the same as --to script")  # fmt: skip
+    parser.add_argument("--with-server", action="store_true", help="curl: the same as --to script")
     parser.add_argument("--out", "-o", metavar="FILE", type=Path, help="file to write (default: standard output)")
     add_model(parser)
     parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run: what came, its log")

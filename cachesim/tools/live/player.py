@@ -34,9 +34,7 @@ class Player:
     ``prefix`` names the files of saved slots apart from those of other scenarios on the same server. Raises BadInput
     for a scenario that no real server can be asked for."""
 
-    def __init__(
-        self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY
-    ) -> None:
+    def __init__(self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY) -> None:
         self.write = _check(scenario)
         self.scenario, self.prefix, self.options = scenario, prefix, dict(scenario.server)
         self.map = TokenMap(map(_text, scenario.steps), seed, vocabulary)

@@ -23,8 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="scenario file, folder of them, id, or requests in one line")  # fmt: skip
     parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run")
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for it (tiny vocabulary)")
-    parser.add_argument("--url", metavar="URL", default="",
-                        help="or a llama-server that runs; its log is not read")  # fmt: skip
+    parser.add_argument("--url", metavar="URL", default="", help="or a llama-server that runs; its log is not read")
     parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if it does not say")
     parser.add_argument("--commit", metavar="NAME", default="", help="build to name in the recording "
                         "(default: what the server says, such as b11549)")  # fmt: skip
@@ -45,7 +44,7 @@ def run(args: Namespace) -> int:
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
     args.commit = args.commit or ("" if args.url else build_of(args.server))
-    made, codes = each(scenarios, lambda one: _record(one, args), _name, "recording")
+    made, codes = each(scenarios, lambda one: _record(one, args), lambda one: one.file or one.id, "recording")
     if args.json:
         say_json({"recordings": made, "failed": len(bad) + len(codes)})
     else:
@@ -65,22 +64,14 @@ def check_place(args: Namespace) -> None:
             raise BadInput(f"no such {what}", file=str(file))
 
 
-def _name(scenario: Scenario) -> str:
-    return scenario.file or scenario.id
-
-
 def build_of(server: Path) -> str:
     """The build that a binary says it is. Raises BadInput if it says none that we know."""
     import re
-    import subprocess
 
     from cachesim.engines.registry import commits
+    from cachesim.tools.live.llama_server.process import version_text
 
-    try:
-        said = subprocess.run([server, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"cannot be run: {error}", file=str(server)) from None
-    found = re.search(r"version: (?:.*build )?(\d+)\b", said.stdout + said.stderr)
+    found = re.search(r"version: (?:.*build )?(\d+)\b", version_text(server))
     name = f"b{found[1]}" if found else ""
     recorded = commits()
     if name not in recorded:

@@ -105,17 +105,14 @@ def _of_build(build: str) -> str:
 def _scenario(args: Namespace, profile: str) -> Scenario:
     """The case, which has the engine of the profile. Raises BadInput."""
     from cachesim.scenarios.corpus import is_file
+    from cachesim.tools.live.llama_server.verify.model_of import from_file
     from cachesim.tools.run.arguments import read_case
 
-    model = None if is_file(args.what) else args.layers or _layers(args)
-    found = read_case(args.what, model, [] if is_file(args.what) else [profile], args.settings)
+    if is_file(args.what):
+        found = read_case(args.what, None, [], args.settings)
+    else:
+        layers = args.layers or (from_file(args.model).layers if args.model is not None else None)
+        found = read_case(args.what, layers, [profile], args.settings)
     if found.engine != profile.partition("@")[0]:
         raise BadInput(f"a scenario of {found.engine} is not compared with {profile}", file=found.file)
     return found
-
-
-def _layers(args: Namespace) -> str | None:
-    """For requests in one line: the layers that the model file says, None = it is not read."""
-    from cachesim.tools.live.llama_server.verify.model_of import from_file
-
-    return from_file(args.model).layers if args.model is not None else None

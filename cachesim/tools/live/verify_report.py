@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -19,9 +19,8 @@ def verify_report(data: Data) -> RenderableType:
     table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
     table.add_column("#", justify="right")
     table.add_column("request", max_width=20, no_wrap=True, overflow="ellipsis")
-    for name in ("reused", "evaluated", "answer"):
+    for name in ("reused", "evaluated", "answer", ""):
         table.add_column(name)
-    table.add_column("")
     for row in data["requests"]:
         ours, theirs = row["ours"], row["theirs"]
         counts = (_both(ours[name], theirs[name]) for name in ("cache_n", "prompt_n"))
@@ -49,10 +48,8 @@ def _answer(side: Data) -> str:
     return EQUAL[side["equal"]]
 
 
-def _below(row: Data) -> list[Text]:
-    out = []
+def _below(row: Data) -> Iterator[Text]:
     if row["first"]:
-        out.append(Text(f"  request {row['number']}: first difference: {row['first']}", "red"))
+        yield Text(f"  request {row['number']}: first difference: {row['first']}", "red")
     if row["why"]:
-        out.append(Text(f"  request {row['number']}: undecided: {row['why']}", "yellow"))
-    return out
+        yield Text(f"  request {row['number']}: undecided: {row['why']}", "yellow")

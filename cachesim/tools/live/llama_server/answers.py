@@ -10,6 +10,8 @@ from cachesim.tools.live.llama_server.tasks import read_tasks
 
 SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
 ERROR = ("code", "message", "type")
+TIMINGS = ("cache_n", "prompt_n", "predicted_n")
+BODY = ("tokens_evaluated", "tokens_cached", "truncated", "stop_type", "tokens")
 
 
 def read_completion(reply: HttpReply) -> dict[str, Any]:
@@ -19,25 +21,16 @@ def read_completion(reply: HttpReply) -> dict[str, Any]:
     bodies = reply.body if isinstance(reply.body, list) else [reply.body]
     out = {"status": reply.status, **_one(bodies[0])}
     if len(bodies) > 1:
-        out["completions"] = [_child(body) for body in bodies[1:]]
+        children = [{"index": body["index"], **_one(body)} for body in bodies[1:]]
+        out["completions"] = [{key: one[key] for key in one if key != "tokens_evaluated"} for one in children]
     return out
 
 
 def _one(body: Mapping[str, Any]) -> dict[str, Any]:
     timings = body["timings"]
-    out = {
-        "id_slot": body["id_slot"], "cache_n": timings["cache_n"], "prompt_n": timings["prompt_n"],
-        "predicted_n": timings["predicted_n"], "tokens_evaluated": body["tokens_evaluated"],
-        "tokens_cached": body["tokens_cached"], "truncated": body["truncated"], "stop_type": body["stop_type"],
-        "tokens": body["tokens"],
-    }
+    out = {"id_slot": body["id_slot"], **{name: timings[name] for name in TIMINGS}}
+    out |= {name: body[name] for name in BODY}
     return {**out, **{name: timings[name] for name in ("draft_n", "draft_n_accepted") if name in timings}}
-
-
-def _child(body: Mapping[str, Any]) -> dict[str, Any]:
-    one = _one(body)
-    del one["tokens_evaluated"]
-    return {"index": body["index"], **one}
 
 
 def read_slot(reply: HttpReply) -> dict[str, Any]:
@@ -80,9 +73,8 @@ def _children(said: Sequence[Entry], parent: int) -> list[int]:
     return []
 
 
-def undelivered(
-    body: Mapping[str, Any], request: Mapping[str, Any], cold: Callable[[Mapping[str, Any]], dict[str, Any] | None]
-) -> dict[str, Any]:
+def undelivered(body: Mapping[str, Any], request: Mapping[str, Any],
+                cold: Callable[[Mapping[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:  # fmt: skip
     """``tokens_in_slot`` where a stop fell inside an accepted draft: accepted tokens from the stopping one on are in
     the slot too, and those that were not delivered are named by the cold server."""
     if not body["timings"].get("draft_n") or body["truncated"]:

@@ -39,12 +39,14 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._httpx = _httpx()
+        try:
+            self._httpx = import_module("httpx")
+        except ImportError:
+            raise BadInput("real servers need the package httpx", hint=install_command("live")) from None
         limits = self._httpx.Limits(max_connections=CONNECTIONS)
         # Loopback only: no proxies from the environment, and no certificates, whose loading takes longer than a start.
-        self._client = self._httpx.Client(
-            base_url=url, timeout=ANSWER_WITHIN, limits=limits, trust_env=False, verify=False
-        )
+        self._client = self._httpx.Client(base_url=url, timeout=ANSWER_WITHIN, limits=limits, trust_env=False,
+                                          verify=False)  # fmt: skip
 
     def close(self) -> None:
         """Close all connections."""
@@ -135,10 +137,3 @@ def at_once(calls: Sequence[Callable[[], Any]], meanwhile: Callable[[], None]) -
                 meanwhile()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)      # one that still waits ends with its server
-
-
-def _httpx() -> Any:
-    try:
-        return import_module("httpx")
-    except ImportError:
-        raise BadInput("real servers need the package httpx", hint=install_command("live")) from None

@@ -16,7 +16,6 @@ from abc import abstractmethod
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Callable, Iterable, Iterator, Self, Sequence
 
 from cachesim.base.errors import BadInput
@@ -84,9 +83,7 @@ class StoppedAtEnd(AbstractContextManager["StoppedAtEnd"]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @abstractmethod
@@ -105,10 +102,8 @@ class Process(StoppedAtEnd):
         if not os.access(words[0], os.X_OK):
             raise BadInput("not an executable file", file=words[0])
         with log.open("wb") as stream:
-            self._popen = subprocess.Popen(
-                ["/bin/sh", "-c", _GUARD, "sh", *words], stdin=subprocess.PIPE, stdout=stream, stderr=stream,
-                start_new_session=True,
-            )
+            self._popen = subprocess.Popen(["/bin/sh", "-c", _GUARD, "sh", *words], stdin=subprocess.PIPE,
+                                           stdout=stream, stderr=stream, start_new_session=True)  # fmt: skip
 
     @property
     def group(self) -> int:
@@ -184,6 +179,15 @@ def _kill(group: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def version_text(binary: Path) -> str:
+    """What a server says when it is asked for its version. Raises BadInput."""
+    try:
+        done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadInput(f"cannot be run: {error}", file=str(binary)) from None
+    return done.stdout + done.stderr
 
 
 def free_port() -> int:

@@ -158,8 +158,7 @@ class Recorder(StoppedAtEnd):
         except Stuck:
             said, out["stuck"] = server.taken(), True
         out["events"] = events_of(said, server.one_slot)
-        moved_here = any(event["ev"] in MOVED for event in out["events"])
-        self._moved |= moved_here
+        self._moved |= any(event["ev"] in MOVED for event in out["events"])
         for member, reply, task in zip(members, replies, self._name_tasks(members, replies, said), strict=True):
             if reply is not None:
                 self._answer(member, reply, said, task)

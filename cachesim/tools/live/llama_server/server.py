@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Callable, Sequence
+from typing import Any, Callable
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log import IDLE, Entry, server_facts
@@ -45,12 +45,10 @@ class ServerStart:
 
     def command(self, port: int, slots: Path) -> list[str]:
         """The command line on a port, with a folder of slot files and a name of its own."""
-        flags = [self._file(word) for word in (*self.base_flags, *self.flags)]
+        flags = [str(self.gguf.parent / word.removeprefix(MODELS)) if word.startswith(MODELS) else word
+                 for word in (*self.base_flags, *self.flags)]  # fmt: skip
         where = ["--host", HOST, "--port", str(port), "--slot-save-path", f"{slots}/", "--alias", alias(port)]
         return [str(self.binary), "-m", str(self.gguf), *where, *flags]
-
-    def _file(self, word: str) -> str:
-        return str(self.gguf.parent / word.removeprefix(MODELS)) if word.startswith(MODELS) else word
 
 
 def alias(port: int) -> str:
@@ -121,8 +119,8 @@ class LlamaServer(StoppedAtEnd):
 
         def quiet() -> bool:
             self.listen()
-            place = _place(self.said, mark)
-            return place is not None and any(entry.text == IDLE for entry in self.said[place:])
+            texts = [entry.text for entry in self.said]
+            return mark in texts and IDLE in texts[texts.index(mark) :]
 
         self.process.wait(quiet, IDLE_WITHIN, "the work in hand")
         return self.taken()
@@ -148,10 +146,6 @@ class LlamaServer(StoppedAtEnd):
         if hasattr(self, "client"):
             self.client.close()
         self.process.stop()
-
-
-def _place(said: Sequence[Entry], text: str) -> int | None:
-    return next((i for i, entry in enumerate(said) if entry.text == text), None)
 
 
 def run_server(start: ServerStart, slots: Path, log: Path, listen: bool = True) -> LlamaServer:

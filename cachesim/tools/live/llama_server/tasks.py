@@ -73,9 +73,7 @@ def assign(sent: Sequence[SentTask], tasks: Mapping[int, ServerTask]) -> list[in
     return _assign(list(sent), free, tasks)[1]
 
 
-def _assign(
-    sent: list[SentTask], free: list[int], tasks: Mapping[int, ServerTask]
-) -> tuple[Cost, list[int | None]]:
+def _assign(sent: list[SentTask], free: list[int], tasks: Mapping[int, ServerTask]) -> tuple[Cost, list[int | None]]:
     """The best way and what is wrong with it: requests without a task, and oddities."""
     if not sent:
         return (0, 0), []

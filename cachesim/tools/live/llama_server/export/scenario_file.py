@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
-from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log import entries, read_event
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.judging.judged_run import Run, run_judged
@@ -17,6 +15,7 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.live.llama_server.export.issue import ObservedRun
 from cachesim.tools.live.llama_server.export.script import Script
+from cachesim.tools.live.llama_server.process import version_text
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.server import OURS
 from cachesim.tools.live.player import Player
@@ -43,11 +42,7 @@ def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
 
 def version(binary: Path) -> str:
     """What a server says of its version, in one line. Raises BadInput."""
-    try:
-        done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"cannot be run: {error}", file=str(binary)) from None
-    found = re.search(r"^version: .*$", done.stdout + done.stderr, re.M)
+    found = re.search(r"^version: .*$", version_text(binary), re.M)
     return found[0] if found else "no version"
 
 
@@ -97,15 +92,11 @@ def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
     run = run_judged(scenario, profile, "provenance", bills=False)
     why = scenario.why or f"Requests {scenario!r} under {profile}."
     symptom = {"symptom": scenario.symptom} if scenario.symptom else {}
-    head = {
-        "id": name, "title": scenario.title, **symptom, "source": list(scenario.source), "why": why,
-        "engine": scenario.engine, "model": scenario.model, "profiles": [profile],
-    }  # fmt: skip
+    head = {"id": name, "title": scenario.title, **symptom, "source": list(scenario.source), "why": why,
+            "engine": scenario.engine, "model": scenario.model, "profiles": [profile]}  # fmt: skip
     spelled = scenario.words.spelled if isinstance(scenario.words, Words) else {}
-    words: dict[str, Any] = {
-        word: [PIECES[token] for token in spelled[word]] if word in spelled else length
-        for word, length in scenario.words.items()
-    }
+    pieces = {word: [PIECES[token] for token in tokens] for word, tokens in spelled.items()}
+    words: dict[str, Any] = {word: pieces.get(word, length) for word, length in scenario.words.items()}
     text = to_toml(head, scenario.server, words, [step.asked for step in scenario.steps])
     return "\n".join([text, f'[expect."{profile}"]', *_expected(run), ""])
 

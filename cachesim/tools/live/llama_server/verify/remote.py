@@ -6,19 +6,19 @@ The whole history is played warm; then every prompt is asked cold of the same se
 from __future__ import annotations
 
 from functools import partial
-from types import TracebackType
-from typing import Any, Callable, Mapping, Self
+from typing import Any, Callable, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
-from cachesim.tools.live.llama_server.client import Client, ConnectionLost, HttpReply, at_once
+from cachesim.tools.live.llama_server.client import Client, ConnectionLost, at_once
 from cachesim.tools.live.llama_server.cold import ask_cold, compare, inexact
+from cachesim.tools.live.llama_server.process import StoppedAtEnd
 
 Step = dict[str, Any]
 NOT_HERE = "the server is not ours to stop and start"
 
 
-class Remote:
+class Remote(StoppedAtEnd):
     """Plays steps like a ``Recorder``. ``rounding``: differences of log-probabilities up to this are not inexact."""
 
     def __init__(self, url: str, rounding: float) -> None:
@@ -33,12 +33,8 @@ class Remote:
         if not isinstance(self.props.get("total_slots"), int):
             raise BadInput("no llama-server: /props does not say how many slots it has", file=url)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Close all connections."""
         self.client.close()
 
     @property
@@ -98,14 +94,11 @@ class Remote:
             member["response"] = {"cancelled": True, "tokens": seen}
         else:
             reply = self.client.complete(body)
-            member["response"] = self._read(reply)
+            try:
+                member["response"] = read_completion(reply)
+            except (KeyError, TypeError, AttributeError, IndexError):
+                raise BadInput("an answer without the fields of a llama-server's", file=self.client.url) from None
             member["body"] = reply.body
-
-    def _read(self, reply: HttpReply) -> Step:
-        try:
-            return read_completion(reply)
-        except (KeyError, TypeError, AttributeError, IndexError):
-            raise BadInput("an answer without the fields of a llama-server's", file=self.client.url) from None
 
     def compare_all(self, told: Callable[[Step], None] = lambda member: None) -> None:
         """Ask every prompt cold, and write beside each answer how it differs."""
@@ -127,13 +120,10 @@ class Remote:
         member["cold"] = found[0]
         for child, other in zip(member["response"].get("completions", ()), found[1:], strict=False):
             child["cold"] = other
-        if any(map(self._wrong, found)):
+        # Another token whose rival is as likely is rounding.
+        ties = [not one["equal"] and one.get("max_dlogprob", 99.0) <= self.rounding for one in found]
+        if any(not tie and inexact(one, self.rounding) for tie, one in zip(ties, found, strict=True)):
             self.inexact.append({"i": member["i"]})
-
-    def _wrong(self, cold: Mapping[str, Any]) -> bool:
-        """Returns True for more than rounding; another token whose rival is as likely is rounding."""
-        tie = not cold["equal"] and cold.get("max_dlogprob", 99.0) <= self.rounding
-        return not tie and inexact(cold, self.rounding)
 
     def _get(self, path: str) -> Mapping[str, Any]:
         try:
@@ -142,5 +132,4 @@ class Remote:
             raise BadInput("no server answers", file=self.client.url) from None
         if reply.status in (401, 403):
             raise BadInput(f"the server wants a key (HTTP {reply.status})", file=self.client.url)
-        body = reply.body
-        return body if isinstance(body, Mapping) else {}
+        return reply.body if isinstance(reply.body, Mapping) else {}
