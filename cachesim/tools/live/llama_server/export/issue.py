@@ -38,7 +38,7 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
         ("GGML backends", ["CPU" if heard else BLANK.format("backends")]),
         ("Hardware", [BLANK.format("processor, graphics card")]),
         ("Models", [_model(script)]),
-        ("Problem description & steps to reproduce", list(_steps(script, shell, heard))),
+        ("Problem description & steps to reproduce", _steps(script, shell, heard)),
         ("First Bad Commit", list(_first_bad(courses[broken[0]] if broken else None, engine.line))),
         ("Relevant log output", _log(heard)),
     ]
@@ -52,31 +52,21 @@ def _model(script: Script) -> str:
            f"below writes it; with `MODELS=.` it leaves {model.file} in this folder."  # fmt: skip
 
 
-def _steps(script: Script, shell: str, heard: ObservedRun | None) -> Iterator[str]:
-    yield BLANK.format("the summary, in your own words")
-    yield ""
-    yield "Command line:"
-    yield ""
-    yield f"    llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {' '.join(script.flags)}"
-    yield ""
-    yield f"Exact arithmetic: `{' '.join(BASE[:10])}`. Requests (the letter is a text, the number its tokens):"
-    yield ""
-    yield from _requests(script)
-    yield ""
-    yield "What came:" if heard else "What comes (from a simulation of this build):"
-    yield ""
-    yield from heard.came if heard else _came(script.expected)
-    yield ""
-    yield "What should come: for every request the answer of a server without any cached tokens, that is the same " \
-          "tokens, and log-probabilities that differ by rounding only."  # fmt: skip
-    yield ""
-    yield "<details><summary>Script: needs llama-server and python3 only, exit status 1 where the fault shows</summary>"
-    yield ""
-    yield "```sh"
-    yield shell.rstrip()
-    yield "```"
-    yield ""
-    yield "</details>"
+def _steps(script: Script, shell: str, heard: ObservedRun | None) -> list[str]:
+    wanted = "What should come: for every request the answer of a server without any cached tokens, that is the same " \
+             "tokens, and log-probabilities that differ by rounding only."  # fmt: skip
+    return [
+        BLANK.format("the summary, in your own words"), "",
+        "Command line:", "",
+        f"    llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {' '.join(script.flags)}", "",
+        f"Exact arithmetic: `{' '.join(BASE[:10])}`. Requests (the letter is a text, the number its tokens):", "",
+        *_requests(script), "",
+        "What came:" if heard else "What comes (from a simulation of this build):", "",
+        *(heard.came if heard else _came(script.expected)), "",
+        wanted, "",
+        "<details><summary>Script: needs llama-server and python3 only, exit status 1 where the fault shows</summary>",
+        "", "```sh", shell.rstrip(), "```", "", "</details>",
+    ]  # fmt: skip
 
 
 def _requests(script: Script) -> Iterator[str]:
@@ -148,7 +138,6 @@ def _edits(causes: Sequence[ChangedFields]) -> Iterator[str]:
 
 
 def _log(heard: ObservedRun | None) -> list[str]:
-    if heard is None or not heard.log:
-        return ["<details>", "<summary>Logs</summary>", "", "```console", "```", "", "</details>",
-                "", BLANK.format("lines of the server's log, -lv 5, from the wrong request")]  # fmt: skip
-    return ["<details>", "<summary>Logs</summary>", "", "```console", *heard.log, "```", "", "</details>"]
+    lines = heard.log if heard is not None else ()
+    asked = [] if lines else ["", BLANK.format("lines of the server's log, -lv 5, from the wrong request")]
+    return ["<details>", "<summary>Logs</summary>", "", "```console", *lines, "```", "", "</details>", *asked]

@@ -15,7 +15,7 @@ from typing import Any, Iterator, Sequence
 from cachesim import __version__
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.export import case_program, talk
-from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRequest, WordSlice, name_of
+from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRequest, name_of
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor
 
@@ -40,22 +40,20 @@ SETTINGS = """\
 def standalone_script(script: Script) -> str:
     """The text of the script."""
     imports, code = code_of(talk, tiny_gguf, case_program)
-    lines = ["#!/bin/sh", *_comment(script), f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
+    lines = ["#!/bin/sh", *comment(script), SETTINGS, f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
     lines += ["from __future__ import annotations", "", *imports, "", "# The case", "", *_case(script), "", ""]
     lines += [code.rstrip(), "", "", MODEL]
     lines += [models_text(script), f"sys.exit(run_case(ExportedCase(MODELS, {', '.join(CASE)}, history)))"]
     return "\n".join([*lines, END, ""])
 
 
-def _comment(script: Script) -> Iterator[str]:
+def comment(script: Script) -> Iterator[str]:
+    """What a script says first: its title, where it is from, what is expected, what is not as in the simulator."""
     scenario = script.scenario
     yield f"# {one_line(scenario.title)}"
     yield f"# Made by cachesim {__version__} from {one_line(name_of(scenario))}, expected numbers: {script.profile}."
-    for number in script.broken:
-        yield f"# Expected: request {number}: {one_line(script.expected[number].fault)}"
-    for note in script.notes:
-        yield f"# Not as in the simulator: {one_line(note)}."
-    yield SETTINGS
+    yield from (f"# Expected: request {number}: {one_line(script.expected[number].fault)}" for number in script.broken)
+    yield from (f"# Not as in the simulator: {one_line(note)}." for note in script.notes)
 
 
 def _case(script: Script) -> Iterator[str]:
@@ -87,6 +85,13 @@ def one_line(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
+def filled(text: str, **values: str) -> str:
+    """A text with its `@NAME@` filled in."""
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
 def assignment(name: str, value: Any) -> str:
     """A literal that is assigned to a name, in lines of moderate length."""
     text = pformat(value, width=WIDTH, compact=True, sort_dicts=False)
@@ -115,12 +120,9 @@ def code_of(*modules: ModuleType) -> tuple[list[str], str]:
 
 
 def _literals(module: ModuleType, node: ast.ImportFrom, modules: Sequence[ModuleType]) -> Iterator[str]:
-    if node.module not in {one.__name__ for one in modules}:
-        yield from (assignment(one.name, _plain(getattr(module, one.name))) for one in node.names)
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else dict(value)
+    for name in (one.name for one in node.names if node.module not in {other.__name__ for other in modules}):
+        value = getattr(module, name)
+        yield assignment(name, list(value) if isinstance(value, tuple) else dict(value))
 
 
 def _merged(imports: set[str]) -> list[str]:
@@ -144,10 +146,8 @@ def _model(model: GgufModel) -> str:
     made = tiny_model(model)
     kinds = "".join(f"{' ' * 12}{kind!r}: [\n{_tensors(rows, 16)}{' ' * 12}],\n" for kind, rows in made.kinds.items())
     keys = "".join(f"{' ' * 12}{name!r}: {_key(value)},\n" for name, value in made.keys.items())
-    return (
-        f"TinyModel(\n        keys={{\n{keys}        }},\n        outer=[\n{_tensors(made.outer, 12)}        ],\n"
-        f"        kinds={{\n{kinds}        }},\n        order={made.order!r},\n    )"
-    )
+    return (f"TinyModel(\n        keys={{\n{keys}        }},\n        outer=[\n{_tensors(made.outer, 12)}        ],\n"
+            f"        kinds={{\n{kinds}        }},\n        order={made.order!r},\n    )")  # fmt: skip
 
 
 def _key(value: Any) -> str:
@@ -164,12 +164,11 @@ def _key(value: Any) -> str:
 
 
 def _tensors(tensors: Sequence[Tensor], indent: int) -> str:
-    return "".join(f"{' ' * indent}{_tensor(one)},\n" for one in tensors)
-
-
-def _tensor(one: Tensor) -> str:
-    more = [f"{name}={value!r}" for name, value in zip(one._fields[2:], one[2:], strict=True) if value]
-    return f"Tensor({', '.join([repr(one.name), repr(one.shape), *more])})"
+    text = ""
+    for one in tensors:
+        more = [f"{name}={value!r}" for name, value in zip(one._fields[2:], one[2:], strict=True) if value]
+        text += f"{' ' * indent}Tensor({', '.join([repr(one.name), repr(one.shape), *more])}),\n"
+    return text
 
 
 # The requests of a case
@@ -186,23 +185,12 @@ def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
     else:
         yield f"talk.together({', '.join(f'({one.after}, lambda: talk.ask({_ask(one)}))' for one in group)})"
     for one in group:
-        yield from _heard(one)
+        for completion, at, part in one.heard:
+            yield f"talk.hear({one.number}, {completion}, {at}, w[{part.word!r}], {part.start}, {part.stop})"
 
 
 def _ask(one: ScriptRequest) -> str:
-    prompt = " + ".join(map(_part, one.prompt)) or "[]"
+    parts = [f"w[{part.word!r}]" + ("" if part.whole else f"[{part.start}:{part.stop}]") for part in one.prompt]
     fields = "".join(f", {name}={value!r}" for name, value in one.fields.items())
     hang_up = "" if one.hang_up is None else f", hang_up={one.hang_up}"
-    return f"{one.number}, {prompt}{fields}{hang_up}"
-
-
-def _part(one: WordSlice) -> str:
-    return f"w[{one.word!r}]" + ("" if one.whole else f"[{one.start}:{one.stop}]")
-
-
-def _heard(one: ScriptRequest) -> Iterator[str]:
-    for completion, parts in enumerate(one.answers):
-        at = 0
-        for part in parts:
-            yield f"talk.hear({one.number}, {completion}, {at}, w[{part.word!r}], {part.start}, {part.stop})"
-            at += part.stop - part.start
+    return f"{one.number}, {' + '.join(parts) or '[]'}{fields}{hang_up}"

@@ -14,7 +14,7 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.cold import UNCACHED, cold_flags
 from cachesim.tools.live.llama_server.export import talk
-from cachesim.tools.live.llama_server.export.program_text import assignment, code_of, group_lines, models_text
+from cachesim.tools.live.llama_server.export.program_text import assignment, code_of, filled, group_lines, models_text
 from cachesim.tools.live.llama_server.export.script import Act, Script, name_of
 from cachesim.tools.live.llama_server.export.shell import DEFAULTS
 from cachesim.tools.live.llama_server.server import BASE
@@ -96,8 +96,8 @@ def pytest_file(script: Script) -> str:
                       f"llama-server -m {script.model.file} --slot-save-path /tmp/ {' '.join(script.flags)}",
                       f"(exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])})")  # fmt: skip
     imports, code = code_of(talk)
-    filled = _fill(ALONE, TOLERANCE=f"{DEFAULTS:g}")
-    return "\n".join([*head, *_imports("os", *imports), "", filled, "", code, "", "", _test(TEST_ALONE, script, 4)])
+    settings = filled(ALONE, TOLERANCE=f"{DEFAULTS:g}")
+    return "\n".join([*head, *_imports("os", *imports), "", settings, "", code, "", "", _test(TEST_ALONE, script, 4)])
 
 
 def server_test(script: Script) -> str:
@@ -106,9 +106,9 @@ def server_test(script: Script) -> str:
     head = [*_docstring(script, "In tools/server/tests: ./tests.sh unit/FILE"), *_imports("os", "shlex", *imports), "",
             "from utils import *", ""]  # fmt: skip
     fields, flags = _split([*script.flags])
-    text = _fill(IN_TREE, FILE=script.model.file, TOLERANCE=f"{script.tolerance:g}", FIELDS="\n    ".join(fields))
+    text = filled(IN_TREE, FILE=script.model.file, TOLERANCE=f"{script.tolerance:g}", FIELDS="\n    ".join(fields))
     cold = [*_split(cold_flags(script.flags)[: -len(UNCACHED)])[1], "--ctx-checkpoints", "0"]
-    test = _fill(TEST_IN_TREE, FLAGS=repr(_EXACT + flags), COLD_FLAGS=repr(_EXACT + cold))
+    test = filled(TEST_IN_TREE, FLAGS=repr(_EXACT + flags), COLD_FLAGS=repr(_EXACT + cold))
     return "\n".join([*head, text, "", code, "", "", models_text(script), "", "", _test(test, script, 8)])
 
 
@@ -130,12 +130,6 @@ def _split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             rest.append(word)
     return fields, rest
-
-
-def _fill(text: str, **values: str) -> str:
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
-    return text
 
 
 def _docstring(script: Script, *more: str) -> Iterator[str]:
@@ -170,7 +164,7 @@ def _test(text: str, script: Script, indent: int) -> str:
             history += group_lines(group)
     numbers = [one.number for one in script.asks if one.hang_up is None]
     name = re.sub(r"\W+", "_", script.scenario.id)
-    return _fill(text, NAME=name, TITLE=_plain(script.scenario.title), WORDS=words, NUMBERS=str(numbers),
+    return filled(text, NAME=name, TITLE=_plain(script.scenario.title), WORDS=words, NUMBERS=str(numbers),
                  HISTORY="\n".join(" " * indent + line for line in history))  # fmt: skip
 
 

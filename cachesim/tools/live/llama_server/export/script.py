@@ -49,6 +49,15 @@ class ScriptRequest(NamedTuple):
     hang_up: int | None = None
     after: int = 0
 
+    @property
+    def heard(self) -> Iterator[tuple[int, int, WordSlice]]:
+        """Generated tokens that stand for words: of which completion, from which of its tokens on, for which word."""
+        for completion, parts in enumerate(self.answers):
+            at = 0
+            for part in parts:
+                yield completion, at, part
+                at += part.stop - part.start
+
 
 class Act(NamedTuple):
     """A step that is no request. ``flags``: those of the server after a restart, None = the same as before."""
@@ -124,9 +133,8 @@ class Script:
     @property
     def racy(self) -> bool:
         """Returns True if the outcome may depend on when requests arrive."""
-        return any(one.hang_up is not None for one in self.asks) or any(
-            not isinstance(group, Act) and len(group) > 1 for group in self.groups
-        )
+        together = any(not isinstance(group, Act) and len(group) > 1 for group in self.groups)
+        return together or any(one.hang_up is not None for one in self.asks)
 
     @property
     def drafts(self) -> bool:
@@ -144,22 +152,17 @@ def make_script(scenario: Scenario, profile: str) -> Script:
     words = scenario.words if isinstance(scenario.words, Words) else Words()
     tokens, tmap = _tokens(scenario)
     made = _Maker(scenario, tmap, write)
-    return Script(
-        scenario, run.profile, find_model(scenario.model), tuple(write(_explicit(scenario))), tokens,
-        frozenset(words.spelled), tuple(map(made.group, groups(scenario.steps))), tuple(_expected(run)),
-        tuple(dict.fromkeys((*made.notes, *tmap.notes))),
-    )
-
-
-def _explicit(scenario: Scenario) -> dict[str, Any]:
-    """The options that a command line needs: those that differ from what the real server takes anyway, and the size of
-    the context and the number of slots, which it would choose by the machine."""
-    return {name: value for name, value in scenario.server.items() if not _default(scenario, name, value)}
+    # A command line needs the options that differ from what the real server takes anyway.
+    explicit = {name: value for name, value in scenario.server.items() if not _default(scenario, name, value)}
+    return Script(scenario, run.profile, find_model(scenario.model), tuple(write(explicit)), tokens,
+                  frozenset(words.spelled), tuple(map(made.group, groups(scenario.steps))), tuple(_expected(run)),
+                  tuple(dict.fromkeys((*made.notes, *tmap.notes))))  # fmt: skip
 
 
 def _default(scenario: Scenario, name: str, value: object) -> bool:
     """Returns True if the real server has this value without being told. One cache for all slots is its default only
-    where it chooses their number; drafts need all of their options."""
+    where it chooses their number; drafts need all of their options; the size of the context and the number of slots it
+    would choose by the machine."""
     if name == "kv_unified":
         return bool(value) == (scenario.server.get("parallel", -1) == -1)
     flag = ENGINES[scenario.engine].manual.flag(name)
@@ -174,9 +177,8 @@ def _tokens(scenario: Scenario) -> tuple[dict[str, Tokens], TokenMap]:
     tmap = TokenMap(texts)
     for text in texts:
         tmap.prompt(text)
-    return {
-        word: tmap.prompt(MappedText(expand((Piece(word),), scenario.words))) for word in scenario.words
-    }, tmap  # fmt: skip
+    words = {word: tmap.prompt(MappedText(expand((Piece(word),), scenario.words))) for word in scenario.words}
+    return words, tmap
 
 
 def _expected(run: Run) -> Iterator[Expected]:
@@ -214,9 +216,8 @@ class _Maker:
                            file=self.scenario.file)  # fmt: skip
         fields: dict[str, Any] = {"n_predict": request.n_predict}
         fields |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}
-        hang_up = None if asked.cancel_after is None else asked.cancel_after
-        if hang_up is not None:
-            fields["n_predict"] = hang_up + BEHIND
+        if asked.cancel_after is not None:
+            fields["n_predict"] = asked.cancel_after + BEHIND
             self.notes.append("when the server notices a hang-up is its own affair")
         if request.user_starts:
             fields["message_delimiters"] = self.map.delimiters(MappedText(request.prompt, request.user_starts))
@@ -225,10 +226,8 @@ class _Maker:
             self.notes.append("drafts are what the server's own drafter says")
         if step.together:
             self.notes.append("requests that arrive while another is at work follow it with a delay")
-        answers = (asked.answer or (), *asked.answers)
-        return ScriptRequest(
-            number, self._parts(asked.prompt), fields, tuple(map(self._parts, answers)), hang_up, step.after
-        )
+        answers = tuple(map(self._parts, (asked.answer or (), *asked.answers)))
+        return ScriptRequest(number, self._parts(asked.prompt), fields, answers, asked.cancel_after, step.after)
 
     def _parts(self, pieces: Pieces) -> tuple[WordSlice, ...]:
         words = self.scenario.words

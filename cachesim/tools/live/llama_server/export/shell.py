@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import Iterator, Sequence
+from typing import Iterator
 
-from cachesim import __version__
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold import KEPT
 from cachesim.tools.live.llama_server.export import shell_text as t
-from cachesim.tools.live.llama_server.export.program_text import one_line
-from cachesim.tools.live.llama_server.export.script import Act, Group, Script, ScriptRequest, WordSlice, name_of
+from cachesim.tools.live.llama_server.export.program_text import comment, filled
+from cachesim.tools.live.llama_server.export.script import Act, Group, Script, ScriptRequest, WordSlice
 from cachesim.tools.live.llama_server.server import BASE
 
 DEFAULTS = 0.2
@@ -34,21 +33,16 @@ def shell_script(script: Script) -> str:
         lines.append(_filled(t.SLOT))
     lines += ["# The history, warm", *(line for group in script.groups for line in _group(group))]
     lines += ["", "# Every prompt, cold", _filled(t.COMPARE)]
-    lines += [_compare(script, one) for one in script.asks if one.hang_up is None]
+    for number, want in ((one.number, script.expected[one.number]) for one in script.asks if one.hang_up is None):
+        lines.append(f"compare {number} {want.cache_n} {want.prompt_n} {want.status}")
     return "\n".join([*lines, "", t.END])
 
 
 def _comment(script: Script) -> Iterator[str]:
-    scenario = script.scenario
-    yield f"# {one_line(scenario.title)}"
-    yield f"# Made by cachesim {__version__} from {one_line(name_of(scenario))}, expected numbers: {script.profile}."
-    for number in script.broken:
-        yield f"# Expected: request {number}: {one_line(script.expected[number].fault)}"
-    for note in script.notes:
-        yield f"# Not as in the simulator: {one_line(note)}."
+    yield from comment(script)
     yield "# Start an empty server, then: URL=http://127.0.0.1:8080 sh FILE"
     yield f"#   llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {shlex.join(script.flags)}"
-    yield f"# A model with the same kinds of layers does as well ({scenario.model}); windows must be as wide."
+    yield f"# A model with the same kinds of layers does as well ({script.scenario.model}); windows must be as wide."
     yield f"# Exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])}"
     yield "# Exit status: 1 the fault shows, 0 it does not, 2 no server."
 
@@ -56,22 +50,15 @@ def _comment(script: Script) -> Iterator[str]:
 def _words(script: Script) -> str:
     kept = ", ".join(json.dumps(word) for word in sorted(script.spelled)) or "empty"
     rows = ",\n  ".join(f'"{word}": {json.dumps(list(tokens))}' for word, tokens in script.words.items())
-    return (
-        "# The words of the conversation in tokens; answers take the place of theirs\n"
-        "jq -c --argjson seed \"$SEED\" --argjson first \"$FIRST\" --argjson size \"$SIZE\" 'with_entries(\n"
-        f"  if .key | IN({kept}) then . else .value |= map(if . < 101 then . else $first + (. - 101 + $seed) % $size "
-        "end) end)' >\"$DIR/words\" <<'END' || exit 2\n"
-        f"{{{rows}}}\nEND"
-    )
+    return ("# The words of the conversation in tokens; answers take the place of theirs\n"
+            "jq -c --argjson seed \"$SEED\" --argjson first \"$FIRST\" --argjson size \"$SIZE\" 'with_entries(\n"
+            f"  if .key | IN({kept}) then . else .value |= map(if . < 101 then . else $first + (. - 101 + $seed) % "
+            f"$size end) end)' >\"$DIR/words\" <<'END' || exit 2\n{{{rows}}}\nEND")  # fmt: skip
 
 
 def _filled(text: str) -> str:
-    greedy = json.dumps(dict(GREEDY))
     cold = json.dumps({"cache_prompt": False, "id_slot": 0, **GREEDY})
-    fields = {"GREEDY": greedy, "KEPT": ", ".join(KEPT), "COLD": cold}
-    for name, value in fields.items():
-        text = text.replace(f"@{name}@", value)
-    return text
+    return filled(text, GREEDY=json.dumps(dict(GREEDY)), KEPT=", ".join(KEPT), COLD=cold)
 
 
 def _group(group: Group) -> Iterator[str]:
@@ -79,7 +66,8 @@ def _group(group: Group) -> Iterator[str]:
         yield f"slot {group.id_slot} {group.do} {shlex.quote(f'{group.file}.bin' if group.file else '')}"
         return
     for one in group:
-        yield f"body {one.number} '{_sum(one.prompt)}' {shlex.quote(json.dumps(dict(one.fields)))}"
+        prompt = " + ".join(map(_part, one.prompt)) or "[]"       # an expression of jq
+        yield f"body {one.number} '{prompt}' {shlex.quote(json.dumps(dict(one.fields)))}"
     if len(group) == 1:
         yield _send(group[0])
     else:
@@ -97,26 +85,12 @@ def _send(one: ScriptRequest) -> str:
     return f"send {one.number}" if one.hang_up is None else f"hang_up {one.number} {one.hang_up}"
 
 
-def _sum(parts: Sequence[WordSlice]) -> str:
-    """A prompt as an expression of jq."""
-    return " + ".join(_part(one) for one in parts) or "[]"
-
-
 def _part(one: WordSlice) -> str:
     return f".{one.word}" if one.whole else f".{one.word}[{one.start}:{one.stop}]"
 
 
 def _heard(one: ScriptRequest) -> Iterator[str]:
     """Assignments of generated tokens to words; what was not generated stays as it is."""
-    for completion, parts in enumerate(one.answers):
-        at = 0
-        for part in parts:
-            size = part.stop - part.start
-            said = f"$t[{completion}][{at}:{at + size}]"
-            yield f".{part.word}[{part.start}:{part.start}+({said} | length)] = ({said} // [])"
-            at += size
-
-
-def _compare(script: Script, one: ScriptRequest) -> str:
-    want = script.expected[one.number]
-    return f"compare {one.number} {want.cache_n} {want.prompt_n} {want.status}"
+    for completion, at, part in one.heard:
+        said = f"$t[{completion}][{at}:{at + part.stop - part.start}]"
+        yield f".{part.word}[{part.start}:{part.start}+({said} | length)] = ({said} // [])"
