@@ -151,8 +151,6 @@ def _plain(scenario: Scenario) -> History | None:
 
 def _playable(scenario: Scenario) -> bool:
     """Are all steps completions of prompts, in words that are no special tokens?"""
-    return all(
-        step.action is None and step.request.prompt and step.request.n_predict > 0 and not step.request.messages
-        and fits(step.request.prompt) and fits(step.request.forced or ())
-        for step in scenario.steps
-    )  # fmt: skip
+    return all(step.action is None and step.request.prompt and step.request.n_predict > 0
+               and not step.request.messages and fits(step.request.prompt) and fits(step.request.forced or ())
+               for step in scenario.steps)  # fmt: skip

@@ -59,7 +59,18 @@ class Difference(NamedTuple):
 def identical(a: Any, b: Any) -> bool:
     """Returns True if both have the same shape and the same numbers; NaN equals NaN. Raises BadInput for values whose
     ``==`` is neither true nor false."""
-    return _identical(_plain(a), _plain(b))
+    a, b = _plain(a), _plain(b)
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(identical(one, two) for one, two in zip(a, b, strict=True))
+    if isinstance(a, float) and isinstance(b, float) and a != a:
+        return b != b
+    try:
+        return bool(a == b)
+    except Exception as error:
+        raise BadInput(f"fingerprints of type {type(a).__name__} cannot be compared with ==: {error}",
+                       hint="give same=, a function of two fingerprints") from error  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,20 +139,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "shape") and hasattr(value, "tolist"):
         return tuple(value.shape), value.tolist()
     return value
-
-
-def _identical(a: Any, b: Any) -> bool:
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(identical(one, two) for one, two in zip(a, b, strict=True))
-    if isinstance(a, float) and isinstance(b, float) and a != a:
-        return b != b
-    try:
-        return bool(a == b)
-    except Exception as error:
-        raise BadInput(f"fingerprints of type {type(a).__name__} cannot be compared with ==: {error}",
-                       hint="give same=, a function of two fingerprints") from error  # fmt: skip
 
 
 def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.corpus import Space
-from cachesim.tools.conformance.properties import FORMER
+from cachesim.tools.conformance.history_player import PlayedHistory
+from cachesim.tools.conformance.properties import FORMER, Check
 
 # Which sections has the suite? The same ones, in the same order, for an adapter and for a running server.
 
@@ -124,6 +126,14 @@ class Result:
     finding: Finding | None = None
 
 
+def finding_of(line: str, check: Check, played: PlayedHistory, notes: Iterable[str] = ()) -> Finding:
+    """What a check shows in a history that was played; ``line`` says it. How far the fingerprints are apart is noted
+    before ``notes``."""
+    prompts = tuple(ask.prompt for ask in played.asks)
+    apart = (check.apart.text,) if check.apart is not None else ()
+    return Finding(line, check.request, check.expected, check.got, prompts, (*apart, *notes))
+
+
 class Count(NamedTuple):
     """Histories that a section played, how many of them failed, and the properties that failed there."""
 
@@ -214,18 +224,15 @@ def _lines(report: Report) -> Iterator[str]:
                 yield f"  {one.name:<12}{one.state.upper():<13}{_about(one)}".rstrip()
                 yield from _finding(one.finding) if one.finding is not None else ()
     yield from report.notes
-    yield f"{'OK' if report.conforms else 'FAILED'}: {_sum(report.results)}; {report.histories} histories"
+    counts = Counter(one.state for one in report.results)
+    states = ", ".join(f"{counts[word]} {word}" for word in STATES if counts[word])
+    yield f"{'OK' if report.conforms else 'FAILED'}: {states}; {report.histories} histories"
 
 
 def _counted(report: Report, name: str) -> str:
     count = report.counts.get(name, Count())
     failed = f", {count.failed} failed: {', '.join(count.names)}" if count.failed else ""
     return report.skipped.get(name) or (f"{count.histories} histories{failed}" if count.histories else "")
-
-
-def _sum(results: Sequence[Result]) -> str:
-    counts = {word: sum(one.state == word for one in results) for word in STATES}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
 def _about(result: Result) -> str:

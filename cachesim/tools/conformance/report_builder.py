@@ -8,25 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from cachesim.tools.conformance.abilities import Abilities
+from cachesim.tools.conformance import report
 from cachesim.tools.conformance.corpus import Space, corpus_histories, histories, line_history
 from cachesim.tools.conformance.fingerprint import Same, equal
 from cachesim.tools.conformance.history import History, of_line
-from cachesim.tools.conformance.history_player import Cold, Outcome, PlayedHistory
+from cachesim.tools.conformance.history_player import Abilities, Cold, Outcome, PlayedHistory
 from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES, Check, reply_to
 from cachesim.tools.conformance.protocol import Ask, Reply
-from cachesim.tools.conformance.report import (
-    MEMBERS,
-    SECTIONS,
-    Finding,
-    Report,
-    Result,
-    basic_lines,
-    chosen,
-    floor_lines,
-)
+from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result, finding_of
 from cachesim.tools.conformance.search import HistorySearch, Tally
 from cachesim.tools.conformance.timeouts import GaveUp
 
@@ -68,7 +59,7 @@ def _others(ask: Ask, cached: int) -> list[tuple[tuple[int, ...], str]]:
 def look_at_floors(search: HistorySearch, space: Space) -> dict[str, Result]:
     """Property -> its result, where its history could be played and the reply says what was reused."""
     found = {}
-    for name, line in floor_lines(space).items():
+    for name, line in report.floor_lines(space).items():
         if search.patience.low or search.patience.spent:
             break
         played = search.play(of_line(line))
@@ -90,14 +81,6 @@ def _cached(played: PlayedHistory) -> int | None:
     if warm.cached is not None:
         return warm.cached
     return None if warm.evaluated is None else len(played.asks[-1].prompt) - warm.evaluated
-
-
-def finding_of(line: str, check: Check, played: PlayedHistory, notes: Iterable[str] = ()) -> Finding:
-    """What a check shows in a history that was played; ``line`` says it. How far the fingerprints are apart is noted
-    before ``notes``."""
-    prompts = tuple(ask.prompt for ask in played.asks)
-    apart = (check.apart.text,) if check.apart is not None else ()
-    return Finding(line, check.request, check.expected, check.got, prompts, (*apart, *notes))
 
 
 ABILITY = {"uncached": "cache", "cancel": "cancel", "burst": "burst", "limits": "limits"}
@@ -135,7 +118,7 @@ class HistoryPlan:
     @property
     def sections(self) -> frozenset[str]:
         """The sections that are played. Raises BadInput."""
-        return chosen(self.only, bool(self.corpus))
+        return report.chosen(self.only, bool(self.corpus))
 
 
 def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, cold: Cold) -> Report:
@@ -147,9 +130,8 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
             break
         search.count(section, history)
     floors = look_at_floors(search, space) if "reuse" in plan.sections else {}
-    drawn = {name: one.copy() for name, one in search.tallies.items()}
-    found = _shrunk(search, cold)
-    found = {**found, **floors}
+    drawn = {name: replace(one, failed=list(one.failed)) for name, one in search.tallies.items()}
+    found = {**_shrunk(search, cold), **floors}
     results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in PROPERTIES]
     if "steady" in found:
         results = [_unsteady(one, _noise(search.tallies["steady"])) for one in results]
@@ -161,7 +143,7 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
 
 def _histories(plan: HistoryPlan, space: Space) -> Iterator[tuple[str, History]]:
     """What is played, with the section that it counts for: the caller's own histories first."""
-    yield from (("same", line_history(line)) for line in (*plan.histories, *basic_lines(plan.sections, space)))
+    yield from (("same", line_history(line)) for line in (*plan.histories, *report.basic_lines(plan.sections, space)))
     if "known" in plan.sections:
         yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))
     if "drawn" in plan.sections:

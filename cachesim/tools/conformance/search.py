@@ -72,14 +72,14 @@ class Tally:
     failed: list[tuple[History, Check]] = field(default_factory=list)
     apart: Difference | None = None
 
-    def copy(self) -> Tally:
-        """The tally as it is now."""
-        return Tally(self.checked, self.reused, list(self.failed), self.apart)
-
-    def measure(self, apart: Difference | None) -> None:
-        """Remember the largest difference of two fingerprints."""
-        if apart is not None and (self.apart is None or apart.largest > self.apart.largest):
-            self.apart = apart
+    def add(self, history: History, check: Check) -> None:
+        """Count a check of a history, and remember the largest difference of two fingerprints."""
+        self.checked += 1
+        self.reused += check.reused
+        if check.apart is not None and (self.apart is None or check.apart.largest > self.apart.largest):
+            self.apart = check.apart
+        if not check.ok:
+            self.failed.append((history, check))
 
 
 class HistorySearch:
@@ -106,7 +106,7 @@ class HistorySearch:
         if history.line not in self.known:
             self.known[history.line] = found = self._attributed(history)
             for check in found:
-                self._count(history, check)
+                self.tallies.setdefault(check.name, Tally()).add(history, check)
         return self.known[history.line]
 
     def _attributed(self, history: History) -> list[Check]:
@@ -119,14 +119,6 @@ class HistorySearch:
         played = self.play(history)
         self.gap = self.gap or played.gap
         return list(checks(played, self.same))
-
-    def _count(self, history: History, check: Check) -> None:
-        tally = self.tallies.setdefault(check.name, Tally())
-        tally.checked += 1
-        tally.reused += check.reused
-        tally.measure(check.apart)
-        if not check.ok:
-            tally.failed.append((history, check))
 
     def smallest(self, name: str) -> tuple[History, Check]:
         """The smallest history in which a property fails: the smallest ones that were played, shrunk."""

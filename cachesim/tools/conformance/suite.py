@@ -9,10 +9,9 @@ from numbers import Integral
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.tools.conformance.abilities import probe
 from cachesim.tools.conformance.fingerprint import Same, identical
 from cachesim.tools.conformance.history import FEWEST, MOST
-from cachesim.tools.conformance.history_player import Bench, Cold, Make, SentHistory, play
+from cachesim.tools.conformance.history_player import Bench, Cold, Make, SentHistory, play, probe
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
 from cachesim.tools.conformance.properties import FORMER, PROPERTIES
 from cachesim.tools.conformance.report import Nonconforming, Report, chosen
@@ -49,20 +48,16 @@ def conform(
     _check_arguments(plan, cold, accepted or {})
     patience = _patience(timeout, seconds)
     bench = Bench(maker(factory, patience), "reset" if reset else "")
-    other = _reference(bench, cold, patience)
+    if isinstance(cold, str):                        # the same instances, or one that is only asked without its cache
+        other = bench if cold == "fresh" or bench.reuse else Bench(bench.make, "keep")
+    else:
+        other = Bench(maker(cold, patience))
     with closing(bench), closing(other):
         report = _played(plan, bench, Cold(other, cold == "request", same), patience)
     report = replace(report, results=tuple(accept(one, accepted or {}) for one in report.results))
     if check and not report.conforms:
         raise Nonconforming(report)
     return report
-
-
-def _reference(bench: Bench, cold: str | Factory, patience: Patience) -> Bench:
-    """What cold replies come from: the same instances, one that is only asked without its cache, or other ones."""
-    if not isinstance(cold, str):
-        return Bench(maker(cold, patience))
-    return bench if cold == "fresh" or bench.reuse else Bench(bench.make, "keep")
 
 
 def _played(plan: HistoryPlan, bench: Bench, cold: Cold, patience: Patience) -> Report:

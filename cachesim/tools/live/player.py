@@ -52,14 +52,11 @@ class Player:
             done = play(self._asked(group))
             yield number, done
             over = next((what for key, what in OVER.items() if key in done), "")
-            if over and not self._restarts(number + len(group)):
+            following = self.scenario.steps[number + len(group) : number + len(group) + 1]
+            if over and not any(step.action is not None and step.action.do == "restart" for step in following):
                 self._notes.append(f"the server {over} at step {number}")
                 return
             self._hear(group, done)
-
-    def _restarts(self, number: int) -> bool:
-        following = self.scenario.steps[number : number + 1]
-        return bool(following) and following[0].action is not None and following[0].action.do == "restart"
 
     def _asked(self, group: Sequence[Step]) -> Body:
         action = group[0].action

@@ -133,13 +133,9 @@ def _of_server(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], lis
             pass
         trace = recorder.trace()
     trace["name"] = scenario.id
-    return trace, [*_other(scenario, args.model), *player.notes]
-
-
-def _other(scenario: Scenario, gguf: Path) -> list[str]:
-    """A note where the model is not the one that the scenario is written for."""
-    same = scenario.model.replace(" ", "") == gguf.stem.removeprefix("tiny-")
-    return [] if same else [f"written for the model {scenario.model}, recorded with {gguf.name}"]
+    same = scenario.model.replace(" ", "") == args.model.stem.removeprefix("tiny-")
+    other = [] if same else [f"written for the model {scenario.model}, recorded with {args.model.name}"]
+    return trace, [*other, *player.notes]
 
 
 def _target(out: Path | None, name: str) -> Path:

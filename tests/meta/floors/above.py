@@ -125,7 +125,7 @@ KIT = [
           "and identical(warm.fingerprint, cold.fingerprint):", "and False:"),
     Fault("a window reads one slot more", "tools/conformance/reference_model.py",
           "max(0, position + 1 - self.window)", "max(0, position - self.window)"),
-    Fault("half of an ability is none", "tools/conformance/abilities.py",
+    Fault("half of an ability is none", "tools/conformance/history_player.py",
           "if all(one in self.missing for one in CANCEL)", "if any(one in self.missing for one in CANCEL)"),
     Fault("the last wrong answer is charged", "tools/conformance/search.py",
           "first = min(wrong)", "first = max(wrong)"),

@@ -86,10 +86,8 @@ def special(arch: str, spec: Spec, delta: t.Delta = t.NARROW) -> dict[str, Any]:
 
 
 def _ssm(taps: int, inner: int, state: int, heads: int, groups: int) -> dict[str, Any]:
-    return {
-        "ssm.conv_kernel": taps, "ssm.inner_size": inner, "ssm.state_size": state, "ssm.time_step_rank": heads,
-        "ssm.group_count": groups,
-    }
+    return {"ssm.conv_kernel": taps, "ssm.inner_size": inner, "ssm.state_size": state,
+            "ssm.time_step_rank": heads, "ssm.group_count": groups}  # fmt: skip
 
 
 def _pattern(period: str, each: str, marked: list[bool], more: bool = False) -> dict[str, Any]:
@@ -191,15 +189,11 @@ def write_model(notation: str, path: Path, seed: int = 0) -> str:
 
 def _keys(model: GgufModel) -> dict[str, Any]:
     """All keys of a model, in the order of the file."""
+    general = {"architecture": model.arch, "name": f"tiny-{model.name}",
+               "description": "random weights; for tests of cache logic only", "file_type": 0}  # fmt: skip
     own = {**sizes(model.arch, model.spec, model.head), **special(model.arch, model.spec, model.delta)}
-    return {
-        "general.architecture": model.arch,
-        "general.name": f"tiny-{model.name}",
-        "general.description": "random weights; for tests of cache logic only",
-        "general.file_type": 0,
-        **{f"{model.arch}.{key}": value for key, value in own.items()},
-        **vocabulary(),
-    }
+    named = {"general": general, model.arch: own}
+    return {**{f"{part}.{key}": value for part, keys in named.items() for key, value in keys.items()}, **vocabulary()}
 
 
 EACH_LAYER = 11063          # the first build known to read a window for each layer of gemma3; b10809 does not
@@ -256,14 +250,14 @@ def _layer(model: GgufModel, layer: Layer, damping: float) -> Iterator[Tensor]:
 
 def _norms(arch: str) -> Iterator[Tensor]:
     """Norms between the parts of a layer."""
-    for name in {
-        "mamba2": ("attn_norm.weight",),
-        "qwen35": ("attn_norm.weight", "post_attention_norm.weight"),
-        "qwen3next": ("attn_norm.weight", "post_attention_norm.weight"),
-        "gemma3": ("attn_norm.weight", "post_attention_norm.weight", "ffn_norm.weight", "post_ffw_norm.weight"),
-        "falcon-h1": ("attn_norm.weight", "ffn_norm"),
-    }.get(arch, ("attn_norm.weight", "ffn_norm.weight")):
-        yield Tensor(name, (t.EMBD,), 0.1, 1.0)
+    between = {
+        "mamba2": (),
+        "qwen35": ("post_attention_norm.weight",),
+        "qwen3next": ("post_attention_norm.weight",),
+        "gemma3": ("post_attention_norm.weight", "ffn_norm.weight", "post_ffw_norm.weight"),
+        "falcon-h1": ("ffn_norm",),
+    }.get(arch, ("ffn_norm.weight",))
+    yield from (Tensor(name, (t.EMBD,), 0.1, 1.0) for name in ("attn_norm.weight", *between))
 
 
 if __name__ == "__main__":

@@ -262,11 +262,10 @@ class Recorder(StoppedAtEnd):
     def trace(self, name: str = "", **more: Any) -> dict[str, Any]:
         """Header and steps so far, as a recording holds them; ``more`` are further header fields."""
         start = self.start
-        return {
-            "engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name, "workload": name,
-            "seed": 0, "note": None, "flags": list(start.flags), "base_flags": list(start.base_flags), "env": {},
-            **more, "server": self.server, "inexact": self.inexact, "steps": self.steps,
-        }
+        return {"engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name,
+                "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
+                "base_flags": list(start.base_flags), "env": {}, **more, "server": self.server,
+                "inexact": self.inexact, "steps": self.steps}  # fmt: skip
 
 
 def _sent(member: Step, reply: Any) -> SentTask:

@@ -15,7 +15,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
-from cachesim.tools.live.llama_server import client, rounds
+from cachesim.tools.live.llama_server import client
 from cachesim.tools.live.llama_server import server as llama_server
 from cachesim.tools.live.llama_server.process import Ended, Process
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, write_trace
@@ -132,7 +132,7 @@ def test_a_server_that_ends(start):
 
 def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
     """A request that it answered before has its answer, the other one has none."""
-    monkeypatch.setattr(rounds, "LONG", 0.1)
+    monkeypatch.setattr(llama_server, "LONG", 0.1)
     monkeypatch.setattr(client, "PATIENCE", 0.02)
     with Recorder(start()) as recorder:
         recorder.play(ask([1, 2, 3]))

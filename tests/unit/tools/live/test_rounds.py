@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.engines.llama_cpp.log import entries, read_event
-from cachesim.tools.live.llama_server.rounds import LONG, MANY, Rounds
+from cachesim.tools.live.llama_server.server import LONG, MANY, Rounds
 
 ROUND = "D que    start_loop: processing new tasks"
 UPDATE = "D srv  update_slots: posting NEXT_RESPONSE"

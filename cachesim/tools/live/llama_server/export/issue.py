@@ -11,7 +11,7 @@ from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, Course, OutcomeChange, bisect
+from cachesim.judging.find_change import ChangedFields, Course, bisect
 from cachesim.tools.live.llama_server.export.script import Expected, Script
 from cachesim.tools.live.llama_server.server import BASE
 
@@ -93,13 +93,14 @@ def _first_bad(course: Course | None, line: Sequence[str]) -> Iterator[str]:
         return
     known = [(name, one) for name in line if (one := course.outcomes.get(name)) is not None]
     wrong = [name for name, one in known if one.equal_cold is False]
-    turn = next((one for one in reversed(course.turns) if _wrong(one) and wrong and one.new in wrong), None)
-    if turn is None:
+    turns = [one for one in course.turns if one.now is not None and one.now.equal_cold is False and one.new in wrong]
+    if not turns:
         oldest = known[0][0] if known else "?"
         yield f"Wrong in the oldest version known to the simulator that has these options: {_named(oldest)}."
     else:
-        yield f"By simulation of each version: right at {_named(turn.old)}, wrong at {_named(turn.new)}" \
-              f"{_because(turn.causes, turn.new)}."  # fmt: skip
+        last = turns[-1]
+        yield f"By simulation of each version: right at {_named(last.old)}, wrong at {_named(last.new)}" \
+              f"{_because(last.causes, last.new)}."  # fmt: skip
     yield f"Wrong up to {_named(wrong[-1]) if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
     for cure in course.beside:
         if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
@@ -111,10 +112,6 @@ def _named(profile: str) -> str:
     """A rule set with the build that it is known from."""
     build = build_of(profile)
     return f"{build} ({profile})" if build else profile
-
-
-def _wrong(turn: OutcomeChange) -> bool:
-    return turn.now is not None and turn.now.equal_cold is False
 
 
 def _because(causes: Sequence[ChangedFields], profile: str = "") -> str:

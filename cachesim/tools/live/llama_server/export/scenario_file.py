@@ -83,7 +83,7 @@ class _Log:
 
 
 def _matters(line: str) -> bool:
-    found = list(entries(line)) if not line.startswith("\t") else []
+    found = entries(line) if not line.startswith("\t") else ()
     return any((read_event(one) is not None or one.level in "WE") and OURS not in one.text for one in found)
 
 

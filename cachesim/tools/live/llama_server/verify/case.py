@@ -11,7 +11,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.manual import Option
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import run_judged
-from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, said_as
+from cachesim.scenarios.notation.tree import Action, Piece, said_as
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
@@ -91,23 +91,14 @@ def _with(scenario: Scenario, change: Change, slot: int) -> Scenario:
     """The scenario with every length changed, those of slices too; requests that name no slot name this one."""
     words = {word: change(length) for word, length in scenario.words.items()}
 
-    def pieces(text: Pieces) -> Pieces:
-        return tuple(_piece(piece, change, words) for piece in text)
+    def changed(piece: Piece) -> Piece:
+        start, stop = (None if end is None else change(end) if end else 0 for end in (piece.start, piece.stop))
+        return piece._replace(start=start, stop=None if stop is None else min(stop, words[piece.word]))
 
-    steps = tuple(_at(said_as(step.asked, pieces), slot) for step in scenario.steps)
+    steps = [said_as(step.asked, lambda text: tuple(map(changed, text))) for step in scenario.steps]
+    steps = [one if isinstance(one, Action) or one.id_slot >= 0 else one._replace(id_slot=slot) for one in steps]
     whys = [step.why for step in scenario.steps]
-    return replace(scenario, words=words, steps=make_steps(steps, words, scenario.server, whys))
-
-
-def _at(step: Asked | Action, slot: int) -> Asked | Action:
-    return step if isinstance(step, Action) or step.id_slot >= 0 else step._replace(id_slot=slot)
-
-
-def _piece(piece: Piece, change: Change, words: Mapping[str, int]) -> Piece:
-    start, stop = (None if end is None else change(end) if end else 0 for end in (piece.start, piece.stop))
-    if stop is not None:
-        stop = min(stop, words[piece.word])
-    return piece._replace(start=start, stop=stop)
+    return replace(scenario, words=words, steps=make_steps(tuple(steps), words, scenario.server, whys))
 
 
 ROUNDING, AMPLIFIED, DEFAULT_FLAGS = 1e-3, 5e-3, 0.2
@@ -133,9 +124,8 @@ class Verified(NamedTuple):
         return None if self.undecided or any(row.same is None for row in self.rows) else True
 
 
-def on_server(
-    scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "", tolerance: float | None = None
-) -> Verified:
+def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
+              tolerance: float | None = None) -> Verified:  # fmt: skip
     """Start a server with the scenario's options and play on it; its log is read. Raises BadInput."""
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
@@ -151,9 +141,8 @@ def on_server(
     return _compared(ours, data, profile, facts, [*notes, *player.notes])
 
 
-def on_url(
-    scenario: Scenario, profile: str, remote: Remote, layers: str = "", given: Mapping[str, Option] | None = None,
-) -> Verified:
+def on_url(scenario: Scenario, profile: str, remote: Remote, layers: str = "",
+           given: Mapping[str, Option] | None = None) -> Verified:  # fmt: skip
     """Play on a server that runs. ``given``: the options that the user says it has; of the others those that it says
     itself are taken, and the real defaults. Raises BadInput."""
     facts = from_server(remote.props, remote.models, layers)
@@ -167,9 +156,8 @@ def on_url(
     return _compared(ours, data, profile, facts, [*assumed, *notes, *said])
 
 
-def record_url(
-    scenario: Scenario, remote: Remote, layers: str, given: Mapping[str, Option]
-) -> tuple[dict[str, Any], list[str]]:
+def record_url(scenario: Scenario, remote: Remote, layers: str,
+               given: Mapping[str, Option]) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
     """The recording of a scenario, played as it is written on a server that runs, and what is to be said of it. Raises
     BadInput."""
     facts = from_server(remote.props, remote.models, layers)
@@ -198,9 +186,8 @@ def _file(facts: Facts) -> str:
     return f"tiny-{facts.layers.replace(' ', '')}.gguf"
 
 
-def _for_model(
-    scenario: Scenario, profile: str, facts: Facts, server: Mapping[str, Option]
-) -> tuple[Scenario | None, list[str]]:
+def _for_model(scenario: Scenario, profile: str, facts: Facts,
+               server: Mapping[str, Option]) -> tuple[Scenario | None, list[str]]:  # fmt: skip
     """The scenario for this model and these options, and what was changed; None with the reason if it does not fit."""
     try:
         ours, said = fitted(scenario, profile, facts.layers, server)
@@ -233,18 +220,13 @@ def _options(scenario: Scenario, remote: Remote, given: Mapping[str, Option]) ->
     return server, [f"{assumed}; --set says otherwise"]
 
 
-def _compared(
-    ours: Scenario, data: Mapping[str, Any], profile: str, facts: Facts, notes: list[str]
-) -> Verified:
-    named = {**data, "model": _file(facts)}
-    texts = [step.text for step in ours.steps]
-    return Verified(rows(named, profile, texts, facts.tiny), facts.layers, profile, list(dict.fromkeys(notes)))
+def _compared(ours: Scenario, data: Mapping[str, Any], profile: str, facts: Facts, notes: list[str]) -> Verified:
+    found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.tiny)
+    return Verified(found, facts.layers, profile, list(dict.fromkeys(notes)))
 
 
 def as_data(found: Verified) -> dict[str, Any]:
     """The result as plain data."""
     requests = [{**row._asdict(), "ours": row.ours._asdict(), "theirs": row.theirs._asdict()} for row in found.rows]
-    return {
-        "same": found.same, "model": found.model, "profile": found.profile, "undecided": found.undecided,
-        "notes": found.notes, "requests": requests,
-    }  # fmt: skip
+    return {"same": found.same, "model": found.model, "profile": found.profile, "undecided": found.undecided,
+            "notes": found.notes, "requests": requests}  # fmt: skip

@@ -71,8 +71,9 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
                 race = bool(raw.get("racy")) and not trace.logged
                 for n, (member, one) in enumerate(zip(step.members, members, strict=True), number):
                     theirs = _theirs(member, one, raw)
-                    ours = run.sides.get(id(member.request), UNKNOWN)
-                    found.append(_row(n, texts[n], ours, theirs, max(_gaps(one), default=None), race, first))
+                    ours, far = run.sides.get(id(member.request), UNKNOWN), max(_gaps(one), default=None)
+                    same, why = (False, "") if first and not race else _same(ours, theirs, race, far)
+                    found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
     return found
 
@@ -116,15 +117,6 @@ def _said(first: Mapping[str, Any], sized: bool) -> str:
         return f"{theirs['ev']}: " + ", ".join(f"{name} {theirs[name]} there, {ours.get(name)} here" for name in names)
     there, here = (one.get("ev") if isinstance(one, Mapping) else "nothing" for one in (theirs, ours))
     return f"decision {first.get('event')}: {there} there, {here} here"
-
-
-def _row(
-    number: int, text: str, ours: Side, theirs: Side, far: float | None, race: bool, first: str
-) -> ComparedRequest:
-    same, why = _same(ours, theirs, race, far)
-    if same is not False and first and not race:
-        same, why = False, ""
-    return ComparedRequest(number, text, ours, theirs, same, why, first, far)
 
 
 def _same(ours: Side, theirs: Side, race: bool, far: float | None) -> tuple[bool | None, str]:

@@ -7,7 +7,7 @@ import pytest
 from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.http_check.replies import Alike, Answered
-from cachesim.tools.conformance.http_check.search import MOMENT, NO_FAULT, Budget, Confirming
+from cachesim.tools.conformance.http_check.suite import MOMENT, NO_FAULT, Budget, Confirming
 from cachesim.tools.conformance.protocol import Ask, Reply
 from cachesim.tools.conformance.timeouts import Patience
 from tests.unit.tools.conformance.http_check.in_process import InProcess
