@@ -131,9 +131,8 @@ class History:
         return of_tree(ScenarioLine(self.scenario.words, tuple(one._replace(**gone) for one in self.asked)))
 
 
-SPECIAL: Mapping[str, tuple[str, ...]] = {
-    "cache": ("cache_prompt",), "cancel": ("cancel_after",), "burst": ("together", "after"),
-}  # fmt: skip
+SPECIAL: Mapping[str, tuple[str, ...]] = {"cache": ("cache_prompt",), "cancel": ("cancel_after",),
+                                          "burst": ("together", "after")}  # fmt: skip
 """The fields of a request that make each special kind."""
 KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together")
 """What a request of a history may say. Slots belong to servers: a cache has none."""

@@ -46,9 +46,7 @@ BASIC: Mapping[str, Sequence[str]] = {
 }
 """Histories that a section always plays: ``n`` tokens, ``h`` half of them."""
 
-FLOORS: Mapping[str, str] = {
-    "extension": "A{n}>a4/A.a.B8", "return": "A{n}>a4/B{n}/A.a.C8", "regenerate": "A{n}>a4/A",
-}  # fmt: skip
+FLOORS: Mapping[str, str] = {"extension": "A{n}>a4/A.a.B8", "return": "A{n}>a4/B{n}/A.a.C8", "regenerate": "A{n}>a4/A"}
 """Histories in which something has to be reused by the last request."""
 
 SHORT, ROOM = 24, 12         # tokens of the first prompt at least; those of the others beyond it

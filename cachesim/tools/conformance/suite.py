@@ -22,9 +22,8 @@ from cachesim.tools.conformance.timeouts import Patience
 Factory = Callable[[], Any] | Sequence[str]
 TOKENS = range(1_000, 30_000)
 LONGEST = 86_400             # seconds of a time-out: a day
-LISTS: Mapping[str, tuple[type, str]] = {
-    "only": (str, "sections"), "histories": (str, "lines in the notation"), "near": (Integral, "sizes in tokens"),
-}  # fmt: skip
+LISTS: Mapping[str, tuple[type, str]] = {"only": (str, "sections"), "histories": (str, "lines in the notation"),
+                                         "near": (Integral, "sizes in tokens")}  # fmt: skip
 
 
 def conform(

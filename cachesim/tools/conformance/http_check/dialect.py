@@ -256,8 +256,7 @@ def cold(http: Http, server: ServerFacts, ask: Ask, slot: int) -> Reply:
 
 def _complete_native(http: Http, ask: Ask, slot: int) -> Reply:
     body = {"prompt": list(ask.prompt), "n_predict": ask.n_predict, "temperature": 0, "cache_prompt": ask.cache,
-            "ignore_eos": True, "n_probs": TOP, "return_tokens": True,
-            **({"id_slot": slot} if slot >= 0 else {})}  # fmt: skip
+            "ignore_eos": True, "n_probs": TOP, "return_tokens": True, **({"id_slot": slot} if slot >= 0 else {})}
     if ask.cancel_after is not None:
         http.hang_up("/completion", {**body, "stream": True}, ask.cancel_after)
         return Reply()

@@ -173,12 +173,10 @@ def _played(scenario: Scenario, remote: Remote, facts: Facts) -> tuple[dict[str,
     for _ in player.run(remote.play):
         pass
     remote.compare_all()
-    return {
-        "engine": "llama.cpp", "commit": remote.build, "model": _file(facts), "name": scenario.id,
-        "workload": scenario.id, "seed": 0, "note": None, "log": False, "flags": player.write(scenario.server),
-        "base_flags": [], "env": {}, "server": {"n_slots": remote.slots}, "inexact": remote.inexact,
-        "steps": remote.steps,
-    }, [*cannot, *player.notes]  # fmt: skip
+    return {"engine": "llama.cpp", "commit": remote.build, "model": _file(facts), "name": scenario.id,
+            "workload": scenario.id, "seed": 0, "note": None, "log": False, "flags": player.write(scenario.server),
+            "base_flags": [], "env": {}, "server": {"n_slots": remote.slots}, "inexact": remote.inexact,
+            "steps": remote.steps}, [*cannot, *player.notes]  # fmt: skip
 
 
 def _file(facts: Facts) -> str:
