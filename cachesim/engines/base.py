@@ -4,7 +4,7 @@ with an ``Answer``."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, NamedTuple, Protocol, Self
+from typing import Any, Mapping, NamedTuple, Self
 
 import numpy as np
 
@@ -128,11 +128,3 @@ class Answer:
 def prompt_of(request: Request, answer: Answer) -> Tokens:
     """The prompt that the answer is an answer to."""
     return request.prompt if answer.prompt is None else answer.prompt
-
-
-class SimulatedServer(Protocol):
-    """What a runner may ask of a simulated server."""
-
-    def complete(self, request: Request) -> Answer:
-        """Work on one request until it is answered."""
-        ...

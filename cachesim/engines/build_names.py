@@ -70,13 +70,10 @@ def _point(engine: Engine, name: str) -> Landed | None:
     if version := _VERSION.fullmatch(name):
         return engine.when.releases.get(version[1])
     if _COMMIT.fullmatch(name):
-        found = [point for commit, point in engine.when.releases.items() if _same(name, commit)]
-        return found[0] if found else None
+        same = (point for commit, point in engine.when.releases.items()
+                if _COMMIT.fullmatch(commit) and (name.startswith(commit) or commit.startswith(name)))  # fmt: skip
+        return next(same, None)
     return None
-
-
-def _same(a: str, b: str) -> bool:
-    return bool(_COMMIT.fullmatch(b)) and (a.startswith(b) or b.startswith(a))
 
 
 def _of(engine: Engine, name: str) -> Meant | None:
@@ -103,9 +100,12 @@ def _of(engine: Engine, name: str) -> Meant | None:
     if not found.changes:
         profile = found.base.name
         return Meant(profile, f"{name} -> {profile}{_in_force(engine, profile)}{_unsure(engine, found)}")
-    rules = _between(engine, name, found.rules, found.base, found.changes)
-    told = f"{found.base.name} with {_listed(found.changes)}"
-    return Meant(rules.name, f"{name} -> {told}{_unsure(engine, found)}")
+    # The rule set between two recorded ones, which is one of its engine's from now on.
+    told, full = f"{found.base.name} with {_listed(found.changes)}", f"{engine.name}@{name}"
+    source = f"{told}: put together, not recorded"
+    between: RuleSet = replace(found.rules, name=full, build=name, source=source)  # type: ignore[type-var]
+    add(between, f"put together from {found.base.name}", between=True)
+    return Meant(full, f"{name} -> {told}{_unsure(engine, found)}")
 
 
 def _same_point(a: Landed, b: Landed) -> bool:
@@ -157,15 +157,3 @@ def _unsure(engine: Engine, found: InForce) -> str:
     unknown = [one for one in found.unsure if one not in partly]
     told = f"; without {_listed(partly)}, of which a part had come" if partly else ""
     return f"{told}; when {_listed(unknown)} came is not known" if unknown else told
-
-
-def _between(
-    engine: Engine, name: str, rules: RuleSet, base: RuleSet, changes: Sequence[Change]
-) -> RuleSet:
-    """The rule set between two recorded ones, which is one of its engine's from now on."""
-    made: RuleSet = replace(
-        rules, name=f"{engine.name}@{name}", build=name,  # type: ignore[type-var]
-        source=f"{base.name} with {_listed(changes)}: put together, not recorded",
-    )
-    add(made, f"put together from {base.name}", between=True)
-    return made

@@ -52,19 +52,12 @@ def render(messages: Sequence[ChatMessage], template: ChatTemplate, add_generati
     users = [i for i, message in enumerate(messages) if message.role == "user"]
     if template.kind == "reasoning" and not users:
         raise BadInput("the reasoning template wants a user message")
-    if template.kind == "terse":
-        return _terse(messages, template, add_generation_prompt)
-    out: list[int] = []
+    terse, out = template.kind == "terse", list[int]()
     for i, (role, content) in enumerate(messages):
         thought = template.kind == "reasoning" and role == "assistant" and i > users[-1]
-        out += [IMS, ROLE[role], NL, *((THK, NL, ETHK, NL) if thought else ()), *content, IME, NL]
+        thoughts = (THK, NL, ETHK, NL) if thought else ()
+        out += [ROLE[role], *content, IME] if terse else [IMS, ROLE[role], NL, *thoughts, *content, IME, NL]
     if add_generation_prompt:
-        out += [IMS, ROLE["assistant"], NL, *((THK, NL) if template.thinking else ())]
-    return tuple(out)
-
-
-def _terse(messages: Sequence[ChatMessage], template: ChatTemplate, add_generation_prompt: bool) -> Tokens:
-    out = [token for role, content in messages for token in (ROLE[role], *content, IME)]
-    if add_generation_prompt:
-        out += [ROLE["assistant"], *((THK,) if template.thinking else ())]
+        out += [ROLE["assistant"]] if terse else [IMS, ROLE["assistant"], NL]
+        out += ([THK] if terse else [THK, NL]) if template.thinking else []
     return tuple(out)

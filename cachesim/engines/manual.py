@@ -105,16 +105,6 @@ class Context(NamedTuple):
     parts: Callable[[Mapping[str, Any]], int]
 
 
-def one_slot(server: Mapping[str, Any]) -> int:
-    """The number of slots of a server that has no option for it."""
-    return 1
-
-
-def nothing_more(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
-    """Requests that are drawn say nothing but a prompt and an answer."""
-    return {}
-
-
 class Load(NamedTuple):
     """What a case demands of a server: ``longest`` request in tokens (prompt and answer), ``total`` tokens of all
     conversations at their longest, how many ``conversations`` there are."""
@@ -122,11 +112,6 @@ class Load(NamedTuple):
     longest: int
     total: int
     conversations: int
-
-
-def no_tries(now: Mapping[str, Any], load: Load) -> Iterator[dict[str, Option]]:
-    """No option is worth trying."""
-    return iter(())
 
 
 @dataclass(frozen=True)
@@ -141,7 +126,8 @@ class Manual:
     with_text: tuple[str, ...] = ()  # models whose tokens have a text that the engine looks at
     empty_prompt: bool = False                                     # the server answers a prompt without tokens
     slots: bool = True  # requests name slots, which can be saved; without, requests sent at once are one batch
-    slot_count: Callable[[Mapping[str, Any]], int] = one_slot  # how many slots options ask for, -1 = the server chooses
+    # how many slots options ask for, -1 = the server chooses; one where no option says it
+    slot_count: Callable[[Mapping[str, Any]], int] = lambda server: 1
     chats: Chats | None = None                                     # how messages are drawn, None = it takes none
     completions: bool = False                                      # one request may ask for several completions
     endless: bool = False                                          # a request may leave its end to the server
@@ -149,7 +135,8 @@ class Manual:
     takes: frozenset[str] = frozenset()
     fields: tuple[Field, ...] = ()                                 # fields of `Request.extra` that the server reads
     plenty: Mapping[str, int] = field(default_factory=dict)  # options of which more never hurts -> how much is plenty
-    draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = nothing_more  # draws further fields of a request
+    # draws further fields of a request: else it says nothing but a prompt and an answer
+    draw_fields: Callable[[Rng, Mapping[str, Any]], dict[str, Any]] = lambda rng, server: {}
     # spellings of flags that change no decision -> values that follow
     silent: Mapping[str, int] = field(default_factory=dict)
     # real models and the layers that stand for them
@@ -161,7 +148,7 @@ class Manual:
     open_words: Mapping[str, str] = field(default_factory=dict)    # what an option that is left to the server is there
     # given all options of a server: options worth trying where too much is evaluated, from cheap to dear, each with
     # what has to change with it
-    tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] = no_tries
+    tries: Callable[[Mapping[str, Any], Load], Iterator[dict[str, Option]]] = lambda now, load: iter(())
 
     @cached_property
     def defaults(self) -> dict[str, Option]:

@@ -9,54 +9,39 @@ from __future__ import annotations
 import inspect
 import re
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Callable, Iterable, Iterator, Mapping, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines import plugins
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import RULES
+from cachesim.engines.shared.outcomes import graded_rules
 from cachesim.engines.shared.rule_set import RuleSet
 
 # Which engines come with cachesim? Each is imported when somebody asks for it: a third of the time in which a command
 # starts is the import of engines.
 
-def _llama_cpp() -> Engine:
-    from cachesim.engines.llama_cpp import ENGINE
-
-    return ENGINE
-
-
-def _ik_llama() -> Engine:
-    from cachesim.engines.ik_llama import ENGINE
-
-    return ENGINE
-
-
-def _mlx_lm() -> Engine:
-    from cachesim.engines.mlx_lm import ENGINE
-
-    return ENGINE
-
-
 class Shipped(Mapping[str, Engine]):
     """Engines by name, imported one by one."""
 
-    def __init__(self, load: Mapping[str, Callable[[], Engine]]) -> None:
-        self._load = load
+    names = ("llama_cpp", "ik_llama", "mlx_lm")
 
     def __getitem__(self, name: str) -> Engine:
-        return self._load[name]()
+        if name not in self.names:
+            raise KeyError(name)
+        engine: Engine = import_module(f"{__package__}.{name}").ENGINE
+        return engine
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._load)
+        return iter(self.names)
 
     def __len__(self) -> int:
-        return len(self._load)
+        return len(self.names)
 
 
-SHIPPED = Shipped({"llama_cpp": _llama_cpp, "ik_llama": _ik_llama, "mlx_lm": _mlx_lm})
+SHIPPED = Shipped()
 """The engines that come with cachesim, by name; the first is meant where none is named."""
-
 
 MODES = ("none", "provenance", "exact")
 """How much is computed: positions only; which token went where; that and the numbers."""
@@ -135,25 +120,19 @@ class Engines(Mapping[str, Engine]):
         _check(rules, alike[0])
         base = min(alike, key=lambda one: len(one.changes(rules)))
         beside = engine.beside if between else {**engine.beside, name: base.name}
-        self._known[engine.name] = replace(
-            engine, profiles={**engine.profiles, name: rules}, beside=beside, notes={**engine.notes, name: note}
-        )
+        profiles, notes = {**engine.profiles, name: rules}, {**engine.notes, name: note}
+        self._known[engine.name] = replace(engine, profiles=profiles, beside=beside, notes=notes)
 
 
 def _check(rules: RuleSet, like: RuleSet) -> None:
     """Raises BadInput for a field that cannot stand where that of another rule set of the engine does."""
-    theirs = _rule_fields(like)
+    theirs = graded_rules(like)
     for field, value in rules.fields().items():
         if field in theirs:
             try:
                 _check_rule(value, theirs[field])
             except BadInput as bad:
                 raise BadInput(f"{field} of {quoted(rules.name)} {bad.cause}", hint=bad.hint) from None
-
-
-def _rule_fields(rules: RuleSet) -> dict[str, Callable[..., Any]]:
-    """The fields that hold rules, those of inner tables too."""
-    return {name: value for name, value in rules.fields().items() if callable(value) and hasattr(value, "about")}
 
 
 def _check_rule(value: Any, like: Callable[..., Any]) -> None:
@@ -254,7 +233,6 @@ def latest() -> Mapping[str, str]:
 def renamed() -> Mapping[str, str]:
     """Old names of profiles -> present ones."""
     return ByProfile(lambda engine: engine.renamed)
-
 
 
 def notes() -> Mapping[str, str]:

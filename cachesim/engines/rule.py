@@ -141,8 +141,8 @@ def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until:
             raise Crash(f"rule id {rule_id} is used twice")
         if not any(about.source):
             raise Crash(f"rule {rule_id} names no source")
-        stamped = _checked if isinstance(source, str) else _stamped
-        named = stamped(fn, rule_id) if fn.__annotations__.get("return") in ("Decision", Decision) else fn
+        decides = fn.__annotations__.get("return") in ("Decision", Decision)
+        named = _stamped(fn, rule_id, checked=isinstance(source, str)) if decides else fn
         named.about = about  # type: ignore[attr-defined]
         named.rule = rule_id  # type: ignore[attr-defined]
         RULES[rule_id] = named
@@ -151,22 +151,12 @@ def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until:
     return register
 
 
-def _stamped(fn: F, rule_id: str) -> F:
+def _stamped(fn: F, rule_id: str, checked: bool) -> F:
+    """``checked``: it is a rule of one's own, which may return anything."""
     @wraps(fn)
     def decide(*args: Any) -> Decision:
         decision: Decision = fn(*args)
-        decision.rule = rule_id
-        return decision
-
-    return decide  # type: ignore[return-value]
-
-
-def _checked(fn: F, rule_id: str) -> F:
-    """The same for a rule of one's own, which may return anything."""
-    @wraps(fn)
-    def decide(*args: Any) -> Decision:
-        decision = fn(*args)
-        if not isinstance(decision, Decision):
+        if checked and not isinstance(decision, Decision):
             code = inspect.unwrap(fn).__code__
             raise BadInput(f"rule {rule_id} returned {quoted(decision)}, which is no Decision",
                            file=code.co_filename, line=code.co_firstlineno)  # fmt: skip

@@ -33,92 +33,71 @@ class Options:
     ctx_size: int = flag(
         0, "-c", "--ctx-size", also=("n_ctx",), least=1, open=0, tokens=True,
         affects="IK-FULL IK-SHIFT IK-PROMPT-SHIFT",
-        help="Tokens of the whole context; each slot gets an equal part.",
-    )
+        help="Tokens of the whole context; each slot gets an equal part.")
     batch_size: int = flag(
         2048, "-b", "--batch-size", also=("n_batch",), least=1, tokens=True, affects="IK-CKPT-BREAK",
-        help="Most tokens of one batch (n_batch). A prompt is evaluated batch by batch.",
-    )
+        help="Most tokens of one batch (n_batch). A prompt is evaluated batch by batch.")
     ubatch_size: int = flag(
         512, "-ub", "--ubatch-size", also=("n_ubatch",), least=1, tokens=True,
-        help="Most tokens that the model evaluates at once (n_ubatch).",
-    )
+        help="Most tokens that the model evaluates at once (n_ubatch).")
     parallel: int = flag(
         1, "-np", "--parallel", also=("n_parallel",), least=1, limit=limits.SLOTS, affects="IK-SLOT-SELECT IK-WINDOW",
-        help="Number of slots; each keeps one conversation in the context.",
-    )
+        help="Number of slots; each keeps one conversation in the context.")
     ctx_checkpoints: int = flag(
         32, "--ctx-checkpoints", "-ctx-ckpt", governs="IK-CKPT-ON IK-CKPT-EVICT",
         help="Most checkpoints of a slot; 0 = none, so that recurrent and hybrid models evaluate a changed prompt from "
-             "its start. (8 before #1398.)",
-    )
+             "its start. (8 before #1398.)")
     ctx_checkpoints_interval: int = flag(
         512, "--ctx-checkpoints-interval", "-ctx-ckpt-i", tokens=True, governs="IK-CKPT-INTERVAL",
         tries=(512, 256, 64, 16),
-        help="Tokens between two checkpoints that are created while tokens are evaluated; 0 = none are.",
-    )
+        help="Tokens between two checkpoints that are created while tokens are evaluated; 0 = none are.")
     ctx_checkpoints_tolerance: int = flag(
         5, "--ctx-checkpoints-tolerance", "-ctx-ckpt-t", tokens=True, governs="IK-CKPT-BREAK IK-CKPT-FIRST",
         tries=(5, 0),
-        help="A checkpoint is created so many tokens before the end of a prompt; 0 = at its end. Since #1346.",
-    )
+        help="A checkpoint is created so many tokens before the end of a prompt; 0 = at its end. Since #1346.")
     ctx_checkpoints_eviction: str = flag(
         "variance", "--ctx-checkpoints-eviction", "-ctx-ckpt-e", choices=("variance", "fifo", "auto"),
         governs="IK-CKPT-EVICT", tries=("variance", "fifo"),
         help="Which checkpoint is evicted when the list is full: variance keeps them evenly spread, fifo evicts the "
-             "oldest. Since #2020.",
-    )
+             "oldest. Since #2020.")
     cache_ram: int = flag(
         8192, "-cram", "--cache-ram", open=-1, governs="IK-PC-SAVE IK-PC-ALLOC IK-PC-LOAD IK-PC-UPDATE",
-        help="Limit of the prompt cache in MiB; 0 = no prompt cache, -1 = no limit.",
-    )
+        help="Limit of the prompt cache in MiB; 0 = no prompt cache, -1 = no limit.")
     cache_ram_similarity: float = flag(
         0.5, "-crs", "--cache-ram-similarity", governs="IK-PC-SAVE IK-PC-LOAD", tries=(1.0, 0.5, 0.25, 0.0),
         help="A slot is saved to the prompt cache if the next prompt keeps a smaller share of it than this; since "
-             "#2105 an entry is loaded only if it keeps at least this share, too.",
-    )
+             "#2105 an entry is loaded only if it keeps at least this share, too.")
     cache_ram_n_min: int = flag(
         0, "-cram-n-min", "--cache-ram-n-min", tokens=True, governs="IK-PC-SAVE", tries=(0,),
-        help="Fewest tokens of a slot that is saved to the prompt cache.",
-    )
+        help="Fewest tokens of a slot that is saved to the prompt cache.")
     slot_prompt_similarity: float = flag(
         0.1, "-sps", "--slot-prompt-similarity", governs="IK-SLOT-SELECT", tries=(0.0, 0.1, 0.5),
-        help="A slot is selected by similarity if the common prefix is a larger share than this; 0 = always by LRU.",
-    )
+        help="A slot is selected by similarity if the common prefix is a larger share than this; 0 = always by LRU.")
     reasoning_tokens: str = flag(
         "auto", "--reasoning-tokens", choices=("auto", "none"), governs="IK-PREFIX IK-PC-PEEK", tries=("none",),
-        help="auto leaves out what stands between <think> and </think> when texts are compared, none does not.",
-    )
+        help="auto leaves out what stands between <think> and </think> when texts are compared, none does not.")
     context_shift: bool = flag(
         True, "--context-shift", off=("--no-context-shift",), read=on_off, governs="IK-FULL IK-SHIFT IK-PROMPT-SHIFT",
         tries=(True, False),
-        help="A full context drops its older half and goes on generating; off = generation ends.",
-    )
+        help="A full context drops its older half and goes on generating; off = generation ends.")
     flash_attn: bool = flag(
         True, "-fa", "--flash-attn", read=on_off,
-        help="Flash attention; without it the context is made of blocks of 32 cells instead of 256.",
-    )
+        help="Flash attention; without it the context is made of blocks of 32 cells instead of 256.")
     swa_compress: bool = flag(
         False, "--swa-compress", governs="IK-WINDOW", tries=(False,),
-        help="Sliding-window caches keep the window only, so that not every cut is possible. Since #2253.",
-    )
+        help="Sliding-window caches keep the window only, so that not every cut is possible. Since #2253.")
     spec_type: str = flag(
         "none", "--spec-type", choices=("none", "ngram-simple", "mtp"), read=_read_drafter, write=_write_drafter,
-        help="How tokens are drafted; a rejected draft is cut off again or restored from a checkpoint.",
-    )
+        help="How tokens are drafted; a rejected draft is cut off again or restored from a checkpoint.")
     spec_draft_n_max: int = flag(
         16, governs="IK-SPEC-MAX", affects="IK-SPEC-SAVE",
-        help="Most tokens of a draft. Spelled as a part of --spec-type: mtp:n_max=4.",
-    )
+        help="Most tokens of a draft. Spelled as a part of --spec-type: mtp:n_max=4.")
     spec_ckpt_mode: str = flag(
         "auto", "--spec-ckpt-mode", "--recurrent-ckpt-mode", choices=("auto", "per-step", "gpu-fallback", "cpu"),
         governs="IK-SPEC-SAVE",
-        help="How a recurrent state is saved before a draft is checked; auto takes the first mode that works.",
-    )
+        help="How a recurrent state is saved before a draft is checked; auto takes the first mode that works.")
     companion_recurrent: bool = flag(
-        False,
-        help="No flag of the server: the memory of the MTP companion refuses to be cut, as #1889 supposes.",
-    )
+        False, help="No flag of the server: the memory of the MTP companion refuses to be cut, as #1889 supposes.")
 
 
 FLAGS = flags_of(Options)

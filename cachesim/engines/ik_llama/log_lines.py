@@ -112,36 +112,24 @@ SAID = {"max": "ctx_checkpoints", "n_slots": "parallel", "n_batch": "batch_size"
 _FLAGS = ("--ctx-checkpoints", "--ctx-checkpoints-interval")
 
 MEANINGS: Mapping[str, Meaning] = {
-    "slot_by_lcp": Meaning(
-        "the slot whose tokens share most with the prompt was selected",
-        flags=("-sps",), rules=("IK-SLOT",),
-    ),
-    "slot_by_lru": Meaning(
-        "the slot used least recently was selected",
-        causes=("more conversations than slots",), flags=("-np",), rules=("IK-SLOT",),
-    ),
+    "slot_by_lcp": Meaning("the slot whose tokens share most with the prompt was selected",
+                           flags=("-sps",), rules=("IK-SLOT",)),
+    "slot_by_lru": Meaning("the slot used least recently was selected",
+                           causes=("more conversations than slots",), flags=("-np",), rules=("IK-SLOT",)),
     "pc_begin": Meaning(
         "the prompt cache in host memory is asked; f_keep = share of the slot's tokens that the new prompt keeps",
         flags=("-cram", "-crs", "-cram-n-min"), rules=("IK-PC",),
     ),
     "pc_save": Meaning("the slot's conversation is saved to the prompt cache", flags=("-cram",), rules=("IK-PC",)),
     "pc_already": Meaning("an entry of the prompt cache already holds this conversation", rules=("IK-PC",)),
-    "pc_obsolete": Meaning(
-        "a shorter entry is removed: the conversation that is saved now begins with it",
-        rules=("IK-PC",),
-    ),
-    "pc_evict": Meaning(
-        "the oldest entry of the prompt cache is removed to keep its limit",
-        causes=("a small limit",), flags=("-cram",), rules=("IK-PC",),
-    ),
-    "pc_search": Meaning(
-        "an entry is looked for that fits better than what the slot holds",
-        flags=("-cram",), rules=("IK-PC",),
-    ),
-    "pc_load": Meaning(
-        "the best entry is loaded into the slot and leaves the prompt cache",
-        flags=("-cram",), rules=("IK-PC",),
-    ),
+    "pc_obsolete": Meaning("a shorter entry is removed: the conversation that is saved now begins with it",
+                           rules=("IK-PC",)),
+    "pc_evict": Meaning("the oldest entry of the prompt cache is removed to keep its limit",
+                        causes=("a small limit",), flags=("-cram",), rules=("IK-PC",)),
+    "pc_search": Meaning("an entry is looked for that fits better than what the slot holds",
+                         flags=("-cram",), rules=("IK-PC",)),
+    "pc_load": Meaning("the best entry is loaded into the slot and leaves the prompt cache",
+                       flags=("-cram",), rules=("IK-PC",)),
     "pc_load_failed": Meaning("a saved state did not fit; the slot begins empty", flags=("-c",)),
     "pc_state": Meaning("what the prompt cache holds, and its limits", flags=("-cram",)),
     "pc_entry": Meaning("an entry of the prompt cache"),
@@ -152,62 +140,38 @@ MEANINGS: Mapping[str, Meaning] = {
         "own tokens (the two differ where texts agree and tokens do not)",
         causes=(CLIENT,), rules=("IK-PREFIX",),
     ),
-    "prefix_differs": Meaning(
-        "slot and prompt differ here; tokens around the place follow",
-        causes=(CLIENT,), rules=("IK-PREFIX",),
-    ),
+    "prefix_differs": Meaning("slot and prompt differ here; tokens around the place follow",
+                              causes=(CLIENT,), rules=("IK-PREFIX",)),
     "n_past": Meaning(
         "the prompt shares n_past tokens with the slot, which holds `held`; pos_min = first position still in "
         "memory. A recurrent state has only its end, so a checkpoint must be found",
         causes=(CLIENT,), rules=("IK-CKPT",),
     ),
-    "ckpt_restore": Meaning(
-        "evaluation goes on from this checkpoint: what lies behind is evaluated again",
-        causes=(CLIENT,), flags=("--ctx-checkpoints", "--ctx-checkpoints-interval"), rules=("IK-CKPT",),
-    ),
-    "ckpt_restore_failed": Meaning(
-        "a checkpoint could not be restored; the prompt is evaluated from its start",
-        rules=("IK-CKPT",),
-    ),
+    "ckpt_restore": Meaning("evaluation goes on from this checkpoint: what lies behind is evaluated again",
+                            causes=(CLIENT,), flags=_FLAGS, rules=("IK-CKPT",)),
+    "ckpt_restore_failed": Meaning("a checkpoint could not be restored; the prompt is evaluated from its start",
+                                   rules=("IK-CKPT",)),
     "full_reprocess": Meaning(
         "no checkpoint lies at or before the point where the prompts differ: n_past = 0, the whole prompt is "
         "evaluated",
-        causes=(CLIENT, "checkpoints were erased or are too far apart"),
-        flags=("--ctx-checkpoints", "--ctx-checkpoints-interval"), rules=("IK-CKPT",),
+        causes=(CLIENT, "checkpoints were erased or are too far apart"), flags=_FLAGS, rules=("IK-CKPT",),
     ),
-    "ckpt_invalidate": Meaning(
-        "a checkpoint behind the point where evaluation goes on is erased",
-        rules=("IK-CKPT",),
-    ),
-    "ckpt_create": Meaning(
-        "the state is kept as checkpoint n of max: positions pos_min to pos_max",
-        flags=("--ctx-checkpoints", "--ctx-checkpoints-interval"), rules=("IK-CKPT",),
-    ),
-    "ckpt_evict": Meaning(
-        "the slot has its full number of checkpoints; one is erased",
-        flags=("--ctx-checkpoints", "--ctx-checkpoints-interval", "--ctx-checkpoints-eviction"), rules=("IK-CKPT",),
-    ),
+    "ckpt_invalidate": Meaning("a checkpoint behind the point where evaluation goes on is erased", rules=("IK-CKPT",)),
+    "ckpt_create": Meaning("the state is kept as checkpoint n of max: positions pos_min to pos_max",
+                           flags=_FLAGS, rules=("IK-CKPT",)),
+    "ckpt_evict": Meaning("the slot has its full number of checkpoints; one is erased",
+                          flags=(*_FLAGS, "--ctx-checkpoints-eviction"), rules=("IK-CKPT",)),
     "need_one": Meaning("the whole prompt is in the slot; its last token is evaluated again"),
-    "batch": Meaning(
-        "evaluation goes on at position p0; the first such line of a request says how much was reused",
-        rules=("IK-TRIM",),
-    ),
-    "companion": Meaning(
-        "the draft model's memory could not follow the removal and was cleared; drafts may be worse",
-        rules=("IK-TRIM",),
-    ),
-    "window": Meaning(
-        "the compacted window of --swa-compress begins behind the common prefix: all is evaluated again",
-        flags=("--swa-compress",),
-    ),
-    "spec_ckpt": Meaning(
-        "the state is kept before drafted tokens are verified",
-        flags=("--spec-ckpt-mode",), rules=("IK-SPEC",),
-    ),
-    "ctx_shift": Meaning(
-        "the context is full and loses its middle; answers differ from a cold run",
-        flags=("--context-shift", "-c"), rules=("IK-SHIFT",),
-    ),
+    "batch": Meaning("evaluation goes on at position p0; the first such line of a request says how much was reused",
+                     rules=("IK-TRIM",)),
+    "companion": Meaning("the draft model's memory could not follow the removal and was cleared; drafts may be worse",
+                         rules=("IK-TRIM",)),
+    "window": Meaning("the compacted window of --swa-compress begins behind the common prefix: all is evaluated again",
+                      flags=("--swa-compress",)),
+    "spec_ckpt": Meaning("the state is kept before drafted tokens are verified",
+                         flags=("--spec-ckpt-mode",), rules=("IK-SPEC",)),
+    "ctx_shift": Meaning("the context is full and loses its middle; answers differ from a cold run",
+                         flags=("--context-shift", "-c"), rules=("IK-SHIFT",)),
     "prompt_time": Meaning("prompt_n prompt tokens were evaluated; the rest of the prompt was reused"),
     "eval_time": Meaning("predicted_n tokens were generated"),
     "total_time": Meaning("the request's time"),
@@ -216,10 +180,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "slot_data": Meaning("how many slots are idle and how many are processing", flags=("-np",)),
     "no_slot": Meaning("every slot is busy; the request waits", flags=("-np",)),
     "empty": Meaning("the prompt has no tokens; nothing is evaluated"),
-    "cut_off": Meaning(
-        "the prompt is longer than the slot may hold and loses its middle, each time another part of it",
-        causes=("a context that is too small",), flags=("-c",),
-    ),
+    "cut_off": Meaning("the prompt is longer than the slot may hold and loses its middle, each time another part of it",
+                       causes=("a context that is too small",), flags=("-c",)),
     "in_full": Meaning("n_past = tokens of the prompt that are in the slot by now (only with -v)"),
     "cache_clear": Meaning("all slots lose what they hold"),
     "kv_full": Meaning("the batch finds no free rows: it is tried in smaller pieces, or ends with an error",
@@ -236,7 +198,6 @@ MEANINGS: Mapping[str, Meaning] = {
     "no_cache": Meaning("there is no prompt cache: a slot that is overwritten is lost", flags=("-cram",)),
     "start_shift": Meaning("a flag has no effect with this model's memory", flags=("--context-shift",)),
 }
-
 
 
 def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:

@@ -49,14 +49,6 @@ class Read(NamedTuple):
     numbers: Mapping[str, Number | str]
 
 
-def _nothing(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
-    return {}
-
-
-def _no_hints(prompts: Sequence[tuple[int, int | None]]) -> dict[str, Sequence[Number]]:
-    return {}
-
-
 @dataclass(frozen=True)
 class LogGrammar:
     """The lines of an engine and their meaning by kind; ``signs``: texts that only logs of this engine have;
@@ -68,10 +60,10 @@ class LogGrammar:
     lines: tuple[Line, ...] = ()
     meanings: Mapping[str, Meaning] = field(default_factory=dict)
     signs: tuple[str, ...] = ()
-    options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = _nothing
+    options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = lambda facts: {}
     open: Mapping[str, Sequence[Number]] = field(default_factory=dict)
     end: int = 4
-    hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = _no_hints
+    hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:
         """The kind of line of a message without prefix, and its numbers; None for any other message."""
