@@ -17,17 +17,11 @@ from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.model.spec import TRAINED_ON
 
-MIXED = (
-    "qwen3next mixed-sequence batch contains repeated seq_id values; falling back to single-token chunking"
-)
-SMALLER = (
-    "failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the context "
-    "size or enable defragmentation i={i} n_batch={n} ret=1"
-)
-GIVEN_UP = (
-    "failed to decode the batch: KV cache is full - try increasing it via the context size i={i} n_batch={ret} "
-    "ret={ret}"
-)
+MIXED = "qwen3next mixed-sequence batch contains repeated seq_id values; falling back to single-token chunking"
+SMALLER = ("failed to find free space in the KV cache, retrying with smaller batch size - try increasing it via the "
+           "context size or enable defragmentation i={i} n_batch={n} ret=1")
+GIVEN_UP = ("failed to decode the batch: KV cache is full - try increasing it via the context size i={i} "
+            "n_batch={ret} ret={ret}")
 TOO_BIG = "Input prompt is too big compared to KV size. Please try increasing KV size."
 
 
@@ -103,7 +97,7 @@ def _sampled(srv: Core, slot: Slot, task: Task) -> None:
     slot.n_decoded += 1
     if slot.n_decoded > 1:
         at_interval(srv, slot)
-    elif srv.rules.ckpt_first(srv.settings.tolerance).value:
+    elif srv.rules.ckpt_first(srv.settings.flags.ctx_checkpoints_tolerance).value:
         create(srv, slot, prompt_end=True)
     _take(srv, slot, task, [token])
 

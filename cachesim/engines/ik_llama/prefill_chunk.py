@@ -20,7 +20,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     trim(srv, slot, task)
     start, asked = slot.n_prompt, len(task.prompt)
     room = srv.settings.n_batch - len(batch)
-    tolerance = srv.settings.tolerance if slot.marks else -1
+    tolerance = srv.settings.flags.ctx_checkpoints_tolerance if slot.marks else -1
     stop, due = srv.decide(srv.rules.ckpt_break(start, asked, room, tolerance), slot)
     slot.due = slot.due or due                 # nothing but the next request takes it back
     first = len(batch)
@@ -88,15 +88,11 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
         srv.changed(slot, "evicted", evict.rule, ALL)
         srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))
     blob = srv.memory.get(slot.id, partial=True)
-    facts = Ckpt(
-        pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
-        prompt_end=prompt_end,
-    )  # fmt: skip
+    facts = Ckpt(pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
+                 prompt_end=prompt_end)  # fmt: skip
     slot.checkpoints.append(Checkpoint(facts, blob))
-    srv.emit(ev.CkptCreate(
-        slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max,
-        facts.n_tokens, ev.mib(facts.size),
-    ))
+    srv.emit(ev.CkptCreate(slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max,
+                           facts.n_tokens, ev.mib(facts.size)))  # fmt: skip
     srv.changed(slot, "stored", kept=ALL)
     return True
 

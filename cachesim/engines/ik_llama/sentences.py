@@ -75,24 +75,9 @@ def _full(value: str, because: Because) -> str:
     return f"context full ({at}): {then[value]}" if value else Dull(f"context not full ({at})")
 
 
-def _shift(plan: Any, because: Because) -> str:
-    if plan is None:
-        return f"context full at {because['held']} tokens: n_discard = 0, no context shift"
-    return f"context shift at {because['held']} tokens: n_keep = {plan.n_keep}, n_discard = {plan.n_discard}"
-
-
-def _prompt_shift(plan: Any, because: Because) -> str:
-    too_long = f"prompt of {because['asked']} tokens does not fit n_ctx {because['n_ctx']}"
-    if plan is None:
-        return f"{too_long}: n_discard = 0, no context shift"
-    return f"{too_long}: n_keep = {plan.n_keep}, n_discard = {plan.n_discard}"
-
-
-def _refused(refused: bool, because: Because) -> str:
-    seq_rm = f"seq_rm({because['p0']}, {because['p1']})"
-    if refused:
-        return f"{seq_rm} refused: the recurrent state is at position {because['tail']}"
-    return Dull(f"{seq_rm} accepted")
+def _discards(plan: Any) -> str:
+    return "n_discard = 0, no context shift" if plan is None else (
+        f"n_keep = {plan.n_keep}, n_discard = {plan.n_discard}")
 
 
 def _failed(repair: Any, because: Because) -> str:
@@ -103,44 +88,11 @@ def _failed(repair: Any, because: Because) -> str:
     return Dull("seq_rm worked")
 
 
-def _purge(value: Any, because: Because) -> str:
-    return Dull("draft context keeps its rows") if value is None else (
-        f"draft context: seq_rm({value[0]}, {value[1]}) removes drafted tokens")
-
-
-def _commit(value: Any, because: Because) -> str:
-    first = "after seq_rm" if value[1] else "without seq_rm"
-    return f"draft context takes the accepted tokens at position {value[0]}, {first}"
-
-
 def _spec_save(value: Any, because: Because) -> str:
     n = f"{counted(because['n_batch'], 'token')}, {counted(because['capacity'], 'saved state')}"
     if value[0]:
         return Dull(f"states saved for the draft ({n})")
     return f"states not saved ({n}): " + ("drafts all the same" if value[1] else "evaluates only the sampled token")
-
-
-def _refused_prompt(value: bool, because: Because) -> str:
-    too_long = f"prompt of {because['asked']} tokens exceeds n_ctx {because['n_ctx']}: error"
-    return f"{too_long}, but the slot evaluates it all the same" if value else f"{too_long}, the slot is released"
-
-
-def _row(value: Any, because: Because) -> str:
-    cell = f", cell {because['seq']} takes its position" if value[1] else ""
-    return f"draft rejected: state restored into row {value[0]} for sequence {because['seq']}{cell}"
-
-
-def _seen(value: int, because: Because) -> str:
-    return f"attention reads cells 0..{value - 1} of {because['size']} (blocks of {because['pad']})"
-
-
-def _window_from(value: int, because: Because) -> str:
-    return f"window layers read cells {value}..{because['n_kv'] - 1} only: rows of a window lie below"
-
-
-def _blind(value: bool, because: Because) -> str:
-    no_cell = f"{counted(because['tokens'], 'token')} without a visible cell"
-    return f"{no_cell}: the result is not a number" if value else f"{no_cell}: the result is a wrong number"
 
 
 FAMILIES: dict[str, Say] = {
@@ -161,9 +113,10 @@ FAMILIES: dict[str, Say] = {
     "IK-PC-UPDATE": _update,
     "IK-UBATCH-SPLIT": lambda v, b: Dull(
         f"micro-batch of {counted(v, 'token')} (window of {b['tokens']}, {counted(b['sequences'], 'sequence')})"),
-    "IK-KV-SEEN": _seen,
-    "IK-KV-WINDOW": _window_from,
-    "IK-KV-BLIND": _blind,
+    "IK-KV-SEEN": lambda v, b: f"attention reads cells 0..{v - 1} of {b['size']} (blocks of {b['pad']})",
+    "IK-KV-WINDOW": lambda v, b: f"window layers read cells {v}..{b['n_kv'] - 1} only: rows of a window lie below",
+    "IK-KV-BLIND": lambda v, b: f"{counted(b['tokens'], 'token')} without a visible cell: the result is " + (
+        "not a number" if v else "a wrong number"),
     "IK-DECODE-AGAIN": lambda v, b: f"the next attempt begins at token {v} ({b['evaluated']} evaluated)",
     "IK-DECODE-RETRY": lambda v, b: f"no free KV cells: retries with n_batch = {v}" if v else (
         "no free KV cells: the request fails"),
@@ -171,10 +124,12 @@ FAMILIES: dict[str, Say] = {
     "IK-FULL": _full,
     "IK-KEEP": lambda v, b: Dull(f"n_keep = {v}") if b["asked"] is not None else (
         f"n_keep = {v}, from the slot's last request"),
-    "IK-SHIFT": _shift,
-    "IK-PROMPT-SHIFT": _prompt_shift,
+    "IK-SHIFT": lambda v, b: f"context {'full' if v is None else 'shift'} at {b['held']} tokens: {_discards(v)}",
+    "IK-PROMPT-SHIFT": lambda v, b: (
+        f"prompt of {b['asked']} tokens does not fit n_ctx {b['n_ctx']}: {_discards(v)}"),
     "IK-SHIFT-FIND": lambda v, b: f"in the KV cache: n_keep = {v.n_keep}, n_discard = {v.n_discard}",
-    "IK-SEQ-RM": _refused,
+    "IK-SEQ-RM": lambda v, b: f"seq_rm({b['p0']}, {b['p1']}) refused: the recurrent state is at position {b['tail']}"
+        if v else Dull(f"seq_rm({b['p0']}, {b['p1']}) accepted"),
     "IK-TRIM": lambda v, b: Dull("draft context trimmed, too") if v else (
         "draft context not trimmed: seq_rm of the target failed"),
     "IK-TRIM-FAILED": _failed,
@@ -185,16 +140,20 @@ FAMILIES: dict[str, Say] = {
     "IK-SLOT-ERASE": lambda v, b: f"slot erased; {counted(b['ckpts'], 'checkpoint')} {'erased' if v else 'not erased'}",
     "IK-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
     "IK-SPEC-SAVE": _spec_save,
-    "IK-SPEC-COMMIT": _commit,
-    "IK-SPEC-PURGE": _purge,
+    "IK-SPEC-COMMIT": lambda v, b: (
+        f"draft context takes the accepted tokens at position {v[0]}, {'after' if v[1] else 'without'} seq_rm"),
+    "IK-SPEC-PURGE": lambda v, b: Dull("draft context keeps its rows") if v is None else (
+        f"draft context: seq_rm({v[0]}, {v[1]}) removes drafted tokens"),
     "IK-PC-FAILED": lambda v, b: "no free cells for the entry: the memory is empty, the slot's " + (
         f"{counted(b['held'], 'token')} {'are dropped' if v else 'stay'}"),
     "IK-GIVE-UP": lambda v, b: f"no free KV cells, the request fails: {v} of {counted(b['held'], 'token')} stay listed",
     "IK-PROMPT-CUT": lambda v, b: f"prompt shift: the KV cache discards {counted(v, 'token')}",
-    "IK-REFUSED": _refused_prompt,
+    "IK-REFUSED": lambda v, b: f"prompt of {b['asked']} tokens exceeds n_ctx {b['n_ctx']}: error, " + (
+        "but the slot evaluates it all the same" if v else "the slot is released"),
     "IK-SHIFT-LIST": lambda v, b: Dull("context shift: the slot's tokens are discarded, too") if v else (
         "context shift: the slot's tokens are not discarded (cache_prompt is false)"),
-    "IK-SPEC-ROW": _row,
+    "IK-SPEC-ROW": lambda v, b: f"draft rejected: state restored into row {v[0]} for sequence {b['seq']}" + (
+        f", cell {b['seq']} takes its position" if v[1] else ""),
     "IK-SPEC-STEPS": lambda v, b: Dull(f"states of {counted(b['n'], 'token')} saved by {v}" if v else (
         f"no states saved: {b['n']} tokens, capacity {b['capacity']}")),
     "IK-SPEC-START": lambda v, b: Dull("the server starts") if v else (

@@ -23,29 +23,18 @@ def need(compare: Callable[[Because], tuple[str, str]] | None = None) -> Say:
     return say
 
 
-def _reached(b: Because) -> tuple[str, str]:
-    pos_min, thold = f"pos_min {b['pos_min']}", f"pos_min_thold {b['thold']}"
-    return f"{pos_min} >= {thold}", f"{pos_min} < {thold}"
+def _compared(sign: str, more: str = "", otherwise: str = "") -> Callable[[Because], tuple[str, str]]:
+    """How pos_min compares with its threshold (and ``more``) where a checkpoint is needed, and where none is.
+    ``otherwise`` is why one is needed although it does not."""
+    opposite = {">=": "<", ">": "<="}[sign]
 
+    def both(b: Because) -> tuple[str, str]:
+        pos_min, thold = f"pos_min {b['pos_min']}", f"pos_min_thold {b['thold']}{more}"
+        holds = b["pos_min"] > b["thold"] or (sign == ">=" and b["pos_min"] == b["thold"])
+        yes = otherwise if otherwise and not holds else f"{pos_min} {sign} {thold}"
+        return yes, f"{pos_min} {opposite} {thold}"
 
-def _or_private(b: Because) -> tuple[str, str]:
-    yes, no = _reached(b)
-    return (yes, no) if b["pos_min"] >= b["thold"] else ("the model has a state of its own", no)
-
-
-def _beyond(b: Because) -> tuple[str, str]:
-    pos_min, thold = f"pos_min {b['pos_min']}", f"pos_min_thold {b['thold']}"
-    return f"{pos_min} > {thold}", f"{pos_min} <= {thold}"
-
-
-def _states(b: Because) -> tuple[str, str]:
-    yes, no = _beyond(b)
-    return (yes, no) if b["pos_min"] > b["thold"] else ("the model has a recurrent state", no)
-
-
-def _deep(b: Because) -> tuple[str, str]:
-    pos_min, thold = f"pos_min {b['pos_min']}", f"pos_min_thold {b['thold']} + 2"
-    return f"{pos_min} > {thold}", f"{pos_min} <= {thold}"
+    return both
 
 
 def pick(condition: Callable[[Because], str] | None = None) -> Say:
@@ -71,27 +60,23 @@ def _reset(resume: Any, because: Because) -> str:
     return f"forcing full prompt re-processing (n_past = 0; common prefix {because['n_past']}){forgets}"
 
 
-def _by_tokens(yes: bool | None, b: Because, least: int) -> str:
-    if yes:
-        return ""
+def _by_tokens(b: Because, least: int) -> str:
     return f"fewer than {least} tokens" if b["start"] < least else f"the last one has {b['last']} tokens"
 
 
-def created(reason: Callable[[bool | None, Because], str]) -> Say:
+def created(why_not: Callable[[Because], str] = lambda b: "") -> Say:
     """CKPT-CREATE: is the state kept, and if not, why not?"""
     def say(made: bool | None, because: Because) -> str:
         at = f"at n_tokens = {because['start']}"
         if made is None:
             return f"checkpoint {at}, or none: depends on an uninitialised n_tokens"
-        why = reason(made, because)
+        why = "" if made else why_not(because)
         return f"{'checkpoint created' if made else 'no checkpoint'} {at}" + (f" ({why})" if why else "")
 
     return say
 
 
-def _by_position(made: bool | None, b: Because) -> str:
-    if made:
-        return ""
+def _by_position(b: Because) -> str:
     return f"pos_max {b['pos_max']} < 16" if b["pos_max"] < 16 else f"pos_max {b['pos_max']}: not behind the last one"
 
 
@@ -101,16 +86,11 @@ def evicted(why: str = "") -> Say:
         f"erases checkpoint pos_max = {because['pos_max'][value]} to make room" + (f": {why}" if why else ""))
 
 
-def _interval(due: bool, because: Because) -> str:
+def _interval(due: bool, because: Because, less: str = "") -> str:
     if not because["interval"] > 0:
         return Dull("no checkpoints at intervals")
-    said = f"pos_max {because['pos_max']}, last {because['last']}, interval {because['interval']}"
+    said = f"pos_max {because['pos_max']}, last {because['last']}, interval {because['interval']}{less}"
     return f"checkpoint due: {said}" if due else Dull(f"no checkpoint due: {said}")
-
-
-def _interval_early(due: bool, because: Because) -> str:
-    said = _interval(due, because)
-    return said if not because["interval"] > 0 else type(said)(f"{said} - 1")
 
 
 def _batch(value: Any, because: Because) -> str:
@@ -137,23 +117,22 @@ FAMILIES: dict[str, Say] = {
     "IK-CKPT-FIRST": lambda v, b: "checkpoint due with the first sampled token" if v else Dull(
         f"no checkpoint due with the first sampled token (tolerance {b['tolerance']})"),
     "IK-CKPT-INTERVAL": _interval,
-    "IK-CKPT-CREATE": created(lambda yes, b: ""),
+    "IK-CKPT-CREATE": created(),
     "IK-CKPT-CELLS": lambda v, b: "the restored state " + (
         "claims free contiguous cells" if v else "keeps the cells of its sequence"),
 }
 
 VARIANTS: dict[str, Say] = {
     "IK-CKPT-ON.NEVER": lambda v, b: "no context checkpoints: this version creates none",
-    "IK-CKPT-NEED.OR-PRIVATE": need(_or_private),
-    "IK-CKPT-NEED.REACHED": need(_reached),
-    "IK-CKPT-NEED.BEYOND": need(_beyond),
-    "IK-CKPT-NEED.STATES": need(_states),
-    "IK-CKPT-NEED.DEEP": need(_deep),
+    "IK-CKPT-NEED.OR-PRIVATE": need(_compared(">=", otherwise="the model has a state of its own")),
+    "IK-CKPT-NEED.REACHED": need(_compared(">=")),
+    "IK-CKPT-NEED.BEYOND": need(_compared(">")),
+    "IK-CKPT-NEED.STATES": need(_compared(">", otherwise="the model has a recurrent state")),
+    "IK-CKPT-NEED.DEEP": need(_compared(">", " + 2")),
     "IK-CKPT-PICK.POS-MAX": pick(lambda b: f"pos_max < {b['n_past'] if b['private'] else b['thold']}"),
     "IK-CKPT-PICK.POS-MIN": pick(lambda b: f"pos_min < {b['thold']} or pos_min = 0"),
     "IK-CKPT-PICK.WITHIN": pick(lambda b: f"pos_max < n_past {b['n_past']}"),
-    "IK-CKPT-PICK.PR1888": pick(
-        lambda b: f"pos_min < {b['thold']} or pos_min = 0 or pos_max <= n_past {b['n_past']}"),
+    "IK-CKPT-PICK.PR1888": pick(lambda b: f"pos_min < {b['thold']} or pos_min = 0 or pos_max <= n_past {b['n_past']}"),
     "IK-CKPT-ERASE.THOLD": lambda v, b: erased(v, "invalidated", f"pos_max > pos_min_thold {b['thold']}"),
     "IK-CKPT-ERASE.POS-MIN": lambda v, b: erased(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
     "IK-CKPT-ERASE.BEYOND": lambda v, b: erased(v, "invalidated", f"pos_max > n_past {b['n_past']}"),
@@ -162,9 +141,8 @@ VARIANTS: dict[str, Say] = {
     "IK-CKPT-EVICT.OLDEST": evicted("the oldest"),
     "IK-CKPT-EVICT.KEEP-FIRST": evicted("the oldest but the first"),
     "IK-CKPT-FIRST.ALWAYS": lambda v, b: "checkpoint due at the end of the prompt",
-    "IK-CKPT-INTERVAL.ONE-EARLY": _interval_early,
-    "IK-CKPT-CREATE.TOKENS": created(lambda yes, b: _by_tokens(yes, b, 64)),
-    "IK-CKPT-CREATE.FOUR": created(lambda yes, b: _by_tokens(yes, b, 4 if b["states"] else 64)),
+    "IK-CKPT-INTERVAL.ONE-EARLY": lambda v, b: _interval(v, b, " - 1"),
+    "IK-CKPT-CREATE.TOKENS": created(lambda b: _by_tokens(b, 64)),
+    "IK-CKPT-CREATE.FOUR": created(lambda b: _by_tokens(b, 4 if b["states"] else 64)),
     "IK-CKPT-CREATE.POSITION": created(_by_position),
 }
-

@@ -16,12 +16,12 @@ from cachesim.model.spec import TRAINED_ON
 MIB = 1 << 20
 LEAST_BATCH = 16            # GGML_KQ_MASK_PAD: a smaller n_batch becomes so large
 
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What start-up makes of options and model: counts in tokens, limits in bytes. ``marks`` are the tokens around
     reasoning that similarities leave out, None = nothing is left out; ``pad`` cells of a block, of which the context
-    has a whole number; ``n_max`` drafts of a round, 0 = none; ``capacity`` tokens of a round whose recurrent rows can
-    be kept."""
+    has a whole number; ``n_max`` drafts of a round, 0 = none."""
 
     flags: Options
     n_slots: int
@@ -32,16 +32,9 @@ class Settings:
     n_ubatch: int
     context_shift: bool
     max_checkpoints: int
-    tolerance: int
-    has_cache: bool
     limit_size: int
-    least_keep: float
-    n_min: int
-    sps: float
     marks: tuple[int, int] | None
     n_max: int
-    capacity: int
-    companion: bool
     rollback: str
 
 
@@ -52,7 +45,6 @@ def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
         raise BadInput(f"model {kind.name} has no MTP head for spec_type 'mtp'", hint="for example GGGA+M")
     if opts.spec_type != "none" and kind.recurrent:
         raise BadInput("a model of recurrent layers only cannot be speculated with: its memory cannot be cut")
-    n_max = opts.spec_draft_n_max if opts.spec_type != "none" else 0
     can_shift = not kind.states and not kind.private
     n_ctx = -(-(opts.ctx_size or TRAINED_ON) // pad) * pad
     n_batch = max(LEAST_BATCH, min(n_ctx, opts.batch_size))
@@ -66,15 +58,8 @@ def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
         n_ubatch=min(opts.ubatch_size, n_batch),
         context_shift=opts.context_shift and can_shift,
         max_checkpoints=opts.ctx_checkpoints,
-        tolerance=opts.ctx_checkpoints_tolerance,
-        has_cache=opts.cache_ram != 0,
         limit_size=max(0, opts.cache_ram) * MIB,
-        least_keep=opts.cache_ram_similarity,
-        n_min=opts.cache_ram_n_min,
-        sps=opts.slot_prompt_similarity,
         marks=THINK if opts.reasoning_tokens == "auto" else None,
-        n_max=n_max,
-        capacity=n_max + 1,
-        companion=opts.spec_type == "mtp",
+        n_max=opts.spec_draft_n_max if opts.spec_type != "none" else 0,
         rollback="per-step" if opts.spec_ckpt_mode == "auto" else opts.spec_ckpt_mode,
     )

@@ -54,10 +54,10 @@ class Core(SlotDriver):
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)
         self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules())
-        self.companion = self._companion(opts) if self.settings.companion else None
+        self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
         limits = Limits(self.settings.limit_size, 0)
         self.points = RestorePoints(self, log)
-        self.cache = PromptCache(rules, self.memory, limits, log, self.points) if self.settings.has_cache else None
+        self.cache = PromptCache(rules, self.memory, limits, log, self.points) if opts.cache_ram else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
@@ -109,7 +109,7 @@ class Core(SlotDriver):
             window_from=self._window_from,
             blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, one.flags.flash_attn), None)),
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
-            keeps=lambda n: str(rules.spec_steps(n, one.capacity).value),
+            keeps=lambda n: str(rules.spec_steps(n, one.n_max + 1).value),
         )
 
     def wipe(self, slot: Slot) -> None:

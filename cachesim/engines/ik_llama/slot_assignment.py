@@ -32,9 +32,8 @@ def available(srv: Core, task: Task) -> Slot | None:
     """Choose a slot, and let the prompt cache save and replace what it holds. A slot that was asked for by name is
     taken as it is."""
     compare = Compare(srv.pieces, srv.settings.marks, task.prompt)
-    decision = srv.rules.slot_select(
-        [_facts(srv, slot, compare) for slot in srv.slots], task.request.id_slot, srv.settings.sps
-    )
+    facts, sps = [_facts(srv, slot, compare) for slot in srv.slots], srv.settings.flags.slot_prompt_similarity
+    decision = srv.rules.slot_select(facts, task.request.id_slot, sps)
     choice: Choice | None = decision.value
     if choice is None:
         return None
@@ -43,7 +42,7 @@ def available(srv: Core, task: Task) -> Slot | None:
     slot.source = "slot"
     if choice.by == "lcp":
         lcp = compare.facts(slot.tokens).n_cache
-        srv.emit(ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, srv.settings.sps, 0.0, lcp))
+        srv.emit(ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, sps, 0.0, lcp))
     elif choice.by == "lru":
         srv.emit(ev.SlotByLru(slot.id, slot.id_task))
     if choice.by != "name":
@@ -56,9 +55,8 @@ def _facts(srv: Core, slot: Slot, compare: Compare) -> SlotFacts:
         return SlotFacts(slot.id, True, 0, 0, 0, slot.t_last)
     found = compare.facts(slot.tokens, slot.kept, slot.discarded)
     too = srv.rules.shifted(slot.discarded, found.asked, srv.settings.n_ctx_slot).value
-    return SlotFacts(
-        slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, found.shifted if too else None
-    )
+    shifted = found.shifted if too else None
+    return SlotFacts(slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, shifted)
 
 
 def _f_keep(srv: Core, slot: Slot, compare: Compare) -> tuple[float, int]:
@@ -79,14 +77,13 @@ def _f_keep(srv: Core, slot: Slot, compare: Compare) -> tuple[float, int]:
 
 def _exchange(srv: Core, slot: Slot, task: Task, compare: Compare) -> None:
     """Save the slot's conversation if little of it is kept; load a better one if there is any."""
-    one = srv.settings
+    n_min, least_keep = srv.settings.flags.cache_ram_n_min, srv.settings.flags.cache_ram_similarity
     f_keep, held = _f_keep(srv, slot, compare)
-    srv.emit(PcInfo(len(slot.tokens), slot.kept, slot.discarded, one.n_min, round(f_keep, 2), one.least_keep))
+    srv.emit(PcInfo(len(slot.tokens), slot.kept, slot.discarded, n_min, round(f_keep, 2), least_keep))
     if srv.cache is None:
         return
-    save = srv.decide(srv.rules.pc_save(f_keep, held, one.least_keep, one.n_min), slot)
-    if save:
+    if srv.decide(srv.rules.pc_save(f_keep, held, least_keep, n_min), slot):
         srv.cache.save(slot, compare)
     if srv.cache.entries:
-        srv.cache.load(slot, compare, one.least_keep)
+        srv.cache.load(slot, compare, least_keep)
         srv.cache.update()

@@ -53,7 +53,7 @@ class Inspected(Core):
     @property
     def comes_unseen(self) -> bool:
         """With similarity 0 nothing is written of a request that finds all slots busy."""
-        return self.settings.sps == 0
+        return self.settings.flags.slot_prompt_similarity == 0
 
     def agrees(self, slot: int) -> bool:
         """Does the memory end where the tokens of the slot end?"""

@@ -35,7 +35,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     _companion_drafts(srv, slot, held, most)
     saved, keeps = True, True
     if srv.kind.states:
-        saved, keeps = srv.decide(srv.rules.spec_save(most + 1, srv.settings.capacity), slot)
+        saved, keeps = srv.decide(srv.rules.spec_save(most + 1, srv.settings.n_max + 1), slot)
     if not keeps:
         return
     right = min(most, plan.accepted) if plan else most
