@@ -38,9 +38,8 @@ def look_for_full_slots(srv: Core) -> None:
 
 def _shift(srv: Core, slot: Slot, task: Task) -> None:
     n_past = len(slot.tokens)
-    decision = srv.rules.shift(
-        n_past, len(task.prompt), slot.n_keep, task.request.n_discard, srv.settings.n_ctx_slot
-    )
+    n_ctx, n_discard = srv.settings.n_ctx_slot, task.request.n_discard
+    decision = srv.rules.shift(n_past, len(task.prompt), slot.n_keep, n_discard, n_ctx)
     plan: Shift | None = srv.decide(decision, slot)
     if plan is None:
         return
@@ -76,9 +75,8 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
 
 def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) -> InCache:
     """Which tokens of the slot are those of the prompt that a shift discards?"""
-    keep, total = (
-        common(slot.tokens, task.prompt[:n], srv.pieces, strict=False) for n in (n_keep, n_keep + n_discard)
-    )
+    keep = common(slot.tokens, task.prompt[:n_keep], srv.pieces, strict=False)
+    total = common(slot.tokens, task.prompt[: n_keep + n_discard], srv.pieces, strict=False)
     there: InCache = srv.decide(srv.rules.shift_find(keep, total, n_keep, n_discard), slot)
     return there
 

@@ -77,10 +77,8 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     """Go back to a checkpoint if the live memory does not serve, and erase those that no longer hold."""
     if back:
         srv.emit(ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
-    ask = Ask(
-        found.cache, found.prompt, len(slot.tokens), srv.memory.pos_min(slot.id), bool(srv.kind.states),
-        srv.kind.private,
-    )  # fmt: skip
+    pos_min, has_states = srv.memory.pos_min(slot.id), bool(srv.kind.states)
+    ask = Ask(found.cache, found.prompt, len(slot.tokens), pos_min, has_states, srv.kind.private)
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
     resume = _search(srv, slot, task, ask) if need.search else Resume(found.cache, found.prompt)
     erase = srv.rules.ckpt_erase(slot.facts, ask)

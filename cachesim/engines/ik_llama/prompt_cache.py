@@ -95,10 +95,9 @@ class PromptCache:
             return
         blob = self.memory.get(slot.id, partial=False)
         size = blob.size + sum(c.facts.size for c in slot.checkpoints)
-        self.entries.append(
-            Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, slot.kept, slot.discarded)
-        )
-        self.points.stored(self.entries[-1])
+        entry = Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, slot.kept, slot.discarded)
+        self.entries.append(entry)
+        self.points.stored(entry)
 
     def load(self, slot: Slot, compare: Compare, least_keep: float) -> None:
         """Put the best entry into the slot, if one is better than what it holds."""
@@ -112,16 +111,12 @@ class PromptCache:
         if decision.value is not None:
             self._restore(slot, decision)
         if peek.value:
-            self.entries = [self._emptied(e, peek.rule) for e in self.entries]
+            full, self.entries = self.entries, [replace(entry, tokens=[]) for entry in self.entries]
+            for entry, left in zip(full, self.entries, strict=True):
+                self.points.stored(left, "cleared", peek.rule, instead=entry)
             if decision.value is None:
                 slot.tokens.clear()
             self.points.changed(slot, "cleared", peek.rule)
-
-    def _emptied(self, entry: Entry, rule: str) -> Entry:
-        """The entry without its tokens."""
-        left = replace(entry, tokens=[])
-        self.points.stored(left, "cleared", rule, instead=entry)
-        return left
 
     def _reach(self, entry: Entry, facts: EntryFacts) -> EntryFacts:
         """How far an entry can be gone on from within its common part: to the end of that, unless a recurrent row has

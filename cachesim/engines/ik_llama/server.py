@@ -24,22 +24,14 @@ from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.restore_points import ALL
 
 
-def _not_simulated(request: Request) -> str:
-    """What a request asks for that this server cannot do here; "" = nothing."""
-    if request.kind != "completion":
-        return f"task '{request.kind}'"
-    if request.n_cmpl != 1:
-        return f"n_cmpl {request.n_cmpl}"
-    return ""
-
-
 class Server(Inspected):
     """The main loop, and what a client can do."""
 
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works. Raises BadInput for what is not simulated: it must not
         look like an answer of the engine."""
-        if lacking := _not_simulated(request):
+        if request.kind != "completion" or request.n_cmpl != 1:
+            lacking = f"task '{request.kind}'" if request.kind != "completion" else f"n_cmpl {request.n_cmpl}"
             raise BadInput(f"{lacking} is not modelled for this engine", hint="single completions are")
         answer = Answer(self.log.mark(), died=self.dead)
         if not self.dead:
@@ -128,15 +120,12 @@ class Server(Inspected):
         self.points.changed(slot, "evaluated", kept=ALL, grown=True)
         self.emit(ev.Release(slot.id, slot.last_task, len(slot.tokens), int(slot.truncated)))
         if slot.task is not None:
-            self._end(slot, slot.task)
+            answer = slot.task.answer
+            answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
+            evaluated = len(slot.tokens) - (self.rules.undecoded if answer.stop_type == "limit" else 0)
+            answer.tokens_cached = len(slot.tokens) if slot.task.prompt else 0
+            answer.slot_tokens = tuple(slot.tokens[:evaluated])
+            answer.done = True
         slot.state, slot.task, slot.t_last = State.IDLE, None, self.next_tick()
         self.queue.extend(self.deferred)
         self.deferred.clear()
-
-    def _end(self, slot: Slot, task: Task) -> None:
-        answer = task.answer
-        answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
-        evaluated = len(slot.tokens) - (self.rules.undecoded if answer.stop_type == "limit" else 0)
-        answer.tokens_cached = len(slot.tokens) if task.prompt else 0
-        answer.slot_tokens = tuple(slot.tokens[:evaluated])
-        answer.done = True

@@ -62,11 +62,7 @@ def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
         return
     kv = srv.companion.kv
     known = slot.id in srv.known_next
-    first = held + 1 if known else held
-    n_decode = 0
-    for pos in range(first, held + most):
-        if _decode(srv, slot, pos, 1):
-            n_decode += 1
+    n_decode = sum(_decode(srv, slot, pos, 1) for pos in range(held + known, held + most))
     span = srv.rules.spec_purge(held, known, n_decode).value
     if span is not None:
         kv.seq_rm(slot.id, *span)
@@ -76,8 +72,7 @@ def _decode(srv: Core, slot: Slot, pos: int, n: int) -> bool:
     """The companion evaluates n tokens from a position on. False = it failed."""
     assert srv.companion is not None
     batch = DecodeBatch()
-    for k in range(n):
-        batch.add(0, pos + k, slot.id, False)
+    batch.extend([0] * n, pos, slot.id)
     return srv.companion.decode(batch) == 0
 
 
@@ -146,13 +141,7 @@ def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
     elif spec.states is not None and spec.cells is not None:
         kv.states, kv.cells = spec.states, spec.cells
     kv.seq_rm(slot.id, spec.n_past, POS_INF)
-    _again(srv, slot, spec.n_past)
-
-
-def _again(srv: Core, slot: Slot, n_past: int) -> None:
-    """Evaluate the sampled token and the right drafts once more."""
-    batch = DecodeBatch()
-    for pos in range(n_past, len(slot.tokens)):
-        batch.add(slot.tokens[pos], pos, slot.id, False)
+    batch = DecodeBatch()                                      # the sampled token and the right drafts once more
+    batch.extend(slot.tokens[spec.n_past :], spec.n_past, slot.id)
     srv.context.per_step = False
     srv.context.decode(batch)

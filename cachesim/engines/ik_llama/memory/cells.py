@@ -69,16 +69,11 @@ class Cells:
             taken = self.pos[self.head : self.head + n] >= 0
             if not taken.any():
                 return self.head
-            tested += self._skip(self.head + int(taken.argmax()))
+            first = self.head + int(taken.argmax())          # go on behind this cell and its taken neighbours
+            behind = self.pos[first:] < 0
+            stop = first + (int(behind.argmax()) if behind.any() else len(behind))
+            tested, self.head = tested + stop - self.head, stop
         return None
-
-    def _skip(self, taken: int) -> int:
-        """Go on behind a taken cell and its taken neighbours; returns the cells passed."""
-        behind = self.pos[taken:] < 0
-        step = int(behind.argmax()) if behind.any() else len(behind)
-        passed = taken + step - self.head
-        self.head = taken + step
-        return passed
 
     def place(self, first: int, pos: np.ndarray, own: np.ndarray, seq: int) -> None:
         """Label neighbouring cells from ``first`` on for a sequence."""

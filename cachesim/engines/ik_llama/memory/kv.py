@@ -190,24 +190,25 @@ class KvCache:
 
     def get(self, seq: int, partial: bool) -> Blob:
         """A copy of the sequence. A partial one leaves the K/V rows out, except those of a compacted window."""
-        cells = self.cells.of(seq)
-        kept = self.rows if not partial else self._window_rows()
+        cells, kept = self.cells.of(seq), self.rows
+        if partial:
+            kept = {i: kept[i] for i in kept if self.window is not None and i in self.kind.windows}
         rows = None if partial and not kept else {layer: take(one, cells) for layer, one in kept.items()}
+        states = dict(self.states[seq]) if self.kind.hybrid else {}
         window = None if self.window is None else replace(self.window)
-        return Blob(
-            self.size_of(seq, partial), self.cells.pos[cells], self.cells.own[cells], rows,
-            dict(self.states[seq]) if self.kind.hybrid else {}, self.state_pos[seq], window,
-        )
-
-    def _window_rows(self) -> dict[int, Rows]:
-        return {} if self.window is None else {i: rows for i, rows in self.rows.items() if i in self.kind.windows}
+        return Blob(self.size_of(seq, partial), self.cells.pos[cells], self.cells.own[cells], rows, states,
+                    self.state_pos[seq], window)  # fmt: skip
 
     def set(self, seq: int, blob: Blob) -> bool:
         """Put a copy back: the sequence's cells are freed, a stretch of free neighbours gets the saved labels in order.
         Rows that the copy leaves out are whatever lies there. False = no stretch; the sequence is empty then. Where the
         rules say so, a copy without rows leaves the cells up to its last position where they are."""
         if self.kind.hybrid and blob.rows is None and not self.claims(True):
-            return self._set_states(seq, blob)
+            if self.cells.pos_max(seq) < blob.state_pos:
+                return False                             # fewer cells than the recurrent rows have absorbed tokens
+            self.cells.remove(seq, blob.state_pos + 1, POS_INF)
+            self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
+            return True
         self.cells.remove(seq, 0, POS_INF)
         n = len(blob.pos)
         first = self.cells.find(n)
@@ -221,14 +222,6 @@ class KvCache:
         if blob.window is not None:
             self.window = replace(blob.window)
         self.spoilt = self.spoilt or has_nan(blob.rows or {}, blob.states)
-        return True
-
-    def _set_states(self, seq: int, blob: Blob) -> bool:
-        """Put the recurrent rows back. False = the sequence has fewer cells than they have absorbed tokens."""
-        if self.cells.pos_max(seq) < blob.state_pos:
-            return False
-        self.cells.remove(seq, blob.state_pos + 1, POS_INF)
-        self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
         return True
 
     def check(self) -> None:

@@ -49,7 +49,9 @@ def spoil(
         given = [one.copy() for one in lost]
         if layer.part:
             for start, mine in zip(starts, given, strict=True):
-                _mark_rows(rows, index, start + np.flatnonzero(mine))
+                if len(cells := start + np.flatnonzero(mine)):
+                    read = take(rows[index], cells)
+                    put(rows, index, cells, Rows(np.full(len(cells), NAN), read.k, read.v))
             spoilt = bool((rows[index].digest[:n_kv] == NAN).any())
             for mine, views in zip(lost, blind, strict=True):
                 mine |= views[layer.notation] | spoilt
@@ -58,7 +60,9 @@ def spoil(
                 reached = np.logical_or.accumulate(old | (index in was))
                 mine |= reached
                 if reached[-1]:
-                    _mark_state(states[run.seq], index)
+                    state = states[run.seq][index]
+                    assert state is not None
+                    states[run.seq][index] = state._replace(hash=int(NAN))
     return lost
 
 
@@ -67,20 +71,7 @@ def silenced(spoken: dict[int, Spoken], ubatch: Ubatch, lost: Sequence[np.ndarra
     out = dict(spoken)
     for at, mine in zip(ubatch.at, lost, strict=True):
         for place in at + np.flatnonzero(mine):
-            said = out.get(int(place))
-            if said is not None:
+            if (said := out.get(int(place))) is not None:
                 logits = None if said.logits is None else np.full_like(said.logits, np.nan)
                 out[int(place)] = Spoken(int(NAN), logits)
     return out
-
-
-def _mark_rows(rows: RowTable, layer: int, cells: np.ndarray) -> None:
-    if len(cells):
-        mine = take(rows[layer], cells)
-        put(rows, layer, cells, Rows(np.full(len(cells), NAN), mine.k, mine.v))
-
-
-def _mark_state(states: States, layer: int) -> None:
-    state = states[layer]
-    assert state is not None
-    states[layer] = state._replace(hash=int(NAN))
