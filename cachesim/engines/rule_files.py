@@ -129,7 +129,10 @@ def _executed(path: Path, text: str, real: str) -> ModuleType:
 
 def _placed(error: BaseException, path: Path, real: str) -> BadInput:
     """What went wrong, with the last line of this file that had a part in it."""
-    line = error.lineno if isinstance(error, SyntaxError) and error.filename == real else _line(error, real)
+    lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == real]
+    line = lines[-1] if lines else None
+    if isinstance(error, SyntaxError) and error.filename == real:
+        line = error.lineno
     if isinstance(error, BadInput):
         return BadInput(error.cause, file=str(path), line=line, hint=error.hint)
     if isinstance(error, MemoryError):         # what CPython's parser says of a thousand signs in a row, too
@@ -137,11 +140,6 @@ def _placed(error: BaseException, path: Path, real: str) -> BadInput:
     told = cut(error.msg if isinstance(error, SyntaxError) else str(error))
     name = "" if isinstance(error, Crash) else type(error).__name__
     return BadInput(": ".join(filter(None, (name, told))), file=str(path), line=line)
-
-
-def _line(error: BaseException, real: str) -> int | None:
-    lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == real]
-    return lines[-1] if lines else None
 
 
 def _sets(path: Path, module: ModuleType) -> dict[str, RuleSet]:

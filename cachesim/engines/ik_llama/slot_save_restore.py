@@ -20,18 +20,8 @@ from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.array_file import (
-    Arrays,
-    array_text,
-    check_model,
-    pack_arrays,
-    put_rows,
-    put_states,
-    rows_in,
-    states_in,
-    text_array,
-    unpack_arrays,
-)
+from cachesim.engines.shared import array_file
+from cachesim.engines.shared.array_file import Arrays
 from cachesim.engines.shared.slots import check_action
 
 # A saved slot as bytes: one file for tokens and whole state, one beside it for the checkpoints.
@@ -58,31 +48,31 @@ class SideFile(NamedTuple):
 
 def pack_slot(file: SlotFile) -> bytes:
     """The bytes of a slot file."""
-    arrays: Arrays = {"model": text_array(file.model), "tokens": np.array(file.tokens, np.int64)}
+    arrays: Arrays = {"model": array_file.text_array(file.model), "tokens": np.array(file.tokens, np.int64)}
     _put_blob(arrays, "state", file.blob)
-    return pack_arrays(SLOT, arrays)
+    return array_file.pack_arrays(SLOT, arrays)
 
 
 def unpack_slot(data: bytes, name: str) -> SlotFile:
     """Read them. Raises BadInput, naming the file, for anything else."""
-    return unpack_arrays(SLOT, data, name, lambda arrays: SlotFile(
-        array_text(arrays["model"]), tuple(arrays["tokens"].tolist()), _blob_in(arrays, "state"),
+    return array_file.unpack_arrays(SLOT, data, name, lambda arrays: SlotFile(
+        array_file.array_text(arrays["model"]), tuple(arrays["tokens"].tolist()), _blob_in(arrays, "state"),
     ))  # fmt: skip
 
 
 def pack_side(model: str, checkpoints: Sequence[Checkpoint]) -> bytes:
     """The bytes of a side file: of each checkpoint its four positions and its state, not its tokens."""
-    arrays: Arrays = {"model": text_array(model)}
+    arrays: Arrays = {"model": array_file.text_array(model)}
     for i, one in enumerate(checkpoints):
         arrays[f"{i}/span"] = np.array(one.facts[:4], np.int64)
         _put_blob(arrays, f"{i}", one.blob)
-    return pack_arrays(SIDE, arrays)
+    return array_file.pack_arrays(SIDE, arrays)
 
 
 def unpack_side(data: bytes, name: str, step: int) -> SideFile:
     """Read them, in a step of the run. Raises BadInput, naming the file, for anything else."""
-    return unpack_arrays(SIDE, data, name, lambda arrays: SideFile(
-        array_text(arrays["model"]),
+    return array_file.unpack_arrays(SIDE, data, name, lambda arrays: SideFile(
+        array_file.array_text(arrays["model"]),
         tuple(_checkpoint(arrays, i, step) for i in range(sum(key.endswith("/span") for key in arrays))),
     ))  # fmt: skip
 
@@ -96,8 +86,8 @@ def _checkpoint(arrays: Arrays, i: int, step: int) -> Checkpoint:
 def _put_blob(arrays: Arrays, part: str, blob: Blob) -> None:
     arrays[f"{part}/pos"], arrays[f"{part}/own"] = blob.pos, blob.own
     arrays[f"{part}/facts"] = np.array([blob.size, blob.state_pos, blob.rows is not None], np.int64)
-    put_rows(arrays, f"{part}/rows", blob.rows or {})
-    put_states(arrays, f"{part}/states", blob.states)
+    array_file.put_rows(arrays, f"{part}/rows", blob.rows or {})
+    array_file.put_states(arrays, f"{part}/states", blob.states)
     if blob.window is not None:
         one = blob.window
         arrays[f"{part}/window"] = np.array([one.width, one.cap, one.base, one.live], np.int64)
@@ -105,10 +95,10 @@ def _put_blob(arrays: Arrays, part: str, blob: Blob) -> None:
 
 def _blob_in(arrays: Arrays, part: str) -> Blob:
     size, state_pos, whole = (int(fact) for fact in arrays[f"{part}/facts"])
-    rows = rows_in(arrays, f"{part}/rows") if whole else None
+    rows = array_file.rows_in(arrays, f"{part}/rows") if whole else None
     window = Window(*arrays[f"{part}/window"].tolist()) if f"{part}/window" in arrays else None
     pos, own = arrays[f"{part}/pos"], arrays[f"{part}/own"]
-    return Blob(size, pos, own, rows, states_in(arrays, f"{part}/states"), state_pos, window)
+    return Blob(size, pos, own, rows, array_file.states_in(arrays, f"{part}/states"), state_pos, window)
 
 
 FILE_HEAD, SIDE_HEAD, SIDE_ENTRY = 12, 16, 24
@@ -163,7 +153,7 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     """The file's tokens and state replace the slot's, and its checkpoints where the rules say so. No room, or a longer
     text than the context: the slot's tokens and cells go, its checkpoints stay, the client gets 400."""
     saved = unpack_slot(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
-    check_model(saved.model, srv.kind.spec.notation, file)
+    array_file.check_model(saved.model, srv.kind.spec.notation, file)
     decision: Decision = srv.rules.slot_restore(kind(beside(file)) != "")
     side = _side(srv, beside(file)) if decision.value else None
     srv.decide(decision, slot)
@@ -182,5 +172,5 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
 
 def _side(srv: Core, file: Path) -> SideFile:
     side = unpack_side(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file), len(srv.log.marks) - 1)
-    check_model(side.model, srv.kind.spec.notation, file)
+    array_file.check_model(side.model, srv.kind.spec.notation, file)
     return side

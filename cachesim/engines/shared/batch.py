@@ -81,17 +81,10 @@ def make_ubatch(batch: DecodeBatch, pieces: Sequence[tuple[int, int]]) -> Ubatch
 
 def split_simple(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
     """The next n_ubatch tokens in batch order, whatever their sequence."""
-    out, stretches = [], runs_of(batch)
-    for start in range(0, len(batch), n_ubatch):
-        stop = min(start + n_ubatch, len(batch))
-        pieces = [(max(a, start), min(b, stop)) for a, b in stretches if a < stop and b > start]
-        out.append(make_ubatch(batch, pieces))
-    return out
+    return [ubatch for ubatch, _ in split_by(batch, n_ubatch, len)]
 
 
-def split_by(
-    batch: DecodeBatch, n_ubatch: int, take: Callable[[Sequence[int]], int]
-) -> Iterator[tuple[Ubatch, bool]]:
+def split_by(batch: DecodeBatch, n_ubatch: int, take: Callable[[Sequence[int]], int]) -> Iterator[tuple[Ubatch, bool]]:
     """Micro-batches in batch order: of each window of ``n_ubatch`` tokens as many as ``take`` says, given the sequences
     of its tokens; then the next window begins. With each: was it cut short?"""
     stretches, start, n = runs_of(batch), 0, len(batch)

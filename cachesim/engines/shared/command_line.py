@@ -74,7 +74,9 @@ def read_line(
         if word in rows:
             flag, on = rows[word]
             read = flag.read or READERS.get(type(flag.default))
-            _set(line, flag, _read(word, read, todo) if on and read else on)
+            value = _read(word, read, todo) if on and read else on
+            place = line.request if flag.request else line.options
+            place.update(value if isinstance(value, Mapping) else {flag.name: value})
         elif word in others:
             _read(word, partial(others[word], line), todo)
         elif word in ignored:
@@ -92,11 +94,6 @@ def _read(word: str, read: Callable[[str], T], todo: list[str]) -> T:
         return read(todo.pop())
     except BadInput as bad:
         raise BadInput(f"flag {quoted(word)}: {bad.cause}") from None
-
-
-def _set(line: CommandLine, flag: Flag, value: Option | Mapping[str, Option]) -> None:
-    place = line.request if flag.request else line.options
-    place.update(value if isinstance(value, Mapping) else {flag.name: value})
 
 
 def write_line(options: Mapping[str, Option], flags: Sequence[Flag]) -> list[str]:

@@ -131,18 +131,14 @@ def _of_config(keys: _Numbers) -> ModelSizes:
     row = attention_row(keys.get("num_key_value_heads", heads), head, head)
     state = 0
     if "G" in letters:
-        state = delta_state(
-            keys.get("linear_conv_kernel_dim"), keys.get("linear_num_key_heads"), keys.get("linear_num_value_heads"),
-            keys.get("linear_key_head_dim"), keys.get("linear_value_head_dim"),
-        )  # fmt: skip
+        names = ("conv_kernel_dim", "num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
+        state = delta_state(*(keys.get(f"linear_{name}") for name in names))
     elif "C" in letters:
         state = (keys.get("conv_L_cache") - 1) * keys.get("hidden_size") * F32
     elif "S" in letters or "H" in letters:
         inner = keys.get("mamba_n_heads", 0) * keys.get("mamba_d_head", 0) or keys.get("mamba_d_ssm", 0)
-        state = mamba_state(
-            keys.get("mamba_d_conv", 4), inner or keys.get("mamba_expand", 2) * keys.get("hidden_size"),
-            keys.get("mamba_d_state"), keys.get("mamba_n_groups", 1),
-        )  # fmt: skip
+        state = mamba_state(keys.get("mamba_d_conv", 4), inner or keys.get("mamba_expand", 2) * keys.get("hidden_size"),
+                            keys.get("mamba_d_state"), keys.get("mamba_n_groups", 1))  # fmt: skip
     return _sizes(letters, keys.get("sliding_window", 0), row, state, keys.file, head)
 
 
@@ -166,14 +162,11 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> ModelSizes:
     if "G" in letters:
         heads = keys.get("ssm.time_step_rank")
         value = keys.get("ssm.inner_size") // max(1, heads)
-        state = delta_state(
-            keys.get("ssm.conv_kernel"), keys.get("ssm.group_count"), heads, keys.get("ssm.state_size"), value
-        )
+        taps, groups = keys.get("ssm.conv_kernel"), keys.get("ssm.group_count")
+        state = delta_state(taps, groups, heads, keys.get("ssm.state_size"), value)
     elif "S" in letters or "H" in letters:
-        state = mamba_state(
-            keys.get("ssm.conv_kernel"), keys.get("ssm.inner_size"), keys.get("ssm.state_size"),
-            keys.get("ssm.group_count", 1),
-        )  # fmt: skip
+        state = mamba_state(keys.get("ssm.conv_kernel"), keys.get("ssm.inner_size"), keys.get("ssm.state_size"),
+                            keys.get("ssm.group_count", 1))  # fmt: skip
     elif "C" in letters:
         state = (keys.get("shortconv.l_cache") - 1) * keys.get("embedding_length") * F32
     row, head = _gguf_row(keys) if any(KINDS[one].attention for one in letters) else (0, HEAD)
@@ -193,7 +186,10 @@ def _gguf_layers(keys: _Numbers, n: int) -> str:
         return "".join("A" if heads[i % len(heads)] else rest for i in range(n))
     if keys.get("ssm.state_size", 0):
         return ("H" if heads or keys.get("attention.head_count_kv", 0) else "S") * n
-    return _windows("A" * n, keys) if keys.get("attention.sliding_window", 0) else "A" * n
+    if not keys.get("attention.sliding_window", 0):
+        return "A" * n
+    windows = keys.words("attention.sliding_window_pattern") or [True, False]       # not listed: every other layer
+    return "".join("W" if windows[i % len(windows)] else "A" for i in range(n))
 
 
 def _gguf_row(keys: _Numbers) -> tuple[int, int]:
@@ -204,14 +200,6 @@ def _gguf_row(keys: _Numbers) -> tuple[int, int]:
     head = keys.get("embedding_length") // max(1, all_heads)
     key = keys.get("attention.key_length", head)
     return attention_row(kv_heads, key, keys.get("attention.value_length", head)), key
-
-
-def _windows(letters: str, keys: _Numbers) -> str:
-    """Which attention layers have a window: as the file lists them, else every other one."""
-    told = keys.words("attention.sliding_window_pattern")
-    if told:
-        return "".join("W" if told[i % len(told)] else "A" for i in range(len(letters)))
-    return "".join("W" if i % 2 == 0 else "A" for i in range(len(letters)))
 
 
 def _count(n: int, file: str) -> int:

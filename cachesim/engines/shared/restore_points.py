@@ -108,7 +108,7 @@ class RestorePoints:
             self.log.emit(Advanced(number, Point(key, n, tokens, start, key if start else None, lo, hi), cause, rule))
         cuts, short = was.cuts, was.short
         if not grown or short or start < min(was.n, was.rows):
-            cuts, short = self._cuts(("checkpoint", number), key, now, was.cuts)
+            cuts, short = self._cuts(key, now, was.cuts)
         self.slots[number] = _Reported(n, now.rows, lo, hi, cuts, short)
         if cuts is not was.cuts:
             self._report(number, was.cuts, cuts, start, cause, rule)
@@ -118,9 +118,10 @@ class RestorePoints:
         was = self.slots.get(slot)
         return was is not None and was.n == was.rows == n and slot not in self.touched
 
-    def _cuts(self, name: tuple[str, int], of: Key, now: Conversation, known: Cuts) -> tuple[Cuts, bool]:
+    def _cuts(self, of: Key, now: Conversation, known: Cuts) -> tuple[Cuts, bool]:
         """The checkpoints of a conversation, of which these were known; would one be usable at more lengths if there
-        were more tokens and rows? ``name``: their noun, and the number of what they belong to."""
+        were more tokens and rows?"""
+        name = ("checkpoint", of[1]) if of[0] == "slot" else ("entry checkpoint", of[2])
         keys = {id(one.blob): key for key, (one, _, _) in known.items()}
         found, short, n = dict[Key, tuple[Any, Cut, Point]](), False, len(now.tokens)
         for one in now.checkpoints:
@@ -152,13 +153,10 @@ class RestorePoints:
         self.entries[key] = entry, was
         if not self.log.heard(Gained):
             self.unheard[key] = entry
-        else:
-            self._entered(key, entry, was, cause, rule)
-
-    def _entered(self, key: Key, entry: Any, was: _Reported, cause: str, rule: str) -> None:
+            return
         now = self.owner.of_entry(entry)
         n, hi = len(now.tokens), min(now.hi, now.rows, len(now.tokens))
-        cuts, short = self._cuts(("entry checkpoint", key[2]), key, now, was.cuts)
+        cuts, short = self._cuts(key, now, was.cuts)
         self.entries[key] = entry, _Reported(n, now.rows, now.lo, hi, cuts, short)
         self.log.emit(Gained(None, Point(key, n, tuple(now.tokens), 0, None, now.lo, hi), cause, rule))
         self._report(None, was.cuts, cuts, 0, cause, rule)
@@ -177,12 +175,11 @@ class RestorePoints:
         """The keys of checkpoints and stored conversations: by slot, then those stored first."""
         for key, one in self.unheard.items():
             if key[0] == "slot":
-                was, now = self.slots.get(key[1]) or NOTHING, self.owner.of_slot(one)
-                cuts, _ = self._cuts(("checkpoint", key[1]), key, now, was.cuts)
-                self.slots[key[1]] = was._replace(cuts=cuts)
+                was = self.slots.get(key[1]) or NOTHING
+                self.slots[key[1]] = was._replace(cuts=self._cuts(key, self.owner.of_slot(one), was.cuts)[0])
             else:
-                was, now = self.entries[key][1], self.owner.of_entry(one)
-                cuts, _ = self._cuts(("entry checkpoint", key[2]), key, now, was.cuts)
+                was = self.entries[key][1]
+                cuts, _ = self._cuts(key, self.owner.of_entry(one), was.cuts)
                 self.entries[key] = one, was._replace(cuts=cuts)
         mine = [key for number in sorted(self.slots) for key in self.slots[number].cuts]
         return mine + [one for key, (_, known) in self.entries.items() for one in (key, *known.cuts)]

@@ -5,7 +5,7 @@ The arrays are as long as the cells that were ever written need; a row beyond th
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Callable, Iterable
 
 import numpy as np
 
@@ -53,17 +53,12 @@ def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
     need = _stop(cells)
     if need > len(rows.digest):
         rows = _longer(rows, need)
-    return Rows(
-        rows.digest[cells],
-        None if rows.k is None else rows.k[cells],
-        None if rows.v is None else rows.v[cells],
-    )
+    return _each(rows, lambda array: array[cells])
 
 
 def copied(rows: Rows) -> Rows:
     """The rows as they are now."""
-    k, v = (None if x is None else x.copy() for x in (rows.k, rows.v))
-    return Rows(rows.digest.copy(), k, v)
+    return _each(rows, lambda array: array.copy())
 
 
 def put(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
@@ -103,8 +98,12 @@ def _stop(cells: np.ndarray | slice) -> int:
 
 
 def _longer(rows: Rows, n: int) -> Rows:
-    k, v = (None if x is None else longer(x, n) for x in (rows.k, rows.v))
-    return Rows(longer(rows.digest, n), k, v)
+    return _each(rows, lambda array: longer(array, n))
+
+
+def _each(rows: Rows, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
+    k = None if rows.k is None else change(rows.k)
+    return Rows(change(rows.digest), k, None if rows.v is None else change(rows.v))
 
 
 def by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndarray | slice]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC
 from dataclasses import fields, is_dataclass, replace
+from operator import attrgetter
 from types import MappingProxyType
 from typing import AbstractSet, Any, Collection, Mapping, NamedTuple, Self, Sequence
 
@@ -60,30 +61,25 @@ class RuleSet(ABC):
     def fields(self) -> dict[str, object]:
         """All fields by name, in their order: rules, numbers, and what says which version it is."""
         out = table_fields(self)
-        inner = {
-            f"{name}.{field}": value
-            for name, table in out.items() if is_table(table) for field, value in table_fields(table).items()
-        }
+        inner = {f"{name}.{field}": value for name, table in out.items() if is_table(table)
+                 for field, value in table_fields(table).items()}  # fmt: skip
         return {name: value for name, value in out.items() if not is_table(value)} | inner
 
     def changes(self, newer: Self) -> list[Change]:
         """What was changed between this version and a newer one, the log aside."""
         rows = [one for one in differences(self, newer) if one[0] not in SAID]
-        found = [
-            Change(name, _told(a), _told(b), changed_by(self.ended, name, a, b))
-            for name, a, b in rows if not is_table(a)
-        ]
+        found = [Change(name, _told(a), _told(b), changed_by(self.ended, name, a, b))
+                 for name, a, b in rows if not is_table(a)]  # fmt: skip
         for outer, a, b in (one for one in rows if is_table(one[1])):
             # What the rules themselves say comes first: a proposal does not end what a later version did.
-            found += [
-                Change(f"{outer}.{name}", _told(x), _told(y), changed_by({}, name, x, y) or self.ended.get(name, ""))
-                for name, x, y in differences(a, b)
-            ]
+            for name, x, y in differences(a, b):
+                source = changed_by({}, name, x, y) or self.ended.get(name, "")
+                found.append(Change(f"{outer}.{name}", _told(x), _told(y), source))
         return found
 
     def mixed(self, newer: Self, names: Collection[str]) -> Self:
         """This version with these fields of the newer one. Raises AttributeError for a name that is no field."""
-        return self.changed({name: _field(newer, name) for name in names})
+        return self.changed({name: attrgetter(name)(newer) for name in names})
 
     def changed(self, values: Mapping[str, object]) -> Self:
         """This version with other values in these fields, those of a table written ``table.field``."""
@@ -96,12 +92,6 @@ class RuleSet(ABC):
         table: Any = self
         made: Self = replace(table, **mine, **tables)
         return made
-
-
-def _field(rules: object, name: str) -> object:
-    for part in name.split("."):
-        rules = getattr(rules, part)
-    return rules
 
 
 def is_table(value: object) -> bool:
@@ -121,11 +111,8 @@ def table_fields(rules: Any) -> dict[str, Any]:
 
 def differences(a: Any, b: Any) -> Sequence[tuple[str, Any, Any]]:
     """Fields in which two tables differ, names and sources aside."""
-    return [
-        (f.name, getattr(a, f.name), getattr(b, f.name))
-        for f in fields(a)
-        if f.name not in ABOUT and getattr(a, f.name) != getattr(b, f.name)
-    ]
+    pairs = ((f.name, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name not in ABOUT)
+    return [(name, mine, theirs) for name, mine, theirs in pairs if mine != theirs]
 
 
 def _told(value: object) -> str:

@@ -73,9 +73,7 @@ class Driver(Server):
 
     def decide(self, decision: Decision, slot: AnySlot | None) -> Any:
         """Write a decision down; returns its value."""
-        because, case = decision.because, decision.case
-        self.log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, because, case))
-        return decision.value
+        return write_down(self.log, decision, slot)
 
     def capture(self, decision: Decision, slot: AnySlot) -> Any:
         """Write down whether a restore point is made here; returns the decision's value. A rule from outside that does

@@ -80,14 +80,11 @@ class ModelSizes(NamedTuple):
 
     def declared(self, model: str, scale: int = 1) -> str:
         """A model of few layers that weighs as much as the real one, where one token stands for ``scale`` of its."""
-        return with_sizes(model, self._per_layer(parse(model.rpartition("-")[2]), scale))
-
-    def _per_layer(self, spec: Spec, scale: int) -> Declared:
-        rows = sum(1 for layer in spec.layers if layer.part)
-        states = sum(1 for layer in spec.layers if layer.recurrence)
+        layers = parse(model.rpartition("-")[2]).layers
+        rows, states = sum(bool(one.part) for one in layers), sum(bool(one.recurrence) for one in layers)
         row, state = self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0
-        windows = any(layer.window for layer in spec.layers)
-        return Declared(row, state, self.head if windows and scale == 1 else HEAD)      # kernels count real cells
+        wide = scale == 1 and any(one.window for one in layers)                   # kernels count real cells
+        return with_sizes(model, Declared(row, state, self.head if wide else HEAD))
 
 
 def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:

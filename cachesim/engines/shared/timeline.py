@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Mapping, NamedTuple, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.rule_set import Change, RuleSet
 
@@ -51,12 +51,17 @@ class Timeline:
         return min(self._parts(change), default=None)
 
     def _parts(self, change: Change) -> list[Landed]:
-        parts = [self.landed.get(part) for part in change.source.split(", ")]
-        return [one for one in parts if one is not None] if all(parts) else []
+        return _all_known(self.landed.get(part) for part in change.source.split(", "))
 
     def told(self, point: Landed) -> str:
         """What a point is called."""
         return f"b{point.number}" if self.builds and point.number else point.date
+
+
+def _all_known(points: Iterable[Landed | None]) -> list[Landed]:
+    """The points; [] if one of them is not known."""
+    found = list(points)
+    return [] if None in found else [one for one in found if one is not None]
 
 
 class InForce(NamedTuple):
@@ -107,19 +112,14 @@ def span(line: Sequence[RuleSet], when: Timeline, name: str) -> RuleSetPeriod:
     first = _first(line, when, number)
     for older, newer in pairwise(line[number:]):
         if changes := older.changes(newer):
-            days = [when.began(one) for one in changes]
-            known = [day for day in days if day is not None]
-            return RuleSetPeriod(first, own, min(known) if len(known) == len(days) else None)
+            return RuleSetPeriod(first, own, min(_all_known(map(when.began, changes)), default=None))
     return RuleSetPeriod(first, own, None)
 
 
 def _first(line: Sequence[RuleSet], when: Timeline, number: int) -> Landed:
     while number:
-        changes = line[number - 1].changes(line[number])
-        days = [when.came(one) for one in changes]
-        known = [day for day in days if day is not None]
-        if changes:
-            return max(known) if len(known) == len(days) else when.own[line[number].name]
+        if changes := line[number - 1].changes(line[number]):
+            return max(_all_known(map(when.came, changes)), default=when.own[line[number].name])
         number -= 1
     return when.own[line[0].name]
 

@@ -42,9 +42,8 @@ class Counted:
         return self.sampler(held, request, n_gen)
 
 
-def forced_draft(
-    sampler: Sampler, held: Sequence[int], request: Request, n_gen: int, right: int, drafted: int
-) -> list[int]:
+def forced_draft(sampler: Sampler, held: Sequence[int], request: Request, n_gen: int, right: int,
+                 drafted: int) -> list[int]:
     """A draft behind ``held`` (the sampled token included): the first ``right`` tokens are what the sampler will say,
     the others are not."""
     tokens = list(held)
@@ -53,13 +52,7 @@ def forced_draft(
     return [*tokens[len(held) :], *(WRONG + k for k in range(drafted - right))]
 
 
-SPECIAL = {
-    96: "<|endoftext|>",
-    97: "<|im_start|>",
-    98: "<|im_end|>",
-    99: "<think>",
-    100: "</think>",
-}
+SPECIAL = {96: "<|endoftext|>", 97: "<|im_start|>", 98: "<|im_end|>", 99: "<think>", 100: "</think>"}
 THINK = (99, 100)
 _PAIRS = [c + v for c in "BCDFGHJKLMNPQRSTVWXZ" for v in "aeiou"]
 PIECES: tuple[str, ...] = (
