@@ -12,10 +12,10 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.chat import ChatMessage
 
-# What is saved once and never changed again: a copy of a server shares it, however much has been saved.
 
 class Immutable:
-    """Nobody writes into it or into what it holds, so that its deep copy is itself."""
+    """What is saved once and never changed again: nobody writes into it or into what it holds, so that its deep copy is
+    itself, and a copy of a server shares it, however much has been saved."""
 
     __slots__ = ()
 

@@ -285,9 +285,8 @@ class Engine:
             known = ", ".join(sorted(written(self.manual.takes))) or "a prompt and an answer"
             raise BadInput(f"a request to this engine has no {', '.join(ignored)}", hint=f"it has {known}")
 
-    def start(
-        self, rules: RuleSet | str, model: str, flags: Mapping[str, Option], mode: str, log: Log | None = None
-    ) -> Server:
+    def start(self, rules: RuleSet | str, model: str, flags: Mapping[str, Option], mode: str,
+              log: Log | None = None) -> Server:
         """A server of a rule set (or the name of one) with this model and these options. ``mode``: "none" (positions
         only), "provenance" (which token went where) or "exact" (the numbers too). Raises BadInput."""
         table = self.rules(rules) if isinstance(rules, str) else rules

@@ -118,8 +118,7 @@ MEANINGS: Mapping[str, Meaning] = {
                            causes=("more conversations than slots",), flags=("-np",), rules=("IK-SLOT",)),
     "pc_begin": Meaning(
         "the prompt cache in host memory is asked; f_keep = share of the slot's tokens that the new prompt keeps",
-        flags=("-cram", "-crs", "-cram-n-min"), rules=("IK-PC",),
-    ),
+        flags=("-cram", "-crs", "-cram-n-min"), rules=("IK-PC",)),
     "pc_save": Meaning("the slot's conversation is saved to the prompt cache", flags=("-cram",), rules=("IK-PC",)),
     "pc_already": Meaning("an entry of the prompt cache already holds this conversation", rules=("IK-PC",)),
     "pc_obsolete": Meaning("a shorter entry is removed: the conversation that is saved now begins with it",
@@ -138,15 +137,13 @@ MEANINGS: Mapping[str, Meaning] = {
     "prefix": Meaning(
         "the slot holds cache_size tokens, n_past of them agree with the prompt, which is n_past_prompt of its "
         "own tokens (the two differ where texts agree and tokens do not)",
-        causes=(CLIENT,), rules=("IK-PREFIX",),
-    ),
+        causes=(CLIENT,), rules=("IK-PREFIX",)),
     "prefix_differs": Meaning("slot and prompt differ here; tokens around the place follow",
                               causes=(CLIENT,), rules=("IK-PREFIX",)),
     "n_past": Meaning(
         "the prompt shares n_past tokens with the slot, which holds `held`; pos_min = first position still in "
         "memory. A recurrent state has only its end, so a checkpoint must be found",
-        causes=(CLIENT,), rules=("IK-CKPT",),
-    ),
+        causes=(CLIENT,), rules=("IK-CKPT",)),
     "ckpt_restore": Meaning("evaluation goes on from this checkpoint: what lies behind is evaluated again",
                             causes=(CLIENT,), flags=_FLAGS, rules=("IK-CKPT",)),
     "ckpt_restore_failed": Meaning("a checkpoint could not be restored; the prompt is evaluated from its start",
@@ -154,8 +151,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "full_reprocess": Meaning(
         "no checkpoint lies at or before the point where the prompts differ: n_past = 0, the whole prompt is "
         "evaluated",
-        causes=(CLIENT, "checkpoints were erased or are too far apart"), flags=_FLAGS, rules=("IK-CKPT",),
-    ),
+        causes=(CLIENT, "checkpoints were erased or are too far apart"), flags=_FLAGS, rules=("IK-CKPT",)),
     "ckpt_invalidate": Meaning("a checkpoint behind the point where evaluation goes on is erased", rules=("IK-CKPT",)),
     "ckpt_create": Meaning("the state is kept as checkpoint n of max: positions pos_min to pos_max",
                            flags=_FLAGS, rules=("IK-CKPT",)),

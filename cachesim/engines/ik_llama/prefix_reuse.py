@@ -28,12 +28,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         slot.n_decoded, task.answer.deciding = 0, empty.rule
         srv.leave(slot)
         return False
-    return _begin(srv, slot, task)
-
-
-def _begin(srv: Core, slot: Slot, task: Task) -> bool:
-    """A prompt that does not fit gets its error. Where the rules say so it is evaluated all the same from the next
-    iteration on, from the beginning and past every checkpoint of the conversation before it."""
+    # A prompt that does not fit gets its error. Where the rules say so it is evaluated all the same from the next
+    # iteration on, from the beginning and past every checkpoint of the conversation before it.
     if len(task.prompt) >= srv.settings.n_ctx_slot:
         if not srv.settings.context_shift:
             full = srv.rules.full(len(task.prompt), srv.settings.n_ctx_slot, False)

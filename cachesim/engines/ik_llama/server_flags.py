@@ -49,16 +49,9 @@ def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
     n_ctx = -(-(opts.ctx_size or TRAINED_ON) // pad) * pad
     n_batch = max(LEAST_BATCH, min(n_ctx, opts.batch_size))
     return Settings(
-        flags=opts,
-        n_slots=opts.parallel,
-        n_ctx=n_ctx,
-        pad=pad,
-        n_ctx_slot=n_ctx // opts.parallel,
-        n_batch=n_batch,
-        n_ubatch=min(opts.ubatch_size, n_batch),
-        context_shift=opts.context_shift and can_shift,
-        max_checkpoints=opts.ctx_checkpoints,
-        limit_size=max(0, opts.cache_ram) * MIB,
+        flags=opts, n_slots=opts.parallel, n_ctx=n_ctx, pad=pad, n_ctx_slot=n_ctx // opts.parallel, n_batch=n_batch,
+        n_ubatch=min(opts.ubatch_size, n_batch), context_shift=opts.context_shift and can_shift,
+        max_checkpoints=opts.ctx_checkpoints, limit_size=max(0, opts.cache_ram) * MIB,
         marks=THINK if opts.reasoning_tokens == "auto" else None,
         n_max=opts.spec_draft_n_max if opts.spec_type != "none" else 0,
         rollback="per-step" if opts.spec_ckpt_mode == "auto" else opts.spec_ckpt_mode,

@@ -40,10 +40,8 @@ def task_error(task: int, text: str) -> str:
 class Core(SlotDriver):
     """One server of a given version. ``model`` None = labels only, nothing computed."""
 
-    def __init__(
-        self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
-        sampler: Sampler = forced_or_hashed,
-    ) -> None:
+    def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
+                 sampler: Sampler = forced_or_hashed) -> None:
         if opts.spec_type != "mtp":
             kind = kind.without_mtp()
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
@@ -71,10 +69,8 @@ class Core(SlotDriver):
         window = None
         if self.rules.window(compress, self.kind.private, one.n_slots).value:
             window = Window(self.kind.n_swa, capacity(self.kind.n_swa, one.n_ubatch))
-        return KvCache(
-            self.kind, one.n_ctx, one.n_slots, model, lambda *facts: bool(self.rules.seq_rm(*facts).value), self.emit,
-            window, recurrent, lambda partial: bool(self.rules.ckpt_cells(partial).value),
-        )
+        return KvCache(self.kind, one.n_ctx, one.n_slots, model, lambda *facts: bool(self.rules.seq_rm(*facts).value),
+                       self.emit, window, recurrent, lambda partial: bool(self.rules.ckpt_cells(partial).value))
 
     def _companion(self, opts: Options) -> Context:
         """The MTP head's context: labels only, since drafts are forced. It has no recurrent rows, and counts as

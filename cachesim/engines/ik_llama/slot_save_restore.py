@@ -155,7 +155,11 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     saved = unpack_slot(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
     array_file.check_model(saved.model, srv.kind.spec.notation, file)
     decision: Decision = srv.rules.slot_restore(kind(beside(file)) != "")
-    side = _side(srv, beside(file)) if decision.value else None
+    side: SideFile | None = None
+    if decision.value:
+        data = read_bytes(beside(file), SLOT_FILE_BYTES, "slot file")
+        side = unpack_side(data, str(beside(file)), len(srv.log.marks) - 1)
+        array_file.check_model(side.model, srv.kind.spec.notation, beside(file))
     srv.decide(decision, slot)
     if len(saved.tokens) > srv.settings.n_ctx_slot or not srv.memory.set(slot.id, saved.blob):
         srv.memory.seq_rm(slot.id, 0, POS_INF)
@@ -168,9 +172,3 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     srv.changed(slot, "overwritten", decision.rule)
     n_read = _file_bytes(len(saved.tokens), saved.blob.size)
     return {"status": 200, "n_restored": len(saved.tokens), "n_read": n_read}
-
-
-def _side(srv: Core, file: Path) -> SideFile:
-    side = unpack_side(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file), len(srv.log.marks) - 1)
-    array_file.check_model(side.model, srv.kind.spec.notation, file)
-    return side

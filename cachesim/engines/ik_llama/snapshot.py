@@ -71,9 +71,8 @@ class Inspected(Core):
         state = _of(self.memory, entry.blob)
         return self._conversation(entry.tokens, no_hole(entry.blob.own), state, entry.checkpoints)
 
-    def _conversation(
-        self, tokens: Sequence[int], rows: int, state: StatePart | None, checkpoints: Sequence[Checkpoint]
-    ) -> Conversation:
+    def _conversation(self, tokens: Sequence[int], rows: int, state: StatePart | None,
+                      checkpoints: Sequence[Checkpoint]) -> Conversation:
         """A cache of recurrent rows only has no restore points."""
         lengths = (1, 0) if self.kind.recurrent else _lengths(len(tokens), state)
         return Conversation(tokens, rows, *lengths, checkpoints)

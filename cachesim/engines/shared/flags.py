@@ -53,19 +53,15 @@ def check_flags(given: Mapping[str, Any], flags: Iterable[Flag]) -> None:
     for name, value in given.items():
         if name not in known:
             raise BadInput(f"unknown server flag {quoted(name)}", hint=nearest(name, known))
-        _check_type(known[name], value)
         _check_value(known[name], value)
 
 
-def _check_type(row: Flag, value: object) -> None:
+def _check_value(row: Flag, value: Any) -> None:
     """An integer passes for a number, a truth value for neither."""
     want = type(row.default)
     good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
     if not good and not (want is float and type(value) is int):
         raise BadInput(f"server flag {quoted(row.name)} wants {want.__name__}, not {quoted(value)}")
-
-
-def _check_value(row: Flag, value: Any) -> None:
     if row.choices and value not in row.choices:
         hint = nearest(value, row.choices) or ", ".join(row.choices)
         raise BadInput(f"unknown {row.name} {quoted(value)}", hint=hint)

@@ -49,33 +49,28 @@ MODELS: Mapping[str, KnownModel] = {
     "gemma-2": _repeated("W4096 A", 13, "2b", "gemma2", also=("gemma2",)),
     "gemma-3": KnownModel(
         "W512 W512 W512 W512 W512 A", "5 windows to 1 attention, as in the model (1b), real window 512",
-        "ml-explore/mlx-lm mlx_lm/models/gemma3_text.py", also=("gemma3",),
-    ),
+        "ml-explore/mlx-lm mlx_lm/models/gemma3_text.py", also=("gemma3",)),
     "command-a": _repeated("W4096 W4096 W4096 A", 10, "cohere2", "cohere2", also=("cohere2", "command-r7b")),
     "olmo-3": _repeated("W4096 W4096 W4096 A", 8, "7B", "olmo3", also=("olmo3",)),
     "falcon-h1": _alike("HH", "attention beside Mamba-2", "falcon_h1"),
     "granite-4": KnownModel(
         "SSSSSASS", "7 Mamba-2 to 1 attention, as in 4.0-h-350m (32 layers, attention at 10, 13, 17, 27)",
-        "config.json of ibm-granite/granite-4.0-h-350m", also=("granite-4.0", "granite-4-h", "granite-4.0-h"),
-    ),
+        "config.json of ibm-granite/granite-4.0-h-350m", also=("granite-4.0", "granite-4-h", "granite-4.0-h")),
     "jamba": _repeated("SSSSASSS", 4, "v0.1; its Mamba-1 layers stand as Mamba-2", "jamba"),
     "lfm2-1.2b": KnownModel(
         "CCACCACA", "5 convolutions to 3 attention, as in 1.2B (16 layers: CCACCACCACACACAC)",
-        "config.json of LiquidAI/LFM2-1.2B", also=("lfm2",),
-    ),
+        "config.json of LiquidAI/LFM2-1.2B", also=("lfm2",)),
     "mamba-2": _alike("SSSS", "Mamba-2", "mamba2", "mamba2"),
     "nemotron-h": KnownModel(
         "SSSSASS", "6 Mamba-2 to 1 attention, as in 8B (24 and 4, the first attention behind 4)",
-        "config.json of nvidia/Nemotron-H-8B-Base-8K",
-    ),
+        "config.json of nvidia/Nemotron-H-8B-Base-8K"),
     "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-3.1", "llama-3.2", "llama-3.3"),
     "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2"),
     "qwen3": _alike("AAAA", ATTENTION, "qwen3"),
     "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
     "phi-3": KnownModel(
         "AAAA", "all its layers are attention: its window is switched off",
-        "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py", also=("phi3",),
-    ),
+        "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py", also=("phi3",)),
 }
 """Name -> its layers. The names are those of the models; how dashes, dots and capitals are set does not matter."""
 

@@ -47,9 +47,8 @@ def write_down(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
     return decision.value
 
 
-def watched(
-    seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray], hear: Callable[[Removal], None]
-) -> Callable[..., bool]:
+def watched(seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray],
+            hear: Callable[[Removal], None]) -> Callable[..., bool]:
     """A memory's ``seq_rm(seq, p0, p1)``, which tells of every removal what was there before and after."""
 
     def told(seq: int, p0: int, p1: int = POS_INF) -> bool:

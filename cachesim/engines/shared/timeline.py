@@ -126,12 +126,8 @@ def _first(line: Sequence[RuleSet], when: Timeline, number: int) -> Landed:
 
 def told_span(found: RuleSetPeriod, when: Timeline) -> str:
     """A span as it is printed: ``b9509..b9573``, ``2026-07-10..2026-07-30``; ``+`` = it may have lasted longer."""
-    if found.until is None and found.first == found.own:
-        return f"{when.told(found.own)}+"
+    first, own = when.told(found.first), when.told(found.own)
     if found.until is None:
-        last = f"{when.told(found.own)}+"
-    elif when.builds and found.until.number:
-        last = f"b{found.until.number - 1}"
-    else:
-        last = when.told(found.until)
-    return f"{when.told(found.first)}..{last}"
+        return f"{own}+" if found.first == found.own else f"{first}..{own}+"
+    last = f"b{found.until.number - 1}" if when.builds and found.until.number else when.told(found.until)
+    return f"{first}..{last}"

@@ -55,10 +55,8 @@ def forced_draft(sampler: Sampler, held: Sequence[int], request: Request, n_gen:
 SPECIAL = {96: "<|endoftext|>", 97: "<|im_start|>", 98: "<|im_end|>", 99: "<think>", 100: "</think>"}
 THINK = (99, 100)
 _PAIRS = [c + v for c in "BCDFGHJKLMNPQRSTVWXZ" for v in "aeiou"]
-PIECES: tuple[str, ...] = (
-    *(chr(32 + i) for i in range(95)), "\n", *SPECIAL.values(), *_PAIRS, *(p + "n" for p in _PAIRS),
-    *(p + "s" for p in _PAIRS[:19]),
-)
+PIECES: tuple[str, ...] = (*(chr(32 + i) for i in range(95)), "\n", *SPECIAL.values(), *_PAIRS,
+                           *(p + "n" for p in _PAIRS), *(p + "s" for p in _PAIRS[:19]))
 TAGGED = frozenset(token for token, text in enumerate(PIECES) if "<" in text)
 """Tokens in whose text a think tag may begin."""
 

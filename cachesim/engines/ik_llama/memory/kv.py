@@ -101,10 +101,9 @@ class Blob(Immutable):
 class KvCache:
     """The cache of one context. ``model`` None = labels only; ``recurrent`` None = as the model is."""
 
-    def __init__(
-        self, kind: ModelKind, size: int, n_seq: int, model: Model | None, refuses: Refuses, emit: Emit,
-        window: Window | None = None, recurrent: bool | None = None, claims: Callable[[bool], bool] = bool,
-    ) -> None:
+    def __init__(self, kind: ModelKind, size: int, n_seq: int, model: Model | None, refuses: Refuses, emit: Emit,
+                 window: Window | None = None, recurrent: bool | None = None,
+                 claims: Callable[[bool], bool] = bool) -> None:
         self.claims = claims                  # does a saved state get cells, given whether it lacks its rows?
         self.kind, self.refuses, self.emit, self.model, self.window = kind, refuses, emit, model, window
         self.recurrent = kind.recurrent if recurrent is None else recurrent
