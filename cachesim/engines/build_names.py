@@ -94,7 +94,9 @@ def _of(engine: Engine, name: str) -> Meant | None:
         told = f"{line[0].name}, {_told(engine, oldest)}"
         raise BadInput(f"{name} is older than the oldest rule set", hint=f"that is {told}")
     found = at(line, engine.when, point)
-    if found.base is line[-1] and not _same_point(point, newest):
+    numbered = point.number and newest.number
+    recorded = point.number == newest.number if numbered else point.date == newest.date
+    if found.base is line[-1] and not recorded:
         return Meant(found.base.name, f"{name} -> {found.base.name} of {_told(engine, newest)}, the newest recorded: "
                      f"{name} itself was not compared")  # fmt: skip
     if not found.changes:
@@ -106,10 +108,6 @@ def _of(engine: Engine, name: str) -> Meant | None:
     between: RuleSet = replace(found.rules, name=full, build=name, source=source)  # type: ignore[type-var]
     add(between, f"put together from {found.base.name}", between=True)
     return Meant(full, f"{name} -> {told}{_unsure(engine, found)}")
-
-
-def _same_point(a: Landed, b: Landed) -> bool:
-    return a.number == b.number if a.number and b.number else a.date == b.date
 
 
 def _told(engine: Engine, point: Landed) -> str:

@@ -51,18 +51,14 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
         srv.decide(failed, slot)
         srv.emit(ev.Warn(f"MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"))
         srv.companion.kv.seq_rm(slot.id, 0, POS_INF)
-    if repair.reset:
-        _reset(srv, slot, task, srv.decide(failed, slot) and failed.rule)
+    if repair.reset:                # the slot forgets everything but its prompt's count of evaluated tokens
+        srv.decide(failed, slot)
+        srv.wipe(slot)
+        slot.n_prompt = slot.offset = slot.kept = slot.discarded = 0
+        task.answer.reused, task.answer.deciding = {}, failed.rule
+        srv.changed(slot, "cleared", failed.rule)
     srv.emit(ev.Batch(slot.id, task.id, len(slot.tokens), len(slot.tokens)))
     srv.trimmed(slot, task.answer.deciding)
-
-
-def _reset(srv: Core, slot: Slot, task: Task, rule: str) -> None:
-    """The slot forgets everything but its prompt's count of evaluated tokens."""
-    srv.wipe(slot)
-    slot.n_prompt = slot.offset = slot.kept = slot.discarded = 0
-    task.answer.reused, task.answer.deciding = {}, rule
-    srv.changed(slot, "cleared", rule)
 
 
 def at_interval(srv: Core, slot: Slot) -> None:

@@ -76,10 +76,6 @@ def created(why_not: Callable[[Because], str] = lambda b: "") -> Say:
     return say
 
 
-def _by_position(b: Because) -> str:
-    return f"pos_max {b['pos_max']} < 16" if b["pos_max"] < 16 else f"pos_max {b['pos_max']}: not behind the last one"
-
-
 def evicted(why: str = "") -> Say:
     """CKPT-EVICT: which checkpoint makes room?"""
     return lambda value, because: (
@@ -99,14 +95,9 @@ def _batch(value: Any, because: Because) -> str:
     return f"batch: tokens {because['start']}..{stop - 1}{why}"
 
 
-def _enabled(value: bool, because: Because) -> str:
-    if value:
-        return "context checkpoints enabled"
-    return f"context checkpoints disabled ({'no recurrent state' if because['most'] else '--ctx-checkpoints 0'})"
-
-
 FAMILIES: dict[str, Say] = {
-    "IK-CKPT-ON": _enabled,
+    "IK-CKPT-ON": lambda v, b: "context checkpoints enabled" if v else (
+        f"context checkpoints disabled ({'no recurrent state' if b['most'] else '--ctx-checkpoints 0'})"),
     "IK-CKPT-NEED": need(),
     "IK-CKPT-PICK": pick(),
     "IK-CKPT-RESUME": _resumed,
@@ -144,5 +135,6 @@ VARIANTS: dict[str, Say] = {
     "IK-CKPT-INTERVAL.ONE-EARLY": lambda v, b: _interval(v, b, " - 1"),
     "IK-CKPT-CREATE.TOKENS": created(lambda b: _by_tokens(b, 64)),
     "IK-CKPT-CREATE.FOUR": created(lambda b: _by_tokens(b, 4 if b["states"] else 64)),
-    "IK-CKPT-CREATE.POSITION": created(_by_position),
+    "IK-CKPT-CREATE.POSITION": created(
+        lambda b: f"pos_max {b['pos_max']}" + (" < 16" if b["pos_max"] < 16 else ": not behind the last one")),
 }

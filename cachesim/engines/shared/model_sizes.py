@@ -1,17 +1,24 @@
 """How many bytes does a real model keep for each token, and for each state? By name, or from its config.json or GGUF.
 
-Source: the configurations named below.
+Only the header of a GGUF is read, up to a bound, and nothing of the weights.
+Source: the configurations named below, and those of huggingface/transformers; GGUF specification (ggml-org/ggml
+docs/gguf.md), version 3; llama.cpp src/llama-hparams.cpp (b11549).
 """
 
 from __future__ import annotations
 
+import re
+import struct
 from pathlib import Path
-from typing import Mapping
+from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.limits import LAYERS
+from cachesim.base.reading import read_json, read_start
 from cachesim.engines.shared.known_models import MODELS, find
-from cachesim.engines.shared.model_files import sizes_in
 from cachesim.engines.shared.size_formulas import F32, HEAD, ModelSizes, attention_row, delta_state, mamba_state
+from cachesim.model.layer_kinds import KINDS
+from cachesim.model.spec import parse
 
 _ATTENTION_8B = attention_row(8, 128, 128)
 _QWEN3_NEXT = delta_state(4, 16, 32, 128, 128)
@@ -48,5 +55,205 @@ def sizes_of(word: str) -> ModelSizes:
     hint = f"known: {', '.join(_SIZES)}; or the path of its config.json or GGUF"
     raise BadInput(f"the sizes of model {quoted(word)} are not known", hint=hint)
 
+
+# What does the header of a GGUF say? Its keys with their values, without its tensors.
+#
+# Source: GGUF specification, version 3 (ggml-org/ggml docs/gguf.md): magic, version, number of tensors, number of keys,
+# then the keys; every number little-endian.
+
+_FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_STRING, _ARRAY = 8, 9
+MOST_KEYS, MOST_KEPT = 4096, 1024
+HEADER = 1 << 26          # bytes: a vocabulary of a million words with its merges
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The keys of a GGUF; of a list only the first values, of the vocabulary nothing. Raises BadInput for no GGUF."""
+    reader = _Reader(read_start(path, HEADER), str(path))
+    if reader.take(4) != b"GGUF" or reader.number("<I") not in (2, 3):
+        raise BadInput("no GGUF of version 2 or 3", file=str(path))
+    reader.number("<Q")
+    keys: dict[str, Any] = {}
+    for _ in range(min(reader.number("<Q"), MOST_KEYS)):
+        name = reader.string()
+        if name.startswith("tokenizer."):
+            break                 # what follows is the vocabulary: sizes come before it
+        keys[name] = reader.value(reader.number("<I"))
+    return keys
+
+
+class _Reader:
+    """Bytes, and how far they are read."""
+
+    def __init__(self, data: bytes, file: str) -> None:
+        self.data, self.file, self.at = data, file, 0
+
+    def take(self, n: int) -> bytes:
+        """The next bytes. Raises BadInput where there are not so many."""
+        if n > len(self.data) - self.at:
+            raise BadInput("the header of the GGUF is truncated", file=self.file)
+        self.at += n
+        return self.data[self.at - n : self.at]
+
+    def number(self, form: str) -> Any:
+        """The next number of this form."""
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def string(self) -> str:
+        """The next string."""
+        return self.take(self.number("<Q")).decode("utf-8", "replace")
+
+    def value(self, kind: int) -> Any:
+        """The next value of this kind; of a list the first ones, all are read."""
+        if kind == _STRING:
+            return self.string()
+        if kind != _ARRAY:
+            if kind not in _FORMATS:
+                raise BadInput(f"a value of the unknown type {kind}", file=self.file)
+            return self.number(_FORMATS[kind])
+        inner, n = self.number("<I"), self.number("<Q")
+        if inner == _ARRAY or n > len(self.data):
+            raise BadInput("a list that no GGUF has", file=self.file)
+        values = [self.value(inner) for _ in range(n)]
+        return values[:MOST_KEPT]
+
+
+LARGEST = 1 << 24         # of any number in a configuration: what is larger is no size of a model
+MOST_LAYERS = 1024
+
+
+def sizes_in(path: Path) -> ModelSizes:
+    """The sizes that a file names. Raises BadInput for one that is neither, or that lacks a size."""
+    if path.suffix == ".gguf":
+        return _of_gguf(read_header(path), str(path))
+    config = read_json(path, "configuration")
+    if isinstance(config, dict) and isinstance(config.get("text_config"), dict):
+        config = config["text_config"]
+    if not isinstance(config, dict):
+        raise BadInput("no configuration of a model: an object is wanted", file=str(path))
+    return _of_config(_Numbers(config, str(path)))
+
+
+class _Numbers:
+    """Sizes by key, each an integer within bounds."""
+
+    def __init__(self, keys: Mapping[str, Any], file: str, prefix: str = "") -> None:
+        self.keys, self.file, self.prefix = keys, file, prefix
+
+    def get(self, name: str, default: int | None = None) -> int:
+        """The number of this name. Raises BadInput for none without a default, and for what is no size."""
+        value = self.keys.get(self.prefix + name)
+        if value is None:
+            value = default
+        if type(value) is not int or not 0 <= value <= LARGEST:
+            what = "is not there" if value is None else "is no size"
+            raise BadInput(f"key {self.prefix}{name} {what}", file=self.file)
+        return value
+
+    def words(self, name: str) -> list[Any]:
+        """The list of this name, [] where there is none."""
+        value = self.keys.get(self.prefix + name)
+        return value[:MOST_LAYERS] if isinstance(value, list) else []
+
+
+LAYER_TYPES = {"full_attention": "A", "attention": "A", "sliding_attention": "W", "linear_attention": "G",
+               "conv": "C", "mamba": "S", "hybrid": "H"}  # fmt: skip
+"""``layer_types`` of a configuration -> our letters."""
+
+
+def _of_config(keys: _Numbers) -> ModelSizes:
+    letters = _config_layers(keys)
+    heads = keys.get("num_attention_heads", 0)
+    head = keys.get("head_dim", keys.get("hidden_size", 0) // heads if heads else 0)
+    row = attention_row(keys.get("num_key_value_heads", heads), head, head)
+    state = 0
+    if "G" in letters:
+        names = ("conv_kernel_dim", "num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
+        state = delta_state(*(keys.get(f"linear_{name}") for name in names))
+    elif "C" in letters:
+        state = (keys.get("conv_L_cache") - 1) * keys.get("hidden_size") * F32
+    elif "S" in letters or "H" in letters:
+        inner = keys.get("mamba_n_heads", 0) * keys.get("mamba_d_head", 0) or keys.get("mamba_d_ssm", 0)
+        state = mamba_state(keys.get("mamba_d_conv", 4), inner or keys.get("mamba_expand", 2) * keys.get("hidden_size"),
+                            keys.get("mamba_d_state"), keys.get("mamba_n_groups", 1))  # fmt: skip
+    return _sizes(letters, keys.get("sliding_window", 0), row, state, keys.file, head)
+
+
+def _config_layers(keys: _Numbers) -> str:
+    """One letter for each layer."""
+    if types := keys.words("layer_types"):
+        found = [LAYER_TYPES.get(str(one)) for one in types]
+        if None in found:
+            raise BadInput("layer_types holds a kind that is not known", file=keys.file, hint=", ".join(LAYER_TYPES))
+        return "".join(one for one in found if one)
+    n, every = _count(keys.get("num_hidden_layers"), keys.file), keys.get("full_attention_interval", 0)
+    if every:
+        return "".join("A" if (i + 1) % every == 0 else "G" for i in range(n))
+    return "A" * n
+
+
+def _of_gguf(header: Mapping[str, Any], file: str) -> ModelSizes:
+    keys = _Numbers(header, file, f"{header.get('general.architecture', '')}.")
+    letters = _gguf_layers(keys, _count(keys.get("block_count"), file))
+    state = 0
+    if "G" in letters:
+        heads = keys.get("ssm.time_step_rank")
+        value = keys.get("ssm.inner_size") // max(1, heads)
+        taps, groups = keys.get("ssm.conv_kernel"), keys.get("ssm.group_count")
+        state = delta_state(taps, groups, heads, keys.get("ssm.state_size"), value)
+    elif "S" in letters or "H" in letters:
+        state = mamba_state(keys.get("ssm.conv_kernel"), keys.get("ssm.inner_size"), keys.get("ssm.state_size"),
+                            keys.get("ssm.group_count", 1))  # fmt: skip
+    elif "C" in letters:
+        state = (keys.get("shortconv.l_cache") - 1) * keys.get("embedding_length") * F32
+    row, head = _gguf_row(keys) if any(KINDS[one].attention for one in letters) else (0, HEAD)
+    return _sizes(letters, keys.get("attention.sliding_window", 0), row, state, file, head)
+
+
+def _gguf_layers(keys: _Numbers, n: int) -> str:
+    """One letter for each layer."""
+    every, recurrent = keys.get("full_attention_interval", 0), keys.words("attention.recurrent_layers")
+    heads = keys.words("attention.head_count_kv")
+    if recurrent:
+        return "".join("G" if recurrent[i % len(recurrent)] else "A" for i in range(n))
+    if every:
+        return "".join("A" if (i + 1) % every == 0 else "G" for i in range(n))
+    if heads and not all(heads):
+        rest = "C" if keys.get("shortconv.l_cache", 0) else "S"
+        return "".join("A" if heads[i % len(heads)] else rest for i in range(n))
+    if keys.get("ssm.state_size", 0):
+        return ("H" if heads or keys.get("attention.head_count_kv", 0) else "S") * n
+    if not keys.get("attention.sliding_window", 0):
+        return "A" * n
+    windows = keys.words("attention.sliding_window_pattern") or [True, False]       # not listed: every other layer
+    return "".join("W" if windows[i % len(windows)] else "A" for i in range(n))
+
+
+def _gguf_row(keys: _Numbers) -> tuple[int, int]:
+    """Bytes of a row, and the width of a head; of heads that differ from layer to layer the most."""
+    all_heads = keys.get("attention.head_count")
+    heads = [one for one in keys.words("attention.head_count_kv") if type(one) is int and 0 < one <= LARGEST]
+    kv_heads = max(heads) if heads else keys.get("attention.head_count_kv", all_heads)
+    head = keys.get("embedding_length") // max(1, all_heads)
+    key = keys.get("attention.key_length", head)
+    return attention_row(kv_heads, key, keys.get("attention.value_length", head)), key
+
+
+def _count(n: int, file: str) -> int:
+    if not 1 <= n <= MOST_LAYERS:
+        raise BadInput(f"{n} layers", file=file, hint=f"1 to {MOST_LAYERS}")
+    return n
+
+
+def _sizes(letters: str, window: int, row: int, state: int, file: str, head: int) -> ModelSizes:
+    """The layers shortened to the run that repeats, at most as many as a model may have here."""
+    run = re.fullmatch(r"(.+?)\1*", letters)
+    short = (run[1] if run else letters)[: LAYERS.now]
+    notation = " ".join(f"W{window}" if one == "W" else one for one in short) if "W" in short else short
+    parse(notation)
+    attention = sum(KINDS[one].attention is not None for one in letters)
+    recurrent = sum(KINDS[one].recurrence is not None for one in letters)
+    row, state, head = row if attention else 0, state if recurrent else 0, head if attention else HEAD
+    return ModelSizes(notation, attention, recurrent, row, state, file, head)
 
 __all__ = ["ModelSizes", "known_sizes", "sizes_of"]

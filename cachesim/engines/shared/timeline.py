@@ -109,19 +109,15 @@ def span(line: Sequence[RuleSet], when: Timeline, name: str) -> RuleSetPeriod:
     """When the rules of a rule set of the main branch were in force."""
     number = [one.name for one in line].index(name)
     own = when.own[name]
-    first = _first(line, when, number)
+    first = when.own[line[0].name]
+    for older, newer in reversed(list(pairwise(line[: number + 1]))):
+        if changes := older.changes(newer):
+            first = max(_all_known(map(when.came, changes)), default=when.own[newer.name])
+            break
     for older, newer in pairwise(line[number:]):
         if changes := older.changes(newer):
             return RuleSetPeriod(first, own, min(_all_known(map(when.began, changes)), default=None))
     return RuleSetPeriod(first, own, None)
-
-
-def _first(line: Sequence[RuleSet], when: Timeline, number: int) -> Landed:
-    while number:
-        if changes := line[number - 1].changes(line[number]):
-            return max(_all_known(map(when.came, changes)), default=when.own[line[number].name])
-        number -= 1
-    return when.own[line[0].name]
 
 
 def told_span(found: RuleSetPeriod, when: Timeline) -> str:
