@@ -46,8 +46,7 @@ def log() -> LogGrammar:
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
     Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
-    LINE, BESIDE, when=TIMELINE, log=log,
-)
+    LINE, BESIDE, when=TIMELINE, log=log)
 
 start = ENGINE.start
 

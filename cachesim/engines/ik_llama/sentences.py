@@ -13,10 +13,8 @@ def _slot(choice: Any, because: Because) -> str:
     if choice is None:
         named = because["id_slot"]
         return "no slot is available: the request waits" if named < 0 else f"slot {named} is not available"
-    how = {
-        "name": "by id_slot", "lru": "by LRU",
-        "lcp": f"by LCP similarity: {choice.f_sim:.3f} > {because['sps']:.3f}",
-    }
+    how = {"name": "by id_slot", "lru": "by LRU",
+           "lcp": f"by LCP similarity: {choice.f_sim:.3f} > {because['sps']:.3f}"}  # fmt: skip
     return f"selected slot {choice.slot} {how[choice.by]}"
 
 

@@ -85,7 +85,11 @@ class Server(Inspected):
         for slot in self.slots:
             slot.fed = (0, 0)
             if slot.state is State.GENERATING and slot.task is not None:
-                self._add_sampled(slot, slot.task, batch)
+                make_draft(self, slot, slot.task)
+                slot.unheard, slot.at = 0, len(batch)
+                for token in (slot.sampled, *slot.draft):
+                    batch.add(token, len(slot.tokens), slot.id, True)
+                    slot.tokens.append(token)
         for slot in self.slots:
             if slot.state is State.LOADING and slot.task is not None and len(batch) < self.settings.n_batch:
                 if not slot.task.begun:
@@ -94,14 +98,6 @@ class Server(Inspected):
                         continue
                 add_prompt(self, slot, slot.task, batch)
         work(self, batch)
-
-    def _add_sampled(self, slot: Slot, task: Task, batch: DecodeBatch) -> None:
-        make_draft(self, slot, task)
-        slot.unheard = 0
-        slot.at = len(batch)
-        for token in (slot.sampled, *slot.draft):
-            batch.add(token, len(slot.tokens), slot.id, True)
-            slot.tokens.append(token)
 
     def _hang_up(self) -> None:
         """Requests whose clients have gone end between two iterations; what was evaluated stays in the slot."""

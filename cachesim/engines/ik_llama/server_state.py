@@ -42,8 +42,8 @@ class Core(SlotDriver):
 
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
-        if opts.spec_type != "mtp":
-            kind = kind.without_mtp()
+        if opts.spec_type != "mtp" and kind.spec.mtp:      # a head that is not used is not loaded
+            kind = replace(kind, spec=replace(kind.spec, mtp=False))
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler = Counted(sampler, log)
         if not rules.spec_start(opts.spec_type, opts.parallel).value:

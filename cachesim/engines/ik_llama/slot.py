@@ -60,9 +60,8 @@ class Slot(SlotBase):
     they are evaluated. ``n_prompt`` prompt tokens are consumed, ``offset`` more than tokens held; ``n_keep`` is as the
     client asked, and stays until a request brings another; ``kept`` and ``discarded`` remember a shift; ``unheard``
     tokens were not taken out by a shift, though the count of past tokens no longer has them, until the next token is
-    sampled; ``last_checkpoint`` is a position;
-    ``draft`` follows the sampled token at place ``at`` of the batch (-1 = nothing to say); ``fed`` are the places of
-    its prompt tokens there."""
+    sampled; ``last_checkpoint`` is a position; ``draft`` follows the sampled token at place ``at`` of the batch (-1 =
+    nothing to say); ``fed`` are the places of its prompt tokens there."""
 
     id: int
     state: State = State.IDLE

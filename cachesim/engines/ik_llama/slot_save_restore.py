@@ -56,8 +56,7 @@ def pack_slot(file: SlotFile) -> bytes:
 def unpack_slot(data: bytes, name: str) -> SlotFile:
     """Read them. Raises BadInput, naming the file, for anything else."""
     return array_file.unpack_arrays(SLOT, data, name, lambda arrays: SlotFile(
-        array_file.array_text(arrays["model"]), tuple(arrays["tokens"].tolist()), _blob_in(arrays, "state"),
-    ))  # fmt: skip
+        array_file.array_text(arrays["model"]), tuple(arrays["tokens"].tolist()), _blob_in(arrays, "state")))
 
 
 def pack_side(model: str, checkpoints: Sequence[Checkpoint]) -> bytes:
@@ -73,8 +72,7 @@ def unpack_side(data: bytes, name: str, step: int) -> SideFile:
     """Read them, in a step of the run. Raises BadInput, naming the file, for anything else."""
     return array_file.unpack_arrays(SIDE, data, name, lambda arrays: SideFile(
         array_file.array_text(arrays["model"]),
-        tuple(_checkpoint(arrays, i, step) for i in range(sum(key.endswith("/span") for key in arrays))),
-    ))  # fmt: skip
+        tuple(_checkpoint(arrays, i, step) for i in range(sum(key.endswith("/span") for key in arrays)))))
 
 
 def _checkpoint(arrays: Arrays, i: int, step: int) -> Checkpoint:

@@ -6,7 +6,7 @@ later tokens.
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping
 
 import numpy as np
 
@@ -33,9 +33,7 @@ def _rows(kv: KvCache, own: np.ndarray, rows: Mapping[int, Rows]) -> tuple[RowsP
 
 
 def _state(kv: KvCache, pos: int, states: States) -> StatePart | None:
-    if not kv.kind.hybrid:
-        return None
-    return StatePart(pos, {layer: states.get(layer) for layer in kv.kind.states})
+    return StatePart(pos, {layer: states.get(layer) for layer in kv.kind.states}) if kv.kind.hybrid else None
 
 
 def _of(kv: KvCache, blob: Blob) -> StatePart | None:
@@ -62,20 +60,17 @@ class Inspected(Core):
     def of_slot(self, slot: Slot) -> Conversation:
         """What the restore points of a slot depend on."""
         kv = self.memory
-        state = _state(kv, kv.state_pos[slot.id], kv.states[slot.id])
-        rows = no_hole(kv.cells.own[kv.cells.of(slot.id)])
-        return self._conversation(slot.tokens, rows, state, slot.checkpoints)
+        state, own = _state(kv, kv.state_pos[slot.id], kv.states[slot.id]), kv.cells.own[kv.cells.of(slot.id)]
+        return self._conversation(slot, own, state)
 
     def of_entry(self, entry: Entry) -> Conversation:
         """What those of a stored conversation depend on."""
-        state = _of(self.memory, entry.blob)
-        return self._conversation(entry.tokens, no_hole(entry.blob.own), state, entry.checkpoints)
+        return self._conversation(entry, entry.blob.own, _of(self.memory, entry.blob))
 
-    def _conversation(self, tokens: Sequence[int], rows: int, state: StatePart | None,
-                      checkpoints: Sequence[Checkpoint]) -> Conversation:
+    def _conversation(self, one: Slot | Entry, own: np.ndarray, state: StatePart | None) -> Conversation:
         """A cache of recurrent rows only has no restore points."""
-        lengths = (1, 0) if self.kind.recurrent else _lengths(len(tokens), state)
-        return Conversation(tokens, rows, *lengths, checkpoints)
+        lengths = (1, 0) if self.kind.recurrent else _lengths(len(one.tokens), state)
+        return Conversation(one.tokens, no_hole(own), *lengths, one.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> Cut:
         """What depends on a checkpoint itself. Without states there is nothing in it."""

@@ -60,10 +60,8 @@ READERS: Mapping[type, Callable[[str], Option]] = {int: whole, float: share, str
 """How values are read, by the type of a flag's default; a truth value has none."""
 
 
-def read_line(
-    words: Sequence[str], flags: Sequence[Flag], line: CommandLine, ignored: Mapping[str, int],
-    others: Mapping[str, SetOn] = MappingProxyType({}),
-) -> CommandLine:
+def read_line(words: Sequence[str], flags: Sequence[Flag], line: CommandLine, ignored: Mapping[str, int],
+              others: Mapping[str, SetOn] = MappingProxyType({})) -> CommandLine:
     """``line`` with what the words set; of a flag given twice the last one holds. ``ignored``: words that set nothing,
     with the number of values that follow; ``others``: words with a value that are none of the flags. Raises BadInput
     for an unknown word, or a value that is missing or wrong."""

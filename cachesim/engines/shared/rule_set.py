@@ -26,10 +26,8 @@ class Change(NamedTuple):
     source: str
 
 
-SAID = frozenset({
-    "erase_told", "limit_told", "share_digits", "fatal_lines", "bad_batch_lines", "silent", "unlogged", "late",
-    "outside",
-})
+SAID = frozenset({"erase_told", "limit_told", "share_digits", "fatal_lines", "bad_batch_lines", "silent", "unlogged",
+                  "late", "outside"})
 """Fields that change only what the log says, or what lies outside the simulator."""
 ABOUT = frozenset({"name", "build", "source", "ended", "inferred", "unset"})
 """Fields that describe a version and decide nothing."""

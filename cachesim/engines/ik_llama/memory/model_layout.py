@@ -66,10 +66,6 @@ class ModelKind:
         """Width of the windows in positions, 0 = none."""
         return max((layer.window for layer in self.spec.layers), default=0)
 
-    def without_mtp(self) -> ModelKind:
-        """The model as it is loaded where its MTP head is not used."""
-        return replace(self, spec=replace(self.spec, mtp=False)) if self.spec.mtp else self
-
     def state_bytes(self, n: int, partial: bool) -> int:
         """Bytes of a saved sequence of n cells: the K/V rows only if it is the whole state. The head of a model's MTP
         layer has rows in the target too; every layer has a heading, whether it has rows or not."""

@@ -4,8 +4,7 @@ Attention over nothing divides zero by zero. The token's rows in the layers abov
 are then not a number, and so is every token of a micro-batch that reads such a cell: a masked weight is zero, and zero
 times not-a-number is not a number. A recurrent row that is zeroed is a number again: a factor of 0 writes zeros.
 One digest is the mark, so that it travels with saved rows and states.
-Source: ik_llama.cpp src/llama-delta-net.cpp build_qkv, ggml/src/ggml.c ggml_compute_forward_scale_f32
-(8337e4cd3).
+Source: ik_llama.cpp src/llama-delta-net.cpp build_qkv, ggml/src/ggml.c ggml_compute_forward_scale_f32 (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -34,10 +33,8 @@ def has_nan(rows: Mapping[int, Rows], states: States) -> bool:
     return any((one.digest == NAN).any() for one in rows.values()) or any(map(is_nan, states.values()))
 
 
-def spoil(
-    spec: Spec, rows: RowTable, states: Sequence[States], before: Sequence[frozenset[int]], ubatch: Ubatch, first: int,
-    n_kv: int, blind: Sequence[dict[str, np.ndarray]],
-) -> list[np.ndarray]:
+def spoil(spec: Spec, rows: RowTable, states: Sequence[States], before: Sequence[frozenset[int]], ubatch: Ubatch,
+          first: int, n_kv: int, blind: Sequence[dict[str, np.ndarray]]) -> list[np.ndarray]:
     """Mark what a micro-batch computed that is not a number; returns for each run which of its tokens' answers are not.
 
     ``first``: cell of its first token; ``before``: for each run the layers whose state was not a number before;
