@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from importlib import import_module
-from types import TracebackType
 from typing import Any, Callable, Iterable, Iterator
 
 from cachesim import __version__
@@ -30,8 +29,11 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         """Connect. Raises BadInput where the address is none, nobody answers, or the package is missing."""
-        where = checked_address(address)
-        self.address, self._dask = address, _imported()
+        self.address, where = address, checked_address(address)
+        try:
+            self._dask: Any = import_module("distributed")      # by its name, because nothing else needs it
+        except ImportError:
+            raise BadInput("dask.distributed is not installed", hint=install_command("cluster")) from None
         try:
             self._client = self._dask.Client(where, timeout=SECONDS, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -40,9 +42,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(Exception):           # the scheduler may be gone
             self._client.close(timeout=SECONDS)
 
@@ -115,10 +115,3 @@ def checked_address(text: str) -> str:
         raise BadInput(f"{quoted(text)} is no address of a cluster", hint="dask://HOST:PORT of a dask scheduler")
     return f"tcp://{host}:{port}"
 
-
-def _imported() -> Any:
-    """The package; looked for when it is needed and by name, because nothing else needs it."""
-    try:
-        return import_module("distributed")
-    except ImportError:
-        raise BadInput("dask.distributed is not installed", hint=install_command("cluster")) from None

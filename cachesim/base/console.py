@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import json
 import sys
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generator, Iterable, Mapping, TypeVar
 
-from cachesim.base.errors import unwritable
+from cachesim.base.errors import arriving
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,14 +29,14 @@ class Manners:
 
 def say(text: str) -> None:
     """A result, on stdout. Raises BadInput if that cannot be written, as the functions below."""
-    with _arriving():
+    with arriving():
         print(text)
 
 
 def ask(prompt: str) -> str | None:
     """A line that the user types on the terminal, without spaces around it, in small letters; None at the end of the
     input. Ctrl-C and the end of the input leave the cursor at the beginning of a line."""
-    with _arriving():
+    with arriving():
         print(prompt, end="", flush=True)
     try:
         line = _typed()
@@ -59,17 +59,6 @@ def say_json(data: Mapping[str, Any]) -> None:
     say(json.dumps({"schema": SCHEMA, **data}))
 
 
-@contextmanager
-def _arriving() -> Iterator[None]:
-    """A full disk is told in one line; a reader that went away is left to the command line."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise unwritable(error) from None
-
-
 def show(*parts: RenderableType, width: int | None = None) -> None:
     """Tables and text, on stdout: as wide as the terminal, ``width`` columns where there is none (else $COLUMNS, else
     80)."""
@@ -85,7 +74,7 @@ def show(*parts: RenderableType, width: int | None = None) -> None:
         width=None if sys.stdout.isatty() else width or Manners.columns, highlight=False,
         force_terminal=True if Manners.colour == "always" else None, no_color=Manners.colour == "never" or None,
     )
-    with _arriving():
+    with arriving():
         for part in parts:
             console.print(part, crop=False)
 

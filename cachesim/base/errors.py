@@ -8,9 +8,10 @@ exception.
 from __future__ import annotations
 
 import signal
+from contextlib import contextmanager
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import Iterable
+from typing import Iterable, Iterator
 
 # How is a count written? One checkpoint, two checkpoints.
 
@@ -79,9 +80,16 @@ class Crash(Exception):
     """Something that cannot happen did: a fault of cachesim, reported as one."""
 
 
-def unwritable(error: OSError) -> Unwritable:
-    """Standard output does not take a result."""
-    return Unwritable(f"standard output cannot be written: {(error.strerror or str(error)).lower()}")
+@contextmanager
+def arriving() -> Iterator[None]:
+    """What is written to standard output inside arrives there: a full disk is told in one line (Unwritable), a reader
+    that went away is left to the command line."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Unwritable(f"standard output cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
 def cut(text: str, most: int = ECHOED) -> str:

@@ -112,14 +112,11 @@ def _locked(file: Path) -> int | None:
 
 def _lock(handle: int) -> bool:
     """Lock a file for this process, and those forked from it, if nobody else has."""
-    if fcntl is None:
-        return True
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:                          # a file system without locks
-        return True
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)      # another one: a file system without locks
     return True
 
 

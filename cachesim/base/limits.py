@@ -72,13 +72,8 @@ RENDERED = Limit("rendered prompts", 2**27, "characters", "of all request bodies
 TEMPLATE_TIME = Limit("template time", 20, "CPU seconds", "a chat template, for all requests", MACHINE)
 NESTING = Limit("nesting", 32, "levels", "tables, lists and objects within each other, in any file", MACHINE)
 
-TABLE = (
-    NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS, SLOTS, SPINNING, ORDERS, ORDER_WORK,
-    PROMPT_TOKENS, WORKLOAD_TOKENS, WORD_LENGTH, LAYERS, WINDOW, EXACT_ROWS, SCENARIO_BYTES, TRACE_BYTES, JSON_VALUES,
-    SLOT_FILE_BYTES, LOG_REQUESTS, REBUILT, SOUGHT, BODY_BYTES, BODIES, RENDERED, TEMPLATE_TIME,
-    NESTING,
-)  # fmt: skip
-"""All limits, in the order in which the documents show them."""
+TABLE = tuple(one for one in list(globals().values()) if isinstance(one, Limit))
+"""All limits, in the order in which the documents show them: that of their definitions above."""
 
 OF_A_RUN = (NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS)
 """Those that every command which runs something can lift."""

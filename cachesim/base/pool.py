@@ -17,7 +17,6 @@ import threading
 import traceback
 from collections import deque
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import limits
@@ -79,14 +78,10 @@ class Pool(Generic[S, R]):
     def __enter__(self) -> Pool[S, R]:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def each(
-        self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None
-    ) -> Iterator[Done[S, R]]:
+    def each(self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None) -> Iterator[Done[S, R]]:
         """Results as they come. ``left``: seconds until it stops, whatever is not done then; None = it does not. A
         process is started when there is a share for it and not before. What ``work`` raises is raised here, with the
         worker's traceback as a note."""
@@ -254,7 +249,8 @@ def _serve(work: Callable[[Any], Any], link: Connection, first: Sequence[Beginni
             try:
                 reply = (work(what), None)
             except Exception as error:
-                reply = (None, _with_note(error))
+                error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
+                reply = (None, error)
             _send(link, reply)
 
 
@@ -263,11 +259,6 @@ def _send(link: Connection, reply: tuple[Any, Exception | None]) -> None:
         link.send(reply)
     except (TypeError, AttributeError, ValueError) as error:     # what cannot be pickled
         link.send((None, Crash(f"a result cannot be sent: {error}; {reply[1] or type(reply[0]).__name__}")))
-
-
-def _with_note(error: Exception) -> Exception:
-    error.add_note("in a worker process:\n" + "".join(traceback.format_exception(error)))
-    return error
 
 
 def _end_with_parent() -> None:

@@ -51,28 +51,13 @@ def files_in(folder: Path, ending: str) -> list[Path]:
 
 def read_bytes(path: Path, limit: Limit, what: str = "file") -> bytes:
     """The bytes of a regular file, as many as ``limit`` allows. ``what``: how messages call it. Raises BadInput."""
-    file = str(path)
-    try:
-        if kind(path) == OTHER:                  # asked before it is opened: opening a device may already do something
-            raise BadInput("not a regular file", file=file)
-        with os.fdopen(os.open(path, _HOW), "rb") as stream:
-            mode = os.fstat(stream.fileno()).st_mode
-            if stat.S_ISDIR(mode):
-                raise BadInput(f"a folder, where one {what} is wanted", file=file)
-            if not stat.S_ISREG(mode):
-                raise BadInput("not a regular file", file=file)
-            pieces, size = [], 0
-            while piece := stream.read(CHUNK):
-                pieces.append(piece)
-                size += len(piece)
-                if size > limit.now:
-                    raise limit.passed(f"{what} is larger than allowed", file=file)
-    except OSError as error:
-        if kind(path) == FOLDER:                 # where a folder cannot even be opened
-            raise BadInput(f"a folder, where one {what} is wanted", file=file) from None
-        raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
-    except ValueError:
-        raise BadInput("no such file: a name holds no NUL", file=file) from None
+    with _regular(path, f"a folder, where one {what} is wanted") as stream:
+        pieces, size = [], 0
+        while piece := stream.read(CHUNK):
+            pieces.append(piece)
+            size += len(piece)
+            if size > limit.now:
+                raise limit.passed(f"{what} is larger than allowed", file=str(path))
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -94,18 +79,20 @@ def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
 
 
 @contextmanager
-def _regular(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, opened. Raises BadInput where it is none, cannot be opened, or reading fails inside."""
+def _regular(path: Path, folder: str = "not a regular file") -> Iterator[BinaryIO]:
+    """A regular file, opened. Raises BadInput where it is none, cannot be opened, or reading fails inside. ``folder``:
+    what is said of a folder."""
     file = str(path)
     try:
-        if kind(path) in (OTHER, FOLDER):
-            raise BadInput("not a regular file", file=file)
+        if (found := kind(path)) in (OTHER, FOLDER):     # before it is opened: opening a device may do something
+            raise BadInput(folder if found == FOLDER else "not a regular file", file=file)
         with os.fdopen(os.open(path, _HOW), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise BadInput("not a regular file", file=file)
             yield stream
     except OSError as error:
-        raise BadInput((error.strerror or "cannot be read").lower(), file=file) from None
+        why = folder if kind(path) == FOLDER else (error.strerror or "cannot be read").lower()
+        raise BadInput(why, file=file) from None
     except ValueError:
         raise BadInput("no such file: a name holds no NUL", file=file) from None
 

@@ -15,11 +15,11 @@ from argparse import Action, ArgumentParser, Namespace
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Collection, Iterator, NoReturn, Sequence, TextIO
+from typing import Any, Collection, Iterator, NoReturn, Sequence
 
 from cachesim import __version__
 from cachesim.base import exits
-from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, unwritable
+from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, arriving, cut, nearest, quoted
 
 COMMANDS = {
     "run": ("tools.run.run_command", "run scenario files under one or more profiles"),
@@ -78,12 +78,8 @@ class Parser(ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help and version, of which the parent class would not say that they cannot be written."""
-        try:
+        with arriving():
             (file or sys.stdout).write(message)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise unwritable(error) from None
 
 
 # Our matrices are small: a second BLAS thread only waits for the first, and on a busy machine that takes fifteen times
@@ -99,8 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code. No exception leaves this function except SystemExit."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
+    codecs.register_error("cachesim", _replaced)
     for stream in (sys.stdout, sys.stderr):
-        _write_anything(stream)
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="cachesim")
     with _ending():
         return _told(list(sys.argv[1:] if argv is None else argv))
 
@@ -117,16 +115,11 @@ def _told(argv: list[str]) -> int:
 
         complain("interrupted")
         return _as_json(argv, "interrupted", exits.interrupted(error), error)
-    except BadInput as bad:
-        from cachesim.cli.errors import report_bad_input
-
-        report_bad_input(bad)
-        return _as_json(argv, "input", exits.BAD_INPUT, bad)
     except Exception as error:
         from cachesim.cli.errors import report_bad_input, report_crash
-        from cachesim.tools.run.jobs import theirs
 
-        if (wrong := theirs(error)) is not None:
+        wrong = error if isinstance(error, BadInput) else import_module("cachesim.tools.run.jobs").theirs(error)
+        if wrong is not None:
             report_bad_input(wrong)
             return _as_json(argv, "input", exits.BAD_INPUT, wrong)
         report_crash(error)
@@ -155,12 +148,11 @@ def _flushed(argv: list[str]) -> int:
         return _run(argv)
     finally:
         try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
+            with arriving():
+                sys.stdout.flush()
+        except Unwritable:
             _forget_stdout()
-            raise unwritable(error) from None
+            raise
 
 
 def _forget_stdout() -> None:
@@ -191,15 +183,9 @@ def _terminated(number: int, _: object) -> NoReturn:
     raise Terminated(number)
 
 
-def _write_anything(stream: TextIO) -> None:
-    """What the stream's encoding lacks is written as another sign: no result is lost to a terminal that knows ASCII
-    only."""
-    codecs.register_error("cachesim", _replaced)
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="cachesim")
-
-
 def _replaced(error: UnicodeError) -> tuple[str, int]:
+    """What a stream's encoding lacks is written as another sign: no result is lost to a terminal that knows ASCII
+    only."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII.get(sign, "?") for sign in error.object[error.start : error.end]), error.end

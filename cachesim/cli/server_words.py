@@ -28,34 +28,21 @@ class Taken(NamedTuple):
 
 def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
     """The command line without the server's own flags. Raises BadInput for one whose value is missing."""
-    ours, found = _Ours(parser), Taken([], [], [])
+    ours, found = parser._option_string_actions, Taken([], [], [])
     todo = list(argv)[::-1]
     while todo:
         word = todo.pop()
         if word == "--":
             found.argv.extend([word, *todo[::-1]])
             break
-        if not word.startswith("-") or len(word) < 2 or ours.exact(word):
+        if not word.startswith("-") or len(word) < 2 or word.partition("=")[0] in ours:
             found.argv.append(word)
-            found.argv.extend(todo.pop() for _ in range(ours.values(word)) if todo)
+            if todo and word in ours and ours[word].nargs is None:
+                found.argv.append(todo.pop())
             continue
         if not _one(word, todo, _manuals(argv), found):
             found.argv.append(word)
     return found
-
-
-class _Ours:
-    """The options of a parser."""
-
-    def __init__(self, parser: ArgumentParser) -> None:
-        self.actions = parser._option_string_actions
-
-    def exact(self, word: str) -> bool:
-        return word.partition("=")[0] in self.actions
-
-    def values(self, word: str) -> int:
-        action = self.actions.get(word)
-        return int(action is not None and action.nargs is None)
 
 
 def _manuals(argv: Sequence[str]) -> Iterator[Manual]:
