@@ -77,8 +77,13 @@ TEXT, REASONING, CALL, IMAGE, MARK, TOOL, TOKENS = "text", "reasoning", "call", 
 """Kinds of parts: text of a message, reasoning, a call of a tool, an image, what a template adds, a definition of a
 tool, tokens that the client chose itself."""
 FIRST_TOKEN = 0x10000        # a token of a client is one character, this far up
-MOST_TOKEN = 0x10FFFF - FIRST_TOKEN
 THINK = ("<think>\n", "\n</think>\n\n")
+
+
+def token_sign(value: Any) -> str:
+    """The character that stands for a token that the client chose itself, "" for a value that is no token."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return chr(FIRST_TOKEN + value) if whole and 0 <= value <= 0x10FFFF - FIRST_TOKEN else ""
 
 
 class BodyText(NamedTuple):

@@ -59,7 +59,7 @@ def _of_text(text: str, deep: int) -> BodyMessage | None:
     reasoning, content = "", ""
     calls: dict[Any, Any] = {}
     for delta in _deltas(text):
-        for key in ("reasoning_content", "reasoning", "thinking"):
+        for key in REASONS:
             reasoning += delta[key] if isinstance(delta.get(key), str) else ""
         for key in ("content", "text"):
             content += delta[key] if isinstance(delta.get(key), str) else ""
@@ -113,8 +113,8 @@ def message_of(one: dict[str, Any], path: str) -> BodyMessage:
     """The parts of a message of a chat."""
     parts = [part for key in REASONS if key in one for part in _reasoning(one[key], f"{path}.{key}")]
     parts += content(one.get("content"), f"{path}.content")
-    for number, call in enumerate(_list(one.get("tool_calls"))):
-        parts.append(_call(call, f"{path}.tool_calls[{number}]"))
+    calls = one["tool_calls"] if isinstance(one.get("tool_calls"), list) else []
+    parts += [_call(call, f"{path}.tool_calls[{number}]") for number, call in enumerate(calls)]
     role = one.get("role")
     return BodyMessage(role if isinstance(role, str) else "", path, tuple(parts))
 
@@ -180,13 +180,8 @@ def _call(call: Any, path: str) -> BodyText:
     assert isinstance(function, dict)
     given: Any = next((function[key] for key in ("arguments", "input") if key in function), {})
     said = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-    return BodyText(
-        CALL, path, f'{{"name": {json.dumps(function.get("name"), ensure_ascii=False)}, "arguments": {said}}}'
-    )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    name = json.dumps(function.get("name"), ensure_ascii=False)
+    return BodyText(CALL, path, f'{{"name": {name}, "arguments": {said}}}')
 
 
 def arguments(value: Any) -> Any:

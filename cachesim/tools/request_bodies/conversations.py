@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage, encoded
+from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage, common_suffix, encoded
 
 BLOCK = 512                  # characters of a prompt behind one key
 KEPT = 8                     # latest requests kept for each message
@@ -164,7 +164,7 @@ def _edited(a: str, b: str) -> bool:
     """Are two texts the same but for a fifth of it?"""
     n = common_prefix(a, b)
     rest = min(len(a), len(b)) - n
-    end = common_prefix(a[::-1][:rest], b[::-1][:rest])
+    end = common_suffix(a, b, rest)
     return a == b or (n + end) * 5 >= max(len(a), len(b)) * 4
 
 

@@ -6,17 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import BODIES
-from cachesim.tools.request_bodies.body import (
-    CALL,
-    FIRST_TOKEN,
-    MOST_TOKEN,
-    REASONING,
-    TEXT,
-    TOKENS,
-    Body,
-    BodyMessage,
-    BodyText,
-)
+from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, TOKENS, Body, BodyMessage, BodyText, token_sign
 from cachesim.tools.request_bodies.content import answer_of, arguments, block, content, joined, message_of
 from cachesim.tools.request_bodies.read import Found
 
@@ -142,20 +132,13 @@ def _open_ai_tool(one: Any) -> Any:
 
 def _responses(value: Mapping[str, Any]) -> Body:
     body = Body(0, "", RESPONSES, tools=_tools(value.get("tools")))
-    if isinstance(value.get("instructions"), str):
-        body.messages.append(
-            BodyMessage("system", "instructions", (BodyText(TEXT, "instructions", value["instructions"]),))
-        )
-    asked = value["input"]
-    if isinstance(asked, str):
-        body.messages.append(BodyMessage("user", "input", (BodyText(TEXT, "input", asked),)))
-    for number, one in enumerate(asked if isinstance(asked, list) else ()):
-        path = f"input[{number}]"
-        parts = block(one, path) if one.get("type") not in (None, "message") else content(
-            one.get("content"), f"{path}.content")  # fmt: skip
-        role = one.get("role")
-        what = str(one.get("type"))
-        other = "tool" if what.endswith("_output") else "assistant"
+    for role, key in (("system", "instructions"), ("user", "input")):
+        if isinstance(value.get(key), str):
+            body.messages.append(BodyMessage(role, key, (BodyText(TEXT, key, value[key]),)))
+    for number, one in enumerate(value["input"] if isinstance(value["input"], list) else ()):
+        path, what, role = f"input[{number}]", one.get("type"), one.get("role")
+        parts = content(one.get("content"), f"{path}.content") if what in (None, "message") else block(one, path)
+        other = "tool" if str(what).endswith("_output") else "assistant"
         body.messages.append(BodyMessage(role if isinstance(role, str) else other, path, tuple(parts)))
     body.chat = [_plain_chat(one) for one in body.messages]
     return body
@@ -171,11 +154,8 @@ def _completions(value: Mapping[str, Any], place: str) -> list[Body]:
     else:
         prompts = [("prompt", prompt)]
     form = f"native {COMPLETION}" if any(key in value for key in NATIVE) else COMPLETION
-    out = []
-    for path, one in prompts:
-        parts = tuple(_raw(one, path, place))
-        out.append(Body(0, place, form, messages=[BodyMessage("", path, parts)]))
-    return out
+    return [Body(0, place, form, messages=[BodyMessage("", path, tuple(_raw(one, path, place)))])
+            for path, one in prompts]  # fmt: skip
 
 
 def _raw(prompt: Any, path: str, place: str) -> list[BodyText]:
@@ -185,14 +165,12 @@ def _raw(prompt: Any, path: str, place: str) -> list[BodyText]:
         return [BodyText(TEXT, path, prompt)]
     if not isinstance(prompt, list):
         raise BadInput(f"{path} is neither text nor tokens", file=place)
+    signs = [token_sign(one) for one in prompt]
+    if all(signs):
+        return [BodyText(TOKENS, path, "".join(signs))] if prompt else []
     parts = []
-    if all(isinstance(one, int) and not isinstance(one, bool) and 0 <= one <= MOST_TOKEN for one in prompt):
-        return [BodyText(TOKENS, path, "".join(chr(FIRST_TOKEN + one) for one in prompt))] if prompt else []
-    for number, one in enumerate(prompt):
-        if isinstance(one, str):
-            parts.append(BodyText(TEXT, f"{path}[{number}]", one))
-        elif isinstance(one, int) and not isinstance(one, bool) and 0 <= one <= MOST_TOKEN:
-            parts.append(BodyText(TOKENS, f"{path}[{number}]", chr(FIRST_TOKEN + one)))
-        else:
+    for number, (one, sign) in enumerate(zip(prompt, signs, strict=True)):
+        if not sign and not isinstance(one, str):
             raise BadInput(f"{path}[{number}] is neither text nor a token", file=place)
+        parts.append(BodyText(TOKENS if sign else TEXT, f"{path}[{number}]", sign or one))
     return parts

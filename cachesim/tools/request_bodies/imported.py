@@ -87,8 +87,7 @@ def causes(asked: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[str,
 def _entry(
     asked: Sequence[PromptRecord], lost: Sequence[int], name: str, part: str, numbers: list[int]
 ) -> dict[str, Any]:
-    one = asked[numbers[0]]
-    seen = one.seen
+    one, seen = asked[numbers[0]], asked[numbers[0]].seen
     return {
         "cause": name, "says": CAUSES[name].says, "where": part, **at(one.place), "detail": one.cause.detail,
         "in_requests": numbers, "again": sum(lost[number] for number in numbers), "advice": CAUSES[name].advice,
@@ -141,29 +140,20 @@ def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
 
 
 def _data(
-    paths: Sequence[Path],
-    asked: Sequence[PromptRecord],
-    lost: Sequence[int],
-    tokenizer: Tokenizer,
+    paths: Sequence[Path], asked: Sequence[PromptRecord], lost: Sequence[int], tokenizer: Tokenizer,
     asking: ImportOptions,
 ) -> dict[str, Any]:
-    forms = list(dict.fromkeys(one.body.form for one in asked))
     losing = [number for number, tokens in enumerate(lost) if tokens]
     return {
-        "files": [str(path) for path in paths],
-        "forms": forms,
+        "files": [str(path) for path in paths], "forms": list(dict.fromkeys(one.body.form for one in asked)),
         "models": list(dict.fromkeys(one.body.model for one in asked if one.body.model))[:20],
         "conversations": max(one.link.conversation for one in asked) + 1,
         "rendering": asking.template or ("as sent" if all(one.body.raw for one in asked) else "plain"),
-        "tokens_exact": tokenizer.exact,
-        "tokenizer": tokenizer.name,
-        "tokens": sum(one.tokens for one in asked),
-        "again": sum(lost),
-        "losing": losing,
-        "most": max((asked[number].best for number in losing), default=0),
+        "tokens_exact": tokenizer.exact, "tokenizer": tokenizer.name, "tokens": sum(one.tokens for one in asked),
+        "again": sum(lost), "losing": losing, "most": max((asked[number].best for number in losing), default=0),
         "causes": causes(asked, lost),
         "requests": [_request(asked, number, tokens) for number, tokens in enumerate(lost)],
-    }
+    }  # fmt: skip
 
 
 def _request(asked: Sequence[PromptRecord], number: int, lost: int) -> dict[str, Any]:

@@ -8,28 +8,9 @@ from typing import Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import (
-    MARK,
-    REASONING,
-    TEXT,
-    Body,
-    BodyMessage,
-    Evidence,
-    common_bytes,
-    evidence,
-)
-from cachesim.tools.request_bodies.causes import (
-    BACK,
-    DROPPED_ANSWER,
-    EXTENDS,
-    HARMLESS,
-    NEW,
-    OPENING,
-    SAME,
-    TEMPLATE,
-    PromptCause,
-    cause_of_bodies,
-)  # fmt: skip
+from cachesim.tools.request_bodies import causes
+from cachesim.tools.request_bodies.body import MARK, REASONING, TEXT, Body, Evidence, common_bytes, evidence
+from cachesim.tools.request_bodies.causes import PromptCause
 from cachesim.tools.request_bodies.conversations import Conversations, Link
 from cachesim.tools.request_bodies.plain import BodyPlace, Rendered, answer_text, plain
 from cachesim.tools.request_bodies.template import Prompt
@@ -46,7 +27,7 @@ class PromptRecord:
     plain: Rendered                     # its prompt by the plain rendering
     link: Link                          # the earlier request that it goes on from
     ids: Sequence[int] = ()             # tokens of the prompt, where a tokenizer is given
-    cause: PromptCause = field(default_factory=lambda: PromptCause(NEW))  # what changed since the earlier request
+    cause: PromptCause = field(default_factory=lambda: PromptCause(causes.NEW))  # what changed since that request
     common: int = 0                     # characters in common with the earlier request
     bytes: int = 0                      # the same in bytes
     shared: int = 0                     # the same in tokens
@@ -67,7 +48,7 @@ class PromptRecord:
     @property
     def harmless(self) -> bool:
         """Does it lose nothing that the request before had?"""
-        return self.cause.name in HARMLESS
+        return self.cause.name in causes.HARMLESS
 
 
 def linked(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer) -> list[PromptRecord]:
@@ -94,12 +75,13 @@ def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Token
     b.bytes = common_bytes(a.text, b.text, b.common)
     b.shared = _shared(a, b, b.common, tokenizer)
     at = common_prefix(a.plain.text, b.plain.text)
-    b.cause = cause_of_bodies(a.body, b.body, a.plain, b.plain, at)
-    if templated and b.cause.name in (EXTENDS, SAME, BACK) and b.common < min(len(a.text), b.history):
-        b.cause = PromptCause(OPENING if b.common >= a.history else TEMPLATE)
+    b.cause = causes.cause_of_bodies(a.body, b.body, a.plain, b.plain, at)
+    same = b.cause.name in (causes.EXTENDS, causes.SAME, causes.BACK)
+    if templated and same and b.common < min(len(a.text), b.history):
+        b.cause = PromptCause(causes.OPENING if b.common >= a.history else causes.TEMPLATE)
     if not b.harmless:
         b.place, b.old_place = b.plain.place(at), a.plain.place(at)
-        if b.cause.name in (TEMPLATE, OPENING):
+        if b.cause.name in (causes.TEMPLATE, causes.OPENING):
             b.place, b.old_place = found_place(b, b.common), found_place(a, b.common)
         b.seen = evidence(a.text, b.text, b.common)
     _answered(a, b, tokenizer)
@@ -124,29 +106,23 @@ def found_place(one: PromptRecord, at: int) -> BodyPlace:
 
 def _answered(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
     """The answer to ``a``: what the dump says that it was, else what ``b`` sends back."""
-    back = _sent_back(a, b)
-    if a.known_answer or a.answer > 1 or back is None:
+    back = next(iter(b.body.messages[len(a.body.messages) :]), None)
+    if a.known_answer or a.answer > 1 or back is None or back.role != "assistant":
         return
     text = answer_text(back)
     said = answer_text(a.body.answer) if a.body.answer is not None else text
     a.known_answer = said
     a.answer = max(1, len(tokenizer.tokens(said))) if said else 1
-    if b.cause.name != EXTENDS or not said:
+    if b.cause.name != causes.EXTENDS or not said:
         return
     same = common_prefix(said, text)
     a.returned = a.answer if same == len(said) else len(tokenizer.tokens(said[:same])) if same else 0
     if same < len(said.rstrip()) and a.body.answer is not None:
         kept = a.body.answer.said("reasoning").strip()
         if kept == back.said("reasoning").strip():
-            b.cause = PromptCause(DROPPED_ANSWER)
+            b.cause = PromptCause(causes.DROPPED_ANSWER)
             b.place, b.old_place = b.plain.place(len(a.plain.text)), a.plain.place(len(a.plain.text))
             b.seen = Evidence("", said[same : same + 40], text[same : same + 40])
-
-
-def _sent_back(a: PromptRecord, b: PromptRecord) -> BodyMessage | None:
-    """The message of ``b`` that follows those of ``a``."""
-    following = b.body.messages[len(a.body.messages) :]
-    return following[0] if following and following[0].role == "assistant" else None
 
 
 def _shared(a: PromptRecord, b: PromptRecord, common: int, tokenizer: Tokenizer) -> int:

@@ -113,18 +113,15 @@ def _pieces(body: Body) -> Iterator[tuple[int, BodyText]]:
             yield from ((number, part) for part in one.parts)
         return
     messages = body.messages
-    shown = not body.tools
     if body.tools and not (messages and messages[0].system):
         yield 0, BodyText(MARK, "tools", f"{BEGIN}system\n")
         yield from ((0, part) for part in tools_of(body))
         yield 0, BodyText(MARK, "tools", END)
-        shown = True
     for number, one in enumerate(messages):
         yield number, BodyText(MARK, one.path, f"{BEGIN}{one.role}\n")
         yield from ((number, part) for part in said(one))
-        if not shown:
-            yield from ((number, part) for part in tools_of(body))
-            shown = True
+        if number == 0 and one.system:
+            yield from ((0, part) for part in tools_of(body))
         yield number, BodyText(MARK, one.path, END)
     yield len(messages), BodyText(MARK, "", ANSWER)
 

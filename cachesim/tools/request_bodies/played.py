@@ -12,7 +12,6 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.tidy import letters
 from cachesim.scenarios.notation.tree import Asked, Piece
-from cachesim.scenarios.notation.tree import Asked as Step
 from cachesim.scenarios.option_checks import model_named
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, play
@@ -81,15 +80,13 @@ class ScenarioWords:
         cuts = [cut for cut in (asking.user,) if at < cut < asking.prompt]
         for stop in (*cuts, asking.prompt):
             if stop > at:
-                prompt.append(self._new(stop - at, user=at == asking.user))
+                word = self._word(next(self.names), stop - at)
+                prompt.append(WordPart(word, stop - at, stop - at, user=at == asking.user))
                 at = stop
         name = next(self.names).lower()
         answer = WordPart(self._word(name, asking.answer), asking.answer, asking.answer)
         self.texts.append([*prompt, answer])
         return Asked(tuple(one.piece() for one in prompt), (answer.piece(),))
-
-    def _new(self, tokens: int, user: bool) -> WordPart:
-        return WordPart(self._word(next(self.names), tokens), tokens, tokens, user)
 
     def _word(self, name: str, tokens: int) -> str:
         self.words[name] = tokens
@@ -123,9 +120,8 @@ def play_bodies(
 ) -> PlayedImport:
     """Play as many of the requests as the limits of a run allow, from the first on. ``head``: id, title and why of the
     scenario file. Raises BadInput."""
-    words, steps = ScenarioWords(), []
-    for one in asked[: _fitting(asked)]:
-        steps.append(words.add(_asking(one)))
+    words = ScenarioWords()
+    steps = [words.add(_asking(one)) for one in asked[: _fitting(asked)]]
     engine = profile.partition("@")[0]
     named = model_named(model, engine)
     options = {**_context(engine, asked[: len(steps)]), **server}
@@ -142,11 +138,14 @@ def play_bodies(
             raise
         steps = steps[: len(answers.found)]
         scenario = replace(scenario, steps=made[: len(steps)], words=_used(words.words, steps))
-    reused = [_reused(answers.found.get(number)) for number in range(len(steps))]
-    return PlayedImport(scenario, reused, _toml(scenario, steps, head), len(asked) - len(steps))
+    found = [answers.found.get(number) for number in range(len(steps))]
+    reused = [None if answer is None or answer.error else answer.cache_n for answer in found]
+    top = {**head, "source": ["cachesim"], "engine": engine, "model": named.model, "profiles": [profile]}
+    text = to_toml(top, scenario.server, scenario.words, steps)
+    return PlayedImport(scenario, reused, text, len(asked) - len(steps))
 
 
-def _used(words: Mapping[str, int], steps: Sequence[Step]) -> dict[str, int]:
+def _used(words: Mapping[str, int], steps: Sequence[Asked]) -> dict[str, int]:
     """The words of these steps, in their order."""
     names = {piece.word for step in steps for piece in (*step.prompt, *(step.answer or ()))}
     return {name: size for name, size in words.items() if name in names}
@@ -181,12 +180,3 @@ def _context(engine: str, asked: Sequence[PromptRecord]) -> dict[str, Any]:
     found = ENGINES[engine].log().options({"needed": needed, "n_slots": 1})
     return {name: value for name, value in found.items() if manual.flag(name) is not None and name != "n_slots"}
 
-
-def _reused(answer: Answer | None) -> int | None:
-    return None if answer is None or answer.error else answer.cache_n
-
-
-def _toml(scenario: Scenario, steps: Sequence[Step], head: Mapping[str, Any]) -> str:
-    top = {**head, "source": ["cachesim"], "engine": scenario.engine, "model": scenario.model,
-           "profiles": list(scenario.profiles)}  # fmt: skip
-    return to_toml(top, scenario.server, scenario.words, steps)

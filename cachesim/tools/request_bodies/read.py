@@ -16,6 +16,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput, cut
 from cachesim.base.limits import BODIES, BODY_BYTES
 from cachesim.base.reading import FOLDER, files_in, kind, open_lines, parse_json, read_bytes
+from cachesim.tools.request_bodies.body import encoded
 
 # Where in a JSON value are request bodies? Dumps of proxies, HAR files and batches wrap them in many ways.
 
@@ -109,12 +110,7 @@ def _decoded(text: str) -> str:
 
 def _parsed(text: str) -> Any:
     """The value of a text that is JSON, else None."""
-    if not _JSON.match(text):
-        return None
-    try:
-        return parse_json(text.encode("utf-8", "surrogatepass"))
-    except (BadInput, UnicodeError):
-        return None
+    return _value(encoded(text)) if _JSON.match(text) else None
 
 
 HEAD = 1 << 16               # characters of a file that are looked at to know what it is

@@ -47,8 +47,9 @@ def _causes(data: Data) -> Iterator[Text]:
     for one in costly[:CAUSES]:
         detail = f" ({one['detail']})" if one["detail"] else ""
         part = f" in {one['where']}" if one["where"] else ""
-        yield Text.assemble(("cause  ", "bold"), f"{one['says']}{detail}{part} ({_at(one)}), ",
-                            f"{_numbers(one['in_requests'])}: {_tokens(data, one['again'])} tokens again")  # fmt: skip
+        at = f"{one['path']} at character {one['character']:,}" if one["path"] else "at the end"
+        again = f"{request_numbers(one['in_requests'])}: {_tokens(data, one['again'])} tokens again"
+        yield Text.assemble(("cause  ", "bold"), f"{one['says']}{detail}{part} ({at}), {again}")
         seen = one["evidence"]
         if seen is not None:
             yield _seen(f"  {seen['previous']}", seen["text_common"], seen["text_before"], "green")
@@ -59,11 +60,8 @@ def _causes(data: Data) -> Iterator[Text]:
         yield Text(f"{counted(len(costly) - CAUSES, 'more cause')} in --json", "dim")
 
 
-def _at(one: Data) -> str:
-    return f"{one['path']} at character {one['character']:,}" if one["path"] else "at the end"
-
-
-def _numbers(numbers: list[int]) -> str:
+def request_numbers(numbers: list[int]) -> str:
+    """Requests by their numbers, the first of them only where they are many."""
     more = ", ..." if len(numbers) > NUMBERS else ""
     return f"request{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers[:NUMBERS]))}{more}"
 

@@ -24,8 +24,7 @@ from cachesim.tools.server_logs.session import Logged, LogSession
 
 def import_log(
     path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = "",
-    reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False,
-    logs: int = 1,
+    reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False, logs: int = 1,
 ) -> tuple[dict[str, Any], str]:
     """What a log says, as data, and the scenario file that was made of it ("" if nothing can be played).
 
@@ -34,15 +33,16 @@ def import_log(
     ``with_text``: the file quotes the requests' texts that stand in the log; ``logs``: of so many, which share the work
     that may be done, this is one. Raises BadInput for a file that is no log
     of a server that is known."""
-    known = grammars()
     engine = _engine(path, profiles)
-    session = read_session(engine.name, known[engine.name], reading(open_lines(path)))
-    grammar = known[engine.name]
+    grammar = grammars()[engine.name]
+    session = read_session(engine.name, grammar, reading(open_lines(path)))
     options = {**_options(engine, grammar, session), **(server or {})}
+    lengths = [(one.n_tokens, one.cache_n) for one in session.requests if one.n_tokens]
     found = solve(session, Open(
-        tuple(profiles) or _profiles(engine, session), (model,) if model else _models(session), options,
+        tuple(profiles) or tuple(dict.fromkeys([engine.newest or engine.line[-1], *reversed(engine.line)])),
+        (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
-        {name: values for name, values in _hints(grammar, session).items() if name not in options},
+        {name: values for name, values in grammar.hints(lengths).items() if name not in options},
     ), SOUGHT.now // logs)  # fmt: skip
     data = _data(path, engine, session, found, bool(profiles), bool(model))
     quoted = comments(texts(open_lines(path))) if with_text else ""
@@ -59,10 +59,6 @@ def _engine(path: Path, profiles: Sequence[str]) -> Engine:
     if name is None:
         raise no_log(path)
     return ENGINES[name]
-
-
-def _hints(grammar: LogGrammar, session: LogSession) -> Mapping[str, Sequence[Any]]:
-    return grammar.hints([(one.n_tokens, one.cache_n) for one in session.requests if one.n_tokens])
 
 
 def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[str, Any]:
@@ -108,37 +104,21 @@ def _lost(one: Logged) -> bool:
     return shared is not None and one.cache_n is not None and one.cache_n + 1 < shared
 
 
-def _profiles(engine: Engine, session: LogSession) -> tuple[str, ...]:
-    """Rule sets that may have written the log: the newest first."""
-    newest = engine.newest or engine.line[-1]
-    return tuple(dict.fromkeys([newest, *reversed(engine.line)]))
-
-
 def _data(
-    path: Path, engine: Engine, session: LogSession, found: Rebuild | None, given: bool, model: bool
+    path: Path, engine: Engine, session: LogSession, played: Rebuild | None, given: bool, model: bool
 ) -> dict[str, Any]:
-    requests = [] if found is None else found.requests
-    happened = turns(requests)
+    found = played or Rebuild("", "", {})
+    happened = turns(found.requests)
     return {
-        "file": str(path),
-        "engine": engine.name,
-        "profile": "" if found is None else found.profile,
-        "profile_given": given,
-        "model": "" if found is None else found.model,
-        "model_given": model,
-        "server": {} if found is None else dict(found.server),
-        "lines": session.lines,
-        "recognised": session.recognised,
-        "log_requests": len(session.requests) + session.beyond,
-        "requests": [] if found is None else [_request(found, number) for number in range(len(requests))],
+        "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
+        "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
+        "recognised": session.recognised, "log_requests": len(session.requests) + session.beyond,
+        "requests": [_request(found, number) for number in range(len(found.requests))],
         "turns": [{name: value for name, value in one._asdict().items() if name != "forced"} for one in happened],
-        "agree": 0 if found is None else found.score[0],
-        "differ": 0 if found is None else -found.score[1] - found.undecided,
-        "undecided": 0 if found is None else found.undecided,
-        "summary": summary(happened),
-        "missing": [*_unplayed(session, found), *_missing(session), *_cut(found)],
-        "line": "" if found is None else found.line,
-    }
+        "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
+        "summary": summary(happened), "missing": [*_unplayed(session, played), *_missing(session), *_cut(found)],
+        "line": found.line,
+    }  # fmt: skip
 
 
 def _request(found: Rebuild, number: int) -> dict[str, Any]:
@@ -175,9 +155,9 @@ def _missing(session: LogSession) -> Iterator[str]:
         yield "the log begins in the middle of a request"
 
 
-def _cut(found: Rebuild | None) -> Iterator[str]:
+def _cut(found: Rebuild) -> Iterator[str]:
     """What was not tried, where the search was cut."""
-    if found is None or not found.undecided:
+    if not found.undecided:
         return
     left = list(found.unsought)
     if found.untried:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+from typing import Any, Iterable, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.base.reading import open_lines
@@ -31,7 +32,7 @@ def explain_line(line: str) -> dict[str, Any] | None:
 def explain_log(path: Path) -> dict[str, Any]:
     """Every kind of line of a log once, in the order in which they come first, with how often and where. Raises
     BadInput for a file that cannot be read, and for one in which no line is known."""
-    engine = engine_of_log(_first(open_lines(path), HEAD))
+    engine = engine_of_log(islice(open_lines(path), HEAD))
     kinds: dict[str, dict[str, Any]] = {}
     lines = known = 0
     for number, line in enumerate(open_lines(path), 1):
@@ -48,34 +49,19 @@ def explain_log(path: Path) -> dict[str, Any]:
 
 def no_log(path: Path) -> BadInput:
     """The error for a file in which no line is known."""
-    name = foreign(_first(open_lines(path), HEAD))
+    name = foreign(islice(open_lines(path), HEAD))
     what = f"this is a log of {name}, which is not simulated" if name else "no line of it is known as a server's log"
     return BadInput(what, file=str(path), hint=f"known: {', '.join(ENGINES[one].recorded.name for one in grammars())}")
-
-
-def _first(lines: Iterable[str], most: int) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        if number == most:
-            return
-        yield line
 
 
 def _explained(said: RecognisedLine) -> dict[str, Any]:
     engine, meaning, line = ENGINES[said.engine], said.meaning, said.read.line
     return {
-        "engine": said.engine,
-        "kind": line.ev,
-        "text": said.text[:400],
-        "says": meaning.says,
-        "numbers": dict(said.read.numbers),
-        "slot": said.read.slot,
-        "task": said.read.task,
-        "causes": list(meaning.causes),
-        "flags": list(meaning.flags),
-        "rules": _rules(engine.newest or engine.line[-1], meaning.rules),
-        "since": line.since,
-        "until": line.until,
-    }
+        "engine": said.engine, "kind": line.ev, "text": said.text[:400], "says": meaning.says,
+        "numbers": dict(said.read.numbers), "slot": said.read.slot, "task": said.read.task,
+        "causes": list(meaning.causes), "flags": list(meaning.flags),
+        "rules": _rules(engine.newest or engine.line[-1], meaning.rules), "since": line.since, "until": line.until,
+    }  # fmt: skip
 
 
 def _rules(profile: str, families: Iterable[str]) -> list[str]:
@@ -132,11 +118,9 @@ def recognise(line: str, engines: Iterable[str] = ()) -> list[RecognisedLine]:
     for name, grammar in grammars().items():
         if asked and name not in asked:
             continue
-        read = read_by(grammar, said)
-        if read is not None:
-            found.append(
-                (_signs(grammar, clean), RecognisedLine(name, read, grammar.meanings[read.line.ev], said.text))
-            )
+        if (read := read_by(grammar, said)) is not None:
+            line_of = RecognisedLine(name, read, grammar.meanings[read.line.ev], said.text)
+            found.append((_signs(grammar, clean), line_of))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
 
 

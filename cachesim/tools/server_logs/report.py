@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
+from cachesim.tools.request_bodies.report import request_numbers
 
 Data = dict[str, Any]
 SHOWN = 40                   # requests in the table; -v shows all
@@ -20,14 +21,9 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     if data["requests"]:
         parts += [Text(""), _table(data, everything)]
     parts += [*_open(data), *_next(data, out)]
-    return Group(_head(data), *parts)
-
-
-def _head(data: Data) -> Text:
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
-    head = Text.assemble((data["file"], "bold"), f": a log of {data['engine']}, {known}, ")
-    head.append(counted(data["log_requests"], "request"))
-    return head
+    head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
+    return Group(Text.assemble((data["file"], "bold"), head), *parts)
 
 
 def _result(data: Data) -> Iterator[Text]:
@@ -62,9 +58,7 @@ def _causes(data: Data) -> Iterator[Text]:
     for cause in data["summary"]["causes"]:
         if not cause["lost"]:
             continue
-        numbers = ", ".join(map(str, cause["requests"][:12])) + (", ..." if len(cause["requests"]) > 12 else "")
-        many = "request" if len(cause["requests"]) == 1 else "requests"
-        where = f"{many} {numbers}: {cause['lost']:,} tokens recomputed"
+        where = f"{request_numbers(cause['requests'])}: {cause['lost']:,} tokens recomputed"
         yield Text.assemble(("Cause: ", "bold"), f"{cause['says']} ({where}).")
         if cause["advice"]:
             yield Text.assemble(("Try: ", "bold"), f"{cause['advice']}.")

@@ -152,14 +152,11 @@ class LogState:
         if read.slot is not None:
             self.speaking = read.slot
         self.session.kinds[kind] = self.session.kinds.get(kind, 0) + 1
-        self._date(read)
-        if (heard := HEARD.get(kind)) is not None:
-            heard(self, read, number)
-
-    def _date(self, read: Read) -> None:
         self.session.since = max(self.session.since, read.line.since)
         if read.line.until:
             self.session.until = min(self.session.until or read.line.until, read.line.until)
+        if (heard := HEARD.get(kind)) is not None:
+            heard(self, read, number)
 
     def of(self, read: Read, number: int, begins: bool = False, late: bool = False) -> Logged | None:
         """The request that a line is about; a new one if its task is new, or if none is open in its slot. ``late``:

@@ -5,14 +5,30 @@ from __future__ import annotations
 from typing import Callable
 
 from cachesim.engines.shared.log_grammar import Read
-from cachesim.tools.server_logs.session import HEARD, Heard, LogState
+from cachesim.tools.server_logs.session import HEARD, Heard, Logged, LogState
 
+HeardOf = Callable[[LogState, Read, Logged], None]
 
 def hears(*kinds: str) -> Callable[[Heard], Heard]:
     """What follows is done with lines of these kinds."""
 
     def enter(heard: Heard) -> Heard:
         HEARD.update(dict.fromkeys(kinds, heard))
+        return heard
+
+    return enter
+
+
+def hears_of(*kinds: str, begins: bool = False, late: bool = False) -> Callable[[HeardOf], HeardOf]:
+    """What follows is done with the request that lines of these kinds are about (see ``LogState.of``), if there is
+    one."""
+
+    def enter(heard: HeardOf) -> HeardOf:
+        def with_request(reader: LogState, read: Read, number: int) -> None:
+            if (one := reader.of(read, number, begins, late)) is not None:
+                heard(reader, read, one)
+
+        HEARD.update(dict.fromkeys(kinds, with_request))
         return heard
 
     return enter
@@ -106,81 +122,70 @@ def _reused(reader: LogState, read: Read, number: int) -> None:
         reader.open.pop(one.slot, None)
 
 
-@hears("in_cache")
-def _in_cache(reader: LogState, read: Read, number: int) -> None:
-    one = reader.of(read, number, begins=True)
-    if one is not None:
-        one.cache_n, one.prompt_n = number_of(read, "n_past"), number_of(read, "prompt_n")
+@hears_of("in_cache", begins=True)
+def _in_cache(reader: LogState, read: Read, one: Logged) -> None:
+    one.cache_n, one.prompt_n = number_of(read, "n_past"), number_of(read, "prompt_n")
 
 
-@hears("ckpt_check")
-def _checked(reader: LogState, read: Read, number: int) -> None:
-    one, lo, hi = reader.of(read, number), number_of(read, "pos_min"), number_of(read, "pos_max")
-    thold = read.numbers.get("thold")
-    if one is not None and lo is not None and hi is not None and isinstance(thold, int):
+@hears_of("ckpt_check")
+def _checked(reader: LogState, read: Read, one: Logged) -> None:
+    lo, hi, thold = number_of(read, "pos_min"), number_of(read, "pos_max"), read.numbers.get("thold")
+    if lo is not None and hi is not None and isinstance(thold, int):
         one.checked.append((lo, hi, thold))
         one.seen = max(one.seen, hi + 1)
 
 
-@hears("ckpt_restore")
-def _restored(reader: LogState, read: Read, number: int) -> None:
-    one = reader.of(read, number)
-    if one is not None:
-        n_past, hi = number_of(read, "n_past"), number_of(read, "pos_max")
-        one.prefix_end = number_of(read, "prefix_end") if one.prefix_end is None else one.prefix_end
-        one.restored = n_past if n_past is not None else None if hi is None else hi + 1
-        one.cache_n = one.restored if one.cache_n is None else one.cache_n
+@hears_of("ckpt_restore")
+def _restored(reader: LogState, read: Read, one: Logged) -> None:
+    n_past, hi = number_of(read, "n_past"), number_of(read, "pos_max")
+    one.prefix_end = number_of(read, "prefix_end") if one.prefix_end is None else one.prefix_end
+    one.restored = n_past if n_past is not None else None if hi is None else hi + 1
+    one.cache_n = one.restored if one.cache_n is None else one.cache_n
 
 
-@hears("ckpt_invalidate")
-def _invalidated(reader: LogState, read: Read, number: int) -> None:
+@hears_of("ckpt_invalidate")
+def _invalidated(reader: LogState, read: Read, one: Logged) -> None:
     """A fork prints where the common prefix ends; the checkpoint says that the slot held as much."""
-    one, hi = reader.of(read, number), number_of(read, "pos_max")
-    if one is None:
-        return
+    hi = number_of(read, "pos_max")
     if one.prefix_end is None:
         one.prefix_end = number_of(read, "prefix_end")
     if hi is not None and one.held is None:
         one.seen = max(one.seen, hi + 1)
 
 
-@hears("full_reprocess", "trim_failed")
-def _full(reader: LogState, read: Read, number: int) -> None:
-    one = reader.of(read, number, late=True)
-    if one is not None:
-        one.full, one.cache_n = True, 0
+@hears_of("full_reprocess", "trim_failed", late=True)
+def _full(reader: LogState, read: Read, one: Logged) -> None:
+    one.full, one.cache_n = True, 0
 
 
-@hears("batch")
-def _batch(reader: LogState, read: Read, number: int) -> None:
-    one, p0 = reader.of(read, number), number_of(read, "p0")
-    if one is not None and p0 is not None and one.whole and not one.begun:
+@hears_of("batch")
+def _batch(reader: LogState, read: Read, one: Logged) -> None:
+    p0 = number_of(read, "p0")
+    if p0 is not None and one.whole and not one.begun:
         one.cache_n, one.begun = p0, True           # behind a restored checkpoint one token may have been given back
 
 
-@hears("progress")
-def _progress(reader: LogState, read: Read, number: int) -> None:
+@hears_of("progress")
+def _progress(reader: LogState, read: Read, one: Logged) -> None:
     """The prompt's length follows from the share that is done, if it is one whole number."""
-    one, done, share = reader.of(read, number), number_of(read, "n_tokens"), _share(read, "share")
-    if one is not None and done is not None and share:
+    done, share = number_of(read, "n_tokens"), _share(read, "share")
+    if done is not None and share:
         one.share = done, share
 
 
-@hears("prompt_done")
-def _done(reader: LogState, read: Read, number: int) -> None:
-    one = reader.of(read, number)
-    if one is not None and one.n_tokens is None:
+@hears_of("prompt_done")
+def _done(reader: LogState, read: Read, one: Logged) -> None:
+    if one.n_tokens is None:
         one.n_tokens = number_of(read, "n_tokens")
 
 
-@hears("reuse_chunk")
-def _moved(reader: LogState, read: Read, number: int) -> None:
+@hears_of("reuse_chunk")
+def _moved(reader: LogState, read: Read, one: Logged) -> None:
     """A piece of what the slot held goes on in the prompt; the first one stands behind the common prefix."""
-    one, at = reader.of(read, number), number_of(read, "p0")
-    low, high = number_of(read, "c0"), number_of(read, "c1")
-    if one is not None and None not in (at, low, high):
+    at, low, high = number_of(read, "p0"), number_of(read, "c0"), number_of(read, "c1")
+    if at is not None and low is not None and high is not None:
         one.lcp = at if not one.chunks else one.lcp
-        one.chunks.append((low or 0, high or 0))
+        one.chunks.append((low, high))
 
 
 @hears("ckpt_create")
@@ -195,25 +200,15 @@ def _created(reader: LogState, read: Read, number: int) -> None:
         reader.session.facts.setdefault("max", most)
 
 
-@hears("prompt_time")
-def _evaluated(reader: LogState, read: Read, number: int) -> None:
-    one = reader.timed(read, number)
-    if one is not None and one.prompt_n is None:
-        one.prompt_n = number_of(read, "prompt_n")
+@hears("prompt_time", "eval_time")
+def _timed(reader: LogState, read: Read, number: int) -> None:
+    one, count = reader.timed(read, number), "prompt_n" if read.line.ev == "prompt_time" else "predicted_n"
+    if one is not None and getattr(one, count) is None:
+        setattr(one, count, number_of(read, count))
 
 
-@hears("eval_time")
-def _generated(reader: LogState, read: Read, number: int) -> None:
-    one = reader.timed(read, number)
-    if one is not None and one.predicted_n is None:
-        one.predicted_n = number_of(read, "predicted_n")
-
-
-@hears("release")
-def _released(reader: LogState, read: Read, number: int) -> None:
-    one = reader.of(read, number)
-    if one is None:
-        return
+@hears_of("release")
+def _released(reader: LogState, read: Read, one: Logged) -> None:
     one.end = number_of(read, "n_tokens")
     if one.end is None:
         one.end = number_of(read, "n_cache_tokens")
@@ -224,18 +219,16 @@ def _released(reader: LogState, read: Read, number: int) -> None:
     reader.open.pop(one.slot, None)
 
 
-@hears("too_long")
-def _refused(reader: LogState, read: Read, number: int) -> None:
-    one = reader.of(read, number)
-    if one is not None:
-        one.refused, one.n_tokens = True, number_of(read, "n_tokens")
-        reader.open.pop(one.slot, None)
+@hears_of("too_long")
+def _refused(reader: LogState, read: Read, one: Logged) -> None:
+    one.refused, one.n_tokens = True, number_of(read, "n_tokens")
+    reader.open.pop(one.slot, None)
 
 
-@hears("ctx_shift")
-def _shifted(reader: LogState, read: Read, number: int) -> None:
-    one, kept, gone = reader.of(read, number), number_of(read, "n_keep"), number_of(read, "n_discard")
-    if one is not None and kept is not None and gone is not None:
+@hears_of("ctx_shift")
+def _shifted(reader: LogState, read: Read, one: Logged) -> None:
+    kept, gone = number_of(read, "n_keep"), number_of(read, "n_discard")
+    if kept is not None and gone is not None:
         one.shifts.append((kept, gone))
 
 
@@ -246,22 +239,11 @@ def _purged(reader: LogState, read: Read, number: int) -> None:
         reader.ends.pop(slot, None)
 
 
-@hears("server", "memory", "version", "start_ckpt", "start_cache", "pc_state")
+WITHOUT_NUMBERS = {"no_limit": {"limit_mib": -1}, "no_cache": {"limit_mib": 0}, "no_ckpt": {"max": 0}}
+"""What lines that hold no number say of the server."""
+
+
+@hears("server", "memory", "version", "start_ckpt", "start_cache", "pc_state", *WITHOUT_NUMBERS)
 def _facts(reader: LogState, read: Read, number: int) -> None:
-    for name, found in read.numbers.items():
+    for name, found in WITHOUT_NUMBERS.get(read.line.ev, read.numbers).items():
         reader.session.facts.setdefault(name, found)
-
-
-@hears("no_limit")
-def _no_limit(reader: LogState, read: Read, number: int) -> None:
-    reader.session.facts.setdefault("limit_mib", -1)
-
-
-@hears("no_cache")
-def _no_cache(reader: LogState, read: Read, number: int) -> None:
-    reader.session.facts.setdefault("limit_mib", 0)
-
-
-@hears("no_ckpt")
-def _no_checkpoints(reader: LogState, read: Read, number: int) -> None:
-    reader.session.facts.setdefault("max", 0)
