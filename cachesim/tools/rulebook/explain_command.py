@@ -34,18 +34,19 @@ def run(args: Namespace) -> int:
 
 def _explained(what: str) -> dict[str, Any]:
     """What X is, by the first way that finds something: ``found`` says which. Raises BadInput where nothing does."""
-    from cachesim.tools.rulebook import explain_search as search
+    from cachesim.tools.rulebook import explain_report as search
     from cachesim.tools.server_logs.recognise import explain_line, explain_log
 
     if os.path.isfile(what):
         return {"found": "log", "log": explain_log(Path(what))}
-    rules = search.rules(what)
+    rules = search.rules_named(what)
     if rules:
         return {"found": "rule" if len(rules) == 1 else "rules", "rules": search.about_rules(rules)}
-    if (term := search.term(what)) is not None:
+    if (term := search.term_named(what)) is not None:
         return {"found": "term", "term": term}
     if (line := explain_line(what)) is not None:
         return {"found": "line", "line": line}
-    if (found := search.text(what)) is not None:
+    if (found := search.mentions_of(what)) is not None:
         return {"found": "text", **found}
-    raise BadInput(f"nothing is known of {quoted(what)}", hint=search.near(what) or "see cachesim profiles show")
+    hint = search.nearest_word(what) or "see cachesim profiles show"
+    raise BadInput(f"nothing is known of {quoted(what)}", hint=hint)

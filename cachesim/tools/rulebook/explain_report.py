@@ -1,16 +1,99 @@
-"""How does an explanation look? Its first line says what the word was taken for."""
+"""What does a word mean, and how does the explanation look? As data: rules by their ids, terms of the glossary, and
+whatever mentions the word. As text: the first line says what the word was taken for."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Mapping
+import re
+from typing import Any, Iterable, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from cachesim.base.errors import counted
-from cachesim.tools.rulebook.rules_report import family_report, rule_report
+from cachesim.base.errors import counted, nearest
+from cachesim.engines.registry import ENGINES, profiles
+from cachesim.engines.rule import RULES
+from cachesim.tools.rulebook import glossary, rules_report
+from cachesim.tools.rulebook.rules_report import first_sentence, words_of
+
+WORD = re.compile(r"[\w./-]+")
+
+
+def rules_named(text: str) -> list[str]:
+    """Ids of the rules that a text names, in any case: one rule, or all of a family or with a common beginning."""
+    every = _all_rules()
+    wanted = text.strip().upper()
+    exact = [name for name in every if name.upper() == wanted]
+    if exact and "." in wanted:
+        return exact
+    return [name for name in every if name.upper() == wanted or name.upper().startswith((f"{wanted}.", f"{wanted}-"))
+            if wanted]  # fmt: skip
+
+
+def _all_rules() -> list[str]:
+    """The ids of all rules of all engines, imported for this."""
+    for rule_set in profiles().values():
+        rule_set.fields()
+    return list(RULES)
+
+
+def about_rules(names: Iterable[str]) -> list[dict[str, Any]]:
+    """What is known of these rules."""
+    every = rules_report.tables()
+    return [rules_report.rule_data(name, RULES[name], every) for name in names]
+
+
+def term_named(text: str) -> dict[str, Any] | None:
+    """An entry of the glossary as data, None where there is none."""
+    found = glossary.find(text)
+    return None if found is None else {"name": found.name, "also": list(found.also), "text": found.text}
+
+
+def mentions_of(wanted: str) -> dict[str, Any] | None:
+    """Log lines, rules, terms and flags that mention every word, None where nothing does."""
+    words = [word.lower() for word in WORD.findall(wanted)]
+    if not words:
+        return None
+    rules = [name for name in _all_rules() if _mentions(words, name, words_of(RULES[name]))]
+    terms = [one for one in glossary.terms() if _mentions(words, one.name, *one.also, one.text)]
+    flags = [(engine.name, flag) for engine in ENGINES.values() for flag in engine.manual.flags
+             if _mentions(words, flag.name, *flag.spellings, *flag.off, flag.help)]  # fmt: skip
+    lines = _lines(words)
+    if not (rules or terms or flags or lines):
+        return None
+    return {
+        "lines": lines,
+        "rules": [{"rule": name, "decides": first_sentence(words_of(RULES[name]))} for name in rules],
+        "terms": [{"name": one.name, "text": first_sentence(one.text)} for one in terms],
+        "flags": [{"engine": engine, "flag": rules_report.spelled(flag), "help": flag.help} for engine, flag in flags],
+    }
+
+
+def _lines(words: list[str]) -> list[dict[str, str]]:
+    """Lines of logs that contain every word, one of each kind."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for engine in ENGINES.values():
+        grammar = engine.log()
+        for line in grammar.lines:
+            if _mentions(words, line.template) and line.ev in grammar.meanings:
+                row = {"engine": engine.name, "form": line.template, "says": grammar.meanings[line.ev].says}
+                found.setdefault((engine.name, line.ev), row)
+    return list(found.values())
+
+
+def _mentions(words: list[str], *texts: str) -> bool:
+    said = " ".join(texts).lower()
+    return all(word in said for word in words)
+
+
+def nearest_word(text: str) -> str:
+    """A hint with the nearest rule or term, "" = none is near."""
+    every = _all_rules()
+    known = {name.split(".")[0]: "" for name in every} | dict.fromkeys(every, "")
+    words = {word: one.name for one in glossary.terms() for word in one.words}
+    return nearest(text.upper(), known) or nearest(glossary.plain(text), words)
+
 
 # How does the meaning of a line of a log look? From the data of ``cachesim.tools.server_logs.recognise``.
 
@@ -20,7 +103,9 @@ Data = dict[str, Any]
 def line_report(data: Data) -> RenderableType:
     """One line: whose it is, what it says, its numbers, causes, flags and rules."""
     also = f"; the same line in {', '.join(data['also'])}" if data.get("also") else ""
-    head = Text.assemble(("log line", "bold"), f" of {data['engine']}{_builds(data)}{also}")
+    span = [f"{word} b{data[word]}" for word in ("since", "until") if data[word]]     # the builds that print it so
+    builds = f" ({' '.join(span)})" if span else ""
+    head = Text.assemble(("log line", "bold"), f" of {data['engine']}{builds}{also}")
     return Group(head, Padding(Text(data["text"], "cyan"), (0, 0, 0, 2)), _body(data), Text(""))
 
 
@@ -35,37 +120,20 @@ def log_report(data: Data) -> RenderableType:
     return Group(*parts)
 
 
-def _builds(data: Data) -> str:
-    """The builds that print this spelling, as far as they are known."""
-    since, until = data["since"], data["until"]
-    text = f"since b{since}" if since else ""
-    text += (" " if text else "") + f"until b{until}" if until else ""
-    return f" ({text})" if text else ""
-
-
 def _body(data: Data) -> RenderableType:
-    table = Table(box=None, padding=(0, 1), show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    where = [f"{name} {data[name]}" for name in ("slot", "task") if data[name] is not None]
-    numbers = [f"{name} = {value}" for name, value in data["numbers"].items()]
-    table.add_row("says", Text(data["says"]))
-    if where or numbers:
-        table.add_row("here", Text(", ".join([*where, *numbers])))
-    if data["causes"]:
-        table.add_row("causes", Text("; ".join(data["causes"])))
-    if data["flags"]:
-        table.add_row("flags", Text("  ".join(data["flags"])))
-    if data["rules"]:
-        table.add_row("rules", Text("  ".join(data["rules"])))
+    table = Table(Column(style="dim", no_wrap=True), Column(), box=None, padding=(0, 1), show_header=False)
+    here = [f"{name} {data[name]}" for name in ("slot", "task") if data[name] is not None]
+    here += [f"{name} = {value}" for name, value in data["numbers"].items()]
+    rows = (("says", [data["says"]], ""), ("here", here, ", "), ("causes", data["causes"], "; "),
+            ("flags", data["flags"], "  "), ("rules", data["rules"], "  "))  # fmt: skip
+    for name, words, between in rows:
+        if words:
+            table.add_row(name, Text(between.join(words)))
     return table
 
 
 MOST = 20                # rows of each kind that a search lists
-KINDS = (
-    ("lines", "form", "says"), ("terms", "name", "text"), ("flags", "flag", "help"), ("rules", "rule", "decides"),
-)
-TITLES = {"lines": "log lines"}
+KINDS = (("lines", "form", "says"), ("terms", "name", "text"), ("flags", "flag", "help"), ("rules", "rule", "decides"))
 
 
 def explain_report(data: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -77,20 +145,17 @@ def explain_report(data: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield line_report(data["line"])
     elif found == "rule":
         yield Text("rule", "dim")
-        yield rule_report(data["rules"][0])
+        yield rules_report.rule_report(data["rules"][0])
     elif found == "rules":
         yield Text(f"{counted(len(data['rules']), 'rule')}; explain ID shows one of them", "dim")
-        yield family_report(data["rules"])
+        yield rules_report.family_report(data["rules"])
     elif found == "term":
+        term = data["term"]
+        also = (f"  (also: {', '.join(term['also'])})", "dim") if term["also"] else ""
         yield Text("term of the glossary", "dim")
-        yield _term(data["term"])
+        yield Text.assemble((term["name"], "bold"), also, "\n", term["text"])
     else:
         yield from _search(data)
-
-
-def _term(term: Mapping[str, Any]) -> Text:
-    also = (f"  (also: {', '.join(term['also'])})", "dim") if term["also"] else ""
-    return Text.assemble((term["name"], "bold"), also, "\n", term["text"])
 
 
 def _search(data: Mapping[str, Any]) -> Iterator[RenderableType]:
@@ -99,9 +164,8 @@ def _search(data: Mapping[str, Any]) -> Iterator[RenderableType]:
         rows = data[name]
         if not rows:
             continue
-        table = Table(box=None, padding=(0, 1), header_style="dim")
-        table.add_column(TITLES.get(name, name), no_wrap=name != "lines")
-        table.add_column("")
+        first = Column("log lines") if name == "lines" else Column(name, no_wrap=True)
+        table = Table(first, "", box=None, padding=(0, 1), header_style="dim")
         for row in rows[:MOST]:
             table.add_row(Text(row[key], "bold"), Text(row[other]))
         yield table

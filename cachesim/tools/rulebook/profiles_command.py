@@ -64,11 +64,8 @@ def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
     told = notes()
     spans = {name: in_force(engine_of(name), name) for name in known}
     if args.json:
-        rows = [
-            {"name": n, "build": r.build, "source": r.source, "in_force": list(spans[n]),
-             **({"note": told[n]} if n in told else {})}
-            for n, r in known.items()
-        ]  # fmt: skip
+        rows = [{"name": n, "build": r.build, "source": r.source, "in_force": list(spans[n]),
+                 **({"note": told[n]} if n in told else {})} for n, r in known.items()]  # fmt: skip
         say_json({"profiles": rows, "latest": dict(latest())})
     else:
         show(list_report(known, latest(), told, spans))

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from rich.console import Group, RenderableType
 from rich.syntax import Syntax
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from cachesim.engines import registry
@@ -15,7 +15,7 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.manual import Flag
 from cachesim.engines.rule import about, rule_text
 from cachesim.engines.rule_files import file_with
-from cachesim.judging.evidence import Grade, grades_of_rule
+from cachesim.judging.evidence import grades_of_rule
 from cachesim.scenarios.corpus import shown_in
 
 # In which rule sets is a rule in force, what takes its place in others, and which options govern it?
@@ -69,8 +69,7 @@ def _life(engine: Engine, mine: Fields, rule: Rule, users: list[str]) -> Life:
     beside = [(mine[base].get(field), mine[name].get(field), name) for name, base in engine.beside.items()]
     proposed = tuple((name, _id(theirs)) for own, theirs, name in beside if own == rule and theirs != rule)
     return Life(
-        engine.name, tuple(users),
-        since=line[first][0] if held and first else "",
+        engine.name, tuple(users), since=line[first][0] if held and first else "",
         until=line[last + 1][0] if last + 1 < len(line) else "",
         before=_id(line[first - 1][1]) if held and first else _base(engine, mine, field, rule),
         after=_id(line[last + 1][1]) if last + 1 < len(line) else "",
@@ -108,34 +107,22 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
     tables of all rule sets."""
     known, lived = about(rule), life(rule, every)
     return {
-        "rule": rule_id,
-        "role": str(known.role),
-        "decides": " ".join(inspect.cleandoc(rule_text(rule)).split()),
-        "source": known.cited,
-        "link": known.source.link,
-        "since": known.since,
-        "until": known.until,
-        "code": _body(rule),
+        "rule": rule_id, "role": str(known.role), "decides": words_of(rule), "source": known.cited,
+        "link": known.source.link, "since": known.since, "until": known.until, "code": _body(rule),
         "profiles": list(lived.profiles),
         "in_force": {"since": lived.since, "until": lived.until, "inferred": list(lived.inferred)},
         "instead": {"before": lived.before, "after": lived.after,
                     "proposed": [{"profile": name, "rule": one} for name, one in lived.proposed]},
         "flags": [{"flag": name, "help": text} for name, text in lived.flags],
-        "grades": [{"case": case, "grade": grade} for case, grade in _grades(rule_id, lived.profiles)],
+        "grades": [{"case": case, "grade": grade} for case, grade in grades_of_rule(lived.engine, rule_id).items()],
         "shown_in": shown_in().get(rule_id, []),
-        "file": f"{_file(rule)}:{inspect.getsourcelines(rule)[1]}",
-    }
+        "file": f"{file_with(rule) or rule.__module__.replace('.', '/') + '.py'}:{inspect.getsourcelines(rule)[1]}",
+    }  # fmt: skip
 
 
-def _grades(rule_id: str, used_by: Sequence[str]) -> list[tuple[str, Grade]]:
-    """How the outcomes of a rule are known, by case."""
-    engine = used_by[0].partition("@")[0] if used_by else ""
-    return list(grades_of_rule(engine, rule_id).items())
-
-
-def _file(rule: Callable[..., Any]) -> str:
-    mine = file_with(rule)
-    return str(mine) if mine else f"{rule.__module__.replace('.', '/')}.py"
+def words_of(rule: Rule) -> str:
+    """What a rule says of itself, in one line."""
+    return " ".join(inspect.cleandoc(rule_text(rule)).split())
 
 
 def _body(rule: Callable[..., Any]) -> str:
@@ -147,9 +134,8 @@ def _body(rule: Callable[..., Any]) -> str:
 
 def rule_report(data: Mapping[str, Any]) -> RenderableType:
     """One rule on the screen."""
-    table = Table(box=None, padding=(0, 1), show_header=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    columns = Column(style="dim", no_wrap=True), Column(overflow="fold")
+    table = Table(*columns, box=None, padding=(0, 1), show_header=False)
     for name, text in _rows(data):
         table.add_row(name, Text(text))
     return Group(
@@ -184,9 +170,7 @@ def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def family_report(found: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Several rules in a list: what each decides, in its first sentence, and the newest rule set that has it."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    table.add_column("rule", no_wrap=True)
-    table.add_column("decides")
+    table = Table(Column("rule", no_wrap=True), "decides", box=None, padding=(0, 1), header_style="dim")
     for data in found:
         table.add_row(Text(data["rule"], "bold"), Text(first_sentence(data["decides"])))
     return table
@@ -204,9 +188,8 @@ def list_report(
 ) -> RenderableType:
     """All profiles, the names that stand for the newest of them first; ``notes`` are added to their sources.
     ``spans``: from when to when each was in force, in builds and dates."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("profile", "in force", "source"):
-        table.add_column(name, no_wrap=name != "source", overflow="fold")
+    columns = [Column(name, no_wrap=name != "source", overflow="fold") for name in ("profile", "in force", "source")]
+    table = Table(*columns, box=None, padding=(0, 1), header_style="dim")
     for name, profile in latest.items():
         table.add_row(Text(name, "cyan"), profiles[profile].build, f"= {profile}, the newest recorded; the default")
     for name, rules in profiles.items():
@@ -220,9 +203,7 @@ def differences_report(a: str, b: str, rows: list[tuple[str, str, str]]) -> Rend
     """Fields in which two profiles differ."""
     if not rows:
         return Text("the same rules and numbers")
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name in ("field", a, b):
-        table.add_column(name)
+    table = Table("field", a, b, box=None, padding=(0, 1), header_style="dim")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
