@@ -39,19 +39,14 @@ def ask(prompt: str) -> str | None:
     with arriving():
         print(prompt, end="", flush=True)
     try:
-        line = _typed()
+        stream = getattr(sys.stdin, "buffer", None)          # bytes that are no text are no reason to end
+        line = sys.stdin.readline() if stream is None else stream.readline().decode(errors="replace")
     except KeyboardInterrupt:
         say("")
         raise
     if not line.endswith("\n"):
         say("")
     return line.strip().lower() if line else None
-
-
-def _typed() -> str:
-    """A line of stdin. Bytes that are no text are no reason to end."""
-    bytes_of = getattr(sys.stdin, "buffer", None)
-    return bytes_of.readline().decode(errors="replace") if bytes_of is not None else sys.stdin.readline()
 
 
 def say_json(data: Mapping[str, Any]) -> None:

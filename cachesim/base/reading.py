@@ -148,7 +148,9 @@ def parse_json(data: bytes, file: str = "", what: str = "file") -> Any:
     bare = _TEXT.sub(b"", data)
     JSON_VALUES.check(sum(map(bare.count, (b"[", b"{", b",", b":"))), what, file=file)
     _check_nesting(bare, file)
-    hook = _finite if _may_be_infinite(bare) else None
+    # only a large exponent or very many digits make a number that is too large for a float
+    suspect = _LARGE_EXPONENT.search(bare) is not None or max(map(len, bare.split(b","))) > 100
+    hook = _finite if suspect else None
     del data, bare
     try:
         return json.loads(text, parse_float=hook, parse_constant=_refuse)
@@ -172,11 +174,6 @@ def _finite(digits: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise _NoNumber("a number is too large")
     return value
-
-
-def _may_be_infinite(bare: bytes) -> bool:
-    """Could a number be too large for a float? Only a large exponent or very many digits make one."""
-    return _LARGE_EXPONENT.search(bare) is not None or max(map(len, bare.split(b","))) > 100
 
 
 def _check_nesting(bare: bytes, file: str) -> None:

@@ -6,7 +6,7 @@ A shape takes a value and raises Misfit if it is another; ``check`` makes one li
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping
 
 from cachesim.base.errors import BadInput, cut, nearest, quoted
 
@@ -122,16 +122,13 @@ def each(shape: Shape, what: str = "a list") -> Shape:
     return listed
 
 
-def _within(values: Sequence[int], low: int, high: int) -> bool:
-    return not values or low <= min(values) <= max(values) <= high
-
-
 def integers(low: int, high: int, what: str) -> Shape:
     """A list of whole numbers of that range, looked at quickly: prompts are long. ``what`` is one of them."""
     slowly = each(integer(low, high, what), "a list")
 
     def shape(value: Any) -> None:
-        if type(value) is not list or not set(map(type, value)) <= {int} or not _within(value, low, high):
+        whole = type(value) is list and set(map(type, value)) <= {int}
+        if not whole or (value and not low <= min(value) <= max(value) <= high):
             slowly(value)
 
     return shape

@@ -14,6 +14,7 @@ import threading
 from argparse import Action, ArgumentParser, Namespace
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from textwrap import wrap
 from types import ModuleType
 from typing import Any, Collection, Iterator, NoReturn, Sequence
 
@@ -111,16 +112,15 @@ def _told(argv: list[str]) -> int:
         _forget_stdout()
         return exits.HOLDS if argv and argv[0] in LISTS else exits.BROKEN_PIPE
     except KeyboardInterrupt as error:
-        from cachesim.base.console import complain
-
-        complain("interrupted")
+        import_module("cachesim.base.console").complain("interrupted")
         return _as_json(argv, "interrupted", exits.interrupted(error), error)
     except Exception as error:
-        from cachesim.cli.errors import report_bad_input, report_crash
+        from cachesim.base.console import complain
+        from cachesim.cli.manners import report_crash
 
         wrong = error if isinstance(error, BadInput) else import_module("cachesim.tools.run.jobs").theirs(error)
         if wrong is not None:
-            report_bad_input(wrong)
+            complain(str(wrong))
             return _as_json(argv, "input", exits.BAD_INPUT, wrong)
         report_crash(error)
         return _as_json(argv, "crash", exits.CRASH, error)
@@ -244,11 +244,7 @@ def _card() -> str:
     lines = [f"cachesim {__version__}: reference simulator of cache semantics in LLM servers", ""]
     for name, example in CARD:
         lines += [f"  {name:8} {COMMANDS[name][1]}", f"           {example}"]
-    words, room = ["  more:   "], 78
-    for name in rest:
-        if len(words[-1]) + len(name) + 1 > room:
-            words.append(" " * 10)
-        words[-1] += f" {name}"
+    words = wrap(" ".join(rest), 78, initial_indent="  more:    ", subsequent_indent=" " * 11)
     last = "cachesim COMMAND --help says more; cachesim completion bash completes words."
     return "\n".join([*lines, *words, "", last])
 

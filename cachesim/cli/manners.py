@@ -5,11 +5,15 @@ It holds before anything is read, so that what is said while the arguments are r
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from argparse import ArgumentParser
+from contextlib import suppress
 from typing import Any, Sequence
 
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.console import WIDTH, Manners, complain
+from cachesim.base.errors import BadInput, Crash, quoted
 
 COLOURS = ("auto", "always", "never")
 
@@ -25,8 +29,6 @@ def add_manners(parser: ArgumentParser) -> None:
 
 def mind(argv: Sequence[str]) -> None:
     """From now on what is printed keeps to the command line. Raises BadInput for a colour that is none."""
-    from cachesim.base.console import WIDTH, Manners
-
     ours = list(argv)[: list(argv).index("--")] if "--" in argv else list(argv)
     Manners.quiet = "-q" in ours or "--quiet" in ours
     Manners.colour = _colour(ours)
@@ -48,6 +50,19 @@ def _colour(argv: list[str]) -> str:
 def wants_json(argv: Sequence[str]) -> bool:
     """Does the command line ask for JSON?"""
     return "--json" in (list(argv)[: list(argv).index("--")] if "--" in argv else argv)
+
+
+# How is an error told? One line for the user's faults; for ours, what we need to mend it.
+
+
+def report_crash(error: BaseException) -> None:
+    """What happened and where. A Crash says it itself; anything else shows its traceback."""
+    if not isinstance(error, Crash):
+        from traceback import print_exception
+
+        with suppress(OSError):
+            print_exception(error, file=sys.stderr or io.StringIO())
+    complain(f"{str(error) or type(error).__name__} (a fault of cachesim: please open an issue with this output)")
 
 
 def error_data(kind: str, code: int, bad: BaseException) -> dict[str, Any]:

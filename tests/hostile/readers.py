@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from itertools import cycle
 
+from cachesim.base.console import complain
 from cachesim.base.errors import BadInput
-from cachesim.cli.errors import report_bad_input
 from cachesim.engines.llama_cpp.log import entries, numbered, read_event
 from cachesim.tools.conformance import conform, suite
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject
@@ -42,7 +42,7 @@ def answered(data):
     try:
         report = conform(["recited"], histories=HISTORIES, max_examples=3, max_requests=3, max_prompt=20, check=False)
     except BadInput as bad:
-        report_bad_input(bad)
+        complain(str(bad))
         return 2
     print(report)
     return 0 if report.conforms else 1

@@ -115,7 +115,7 @@ def _in_tools(place: BodyPlace) -> bool:
 
 
 def _of_raw(a: str, b: str, at: int) -> PromptCause:
-    """The same of two texts without messages."""
+    """Why two texts without messages differ at character ``at``."""
     if at >= len(b):
         return PromptCause(BACK)
     old, new = a[at : at + 200].split()[:4], b[at : at + 200].split()[:4]

@@ -103,7 +103,6 @@ def _deltas(text: str) -> Iterator[dict[str, Any]]:
 
 
 REASONS = ("reasoning_content", "reasoning", "thinking")
-TEXTS = ("text", "input_text", "output_text", "summary_text", "refusal")
 IMAGES = ("image", "image_url", "input_image", "input_audio", "audio", "video", "file", "input_file", "document")
 THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 THINK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.S)

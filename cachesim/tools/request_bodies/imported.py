@@ -80,23 +80,19 @@ def causes(asked: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[str,
     groups: dict[tuple[str, str], list[int]] = {}
     for number, one in enumerate(asked):
         groups.setdefault((one.cause.name, where(one)), []).append(number)
-    found = [_entry(asked, lost, name, part, numbers) for (name, part), numbers in groups.items()]
+    found: list[dict[str, Any]] = []
+    for (name, part), numbers in groups.items():
+        one, seen = asked[numbers[0]], asked[numbers[0]].seen
+        found.append({
+            "cause": name, "says": CAUSES[name].says, "where": part, **at(one.place), "detail": one.cause.detail,
+            "in_requests": numbers, "again": sum(lost[number] for number in numbers), "advice": CAUSES[name].advice,
+            "most": max(asked[number].best for number in numbers), "harmless": one.harmless,
+            "evidence": None if seen is None else {
+                "text_common": seen.same, "text_before": seen.before, "text_after": seen.after,
+                "previous": one.link.before, "request": numbers[0],
+            },
+        })  # fmt: skip
     return sorted(found, key=lambda entry: (-entry["again"], entry["in_requests"][0]))
-
-
-def _entry(
-    asked: Sequence[PromptRecord], lost: Sequence[int], name: str, part: str, numbers: list[int]
-) -> dict[str, Any]:
-    one, seen = asked[numbers[0]], asked[numbers[0]].seen
-    return {
-        "cause": name, "says": CAUSES[name].says, "where": part, **at(one.place), "detail": one.cause.detail,
-        "in_requests": numbers, "again": sum(lost[number] for number in numbers), "advice": CAUSES[name].advice,
-        "most": max(asked[number].best for number in numbers), "harmless": one.harmless,
-        "evidence": None if seen is None else {
-            "text_common": seen.same, "text_before": seen.before, "text_after": seen.after, "previous": one.link.before,
-            "request": numbers[0],
-        },
-    }  # fmt: skip
 
 
 class ImportOptions(NamedTuple):
@@ -126,7 +122,7 @@ def import_bodies(paths: Sequence[Path], asking: ImportOptions) -> tuple[dict[st
     data["skipped"] = left
     head = _head(paths, data, asking)
     played = play_bodies(asked, asking.profile, asking.model, asking.server, head)
-    _simulated(data, played, lost)
+    _simulated(data, played)
     return data, played.toml
 
 
@@ -188,7 +184,7 @@ def _head(paths: Sequence[Path], data: Mapping[str, Any], asking: ImportOptions)
             "title": f"imported from {len(data['requests'])} request bodies"}  # fmt: skip
 
 
-def _simulated(data: dict[str, Any], played: PlayedImport, lost: Sequence[int]) -> None:
+def _simulated(data: dict[str, Any], played: PlayedImport) -> None:
     """What the simulator makes of the requests: reused, and evaluated for which reason."""
     for one, reused in zip(data["requests"], played.reused, strict=False):
         one["simulated"] = reused

@@ -73,18 +73,13 @@ class Rendered(NamedTuple):
     def place(self, at: int) -> BodyPlace:
         """The place in the body of a character of the text; at the end of the text, that of the last part."""
         number = max(0, bisect_right(self.starts, at) - 1)
-        if self._ends_there(number, at):
-            number -= 1
-        part = self.parts[number]
+        before, part = self.parts[number - 1], self.parts[number]
+        if number and self.starts[number] == at and part.kind == MARK != before.kind and part.text == END:
+            number, part = number - 1, before           # the end of a text: the mark behind it begins at this place
         character = at - self.starts[number]
         if part.kind == TOOL:
             character = _unescaped(part.text, character)
         return BodyPlace(part.path, character, part.kind, self.messages[number])
-
-    def _ends_there(self, number: int, at: int) -> bool:
-        """Is it the end of a text: the mark behind it begins at this place?"""
-        before, part = self.parts[number - 1], self.parts[number]
-        return bool(number) and self.starts[number] == at and part.kind == MARK != before.kind and part.text == END
 
 
 def plain(body: Body) -> Rendered:

@@ -137,18 +137,14 @@ def play_bodies(
         if not answers.found:
             raise
         steps = steps[: len(answers.found)]
-        scenario = replace(scenario, steps=made[: len(steps)], words=_used(words.words, steps))
+        names = {piece.word for step in steps for piece in (*step.prompt, *(step.answer or ()))}
+        used = {name: size for name, size in words.words.items() if name in names}
+        scenario = replace(scenario, steps=made[: len(steps)], words=used)
     found = [answers.found.get(number) for number in range(len(steps))]
     reused = [None if answer is None or answer.error else answer.cache_n for answer in found]
     top = {**head, "source": ["cachesim"], "engine": engine, "model": named.model, "profiles": [profile]}
     text = to_toml(top, scenario.server, scenario.words, steps)
     return PlayedImport(scenario, reused, text, len(asked) - len(steps))
-
-
-def _used(words: Mapping[str, int], steps: Sequence[Asked]) -> dict[str, int]:
-    """The words of these steps, in their order."""
-    names = {piece.word for step in steps for piece in (*step.prompt, *(step.answer or ()))}
-    return {name: size for name, size in words.items() if name in names}
 
 
 def _asking(one: PromptRecord) -> TokenRequest:

@@ -6,8 +6,8 @@ A file is data: parsed by ``reading.parse_json``, which bounds nesting and value
 from __future__ import annotations
 
 import base64
-import binascii
 import re
+from contextlib import suppress
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -93,19 +93,14 @@ def _in_table(value: Mapping[str, Any], place: str, url: str, answer: Any, deep:
     url = next((value[key] for key in URLS if isinstance(value.get(key), str)), url)
     answer = next((value[key] for key in RESPONSES if value.get(key)), answer)
     if value.get("encoding") == "base64" and isinstance(value.get("text"), str):
-        value = {"text": _decoded(value["text"])}
+        text, value = value["text"], {}
+        with suppress(ValueError):               # binascii's error is one, and that of what is no UTF-8
+            value = {"text": base64.b64decode(text, validate=True).decode("utf-8")}
     for key in REQUESTS:
         found = list(bodies_in(value[key], place, url, answer, deep + 1)) if value.get(key) else []
         if found:
             yield from found
             return
-
-
-def _decoded(text: str) -> str:
-    try:
-        return base64.b64decode(text, validate=True).decode("utf-8")
-    except (binascii.Error, ValueError):
-        return ""
 
 
 def _parsed(text: str) -> Any:
@@ -191,9 +186,9 @@ class TextPool:
         return {key: self._value(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
-def _natural(file: Path) -> list[Any]:
-    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part)
-            for part in _NUMBER.split(str(file))]  # fmt: skip
+def _natural(file: Path) -> list[tuple[int, str]]:
+    parts = _NUMBER.split(str(file))
+    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts]
 
 
 def _bodies(data: bytes, file: Path, place: str, pool: TextPool) -> tuple[list[Found], int]:

@@ -18,9 +18,11 @@ HEADS = ("#", "conv", "prompt", "common", "again", "reused")
 
 def bodies_report(data: Data, out: str, everything: bool = False) -> RenderableType:
     """The result, the causes, a table of requests, what the simulator says, and what to do next."""
+    worst = max(data["requests"], key=lambda one: (one["not_kept"] or 0, one["again"]), default=None)
+    following = f"why {out} {worst['request']}" if out and worst is not None else "import ... -o case.toml"
     return Group(
         *_result(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
-        *_next(data, out),
+        Text(f"next: cachesim {following}", "dim"),
     )  # fmt: skip
 
 
@@ -84,7 +86,10 @@ def _escaped(text: str) -> str:
 def _table(data: Data, everything: bool) -> Table:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     rows = data["requests"] if everything else data["requests"][:SHOWN]
-    numbers = [_cells(one) for one in rows]
+    numbers = [[
+        str(one["request"]), str(one["conversation"]), f"{one['tokens']:,}", f"{one['reusable']:,}",
+        f"{one['again']:,}" if one["again"] else "-", "-" if one["simulated"] is None else f"{one['simulated']:,}",
+    ] for one in rows]  # fmt: skip
     for name, *column in zip(HEADS, *numbers, strict=True):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(map(len, (name, *column))))
     table.add_column("compared with the request before it", overflow="ellipsis", no_wrap=True)
@@ -94,12 +99,6 @@ def _table(data: Data, everything: bool) -> Table:
     if len(rows) < len(data["requests"]):
         table.add_row("...", *[""] * 5, Text(f"{len(data['requests']) - len(rows)} more with -v"))
     return table
-
-
-def _cells(one: Data) -> list[str]:
-    reused = "-" if one["simulated"] is None else f"{one['simulated']:,}"
-    return [str(one["request"]), str(one["conversation"]), f"{one['tokens']:,}", f"{one['reusable']:,}",
-            f"{one['again']:,}" if one["again"] else "-", reused]  # fmt: skip
 
 
 def _notes(data: Data) -> Iterator[Text]:
@@ -136,10 +135,3 @@ def _simulation(data: Data) -> Iterator[Text]:
     if found["not_played"]:
         yield Text(f"{counted(found['not_played'], 'request')} at the end not played: too many for one run", "dim")
 
-
-def _next(data: Data, out: str) -> Iterator[Text]:
-    worst = max(data["requests"], key=lambda one: (one["not_kept"] or 0, one["again"]), default=None)
-    if out and worst is not None:
-        yield Text(f"next: cachesim why {out} {worst['request']}", "dim")
-    else:
-        yield Text("next: cachesim import ... -o case.toml", "dim")

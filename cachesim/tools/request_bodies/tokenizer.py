@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Mapping, Protocol, Sequence
+from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, cut
 from cachesim.base.extras import install_command
@@ -55,20 +55,22 @@ _KEYS = ("tokenizer.ggml.model", "tokenizer.ggml.pre", "tokenizer.ggml.tokens", 
 CONTROL, USER = 3, 4         # types of tokens that are found in a text as they stand
 
 
-class Tokenizer(Protocol):
+class Tokenizer:
     """``exact``: are its numbers those of the model? ``name`` says whose they are."""
 
-    exact: bool
-    name: str
+    exact = True
+    name = ""
 
     def tokens(self, text: str) -> Sequence[int]:
         """The tokens of a text, or as many placeholders."""
+        raise NotImplementedError
 
     def shared(self, a: str, b: str, common: int) -> int | None:
         """Tokens in common of two texts whose first ``common`` characters are equal; None = compare the tokens."""
+        return None
 
 
-class Estimate:
+class Estimate(Tokenizer):
     """Takes ``BYTES`` bytes for a token; tokens that a client chose itself are counted."""
 
     exact = False
@@ -88,10 +90,8 @@ class Estimate:
         return -(-size // BYTES) if up else size // BYTES
 
 
-class Exact:
+class Exact(Tokenizer):
     """The model's own tokenizer."""
-
-    exact = True
 
     def __init__(self, name: str, inner: Any) -> None:
         self.name, self.inner = name, inner
@@ -102,14 +102,10 @@ class Exact:
         except Exception as error:               # half a surrogate, for one, is no text to the Rust part
             raise BadInput(f"the tokenizer refuses a prompt: {cut(str(error))}") from None
 
-    def shared(self, a: str, b: str, common: int) -> int | None:
-        return None
 
-
-class Given:
+class Given(Tokenizer):
     """Prompts that are tokens already."""
 
-    exact = True
     name = "the tokens of the requests"
 
     def tokens(self, text: str) -> Sequence[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
@@ -68,17 +69,13 @@ def _bodies(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
             pieces, size = [], 0
         if not pieces or not (begins or line.startswith("}")):
             continue                    # a body over several lines ends where its first brace is closed, at the margin
-        if (body := _parsed("\n".join(pieces))) is not None:
+        body = None
+        with suppress(ValueError, RecursionError):
+            body = json.JSONDecoder().raw_decode("\n".join(pieces))[0]
+        if body is not None:
             yield start, body
         if body is not None or not begins:
             pieces, size = [], 0
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.JSONDecoder().raw_decode(text)[0]
-    except (ValueError, RecursionError):
-        return None
 
 
 def _said(body: Any) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,7 @@ def import_log(
     quoted = comments(texts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("no body of a request is in this log: --with-text has nothing to quote")
-    return data, "" if found is None else _file(path, engine, found, data, name) + quoted
+    return data, "" if found is None else _file(path, engine, found, name) + quoted
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:
@@ -104,9 +104,8 @@ def _lost(one: Logged) -> bool:
     return shared is not None and one.cache_n is not None and one.cache_n + 1 < shared
 
 
-def _data(
-    path: Path, engine: Engine, session: LogSession, played: Rebuild | None, given: bool, model: bool
-) -> dict[str, Any]:
+def _data(path: Path, engine: Engine, session: LogSession, played: Rebuild | None, given: bool,
+          model: bool) -> dict[str, Any]:
     found = played or Rebuild("", "", {})
     happened = turns(found.requests)
     return {
@@ -116,7 +115,7 @@ def _data(
         "requests": [_request(found, number) for number in range(len(found.requests))],
         "turns": [{name: value for name, value in one._asdict().items() if name != "forced"} for one in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
-        "summary": summary(happened), "missing": [*_unplayed(session, played), *_missing(session), *_cut(found)],
+        "summary": summary(happened), "missing": list(_missing(session, played)),
         "line": found.line,
     }  # fmt: skip
 
@@ -133,16 +132,13 @@ def _request(found: Rebuild, number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _unplayed(session: LogSession, found: Rebuild | None) -> Iterator[str]:
-    """How many requests are left out behind the last that is played."""
+def _missing(session: LogSession, found: Rebuild | None) -> Iterator[str]:
+    """How many requests are left out behind the last that is played; what the log could have said, and how to make it;
+    what was not tried, where the search was cut."""
     total = len(session.requests) + session.beyond
     if found is not None and total > (played := len(found.requests)):
         flag = (REBUILT if played == REBUILT.now else SOUGHT).flag
         yield f"of {total:,} requests the first {played:,} were played: {flag} N plays more"
-
-
-def _missing(session: LogSession) -> Iterator[str]:
-    """What the log could have said, and how to make it."""
     kinds = session.kinds
     slots = [one for one in session.requests if one.named]
     if any(one.guessed and not one.named for one in session.requests):
@@ -153,20 +149,13 @@ def _missing(session: LogSession) -> Iterator[str]:
         yield "the log has no timings: what was evaluated is known only where it lists batches or checkpoints"
     if any(not one.whole for one in session.requests):
         yield "the log begins in the middle of a request"
+    if found is not None and found.undecided:
+        going_on = [f"what {counted(len(found.untried), 'request')} may go on from"] if found.untried else []
+        yield f"the search was cut after {SOUGHT.now:,} units of work; not all was tried of: " \
+              f"{', '.join([*found.unsought, *going_on])}; {SOUGHT.flag} N does more"
 
 
-def _cut(found: Rebuild) -> Iterator[str]:
-    """What was not tried, where the search was cut."""
-    if not found.undecided:
-        return
-    left = list(found.unsought)
-    if found.untried:
-        left.append(f"what {counted(len(found.untried), 'request')} may go on from")
-    yield f"the search was cut after {SOUGHT.now:,} units of work; not all was tried of: {', '.join(left)}; " \
-          f"{SOUGHT.flag} N does more"
-
-
-def _file(path: Path, engine: Engine, found: Rebuild, data: Mapping[str, Any], name: str) -> str:
+def _file(path: Path, engine: Engine, found: Rebuild, name: str) -> str:
     """The scenario file; what was assumed stands in its `why`."""
     scenario = found.scenario
     assumed = [f"request {one.step}: {one.assumed}" for one in found.requests if one.assumed and one.step >= 0]

@@ -15,13 +15,11 @@ from cachesim.engines.shared.log_grammar import Number, value
 LONGEST = 16_384             # characters of a line that are looked at
 _COLOUR = re.compile(r"(?:\x1b|\^\[|␛)?\[[0-9;]{0,12}m|\x1b[^m]{0,12}m|\x1b")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
-_PART = re.compile(
-    r"\b(?P<part>slot|srv|cmn|spec|que|res|ui)\s+(?P<function>(?!\d+:)[\w():~]{1,40}):\s*(?P<text>.*)", re.S
-)
+_PART = re.compile(r"\b(?P<part>slot|srv|cmn|spec|que|res|ui)\s+(?P<function>(?!\d+:)[\w():~]{1,40}):\s*(?P<text>.*)",
+                   re.S)  # fmt: skip
 _SLOT = re.compile(r"id\s+(?P<slot>-?\d{1,18})\s*\|\s*(?:task\s+(?P<task>-?\d{1,18})\s*\|)?\s*(?P<text>.*)", re.S)
-_FIELDS = re.compile(
-    r"\b(?:INFO|WARN|ERR|VERB)\s*\[\s*(?P<function>[\w:]{1,60})\s*\]\s*(?P<text>[^|]*?)\s*\|(?P<fields>.*)", re.S
-)
+_FIELDS = re.compile(r"\b(?:INFO|WARN|ERR|VERB)\s*\[\s*(?P<function>[\w:]{1,60})\s*\]\s*(?P<text>[^|]*?)\s*\|"
+                     r"(?P<fields>.*)", re.S)  # fmt: skip
 _FIELD = re.compile(r"(\w{1,40})=(\"[^\"]{0,200}\"|\S{1,200})")
 _LEVEL = re.compile(r"(?:^|\s|\])([DIWE])\s*$")
 _STAMP = re.compile(

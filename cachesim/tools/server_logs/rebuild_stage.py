@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence, cast
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server, copied
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.parse import parse
@@ -86,12 +85,8 @@ class Playing:
             return None
         finally:
             self.stage.log.events.clear()               # nobody reads them, and every copy would take them along
-        return RunningPrompt(self._slot(answer), answer.cache_n)
-
-    def _slot(self, answer: Answer) -> int:
-        """The slot that an answer is worked on in, or was."""
-        numbers = range(self.stage.server.n_slots)
-        return next((one for one in numbers if self.stage.server.answer_at(one) is answer), answer.id_slot)
+        slots = (one for one in range(self.stage.server.n_slots) if self.stage.server.answer_at(one) is answer)
+        return RunningPrompt(next(slots, answer.id_slot), answer.cache_n)      # or the slot that it was worked on in
 
     def _answer(self) -> None:
         """Generate what is left of the answers to the requests that were sent last."""

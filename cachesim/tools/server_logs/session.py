@@ -39,7 +39,6 @@ class Logged:
     full: bool = False                                           # the server says that it evaluates everything again
     refused: bool = False                                        # the server refused it
     loaded: bool = False                                         # an entry of the prompt cache was loaded for it
-    purged: bool = False                                         # its slot was emptied before it
     created: list[int] = field(default_factory=list)             # tokens of the checkpoints made during it
     # checkpoints that were compared: pos_min, pos_max, threshold
     checked: list[tuple[int, int, float]] = field(default_factory=list)
@@ -206,4 +205,4 @@ class LogState:
 
 Heard = Callable[[LogState, Read, int], None]
 HEARD: dict[str, Heard] = {}
-"""What is done with a line, by its kind; `session_lines` fills it."""
+"""What is done with a line, by its kind; `session_lines` and `read` fill it."""

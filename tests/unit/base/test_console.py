@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.base.console import SCHEMA, complain, progress, say_json
 from cachesim.base.errors import BadInput, Crash
-from cachesim.cli.errors import report_bad_input, report_crash
+from cachesim.cli.manners import report_crash
 
 
 class Terminal(io.StringIO):
@@ -41,7 +41,7 @@ def test_json_has_its_schema_and_goes_to_stdout(capsys):
 def test_a_complaint_is_one_line_whatever_it_holds(capsys):
     complain("a\nb\x1b[31m")
     assert capsys.readouterr() == ("", "cachesim: a\\nb\\x1b[31m\n")
-    report_bad_input(BadInput("no such key", file="x.toml", line=3, hint="y"))
+    complain(str(BadInput("no such key", file="x.toml", line=3, hint="y")))
     assert capsys.readouterr().err.count("\n") == 1
 
 
