@@ -129,14 +129,14 @@ def _timed(files: list[Path], mode: str) -> float | None:
 def fuzz(profile: str, kind: str, n: int = 200) -> float:
     """Conversations per second: drawn, played in provenance and judged by every property that one run can tell. The
     engine is loaded before."""
-    from cachesim.tools.search.campaign import CampaignJob, work
+    from cachesim.tools.search.campaign import CampaignJob, CampaignPlan, work
     from cachesim.tools.search.case import KINDS, MODELS
     from cachesim.tools.search.properties import PROPERTIES
 
     models = tuple(one for one in MODELS[profile.partition("@")[0]] if one in KINDS[kind])
-    work(CampaignJob(profile, tuple(PROPERTIES), models, 2, 0, 5))
+    work(CampaignJob(CampaignPlan(profile, tuple(PROPERTIES), models, "provenance", 2), 0, 5))
     begin = perf_counter()
-    work(CampaignJob(profile, tuple(PROPERTIES), models, 1, 0, n))
+    work(CampaignJob(CampaignPlan(profile, tuple(PROPERTIES), models, "provenance", 1), 0, n))
     return n / (perf_counter() - begin)
 
 

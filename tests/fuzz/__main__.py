@@ -17,7 +17,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import spread as pooled
 from cachesim.base.pool import whole
 from cachesim.scenarios.notation.shrink import shrink
-from cachesim.tools.search.campaign import Campaign, Failure, blocks, run, shrunk
+from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, blocks, run, shrunk
 from cachesim.tools.search.case import DrawnConversation
 from cachesim.tools.search.finding import PropertyFailure
 from cachesim.tools.search.properties import PROPERTIES
@@ -58,9 +58,13 @@ def told_of(one: News) -> str:
     return f"{head}\n         {one_line(shrink(one.case, fails, 800, one.case.seed), HOLD[one.row].profile)}"
 
 
+def plan_of(profile: str) -> CampaignPlan:
+    return CampaignPlan(profile, tuple(PROPERTIES), (), "provenance", 0)
+
+
 def failure_of(profile: str, failure: Failure) -> str:
     """A failure under the newest rules with its smallest case."""
-    small = shrunk(failure, profile, ())
+    small = shrunk(failure, plan_of(profile))
     line = one_line(small.small, profile) if small.small else "?"
     return f"  {failure.times:6} {small.finding.name}: {small.finding.text} ({small.finding.label})\n         {line}"
 
@@ -70,7 +74,7 @@ def search(minutes: int, jobs: int, campaigns: dict[str, Campaign], news: list[N
     end, first, played = time.monotonic() + 60 * minutes, 0, 0
     while not first or time.monotonic() < end:
         for profile, campaign in campaigns.items():
-            for block in run(blocks(profile, tuple(PROPERTIES), (), 0, first + ROUND, first), jobs):
+            for block in run(blocks(plan_of(profile), first + ROUND, first), jobs):
                 campaign.take(block)
         for found in spread(jobs, hold, [(row, first // ROUND * HELD) for row in range(len(HOLD))]):
             news += found

@@ -7,35 +7,60 @@ conversation is an integer.
 from __future__ import annotations
 
 import gc
+import hashlib
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, Unwritable
 from cachesim.base.pool import Unfinished, spread
+from cachesim.engines.rule_files import digest
 from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.notation.shrink import TRIES, shrink
 from cachesim.tools.search.case import DrawnConversation, draw_case
 from cachesim.tools.search.examine import ALL, Cost, compared, failed, findings, shown
 from cachesim.tools.search.finding import DIED, SIMULATOR, Group, PropertyFailure
-from cachesim.tools.search.properties import PROPERTIES
 
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
 
 
-class CampaignJob(NamedTuple):
-    """Conversations first .. stop-1 of a seed, under a profile, as far as these properties go. ``mode``: "provenance",
-    or "exact", that is with numbers. ``against``: another profile under which they are played too, "" = none."""
+class CampaignPlan(NamedTuple):
+    """What is searched: everything but for how long. ``mode``: "provenance", or "exact", that is with numbers.
+    ``against``: another profile under which the conversations are played too, "" = none."""
 
     profile: str
     properties: tuple[str, ...]
     models: tuple[str, ...]
+    mode: str
     seed: int
+    against: str = ""
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine that plays."""
+        return self.profile.partition("@")[0]
+
+    @property
+    def stem(self) -> str:
+        """The name of the campaign's file, without what says that it is a part, and without suffix."""
+        said = self if self.against else self[:-1]
+        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
+        return f"campaign-{self.profile}-seed{self.seed}-{digest}"
+
+    @property
+    def rules(self) -> str:
+        """What stands in the files of rules that are searched."""
+        return " ".join(digest(name) for name in (self.profile, self.against) if name)
+
+
+class CampaignJob(NamedTuple):
+    """Conversations first .. stop-1 of a plan's seed."""
+
+    plan: CampaignPlan
     first: int
     stop: int
-    mode: str = "provenance"
-    against: str = ""
 
 
 Found = list[tuple[int, PropertyFailure]]
@@ -136,18 +161,17 @@ def work(job: CampaignJob) -> CampaignBlock:
     judges: dict[str, Judge] = {}
     every: Found = []
     mended: Found = []
-    refused, cost = 0, Cost()
-    engine = job.profile.partition("@")[0]
+    refused, cost, plan = 0, Cost(), job.plan
     for i in range(job.first, job.stop):
-        number = job.seed * SPREAD + i
+        number = plan.seed * SPREAD + i
         try:
-            case = draw_case(number, engine, job.models)
-            if job.against:
-                two = compared(case, job.profile, job.against, job.properties, judges, job.mode)
+            case = draw_case(number, plan.engine, plan.models)
+            if plan.against:
+                two = compared(case, plan.profile, plan.against, plan.properties, judges, plan.mode)
                 found, cost = two.new, cost.plus(two.cost)
                 mended += ((number, one) for one in two.mended)
             else:
-                found = findings(case, job.profile, job.properties, judges, mode=job.mode)
+                found = findings(case, plan.profile, plan.properties, judges, mode=plan.mode)
             every += ((number, one) for one in found)
         except Unwritable:
             raise
@@ -159,22 +183,19 @@ def work(job: CampaignJob) -> CampaignBlock:
 
 def lost(job: CampaignJob, how: str) -> CampaignBlock:
     """The block of a job at which two processes ended, the last of them so."""
-    numbers = {"first": job.first, "last": job.stop - 1, "seed": job.seed, "how": how}
-    return CampaignBlock(
-        [(job.seed * SPREAD + job.first, PropertyFailure(SIMULATOR, 0, DIED, numbers))], 0, 0, job.first, job.stop
-    )
+    seed = job.plan.seed
+    numbers = {"first": job.first, "last": job.stop - 1, "seed": seed, "how": how}
+    died = PropertyFailure(SIMULATOR, 0, DIED, numbers)
+    return CampaignBlock([(seed * SPREAD + job.first, died)], 0, 0, job.first, job.stop)
 
 
 def blocks(
-    profile: str, properties: Sequence[str], models: Sequence[str], seed: int, stop: int, start: int = 0,
-    mode: str = "provenance", done: Iterable[tuple[int, int]] = (), against: str = "",
+    plan: CampaignPlan, stop: int, start: int = 0, done: Iterable[tuple[int, int]] = ()
 ) -> Iterator[CampaignJob]:
-    """The jobs of the conversations start .. stop-1 of a seed, without those that are ``done`` (in order)."""
+    """The jobs of the conversations start .. stop-1, without those that are ``done`` (in order)."""
     for first, behind in gaps(done, start, stop):
         for at in range(first, behind, BLOCK):
-            yield CampaignJob(
-                profile, tuple(properties), tuple(models), seed, at, min(at + BLOCK, behind), mode, against
-            )
+            yield CampaignJob(plan, at, min(at + BLOCK, behind))
 
 
 def gaps(done: Iterable[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
@@ -199,27 +220,27 @@ def run(todo: Iterable[CampaignJob], jobs: int) -> Iterator[CampaignBlock]:
         yield lost(job, block.how) if isinstance(block, Unfinished) else block
 
 
-def shrunk(
-    failure: Failure, profile: str, models: Sequence[str], tries: int = TRIES, mode: str = "provenance",
-    properties: Sequence[str] = tuple(PROPERTIES), against: str = "",
-) -> Failure:
-    """The failure with the smallest case of its group, which the profile ``against`` does not have. ``properties``:
-    those that were looked at when it was found."""
+def broken_in(case: DrawnConversation, plan: CampaignPlan, judges: dict[str, Judge]) -> list[PropertyFailure]:
+    """What a plan finds in a conversation, and the profile ``against`` does not have. Raises BadInput for what the
+    engine cannot do."""
+    if plan.against:
+        return compared(case, plan.profile, plan.against, plan.properties, judges, plan.mode).new
+    return shown(case, plan.profile, plan.properties, judges, plan.mode)
+
+
+def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
+    """The failure with the smallest case of its group."""
     judges: dict[str, Judge] = {}
     group = failure.finding.group
-    wanted = (group[0],) if group[0] in ALL else tuple(properties)
+    wanted = plan._replace(properties=(group[0],)) if group[0] in ALL else plan
 
     def found(case: DrawnConversation) -> list[PropertyFailure]:
         try:
-            if against:
-                every = compared(case, profile, against, wanted, judges, mode).new
-            else:
-                every = shown(case, profile, wanted, judges, mode)
-            return [one for one in every if one.group == group]
+            return [one for one in broken_in(case, wanted, judges) if one.group == group]
         except BadInput:                # a case that cannot be played
             return []
 
-    case = drawn(failure, profile, models)
+    case = drawn(failure, plan)
     if case is None:
         return failure
     small = shrink(case, lambda case: bool(found(case)), tries, case.seed)
@@ -227,14 +248,14 @@ def shrunk(
     return Failure(failure.first, again[0] if again else failure.finding, failure.times, small)
 
 
-def drawn(failure: Failure, profile: str, models: Sequence[str]) -> DrawnConversation | None:
+def drawn(failure: Failure, plan: CampaignPlan) -> DrawnConversation | None:
     """The conversation in which the failure was met first; None where it cannot even be drawn or written, or nobody
     knows which it was."""
     if failure.finding.kind == DIED:
         return None
     try:
-        case = draw_case(failure.first, profile.partition("@")[0], tuple(models))
-        case.scenario(profile)
+        case = draw_case(failure.first, plan.engine, plan.models)
+        case.scenario(plan.profile)
     except Exception:
         return None
     return case

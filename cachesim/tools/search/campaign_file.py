@@ -4,7 +4,6 @@ is refused.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim import __version__
 from cachesim.base.errors import BadInput
-from cachesim.engines.rule_files import digest
-from cachesim.tools.search.campaign import SPREAD, Campaign, Failure, joined
+from cachesim.tools.search.campaign import SPREAD, Campaign, CampaignPlan, Failure, joined
 from cachesim.tools.search.examine import Cost
 from cachesim.tools.search.finding import Group, finding_of
 
@@ -21,29 +19,6 @@ MAX_BYTES = 1 << 26
 FORM = 3                # of this file: since 2 findings are kind and numbers, since 3 it says which files it owns
 KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": int, "id": str, "toml": str}
 """What is told of a case, for a later run to tell again."""
-
-
-class CampaignPlan(NamedTuple):
-    """What is searched: everything but for how long. ``against``: another profile, "" = none."""
-
-    profile: str
-    properties: tuple[str, ...]
-    models: tuple[str, ...]
-    mode: str
-    seed: int
-    against: str = ""
-
-    @property
-    def stem(self) -> str:
-        """The name of the campaign's file, without what says that it is a part, and without suffix."""
-        said = self if self.against else self[:-1]
-        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
-        return f"campaign-{self.profile}-seed{self.seed}-{digest}"
-
-    @property
-    def rules(self) -> str:
-        """What stands in the files of rules that are searched."""
-        return " ".join(digest(name) for name in (self.profile, self.against) if name)
 
 
 class StoredCampaign(NamedTuple):

@@ -91,6 +91,10 @@ class DrawnConversation:
         """The options that are not the server's defaults in every version."""
         return spoken(self.server, self.engine)
 
+    def typed(self, profile: str) -> dict[str, Any]:
+        """The case as it is typed: its line, the model, options. Raises BadInput where it cannot be."""
+        return {"line": repr(self.scenario(profile)), "model": self.model, "server": self.given()}
+
 
 def case_of(scenario: Scenario) -> DrawnConversation:
     """The case that a scenario is, as far as a line can say it. Raises BadInput for words that are spelled out in

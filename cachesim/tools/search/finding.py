@@ -7,7 +7,7 @@ group   what makes two findings one failure: the property, the kind, the rule th
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 from cachesim.base import exits
 from cachesim.judging.fault_kinds import SENTENCES, Kind, pattern, said
@@ -66,68 +66,36 @@ class PropertyFailure(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The group in words, to stand behind the property: the rule, and what is wrong."""
-        return LABELS.get(self.name, _deciding)(self)
+        """The group in words, to stand behind the property: the rule that decided, and of some what is wrong."""
+        match self.name:
+            case "warm-equals-cold":
+                parts = filter(None, (self.deciding or "nothing reused", self.stored))
+                return f"{' '.join(parts)}: {pattern(Kind(self.kind))}"
+            case "stored-equals-cold":
+                return f"{self.stored} {self.deciding}: {pattern(Kind(self.kind))}"
+            case "survives":
+                return masked(self._error)
+            case "answered":
+                return f"{self._error} {self.deciding}".strip()
+            case "seq-rm-atomic":
+                return "seq_rm"
+            case "memory-sound":
+                return {ERASED: "erase", GAP: "gap"}.get(self.kind, "check")
+        if self.name == USERS_RULE:
+            return f"{self.kind} at {self.deciding}"
+        if self.name == SIMULATOR:
+            where = f" in {self.deciding}" if self.deciding else ""
+            return "a process died" if self.kind == DIED else f"{self.kind}{where}"
+        return self.deciding
 
-
-def _deciding(one: PropertyFailure) -> str:
-    return one.deciding
-
-
-def _warm(one: PropertyFailure) -> str:
-    return f"{' '.join(filter(None, (one.deciding or 'nothing reused', one.stored)))}: {pattern(Kind(one.kind))}"
-
-
-def _stored(one: PropertyFailure) -> str:
-    return f"{one.stored} {one.deciding}: {pattern(Kind(one.kind))}"
-
-
-def _ended(one: PropertyFailure) -> str:
-    return masked(_error(one))
-
-
-def _failed(one: PropertyFailure) -> str:
-    return f"{_error(one)} {one.deciding}".strip()
-
-
-def _error(one: PropertyFailure) -> str:
-    return str(one.numbers["error"]).partition(":")[0]
+    @property
+    def _error(self) -> str:
+        return str(self.numbers["error"]).partition(":")[0]
 
 
 def masked(text: str) -> str:
     """A text without its numbers."""
     return re.sub(r"-?\d+", "n", text)
-
-
-def _crash(one: PropertyFailure) -> str:
-    if one.kind == DIED:
-        return "a process died"
-    return f"{one.kind} in {one.deciding}" if one.deciding else one.kind
-
-
-def _raised(one: PropertyFailure) -> str:
-    return f"{one.kind} at {one.deciding}"
-
-
-def _unsound(one: PropertyFailure) -> str:
-    return {ERASED: "erase", GAP: "gap"}.get(one.kind, "check")
-
-
-def _removal(one: PropertyFailure) -> str:
-    return "seq_rm"
-
-
-LABELS: Mapping[str, Callable[[PropertyFailure], str]] = {
-    "warm-equals-cold": _warm,
-    "stored-equals-cold": _stored,
-    "survives": _ended,
-    "answered": _failed,
-    "seq-rm-atomic": _removal,
-    "memory-sound": _unsound,
-    SIMULATOR: _crash,
-    USERS_RULE: _raised,
-}
-"""How the groups of a property are called; the others by the rule that decided."""
 
 
 def finding_of(data: Mapping[str, Any]) -> PropertyFailure:

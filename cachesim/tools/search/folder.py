@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Iterable, Iterator, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.base.files import alone, make_folder, write_new, write_whole
@@ -21,26 +21,22 @@ from cachesim.engines.rule_files import heading, typed
 from cachesim.judging.failure_chain import explained
 from cachesim.judging.try_command import try_command
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.search.campaign import Campaign, Failure, drawn
-from cachesim.tools.search.campaign_file import KEPT, CampaignPlan, packed, read_campaign
+from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, drawn
+from cachesim.tools.search.campaign_file import KEPT, packed, read_campaign
 from cachesim.tools.search.case import DrawnConversation, longest
 from cachesim.tools.search.finding import SIMULATOR, Group, PropertyFailure
 
 # What was found, as data: for JSON, for the eye, and as a scenario file ready to commit.
 
-def campaign_data(
-    campaign: Campaign, properties: Sequence[str], seed: int, models: Sequence[str] = (), against: str = ""
-) -> dict[str, Any]:
-    """A campaign that is over. Its failures are in the order in which their first conversations stand. ``against``: the
-    other profile under which the conversations were played, "" = none."""
-    more = {} if not against else {
-        "against": against, "cost": campaign.cost._asdict(),
-        "mended": [_mended(one, campaign.profile, models) for one in _in_order(campaign.mended)],
+def campaign_data(campaign: Campaign, plan: CampaignPlan) -> dict[str, Any]:
+    """A campaign that is over. Its failures are in the order in which their first conversations stand."""
+    more = {} if not plan.against else {
+        "against": plan.against, "cost": campaign.cost._asdict(),
+        "mended": [_mended(one, plan) for one in _in_order(campaign.mended)],
     }  # fmt: skip
     return {
-        "profile": campaign.profile, "properties": list(properties), "seed": seed, "examples": campaign.played,
-        "refused": campaign.refused,
-        "failures": [failure_data(one, campaign.profile, models) for one in _in_order(campaign.failures)],
+        "profile": plan.profile, "properties": list(plan.properties), "seed": plan.seed, "examples": campaign.played,
+        "refused": campaign.refused, "failures": [failure_data(one, plan) for one in _in_order(campaign.failures)],
         **more,
     }  # fmt: skip
 
@@ -55,27 +51,23 @@ def _in_order(failures: Mapping[Group, Failure]) -> list[Failure]:
     return sorted(failures.values(), key=lambda one: (one.first, one.finding.group))
 
 
-def _mended(one: Failure, profile: str, models: Sequence[str]) -> dict[str, Any]:
+def _mended(one: Failure, plan: CampaignPlan) -> dict[str, Any]:
     """What only the other rule set has, with the first conversation as it was drawn."""
-    case = drawn(one, profile, models)
-    what = {} if case is None else {
-        "line": repr(case.scenario(profile)), "model": case.model, "server": case.given(),
-    }  # fmt: skip
+    case = drawn(one, plan)
+    what = {} if case is None else case.typed(plan.profile)
     return {**finding_data(one.finding), "times": one.times, "conversation": one.first, **what}
 
 
-def failure_data(
-    one: Failure, profile: str, models: Sequence[str], folder: Path | None = None
-) -> dict[str, Any]:
+def failure_data(one: Failure, plan: CampaignPlan, folder: Path | None = None) -> dict[str, Any]:
     """A failure with its case: the shrunk one, else the conversation as it was drawn, if there is one; as a file of
     this folder, None = the current one."""
-    finding = one.finding
-    case = one.kept or case_data(one.small or drawn(one, profile, models), profile, finding, folder)
-    typed_so = {} if not case else {"command": try_command(case["line"], profile, case["model"], case["server"])}
-    return {
-        **finding_data(finding), "times": one.times, "conversation": one.first, "shrunk": one.shrunk,
-        **case, **typed_so,
-    }  # fmt: skip
+    found = {**finding_data(one.finding), "times": one.times, "conversation": one.first, "shrunk": one.shrunk}
+    case = one.kept
+    if case is None and (small := one.small or drawn(one, plan)):
+        case = case_data(small, plan.profile, one.finding, folder)
+    if case is None:
+        return found
+    return {**found, **case, "command": try_command(case["line"], plan.profile, case["model"], case["server"])}
 
 
 def finding_data(finding: PropertyFailure) -> dict[str, Any]:
@@ -93,37 +85,33 @@ def group_of(data: Mapping[str, Any]) -> Group:
 
 
 def case_data(
-    case: DrawnConversation | None, profile: str, finding: PropertyFailure, folder: Path | None = None
+    case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None
 ) -> dict[str, Any]:
     """A case as it is typed, and as a file."""
-    if case is None:
-        return {}
+    name = case_id(case, profile, finding, folder)
     return {
-        "line": repr(case.scenario(profile)), "model": case.model, "server": case.given(),
-        "requests": len(case.asked), "longest": longest(case), "id": case_id(case, profile, finding, folder),
-        "toml": case_toml(case, profile, finding, folder),
+        **case.typed(profile), "requests": len(case.asked), "longest": longest(case), "id": name,
+        "toml": case_toml(case, profile, finding, folder, name),
     }  # fmt: skip
-
-
-def case_toml(case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None) -> str:
-    """The case as a scenario file. Its name is its id; the expectations are for `cachesim run --complete`. Where it is
-    the simulator that fails its traceback precedes, as comments."""
-    return _toml(case, profile, finding, case_id(case, profile, finding, folder), folder)
 
 
 def case_id(case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None) -> str:
     """The name of its file: the conversation, and a digest of what the file says. Files of the same name say the same,
     whoever wrote them."""
-    text = _toml(case, profile, finding, "", folder)
+    text = case_toml(case, profile, finding, folder, "")
     return f"fuzz-{case.seed}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _toml(case: DrawnConversation, profile: str, finding: PropertyFailure, name: str, folder: Path | None) -> str:
+def case_toml(
+    case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None, name: str | None = None
+) -> str:
+    """The case as a scenario file. Its name (None = its id) is its id; the expectations are for `cachesim run
+    --complete`. Where it is the simulator that fails its traceback precedes, as comments."""
+    name = case_id(case, profile, finding, folder) if name is None else name
     why = f"{finding.name}: {finding.text} ({finding.label}). Found by cachesim fuzz -p {typed(profile)}."
     head = {
         "id": name, "title": f"{finding.name} fails under {profile}", "source": ["cachesim"], "why": why,
-        "engine": case.engine, "model": case.model, "profiles": [profile],
-        **heading(profile, folder),
+        "engine": case.engine, "model": case.model, "profiles": [profile], **heading(profile, folder),
     }  # fmt: skip
     text = to_toml(head, case.given(), {name: n for name, n in case.words.items() if n}, case.asked)
     return "".join(f"# {line}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text
@@ -181,7 +169,7 @@ class CampaignFolder:
         self._write(campaign)
 
     def _data(self, failure: Failure) -> Mapping[str, Any]:
-        data = failure_data(failure, self.plan.profile, self.plan.models, self.path)
+        data = failure_data(failure, self.plan, self.path)
         if failure.shrunk:
             failure.kept = {name: data[name] for name in KEPT}
         return data

@@ -4,64 +4,52 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Collection
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json, show
 from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.base.reading import path_of
 from cachesim.tools.picture.options import Shown, add_pictures, draw_cases, wanted
-from cachesim.tools.run.arguments import (
-    add_elsewhere,
-    add_jobs,
-    add_json,
-    add_settings,
-    count,
-    known_profiles,
-    minutes,
-    profile_name,
-    scenario_of_line,
-)
+from cachesim.tools.run import arguments
 from cachesim.tools.run.jobs import check_elsewhere
 from cachesim.tools.run.next_step import after_fuzz, say_next
 
 if TYPE_CHECKING:
-    from cachesim.tools.search.campaign import Campaign
-    from cachesim.tools.search.campaign_file import CampaignPlan
+    from cachesim.tools.search.campaign import CampaignPlan
     from cachesim.tools.search.campaign_jobs import Clock
-    from cachesim.tools.search.finding import Group
     from cachesim.tools.search.folder import CampaignFolder
-    from cachesim.tools.search.stored_cases import StoredCaseResult
 
 EXAMPLES = 2000
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
+    parser.add_argument("-p", "--profile", metavar="PROFILE", type=arguments.profile_name, default="",
                         help="rule set to search (default: the newest recorded one of the first engine)")  # fmt: skip
-    parser.add_argument("--against", metavar="PROFILE", type=profile_name, default="",
+    parser.add_argument("--against", metavar="PROFILE", type=arguments.profile_name, default="",
                         help="play the same under this rule set too; only what it does not have counts")  # fmt: skip
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="property to check, may be repeated (default: all that one run can tell)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
-    add_settings(parser, "of every server that is drawn: ")
-    parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
-                        help="exact: full arithmetic, compares bits and argmax; about 10x slower "
-                        "(default provenance)")  # fmt: skip
-    parser.add_argument("--examples", metavar="N", type=count, help=f"conversations to play (default {EXAMPLES})")
-    parser.add_argument("--minutes", metavar="M", type=minutes,
+    arguments.add_settings(parser, "of every server that is drawn: ")
+    parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance", help="exact: full arithmetic, "
+                        "compares bits and argmax; about 10x slower (default provenance)")  # fmt: skip
+    parser.add_argument("--examples", metavar="N", type=arguments.count,
+                        help=f"conversations to play (default {EXAMPLES})")  # fmt: skip
+    parser.add_argument("--minutes", metavar="M", type=arguments.minutes,
                         help="go on for so long instead; the last quarter is for shrinking")  # fmt: skip
-    parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
-    add_jobs(parser)
-    add_elsewhere(parser, "conversations")
+    parser.add_argument("--seed", metavar="S", type=arguments.count, default=0,
+                        help="the same seed finds the same (default 0)")  # fmt: skip
+    arguments.add_jobs(parser)
+    arguments.add_elsewhere(parser, "conversations")
     parser.add_argument("--no-shrink", action="store_true", help="leave failing conversations as long as they are")
     parser.add_argument("--out", metavar="FOLDER", help="write each failure as a scenario file into this folder, "
                         "when it is found and again when it is shrunk")  # fmt: skip
     parser.add_argument("--resume", action="store_true", help="go on with the campaign that is in the folder")
     parser.add_argument("--corpus", metavar="FOLDER", help="play the scenario files of this folder first; what one of "
                         "them shows is not shrunk again")  # fmt: skip
-    add_json(parser)
+    arguments.add_json(parser)
     add_pictures(parser)
 
 
@@ -91,15 +79,15 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     """Search, and tell what was found; the exit code."""
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign import Campaign
-    from cachesim.tools.search.campaign_jobs import CampaignSearch
+    from cachesim.tools.search.campaign_jobs import CampaignSearch, stored_cases, with_corpus
+    from cachesim.tools.search.finding import exit_code
     from cachesim.tools.search.folder import campaign_data
-    from cachesim.tools.search.stored_cases import stored_cases, with_corpus
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
-    search, ended, stopped = CampaignSearch(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
+    search, ended, codes = CampaignSearch(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
     try:
         if args.corpus is not None:
-            search.check(stored_cases(path_of(args.corpus), plan, known_profiles()))
+            search.check(stored_cases(path_of(args.corpus), plan, arguments.known_profiles()))
         search.play(None if args.minutes else args.examples or EXAMPLES, args.shard or WHOLE)
         if not args.no_shrink:
             search.shrink()
@@ -108,18 +96,22 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
         complain("interrupted: what was found so far")
     except Unwritable as bad:           # no room for the files of a conversation: it would be so for the next
         complain(f"{bad}; what was found so far")
-        stopped = [exits.BAD_INPUT]
+        codes.append(exits.BAD_INPUT)
     search.keep()
-    if not args.no_shrink:
-        _say_unshrunk(campaign, search.known)
-    data = campaign_data(campaign, plan.properties, plan.seed, plan.models, plan.against)
+    left = sum(not one.shrunk and group not in search.known for group, one in campaign.failures.items())
+    if left and not args.no_shrink:
+        complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
+    data = campaign_data(campaign, plan)
     if search.corpus:
         data = with_corpus(data, search.corpus)
     _tell(data, args.json, folder)
     if wanted(args):
         _draw(args, data)
     say_next(args, after_fuzz(data))
-    codes = [*_codes(campaign, folder), *_of(search.corpus), *stopped]
+    codes += [exit_code(name) for name, *_ in campaign.failures]
+    codes += [exit_code(finding.name) for one in search.corpus for finding in one.found]
+    if any(one.why for one in search.corpus) or (folder is not None and folder.refused):
+        codes.append(exits.BAD_INPUT)       # a stored case could not be played, a failure not be written
     return exits.interrupted(ended) if ended else exits.worst(codes)
 
 
@@ -132,37 +124,15 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     from cachesim.judging.try_command import settings
 
     profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
-    scenario = scenario_of_line(one["line"], one["model"], profiles, settings(one["server"]))
+    scenario = arguments.scenario_of_line(one["line"], one["model"], profiles, settings(one["server"]))
     shown = Shown(one["command"], f"{one['property']}: {one['text']}", one["step"])
     draw_cases(args, ((scenario, profile) for profile in profiles), shown)
-
-
-def _of(corpus: Sequence[StoredCaseResult]) -> list[int]:
-    """The exit codes of what stored cases show; of those that could not be played too."""
-    from cachesim.tools.search.finding import exit_code
-
-    codes = [exit_code(finding.name) for one in corpus for finding in one.found]
-    return [*codes, exits.BAD_INPUT] if any(one.why for one in corpus) else codes
-
-
-def _codes(campaign: Campaign, folder: CampaignFolder | None) -> list[int]:
-    """Those of the failures; 2 if one of them could not be written where it should be."""
-    from cachesim.tools.search.finding import exit_code
-
-    codes = [exit_code(name) for name, *_ in campaign.failures]
-    return [*codes, exits.BAD_INPUT] if folder is not None and folder.refused else codes
-
-
-def _say_unshrunk(campaign: Campaign, known: Collection[Group]) -> None:
-    left = sum(not one.shrunk and group not in known for group, one in campaign.failures.items())
-    if left:
-        complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
 
 
 def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) -> None:
     """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
     from cachesim.tools.search.folder import group_of, with_failures
-    from cachesim.tools.search.fuzz_report import fuzz_report
+    from cachesim.tools.search.report import fuzz_report
 
     if as_json:
         say_json(data)
@@ -178,15 +148,15 @@ def _plan(args: Namespace) -> CampaignPlan:
     """What is searched. Raises BadInput."""
     from cachesim.engines.registry import engine_of
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.search.campaign_file import CampaignPlan
+    from cachesim.tools.search.campaign import CampaignPlan
 
     profile = args.profile or DEFAULT_PROFILE
     engine_of(profile)
     if args.against and (engine_of(args.against) is not engine_of(profile) or args.against == profile):
         what = "the same rule set" if args.against == profile else "of another engine"
         raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one than {profile} of its engine")
-    narrowed = (*drawn_models(args.models, profile), *set_options(args.settings, profile))
-    return CampaignPlan(profile, properties_asked(args.properties), narrowed, args.mode, args.seed, args.against)
+    models = narrowed(args, profile)
+    return CampaignPlan(profile, properties_asked(args.properties), models, args.mode, args.seed, args.against)
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:
@@ -194,28 +164,29 @@ def properties_asked(asked: list[str]) -> tuple[str, ...]:
     from cachesim.tools.search.examine import ALL
     from cachesim.tools.search.properties import PROPERTIES
 
+    found = known_properties([name for name in asked if name != "all"], ALL)
+    return ALL if "all" in asked else found or tuple(PROPERTIES)
+
+
+def known_properties(asked: list[str], known: Collection[str]) -> tuple[str, ...]:
+    """These properties, each once. Raises BadInput for one that is not known."""
     for name in asked:
-        if name not in (*ALL, "all"):
-            raise BadInput(f"unknown property {quoted(name)}", hint=nearest(name, ALL) or ", ".join(ALL))
-    return ALL if "all" in asked else tuple(dict.fromkeys(asked)) or tuple(PROPERTIES)
+        if name not in known:
+            raise BadInput(f"unknown property {quoted(name)}", hint=nearest(name, known) or ", ".join(known))
+    return tuple(dict.fromkeys(asked))
 
 
-def set_options(settings: list[str], profile: str) -> tuple[str, ...]:
-    """Options of every drawn server, as a search is narrowed by them. Raises BadInput."""
-    from cachesim.judging import try_command
+def narrowed(args: Namespace, profile: str) -> tuple[str, ...]:
+    """The models that are drawn, and the options of every server, as a search is narrowed by them. Raises BadInput."""
+    from cachesim.judging.try_command import settings
     from cachesim.scenarios.option_checks import parse_settings
-
-    return tuple(try_command.settings(parse_settings(settings, profile.partition("@")[0])))
-
-
-def drawn_models(asked: list[str], profile: str) -> tuple[str, ...]:
     from cachesim.tools.search.case import KINDS, MODELS
 
-    known = MODELS[profile.partition("@")[0]]
-    found: list[str] = []
-    for name in asked:
+    engine = profile.partition("@")[0]
+    known, found = MODELS[engine], list[str]()
+    for name in args.models:
         fitting = [one for one in known if one == name or one in KINDS.get(name, ())]
         if not fitting:
             raise BadInput(f"no model {quoted(name)} is drawn for this engine", hint=", ".join((*KINDS, *known)))
         found += fitting
-    return tuple(dict.fromkeys(found))
+    return (*dict.fromkeys(found), *settings(parse_settings(args.settings, engine)))

@@ -7,12 +7,13 @@ for all of its conversations together, and those of both would count twice.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.search.campaign import Campaign, Failure, gaps, joined
-from cachesim.tools.search.campaign_file import CampaignPlan, StoredCampaign, read_campaign
+from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, gaps, joined
+from cachesim.tools.search.campaign_file import StoredCampaign, read_campaign
 from cachesim.tools.search.finding import Group
 
 Spans = Sequence[tuple[int, int]]
@@ -91,8 +92,7 @@ def _add(whole: dict[Group, Failure], part: Mapping[Group, Failure]) -> None:
     for group, one in part.items():
         known = whole.get(group)
         first = one if known is None or one.first < known.first else known
-        times = one.times + (0 if known is None else known.times)
-        whole[group] = Failure(first.first, first.finding, times, first.small, first.kept)
+        whole[group] = replace(first, times=one.times + (known.times if known else 0))
 
 
 def _adopt(whole: Campaign, same: Campaign) -> None:

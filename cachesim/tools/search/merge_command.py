@@ -91,7 +91,7 @@ def _data(one: MergedCampaign) -> dict[str, Any]:
 
     plan, campaign = one.plan, one.campaign
     return {
-        **campaign_data(campaign, plan.properties, plan.seed, plan.models, plan.against),
+        **campaign_data(campaign, plan),
         "files": [str(file) for file in one.files], "left_out": [str(file) for file in one.left_out],
         "done": [list(span) for span in campaign.done],
     }  # fmt: skip
@@ -111,7 +111,7 @@ def _workload_data(one: lines.MergedWorkload, out: Path | None) -> dict[str, Any
 
 def _tell(campaigns: Sequence[dict[str, Any]], workloads: Sequence[dict[str, Any]], as_json: bool) -> None:
     from cachesim.tools.search.folder import with_failures
-    from cachesim.tools.search.fuzz_report import merge_report
+    from cachesim.tools.search.report import merge_report
     from cachesim.tools.workload.report import merged_report
 
     if as_json:

@@ -6,15 +6,27 @@ the others the one that cures most comes first, and of equals the cheapest.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.failure_chain import explained
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.case import DrawnConversation, draw_case
-from cachesim.tools.search.cures import CureTrial, MutationRun, MutationSearch, Price, Told, Variant, hear, priced
+from cachesim.tools.search.cures import (
+    CureTrial,
+    MutationRun,
+    MutationSearch,
+    Price,
+    Told,
+    Variant,
+    hear,
+    priced,
+    share,
+)
 from cachesim.tools.search.finding import SIMULATOR
 from cachesim.tools.search.properties import PROPERTIES
 
@@ -91,10 +103,8 @@ def groups(tried: Sequence[CureTrial], prices: Mapping[int, Price]) -> Iterator[
         best = min(counts, key=lambda i: (*_faults(prices[i]), -counts[i], prices[i].share, i))
         cured = [one for one in left if best in one.cures]
         others = {i: sum(i in one.cures for one in cured) for i in counts if i != best}
-        ranked = sorted(
-            ((i, n) for i, n in others.items() if n), key=lambda at: (-at[1], *_faults(prices[at[0]]), at[0])
-        )
-        yield Group(best, tuple(cured), tuple(ranked))
+        met = [(i, n) for i, n in others.items() if n]
+        yield Group(best, tuple(cured), tuple(sorted(met, key=lambda at: (-at[1], *_faults(prices[at[0]]), at[0]))))
         left = [one for one in left if best not in one.cures]
 
 
@@ -143,3 +153,65 @@ def smallest(job: RepairShrink) -> DrawnConversation | None:
 def name_of(heard: MutationRun) -> str:
     """A conversation as it is called: its number in its seed, or the id of its file."""
     return str(heard.told % SPREAD) if isinstance(heard.told, int) else heard.told.id
+
+
+# Everything that is known, as data: for JSON and for the eye.
+
+Data = dict[str, Any]
+
+
+def repair_data(found: Repair) -> Data:
+    """Everything about a repair, for JSON and for the eye."""
+    cases = iter(found.small or [None] * (len(found.groups) + len(found.uncured)))
+    profile, known = found.search.profile, found.known
+    return {
+        "profile": profile, "seed": found.seed, "properties": list(found.search.properties),
+        "files": found.files, "examples": len(found.asked), "right": len(found.right),
+        "undecided": sum(one.found is None for one in found.asked),
+        "failing": len(found.failing), "tried": len(known),
+        "groups": [
+            {
+                **known[one.change]._asdict(), "failures": len(one.cured), **_price(found.prices[one.change]),
+                **_example(one.cured[0], next(cases), profile), "findings": _findings(one.cured),
+                "conversations": [name_of(tried.heard) for tried in one.cured],
+                "others": [{**known[i]._asdict(), "cures": n, **_price(found.prices[i])} for i, n in one.others],
+            }
+            for one in found.groups
+        ],
+        "uncured": [_uncured(one, next(cases), profile, known) for one in found.uncured],
+        "together": None if found.together is None else {"held": found.held, **_price(found.together)},
+    }  # fmt: skip
+
+
+def with_failures(data: Data) -> Data:
+    """The data of a repair in which the example of each cause, and what is uncured, is ``explained``."""
+    groups = [explained(one, data["profile"], -1, one["findings"][0]["property"]) for one in data["groups"]]
+    uncured = [explained(one, data["profile"], -1, one["text"]) for one in data["uncured"]]
+    return {**data, "groups": groups, "uncured": uncured}
+
+
+def _price(price: Price) -> Data:
+    kinds = {
+        kind: {"before": was, "after": price.after[kind], "cost": share(was, price.after[kind])}
+        for kind, was in sorted(price.before.items())
+    }
+    return {"cost": price.share, "broken": price.broken, "kinds": kinds}
+
+
+def _example(tried: CureTrial, case: DrawnConversation | None, profile: str) -> Data:
+    return {"conversation": name_of(tried.heard), **({} if case is None else case.typed(profile))}
+
+
+def _findings(tried: tuple[CureTrial, ...]) -> list[Data]:
+    """What was found in these conversations first of all, most often met first."""
+    first = [(one.heard.found or ())[0] for one in tried]
+    counts = Counter((finding.name, finding.label) for finding in first)
+    return [{"property": name, "rule": rule, "times": n} for (name, rule), n in counts.most_common()]
+
+
+def _uncured(one: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[Variant, ...]) -> Data:
+    first = (one.heard.found or ())[0]
+    return {
+        **_example(one, case, profile), "property": first.name, "rule": first.label, "text": first.text,
+        "pairs": [[known[i]._asdict(), known[k]._asdict()] for i, k in one.pairs],
+    }  # fmt: skip

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Callable, Sequence, TypeVar
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
-from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.tools.run.arguments import (
-    add_jobs,
-    add_json,
-    add_profiles,
-    add_settings,
-    count,
-    load_files,
-    profile_name,
-    with_settings,
-)
+from cachesim.base.errors import BadInput
+from cachesim.tools.run import arguments
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -33,26 +24,27 @@ R = TypeVar("R")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("profile", metavar="PROFILE", type=profile_name, help="rule set to repair")
+    parser.add_argument("profile", metavar="PROFILE", type=arguments.profile_name, help="rule set to repair")
     parser.add_argument("files", metavar="FILE", nargs="*",
                         help="scenario file, folder or id, instead of drawn conversations")  # fmt: skip
-    add_profiles(parser, "another rule set whose rules are tried: one in a Python file; may be repeated")
+    arguments.add_profiles(parser, "another rule set whose rules are tried: one in a Python file; may be repeated")
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help=f"property that must hold, may be repeated (default {', '.join(OWED)})")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
-    add_settings(parser, "of every server that is drawn, and instead of what files say: ")
-    parser.add_argument("--examples", metavar="N", type=count,
+    arguments.add_settings(parser, "of every server that is drawn, and instead of what files say: ")
+    parser.add_argument("--examples", metavar="N", type=arguments.count,
                         help=f"conversations to draw (default {EXAMPLES}; beside files {PRICED}, for the price)")
-    parser.add_argument("--seed", metavar="S", type=count, default=0, help="the same seed finds the same (default 0)")
-    add_jobs(parser)
+    parser.add_argument("--seed", metavar="S", type=arguments.count, default=0,
+                        help="the same seed finds the same (default 0)")  # fmt: skip
+    arguments.add_jobs(parser)
     parser.add_argument("--no-shrink", action="store_true", help="leave conversations as long as they are")
-    add_json(parser)
+    arguments.add_json(parser)
 
 
 def run(args: Namespace) -> int:
-    from cachesim.tools.search.repair_data import repair_data, with_failures
-    from cachesim.tools.search.repair_report import repair_report
+    from cachesim.tools.search.repair import repair_data, with_failures
+    from cachesim.tools.search.report import repair_report
 
     found = _repaired(args)
     data = repair_data(found)
@@ -69,33 +61,25 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
     """What is looked for, in which files, and which conversations are drawn. Raises BadInput."""
     from cachesim.engines.registry import rules_of
     from cachesim.tools.search.cures import MutationSearch
-    from cachesim.tools.search.fuzz_command import drawn_models, set_options
+    from cachesim.tools.search.fuzz_command import known_properties, narrowed
+    from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.repair import numbers
 
     for name in (args.profile, *args.profiles):      # those of files are known to the engine now
         rules_of(name)
-    narrowed = (*drawn_models(args.models, args.profile), *set_options(args.settings, args.profile))
-    search = MutationSearch(args.profile, _properties(args.properties), narrowed)
+    models = narrowed(args, args.profile)
+    search = MutationSearch(args.profile, known_properties(args.properties, PROPERTIES) or OWED, models)
     examples = args.examples if args.examples is not None else PRICED if args.files else EXAMPLES
     if not (examples or args.files):
         raise BadInput("--examples must be at least 1")
     engine = args.profile.partition("@")[0]
-    scenarios, bad = load_files(args.files) if args.files else ([], [])
+    scenarios, bad = arguments.load_files(args.files) if args.files else ([], [])
     if bad:
         raise bad[0]
-    files = [with_settings(one, args.settings) for one in scenarios if one.engine == engine]
+    files = [arguments.with_settings(one, args.settings) for one in scenarios if one.engine == engine]
     if args.files and not files:
         raise BadInput(f"no scenario of {engine} is in these files", hint="a file has one engine")
     return search, files, numbers(args.seed, examples)
-
-
-def _properties(asked: list[str]) -> tuple[str, ...]:
-    from cachesim.tools.search.properties import PROPERTIES
-
-    for name in asked:
-        if name not in PROPERTIES:
-            raise BadInput(f"unknown property {quoted(name)}", hint=nearest(name, PROPERTIES) or ", ".join(PROPERTIES))
-    return tuple(dict.fromkeys(asked)) or OWED
 
 
 def _repaired(args: Namespace) -> Repair:

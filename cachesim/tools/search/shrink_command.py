@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
-from cachesim.tools.run.arguments import (
-    add_json,
-    add_limits,
-    add_model,
-    add_settings,
-    chosen_profiles,
-    count,
-    profile_name,
-    read_case,
-)
+from cachesim.tools.run import arguments
 
 if TYPE_CHECKING:
     from cachesim.tools.search.smallest import Smallest
@@ -25,19 +16,18 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
-    parser.add_argument("-p", "--profile", metavar="PROFILE", type=profile_name, default="",
+    parser.add_argument("-p", "--profile", metavar="PROFILE", type=arguments.profile_name, default="",
                         help="rule set to run under (default: the first of the file's that is broken, "
                         "the newest recorded one for a line)")  # fmt: skip
-    add_model(parser)
-    add_settings(parser)
+    arguments.add_model(parser)
+    arguments.add_settings(parser)
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="what must be broken, may be repeated (default: as fuzz has it)")  # fmt: skip
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
-                        help="exact: full arithmetic, compares bits and argmax; about 10x slower "
-                        "(default provenance)")  # fmt: skip
-    parser.add_argument("--tries", metavar="N", type=count, help="lines to run at most (default 4000)")
-    add_limits(parser)
-    add_json(parser)
+                        help="exact: full arithmetic, compares bits and argmax; about 10x slower (default provenance)")
+    parser.add_argument("--tries", metavar="N", type=arguments.count, help="lines to run at most (default 4000)")
+    arguments.add_limits(parser)
+    arguments.add_json(parser)
 
 
 def run(args: Namespace) -> int:
@@ -48,8 +38,8 @@ def run(args: Namespace) -> int:
     properties = properties_asked(args.properties)
     tries = TRIES if args.tries is None else args.tries
     asked = [args.profile] if args.profile else []
-    scenario, undecided = read_case(args.what, args.model, asked, args.settings), []
-    for profile in chosen_profiles(scenario, asked):
+    scenario, undecided = arguments.read_case(args.what, args.model, asked, args.settings), []
+    for profile in arguments.chosen_profiles(scenario, asked):
         one = Smallest(scenario, profile, properties, args.mode, tries)
         if one.found:
             return _shrunk(one, tries, args.json)

@@ -13,15 +13,16 @@ from cachesim.base.cluster import Cluster, checked_address
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Unfinished
 from cachesim.cli.main import main
-from cachesim.tools.search.campaign import Campaign, blocks, work
+from cachesim.tools.search.campaign import Campaign, CampaignPlan, blocks, work
 from cachesim.tools.search.campaign_jobs import PLAY, block_of, packed, play, unpacked
 from cachesim.tools.search.folder import campaign_data
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.long
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
-PROFILE, PROPERTIES = "ik_llama@1889-base", ("warm-equals-cold",)
-JOBS = list(blocks(PROFILE, PROPERTIES, ("GA",), 0, 300))
+PROFILE = "ik_llama@1889-base"
+PLAN = CampaignPlan(PROFILE, ("warm-equals-cold",), ("GA",), "provenance", 0)
+JOBS = list(blocks(PLAN, 300))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +45,7 @@ def summed(found):
     whole = Campaign(PROFILE)
     for block in found:
         whole.take(block)
-    return campaign_data(whole, PROPERTIES, 0)
+    return campaign_data(whole, PLAN)
 
 
 def test_a_worker_is_killed_in_the_middle_and_the_findings_are_those_of_one_process(cluster):

@@ -14,6 +14,7 @@ from cachesim.tools.search.campaign import (
     SPREAD,
     Campaign,
     CampaignBlock,
+    CampaignPlan,
     Failure,
     block_count,
     blocks,
@@ -36,9 +37,13 @@ PROFILE = "mlx_lm@0.32.2"
 SUBMIT = Server.submit
 
 
+def plan(seed=3, profile=PROFILE, properties=NAMES, models=()):
+    return CampaignPlan(profile, properties, models, "provenance", seed)
+
+
 def found(profile, jobs, stop, start=0):
     out = Campaign(profile)
-    for block in run(blocks(profile, NAMES, (), 3, stop, start), jobs):
+    for block in run(blocks(plan(profile=profile), stop, start), jobs):
         out.take(block)
     return out
 
@@ -52,14 +57,14 @@ def test_one_process_or_two_find_the_same():
 
 
 def test_blocks_cover_every_conversation_once():
-    jobs = list(blocks(PROFILE, NAMES, ("A",), 2, 130, 10))
+    jobs = list(blocks(plan(2, models=("A",)), 130, 10))
     assert [(job.first, job.stop) for job in jobs] == [(10, 60), (60, 110), (110, 130)]
-    assert {job.seed for job in jobs} == {2}
+    assert {job.plan.seed for job in jobs} == {2}
 
 
 def test_what_was_played_is_not_played_again():
     done = [(0, 20), (60, 70), (130, 140)]
-    jobs = list(blocks(PROFILE, NAMES, (), 2, 135, 10, done=done))
+    jobs = list(blocks(plan(2), 135, 10, done=done))
     assert [(job.first, job.stop) for job in jobs] == [(20, 60), (70, 120), (120, 130)]
     assert block_count(gaps(done, 10, 135)) == len(jobs)
     assert joined([*done, (140, 150), (5, 61), (7, 7)]) == [(0, 70), (130, 150)]
@@ -68,29 +73,29 @@ def test_what_was_played_is_not_played_again():
 
 def test_a_part_of_a_campaign_plays_nothing_of_the_parts_before_it():
     """As ``--shard 2/3 --resume``: what is done lies before the part's first conversation."""
-    jobs = list(blocks(PROFILE, NAMES, (), 2, 200, 100, done=[(0, 60), (70, 120)]))
+    jobs = list(blocks(plan(2), 200, 100, done=[(0, 60), (70, 120)]))
     assert [(job.first, job.stop) for job in jobs] == [(120, 170), (170, 200)]
     assert gaps([(0, 60)], 100, 200) == [(100, 200)] and gaps([(210, 260)], 100, 200) == [(100, 200)]
 
 
 @pytest.mark.long
 def test_blocks_may_come_in_any_order():
-    every = [work(job) for job in blocks(PROFILE, NAMES, (), 3, 250)]
+    every = [work(job) for job in blocks(plan(), 250)]
     forth, back = Campaign(PROFILE), Campaign(PROFILE)
     for one, other in zip(every, reversed(every), strict=True):
         forth.take(one)
         back.take(other)
     assert (forth.failures, forth.done) == (back.failures, back.done) and forth.done == [(0, 250)]
-    assert campaign_data(forth, NAMES, 3) == campaign_data(back, NAMES, 3)
+    assert campaign_data(forth, plan()) == campaign_data(back, plan())
 
 
 def test_a_block_at_which_processes_died_is_named():
-    job = next(blocks(PROFILE, NAMES, (), 3, 250))
+    job = next(blocks(plan(), 250))
     block = lost(job, "killed by SIGKILL")
     [(number, finding)] = block.found
     assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, DIED, 0, (0, 50))
     assert finding.text == "conversations 0 .. 49 of seed 3 were not judged: killed by SIGKILL, twice"
-    assert shrunk(Failure(number, finding), PROFILE, ()) == Failure(number, finding)
+    assert shrunk(Failure(number, finding), plan()) == Failure(number, finding)
 
 
 def test_an_earlier_conversation_has_to_be_shrunk_again():
@@ -142,13 +147,13 @@ def test_of_one_conversation_the_finding_that_came_first_is_kept():
 
 
 def test_a_crash_of_the_simulator_is_a_finding():
-    job = next(blocks(PROFILE, NAMES, (), 0, 3))
+    job = next(blocks(plan(0), 3))
     with patch.object(campaign, "findings", side_effect=ZeroDivisionError("oops")):
         block = work(job)
     assert [(number, one.name, one.label, one.text) for number, one in block.found] == [
         (i, "simulator", "ZeroDivisionError in work", "oops") for i in range(3)
     ]
-    assert shrunk(Failure(0, block.found[0][1]), PROFILE, (), 50).finding == block.found[0][1]
+    assert shrunk(Failure(0, block.found[0][1]), plan(0), 50).finding == block.found[0][1]
 
 
 def planted(server, request):
@@ -159,11 +164,12 @@ def planted(server, request):
 
 
 def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
+    planted_plan = plan(0, "llama_cpp@head", ("survives",))
     with patch.object(Server, "submit", planted):
         out = Campaign("llama_cpp@head")
-        out.take(work(next(blocks("llama_cpp@head", ("survives",), (), 0, 4))))
+        out.take(work(next(blocks(planted_plan, 4))))
         [(group, failure)] = out.failures.items()
-        small = shrunk(failure, "llama_cpp@head", (), 300, properties=("survives",))
+        small = shrunk(failure, planted_plan, 300)
     assert group == small.finding.group == ("simulator", "IndexError", "submit", "")
     assert small.finding.label == "IndexError in submit"
     assert (len(small.small.asked), longest(small.small)) == (2, 7)
@@ -175,15 +181,15 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
 def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
     failure = Failure(0, PropertyFailure("simulator", 0, "KeyError", {"error": "'x'"}, "draw_case"))
     with patch.object(campaign, "draw_case", side_effect=KeyError("x")):
-        [(_, found)] = work(next(blocks(PROFILE, NAMES, (), 0, 1))).found
+        [(_, found)] = work(next(blocks(plan(0), 1))).found
         assert (found.name, found.text) == ("simulator", "'x'")
-        assert shrunk(failure, PROFILE, (), 50) == failure
+        assert shrunk(failure, plan(0), 50) == failure
 
 
 def test_shrinking_keeps_the_group():
     out = found("ik_llama@1889-base", 1, 30)
     group, failure = next(iter(out.failures.items()))
-    small = shrunk(failure, "ik_llama@1889-base", (), 300)
+    small = shrunk(failure, plan(profile="ik_llama@1889-base"), 300)
     assert small.finding.group == group
     assert len(small.small.asked) <= 4
     assert (small.first, small.times) == (failure.first, failure.times)
@@ -210,7 +216,7 @@ def test_the_collector_works_as_before_when_a_job_is_done():
     before = gc.get_threshold()
     gc.set_threshold(701, 11, 12)
     try:
-        work(next(blocks(PROFILE, NAMES, (), 3, 2)))
+        work(next(blocks(plan(), 2)))
         assert gc.get_threshold() == (701, 11, 12)
     finally:
         gc.set_threshold(*before)

@@ -99,11 +99,11 @@ def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):
     """The work called so is interrupted when it is done for the so-manieth time."""
     plain, calls = getattr(campaign_jobs, name), []
 
-    def interrupted(job):
+    def interrupted(job, **how):
         calls.append(job)
         if len(calls) > number:
             raise error
-        return plain(job)
+        return plain(job, **how)
 
     monkeypatch.setattr(campaign_jobs, name, interrupted)
 
@@ -120,7 +120,7 @@ def test_findings_survive_an_interruption(capsys, monkeypatch, tmp_path, error, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["work", "shrink_one"])
+@pytest.mark.parametrize("name", ["work", "shrunk"])
 def test_an_interrupted_campaign_is_resumed_and_nothing_is_counted_twice(capsys, monkeypatch, tmp_path, hasty, name):
     argv = (*BAD[:-1], "70", "--json")
     _, whole, _ = call(capsys, *argv)
@@ -219,7 +219,7 @@ def endless(job):
     return campaign.CampaignBlock([(1, found)], 50, 0, 0, 50)
 
 
-def pause(job):
+def pause(job, **how):
     signal.pause()
 
 
@@ -227,7 +227,7 @@ def pause(job):
 @pytest.mark.parametrize("more", [(), ("--no-shrink",)])
 def test_the_time_ends_what_is_being_done_and_what_was_not_shrunk_is_said(capsys, monkeypatch, more):
     monkeypatch.setattr(campaign_jobs, "work", endless)
-    monkeypatch.setattr(campaign_jobs, "shrink_one", pause)
+    monkeypatch.setattr(campaign_jobs, "shrunk", pause)
     argv = [word for word in BAD if word not in ("--examples", "20")]
     code, out, err = call(capsys, *argv, "--minutes", "0.05", "--json", *more)
     data = json.loads(out)

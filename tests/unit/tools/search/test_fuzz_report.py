@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.search.folder import with_failures
-from cachesim.tools.search.fuzz_report import fuzz_report
+from cachesim.tools.search.report import fuzz_report
 from tests.unit.tools.run.made import shown
 
 

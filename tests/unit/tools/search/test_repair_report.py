@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.search.repair_data import with_failures
-from cachesim.tools.search.repair_report import repair_report
+from cachesim.tools.search.repair import with_failures
+from cachesim.tools.search.report import repair_report
 from tests.unit.tools.run.made import shown
 
 CASE = {"conversation": "c1", "line": "A4/A", "model": "GA", "server": {"kv_unified": True, "ctx_size": 64}}

@@ -1,0 +1,180 @@
+"""How do campaigns and repairs look?
+
+A campaign: a line of counts, a table of distinct failures, then each with its case and its causes. A repair: the
+verdict, a table of changes with what they cure and cost, then each with its case.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.base.errors import counted
+from cachesim.base.layout import indented
+from cachesim.tools.run.run_table import block_of_case
+
+Data = dict[str, Any]
+GAPS = 5                # stretches of conversations that are named
+OTHERS = 3             # other changes that are told of a group
+
+
+def fuzz_report(data: Data) -> RenderableType:
+    """Everything about a campaign, within 80 columns. Its failures are ``explained``."""
+    found = data["failures"]
+    head: RenderableType
+    head = first = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
+    if data["refused"]:
+        first.append(f", {data['refused']} of them not modelled")
+    other = [_against(data)] if "against" in data else []
+    head = Group(head, _corpus(data["corpus"])) if "corpus" in data else head
+    if not found:
+        return Group(head, *other, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
+    return Group(head, _table(found), *(_failure(i, one) for i, one in enumerate(found, 1)), *other,
+                 Text(f"{len(found)} distinct failure{'s' * (len(found) > 1)}", "bold red"))
+
+
+def _corpus(data: Data) -> RenderableType:
+    """What stored cases show."""
+    failing, unplayed = data["failing"], data["unplayed"]
+    files = len({one["file"] for one in failing})
+    lines = [Text(f"stored cases: {data['files']} played, {files or 'none'} of them fail{'s' * (files == 1)}",
+                  "bold red" if failing else "bold green")]  # fmt: skip
+    lines += [Text(f"  {one['file']}: {one['property']}: {one['rule']}") for one in failing]
+    lines += [Text(f"  not played: {one['why']}", "yellow") for one in unplayed]
+    return Group(*lines)
+
+
+def merge_report(data: Data) -> RenderableType:
+    """A campaign that was put together: from how many files, which conversations are not played, what was found."""
+    head = Text(f"{_files(len(data['files']))}, {data['examples']:,} conversations", "bold")
+    if data["left_out"]:
+        head.append(f"; {_files(len(data['left_out']))} left out: all of it is in the others", "yellow")
+    gaps = [(a, b) for (_, a), (b, _) in zip([[0, 0], *data["done"]], data["done"], strict=False) if a < b]
+    missing = [Text("not played: " + ", ".join(f"{a} .. {b - 1}" for a, b in gaps[:GAPS])
+                    + (f" and {len(gaps) - GAPS} more stretches" if len(gaps) > GAPS else ""), "yellow")]  # fmt: skip
+    return Group(head, *(missing if gaps else []), fuzz_report(data))
+
+
+def _files(n: int) -> str:
+    return f"{n:,} file{'s' * (n != 1)}"
+
+
+def _against(data: Data) -> Group:
+    """What only the other rule set has, and what each has evaluated."""
+    other, cost, mended = data["against"], data["cost"], data["mended"]
+    head = Text.assemble("\nfixed: what only ", (other, "cyan"), " has", "" if mended else ": nothing")
+    return Group(
+        head, *([_table(mended)] if mended else []),
+        Text(f"tokens evaluated in {cost['requests']} requests: {_change(cost['mine'], cost['theirs'])}"),
+        Text(f"in the {cost['right']} that both answer correctly: {_change(cost['right_mine'], cost['right_theirs'])}"),
+    )  # fmt: skip
+
+
+def _change(mine: int, theirs: int) -> str:
+    """One count beside the other's."""
+    share = f" ({100 * (mine - theirs) / theirs:+.2f} %)" if theirs else ""
+    return f"{mine}, the other {theirs}{share}"
+
+
+def _table(found: list[Data]) -> Table:
+    table = _numbered("times")
+    table.add_column("property", no_wrap=True)
+    table.add_column("rule", overflow="fold")
+    for i, one in enumerate(found, 1):
+        table.add_row(str(i), str(one["times"]), Text(one["property"]), Text(one["rule"]))
+    return table
+
+
+def _numbered(*counts: str) -> Table:
+    """A table without lines that begins with a number and these counts."""
+    table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
+    for name in ("#", *counts):
+        table.add_column(name, justify="right", no_wrap=name == "tokens")
+    return table
+
+
+def _failure(number: int, one: Data) -> RenderableType:
+    """A failure: what is wrong, how it comes about, the line that shows it."""
+    left = "" if one["shrunk"] or "line" not in one else "   (not shrunk)"
+    left = f"   ({one['known']} shows it)" if "known" in one else left
+    head = Text.assemble(f"\n{number}  ", (f"{one['property']}: {one['text']}", "bold red"), (left, "yellow"))
+    if "line" not in one:
+        return Group(head, *(indented(cause, "dim") for cause in one["causes"]))
+    return Group(head, block_of_case(one))
+
+
+def repair_report(data: Data) -> RenderableType:
+    """Everything about a repair, within 80 columns. Its groups and what is uncured are ``explained``."""
+    where = "files" if data["files"] else f"seed {data['seed']}"
+    n = counted(data["examples"], "conversation")
+    head = Text.assemble((data["profile"], "cyan"), f"  {where}, {n}, {data['failing']} fail")
+    if data["undecided"]:
+        head.append(f", {data['undecided']} undecided")
+    if not data["failing"]:
+        return Group(head, Text(f"nothing to repair: no failure of {', '.join(data['properties'])}", "bold green"))
+    parts: list[RenderableType] = [head, _verdict(data)]
+    if data["groups"]:
+        parts += [_changes(data["groups"]), _together(data)]
+    parts += [_group(i, one) for i, one in enumerate(data["groups"], 1)]
+    parts += _left(data["uncured"])
+    return Group(*parts)
+
+
+def _verdict(data: Data) -> Text:
+    cured, left = data["failing"] - len(data["uncured"]), len(data["uncured"])
+    text = f"one change each cures {cured} of {data['failing']}: {counted(len(data['groups']), 'cause')}"
+    return Text(text + (f"; no single change cures {left}" if left else ""), "bold yellow" if left else "bold green")
+
+
+def _changes(found: list[Data]) -> Table:
+    table = _numbered("cures", "tokens", "breaks")
+    table.add_column("change", overflow="fold")
+    for i, one in enumerate(found, 1):
+        breaks = Text(str(one["broken"]), "red" if one["broken"] else "")
+        change = Text(f"{one['field']}: {one['old']} -> {one['new']}")
+        table.add_row(str(i), str(one["failures"]), _percent(one["cost"]), breaks, change)
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:+.2f} %"
+
+
+def _together(data: Data) -> Text:
+    one = data["together"]
+    kinds = ", ".join(f"{kind} {_percent(each['cost'])}" for kind, each in one["kinds"].items())
+    price = f"{_percent(one['cost'])} ({kinds})" if kinds else "unknown"
+    broken = f"{one['broken']} newly failing; tokens {price}\n"
+    return Text(f"all of them: {one['held']} of {data['failing']} fixed, {broken}")
+
+
+def _group(number: int, one: Data) -> RenderableType:
+    out = Text.assemble(f"{number}  ", (f"{one['field']}: {one['new']}", "bold"), f"  of {one['profile']}")
+    found = [indented(f"{each['times']} {each['property']}: {each['rule']}", "dim", 3)
+             for each in one["findings"][:OTHERS]]  # fmt: skip
+    others = [indented(_other(other), "dim", 3) for other in one["others"][:OTHERS]]
+    return Group(out, *found, *_case(one), *others, Text(""))
+
+
+def _other(one: Data) -> str:
+    breaks = f", breaks {one['broken']}" if one["broken"] else ""
+    return f"{one['cures']} of them by {one['field']}: {one['new']} ({_percent(one['cost'])}{breaks})"
+
+
+def _case(one: Data) -> list[RenderableType]:
+    """How a conversation fails, or its name."""
+    if "line" not in one:
+        return [indented(f"conversation {one['conversation']}", "", 3)]
+    return [block_of_case(one)]
+
+
+def _left(uncured: list[Data]) -> Iterator[RenderableType]:
+    """Failures that no single change cures, and the pairs that do."""
+    for one in uncured:
+        yield Text(f"-  {one['property']}: {one['text']}", "bold red")
+        yield from _case(one)
+        for a, b in one["pairs"][:OTHERS]:
+            yield indented(f"by {a['field']}: {a['new']} together with {b['field']}: {b['new']}", "dim", 3)
