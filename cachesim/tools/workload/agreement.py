@@ -50,10 +50,8 @@ def agreement(session: WorkloadSession, profile: str, model: str, given: Mapping
     fewer, whole = (_cell(session, profile, model, given, n) for n in (scale, 1))
     together = sum(one.together for one in played_within(session, scale))
     same = sum(a == b for a, b in zip(fewer.deciding, whole.deciding, strict=True))
-    return Agreement(
-        session.name, profile, len(session.requests), session.agents, together, fewer.evaluated * scale,
-        whole.evaluated, same,
-    )  # fmt: skip
+    return Agreement(session.name, profile, len(session.requests), session.agents, together,
+                     fewer.evaluated * scale, whole.evaluated, same)  # fmt: skip
 
 
 def _cell(session: WorkloadSession, profile: str, model: str, given: Mapping[str, Option], scale: int) -> Cell:

@@ -10,16 +10,7 @@ from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.base.reading import path_of
-from cachesim.tools.run.arguments import (
-    add_elsewhere,
-    add_jobs,
-    add_json,
-    add_limits,
-    add_profiles,
-    add_settings,
-    count,
-    known_profiles,
-)
+from cachesim.tools.run import arguments
 from cachesim.tools.run.jobs import check_elsewhere
 
 if TYPE_CHECKING:
@@ -33,8 +24,8 @@ DETAIL = {"counts": "counted", "answers": "judged", "causes": "billed"}
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help="recorded sessions (kv-cache-tester, Mooncake, JSON "
                         "lines of block ids), or folders of them")  # fmt: skip
-    add_profiles(parser)
-    add_settings(parser)
+    arguments.add_profiles(parser)
+    arguments.add_settings(parser)
     parser.add_argument("--model", metavar="MODEL", default="qwen3-next",
                         help="real model by name, its config.json or GGUF, or layers (default qwen3-next)")  # fmt: skip
     parser.add_argument("--scale", metavar="N", type=_at_least_one, default=1, help="N tokens become one; flags that "
@@ -43,16 +34,16 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="files that use one server at the same time (default 1)")  # fmt: skip
     parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens only, judge answers too, or "
                         "find the cause of every lost token (default)")  # fmt: skip
-    add_jobs(parser)
-    add_elsewhere(parser, "jobs (sessions under each rule set)")
+    arguments.add_jobs(parser)
+    arguments.add_elsewhere(parser, "jobs (sessions under each rule set)")
     parser.add_argument("--out", metavar="FOLDER", help="keep each line in this folder as soon as it is known")
     parser.add_argument("--resume", action="store_true", help="go on with the workload that is in the folder")
-    add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
-    add_json(parser)
+    arguments.add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
+    arguments.add_json(parser)
 
 
 def _at_least_one(text: str) -> int:
-    found = count(text)
+    found = arguments.count(text)
     if not found:
         raise ArgumentTypeError("must be at least 1")
     return found
@@ -69,12 +60,12 @@ def run(args: Namespace) -> int:
     check_elsewhere(args.on, [job.profile for job in todo])
     every = tasks(todo) if args.on or args.out is not None else [WorkloadTask(job, "") for job in todo]
     part = args.shard or WHOLE
-    first, stop = part.span(len(every))
+    mine = every[slice(*part.span(len(every)))]
     if args.out is None:
-        return _play(args, every[first:stop], None)
+        return _play(args, mine, None)
     folder = WorkloadFolder(path_of(args.out), [one.id for one in every], part)
     with folder.held():
-        return _play(args, every[first:stop], folder)
+        return _play(args, mine, folder)
 
 
 def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None) -> int:
@@ -118,18 +109,15 @@ def jobs(args: Namespace) -> list[CellJob]:
     files = find_files(args.files)
     if not files:
         raise BadInput("no workload in these folders", hint="files end in .json or .jsonl")
-    groups = [files[i : i + args.sessions] for i in range(0, len(files), args.sessions)]
+    groups = [tuple(map(str, files[i : i + args.sessions])) for i in range(0, len(files), args.sessions)]
     model_of(args.model)
     out = []
     for profile in dict.fromkeys(args.profiles or [DEFAULT_PROFILE]):
         engine = profile.partition("@")[0]
-        check_profile(profile, engine, known_profiles())
+        check_profile(profile, engine, arguments.known_profiles())
         check_has(args.model, engine)
         given = parse_settings(args.settings, engine)
-        out += [
-            CellJob(tuple(map(str, group)), profile, args.model, given, args.scale, DETAIL[args.detail], True)
-            for group in groups
-        ]
+        out += [CellJob(group, profile, args.model, given, args.scale, DETAIL[args.detail], True) for group in groups]
     return out
 
 

@@ -6,7 +6,7 @@ import json
 import os.path
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Generator, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress
@@ -54,6 +54,8 @@ def line_in(text: str) -> dict[str, Any] | BadInput:
 
 
 Line = dict[str, Any]
+Results = Generator[tuple[int, Line | BadInput | Unfinished], None, None]
+"""Pairs of the number of a job and what came of it, as they come."""
 
 
 class WorkloadTask(NamedTuple):
@@ -84,45 +86,34 @@ class Workload:
         known = {} if self.folder is None else self.folder.begin(resume)
         self.lines = {number: known[one.id] for number, one in enumerate(self.todo) if one.id in known}
         left = [number for number in range(len(self.todo)) if number not in self.lines]
-        with closing(self._results(left)) as results:
+        with closing(self._elsewhere(left) if self.on else self._here(left)) as results:
             for number, found in progress(results, len(left), "playing"):
                 self._take(number, found)
 
-    def _results(self, left: Sequence[int]) -> Any:
-        """Pairs of the number of a job and what came of it, as they come."""
-        return self._elsewhere(left) if self.on else self._here(left)
-
-    def _here(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Unfinished]]:
+    def _here(self, left: Sequence[int]) -> Results:
         for done in finished(_one, [self.todo[number].job for number in left], self.jobs):
             yield left[done.number], done.result
 
-    def _elsewhere(self, left: Sequence[int]) -> Iterator[tuple[int, Line | BadInput | Unfinished]]:
-        from cachesim.tools.workload.jobs import PLAY, line_in, packed
-
+    def _elsewhere(self, left: Sequence[int]) -> Results:
         texts = (packed(*self.todo[number]) for number in left)
         for done in played_elsewhere(self.on, PLAY, texts):
             yield left[done.number], done.result if isinstance(done.result, Unfinished) else line_in(done.result)
 
     def _take(self, number: int, found: Line | BadInput | Unfinished) -> None:
-        """Keep a line, or tell why there is none."""
+        """Keep a line, or tell why there is none, or why it cannot be kept."""
         task = self.todo[number]
         if isinstance(found, Unfinished):
             complain(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
             self.codes.append(exits.CRASH)
-        elif isinstance(found, BadInput):
-            complain(str(found))
-            self.codes.append(exits.BAD_INPUT)
-        else:
+        elif isinstance(found, dict):
             self.lines[number] = found
-            self._keep(task.id, found)
-
-    def _keep(self, name: str, line: Line) -> None:
-        if self.folder is None:
-            return
-        try:
-            self.folder.keep(name, line)
-        except BadInput as bad:
-            complain(str(bad))
+            try:
+                if self.folder is not None:
+                    self.folder.keep(task.id, found)
+            except BadInput as bad:
+                found = bad
+        if isinstance(found, BadInput):
+            complain(str(found))
             self.codes.append(exits.BAD_INPUT)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Sequence
 
@@ -61,13 +62,9 @@ class Cell:
 def scenario_of(requests: Sequence[SessionRequest], served: Served) -> Scenario:
     """The workload as a scenario, which has no words; starts of messages where the engine takes them."""
     marks = "user_starts" in served.engine.manual.takes
-    steps = (
-        Step(
-            Request(one.prompt, n_predict=len(one.answer), forced=one.answer, user_starts=one.starts if marks else ()),
-            Asked((), together=one.together),
-        )
-        for one in requests
-    )
+    asked = (Request(one.prompt, n_predict=len(one.answer), forced=one.answer, user_starts=one.starts if marks else ())
+             for one in requests)  # fmt: skip
+    steps = (Step(what, Asked((), together=one.together)) for what, one in zip(asked, requests, strict=True))
     return Scenario(
         id="workload", title="", source=(), why="", engine=served.engine.name, model=served.model,
         profiles=(served.profile,), server=served.flags, words={}, steps=tuple(steps),
@@ -77,7 +74,7 @@ def scenario_of(requests: Sequence[SessionRequest], served: Served) -> Scenario:
 def cell(requests: Sequence[SessionRequest], served: Served, how: str = COUNTED) -> Cell:
     """Play a workload and count; ``how`` says how closely it is looked at. Raises BadInput, and Crash if it takes fewer
     tokens than any server must evaluate although every answer is right."""
-    scenario, counter = scenario_of(requests, served), Counter()
+    scenario, counter = scenario_of(requests, served), CountingObserver()
     play(scenario, served.profile, "none", counter, served.rules)
     found = counter.close()
     if how != COUNTED:
@@ -101,25 +98,25 @@ def _judge(found: Cell, scenario: Scenario, served: Served, bills: bool) -> None
 
 def causes(run: Run) -> dict[str, int]:
     """Tokens evaluated again, by what happened to the state that had existed, the largest first."""
-    out: dict[str, int] = {}
+    out = Counter[str]()
     for one in run.requests:
         for charge in one.account.charges:
-            out[charge.event] = out.get(charge.event, 0) + charge.tokens
-    return dict(sorted(out.items(), key=lambda pair: -pair[1]))
+            out[charge.event] += charge.tokens
+    return dict(out.most_common())
 
 
 def _evaluated(answer: Answer) -> int:
     return answer.prompt_n if answer.status == 200 and not answer.died else 0
 
 
-class Counter(Silent):
+class CountingObserver(Silent):
     """Counts what is answered, and looks at the bytes that are kept."""
 
     server: Server
 
     def __init__(self) -> None:
         self.found = Cell()
-        self._answers: dict[int, tuple[EvaluatedRequest, int, str]] = {}
+        self._answers: dict[int, tuple[EvaluatedRequest, int, str]] = {}        # by the number of the step
         self._together: dict[int, bool] = {}
 
     def started(self, server: Server) -> None:
@@ -140,23 +137,19 @@ class Counter(Silent):
         if right:
             found.prompt += len(request.prompt)
             found.generated += answer.predicted_n
-            self._reused(answer)
+            found.evaluated += answer.prompt_n
+            came = reused(answer)
+            found.kept, found.restored = found.kept + came.kept, found.restored + came.restored
+            found.loaded += came.loaded
         told = sent(request, answer, self._together[number])
         self._answers[number] = told, _evaluated(answer), answer.deciding
         stored = self.server.stored_bytes()
         found.peak_checkpoints = max(found.peak_checkpoints, round(stored.checkpoints / MIB, 1))
         found.peak_cache = max(found.peak_cache, round(stored.cache / MIB, 1))
 
-    def _reused(self, answer: Answer) -> None:
-        found, came = self.found, reused(answer)
-        found.evaluated += answer.prompt_n
-        found.kept, found.restored = found.kept + came.kept, found.restored + came.restored
-        found.loaded += came.loaded
-
     def close(self) -> Cell:
         """Everything is answered: the bound, and the numbers of each request."""
         found, ordered = self.found, [self._answers[number] for number in sorted(self._answers)]
         found.least = lower_bound(one for one, _, _ in ordered).total
-        found.each = [n for _, n, _ in ordered]
-        found.deciding = [rule for _, _, rule in ordered]
+        found.each, found.deciding = [n for _, n, _ in ordered], [rule for _, _, rule in ordered]
         return found

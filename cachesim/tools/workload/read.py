@@ -7,32 +7,40 @@ block ids  {"block_size": 16}                                    first line; wit
            {"blocks": [1, 2, 3], "answer": 5, "prompt": 40, "t": 0.5, "seconds": 1.5}
            only ``blocks`` must be there: ``answer`` is 1 token, ``prompt`` all of the blocks, ``t`` the time of the
            request before, ``seconds`` how long it took (0: nothing overlaps it)
-Source: kvcache-ai/Mooncake FAST25-release/README.md; callanjfox/kv-cache-tester docs/trace_replay_tester.md.
+Source: kvcache-ai/Mooncake FAST25-release/README.md; callanjfox/kv-cache-tester docs/trace_replay_tester.md, traces/
+(94f6046).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.reading import FOLDER, files_in, kind, parse_json, path_of, read_bytes
-from cachesim.base.shapes import INT32, INT64, check, integer, integers, number, record, text
-from cachesim.tools.workload.kv_cache_tester import from_object
+from cachesim.base.shapes import INT32, INT64, anything, check, each, integer, integers, number, one_of, record, text
 from cachesim.tools.workload.session import RecordedRequest, WorkloadSession, check_pasts
 
-MOONCAKE, BLOCK_IDS = "mooncake", "block-ids"
+MOONCAKE, BLOCK_IDS, KV_CACHE_TESTER = "mooncake", "block-ids", "kv-cache-tester"
 MOONCAKE_BLOCK, DEFAULT_BLOCK = 512, 64
 
 count = integer(0, INT32, "a count (0 to 2147483647)")
 ids = integers(0, INT64, "the id of a block (0 or larger)")
-_MOONCAKE = record(
-    {"timestamp": number, "input_length": count, "output_length": count, "hash_ids": ids},
-    needs=("timestamp", "input_length", "output_length", "hash_ids"),
-)
-_HEAD = record({"block_size": integer(1, 1 << 20, "the tokens of a block"), "name": text}, needs=("block_size",))
+block_size = integer(1, 1 << 20, "the tokens of a block")
+_MOONCAKE = record({"timestamp": number, "input_length": count, "output_length": count, "hash_ids": ids},
+                   needs=("timestamp", "input_length", "output_length", "hash_ids"))  # fmt: skip
+_HEAD = record({"block_size": block_size, "name": text}, needs=("block_size",))
 _LINE = record({"blocks": ids, "answer": count, "prompt": count, "t": number, "seconds": number}, needs=("blocks",))
+_REQUEST = record(
+    {"t": number, "type": text, "in": integer(1, INT32, "a number of tokens"), "out": count, "hash_ids": ids,
+     "api_time": number}, needs=("t", "in", "out", "hash_ids"), others=anything,
+)  # fmt: skip
+_BEFORE = {"tool_tokens": count, "system_tokens": count}
+_AGENT = record({"t": number, "type": text, "duration_ms": number, "requests": each(_REQUEST), **_BEFORE},
+                needs=("t", "requests"), others=anything)  # fmt: skip
+_SESSION = record({"id": text, "block_size": block_size, "requests": each(one_of(_AGENT, _REQUEST)), **_BEFORE},
+                  needs=("block_size", "requests"), others=anything)  # fmt: skip
 
 
 def find_files(names: Sequence[str | Path]) -> list[Path]:
@@ -52,7 +60,7 @@ def read_session(path: Path) -> WorkloadSession:
     name, file = path.name.partition(".")[0], str(path)
     first = data.lstrip().partition(b"\n")[0]
     if _is_whole(data, first):
-        found = from_object(parse_json(data, file, "workload"), name, file)
+        found = _of_object(parse_json(data, file, "workload"), name, file)
     else:
         found = _of_lines(data, name, file)
     if not found.requests:
@@ -118,3 +126,33 @@ def _block_ids(value: Any, line: int, file: str, size: int, now: float) -> Recor
 
 def _ordered(requests: list[RecordedRequest]) -> tuple[RecordedRequest, ...]:
     return tuple(sorted(requests, key=lambda one: one.start))
+
+
+def _of_object(value: Any, name: str, file: str) -> WorkloadSession:
+    """A session of kv-cache-tester: one object, with the requests of sub-agents nested among its own. Raises BadInput
+    for one of another shape.
+
+    The ``t`` of a sub-agent is the time at which it ended: it began ``duration_ms`` before, and the ``t`` of its
+    requests count from there. Ids are unique within the session, sub-agents included. A block that is not full has no
+    id."""
+    check(value, _SESSION, file)
+    size = value["block_size"]
+    found = [_request(entry, value, 0.0, "") for entry in value["requests"] if "requests" not in entry]
+    agents = [entry for entry in value["requests"] if "requests" in entry]
+    for number_of, entry in enumerate(agents, 1):
+        began = entry["t"] - entry.get("duration_ms", 0) / 1000
+        found += [_request(one, entry, began, f"agent {number_of}") for one in entry["requests"]]
+    for one in found:
+        if not len(one.blocks) * size <= one.n_prompt:
+            raise BadInput(f"{one.n_prompt} tokens are not {len(one.blocks)} blocks of {size}", file=file)
+    return WorkloadSession(name, KV_CACHE_TESTER, size, tuple(sorted(found, key=lambda one: one.start)))
+
+
+def _request(entry: Mapping[str, Any], owner: Mapping[str, Any], began: float, agent: str) -> RecordedRequest:
+    """A request that nobody timed takes no time."""
+    start = began + entry["t"]
+    before = owner.get("tool_tokens", 0) + owner.get("system_tokens", 0)
+    return RecordedRequest(
+        start, start + max(0.0, entry.get("api_time", 0)), entry["in"], max(1, entry["out"]),
+        tuple(entry["hash_ids"]), before if before < entry["in"] else 0, agent,
+    )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -33,7 +33,7 @@ def _plain(one: Mapping[str, Any]) -> Data:
 def workload_report(data: Data) -> list[RenderableType]:
     """A header, a row for each rule set, the bounds, and what was lost."""
     totals = data["totals"]
-    return [*_header(totals[0]), _table(totals), *_bounds(totals), *_lost(totals), *_told(totals)]
+    return [*_header(totals[0]), _table(totals), *_bounds(totals), *_told(totals)]
 
 
 def merged_report(data: Data) -> list[RenderableType]:
@@ -45,17 +45,16 @@ def merged_report(data: Data) -> list[RenderableType]:
     return [head, *(workload_report(data) if data["totals"] else [])]
 
 
-def _header(first: Mapping[str, Any]) -> list[RenderableType]:
+def _header(first: Mapping[str, Any]) -> Iterator[RenderableType]:
     sessions = _counted(first["sessions"], "session")
     if first["sessions"] != first["servers"]:
         sessions += f" on {_counted(first['servers'], 'server')}"
     agents = f", {first['agents']} sub-agents" if first["agents"] else ""
     told = f"{sessions}, {first['requests']:,} requests{agents}, {first['prompt']:,} prompt tokens"
-    lines: list[RenderableType] = [Text(told), Text(f"model {first['model']} ({first['layers']})", "dim")]
-    if first["scale"] > 1:
-        n = first["scale"]
-        lines.append(Text(f"scale {n}: {n} tokens are played as one, and counted as {n}", "dim"))
-    return lines
+    yield Text(told)
+    yield Text(f"model {first['model']} ({first['layers']})", "dim")
+    if (n := first["scale"]) > 1:
+        yield Text(f"scale {n}: {n} tokens are played as one, and counted as {n}", "dim")
 
 
 def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
@@ -64,56 +63,46 @@ def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
     for name in ("evaluated", "%", "kept", "restored", "loaded", "wrong", "MiB ckpt", "MiB pc"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in totals:
+        profile = one["profile"]
+        if len(profile) > LONGEST:                           # the numbers would not fit beside it in 80 columns
+            profile = profile.replace("@", "@\n")
         wrong = NOT_JUDGED if one["wrong"] is None else str(one["wrong"])
         table.add_row(
-            Text(_broken(one["profile"]), "cyan"), _short(one["evaluated"]), _share(one["evaluated"], one["prompt"]),
+            Text(profile, "cyan"), _short(one["evaluated"]), _share(one["evaluated"], one["prompt"]),
             _short(one["kept"]), _short(one["restored"]), _short(one["loaded"]),
             Text(wrong, "red" if one["wrong"] else ""), f"{one['peak_checkpoints']:,.0f}", f"{one['peak_cache']:,.0f}",
         )  # fmt: skip
     return table
 
 
-def _broken(profile: str) -> str:
-    """The name of a rule set, in two lines where the numbers would not fit beside it in 80 columns."""
-    return profile if len(profile) <= LONGEST else profile.replace("@", "@\n")
-
-
-def _bounds(totals: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    """What the same requests cost at the least, with unlimited memory, and with nothing kept."""
+def _bounds(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    """What the same requests cost at the least, with unlimited memory, and with nothing kept; then what was lost."""
     first = totals[0]
     least, nothing = _short(first["least"]), _short(first["prompt"])
-    out = [Text(f"at least {least} ({_share(first['least'], first['prompt'])} %) under any rules; "
-                f"{nothing} with nothing kept")]  # fmt: skip
+    yield Text(f"at least {least} ({_share(first['least'], first['prompt'])} %) under any rules; "
+               f"{nothing} with nothing kept")  # fmt: skip
     for one in totals:
         if one["unlimited"] is not None:
             share = _share(one["unlimited"], one["prompt"])
-            out.append(Text(f"{one['profile']} with unlimited memory: {_short(one['unlimited'])} ({share} %)"))
-    return list(out)
-
-
-def _lost(totals: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
-    out: list[RenderableType] = []
+            yield Text(f"{one['profile']} with unlimited memory: {_short(one['unlimited'])} ({share} %)")
     for one in totals:
         if one["lost"]:
             causes = ", ".join(f"{loss['event']} {_short(loss['tokens'])}" for loss in one["lost"])
-            out.append(Text(f"{one['profile']} evaluated again: {causes}"))
-    return out
+            yield Text(f"{one['profile']} evaluated again: {causes}")
 
 
-def _told(totals: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+def _told(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     """What a reader must know of the numbers: requests without an answer, options that were scaled."""
-    out: list[RenderableType] = []
     for one in totals:
         for name, word in (("refused", "refused"), ("died", "after the server had died")):
             if one[name]:
-                out.append(Text(f"{one['profile']}: {one[name]} of {one['requests']} requests {word}", "yellow"))
+                yield Text(f"{one['profile']}: {one[name]} of {one['requests']} requests {word}", "yellow")
         if one.get("predicted"):
             told = f"{one['predicted']} of {one['wrong']} wrong answers {PREDICTED}"
-            out.append(Text(f"{one['profile']}: {told}", "yellow"))
+            yield Text(f"{one['profile']}: {told}", "yellow")
         if one["scaled"]:
             pairs = ", ".join(f"{flag['flag']} {flag['real']}>{flag['scaled']}" for flag in one["scaled"])
-            out.append(Text(f"{one['profile']} scaled: {pairs}", "dim"))
-    return out
+            yield Text(f"{one['profile']} scaled: {pairs}", "dim")
 
 
 def _counted(n: int, what: str) -> str:

@@ -6,6 +6,7 @@ of a scaled workload, scaled tokens times the scale.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -16,7 +17,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.model_sizes import ModelSizes, known_sizes, sizes_of
 from cachesim.tools.workload.play import COUNTED, Cell, cell
 from cachesim.tools.workload.read import read_session
-from cachesim.tools.workload.servers import Served, served, unlimited
+from cachesim.tools.workload.servers import served, unlimited
 from cachesim.tools.workload.session import WorkloadSession, merged
 from cachesim.tools.workload.tokens import SessionRequest, played
 
@@ -76,11 +77,10 @@ def line(session: WorkloadSession, requests: Sequence[SessionRequest], job: Cell
     found = cell(requests, server, job.how)
     return {
         "session": session.name, "form": session.form, "sessions": len(job.files), "agents": session.agents,
-        "profile": job.profile,
-        "model": job.model, "layers": server.model.partition("@")[0], "given": dict(job.given), "scale": job.scale,
-        "scaled": {name: list(pair) for name, pair in server.shown.items()}, "flags": dict(server.flags),
-        "how": job.how, **in_recorded_tokens(found, job.scale),
-        "unlimited": evaluated_unlimited(session, requests, job, server, model) if job.bounds else None,
+        "profile": job.profile, "model": job.model, "layers": server.model.partition("@")[0], "given": dict(job.given),
+        "scale": job.scale, "scaled": {name: list(pair) for name, pair in server.shown.items()},
+        "flags": dict(server.flags), "how": job.how, **in_recorded_tokens(found, job.scale),
+        "unlimited": evaluated_unlimited(session, requests, job, model) if job.bounds else None,
     }  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def in_recorded_tokens(found: Cell, scale: int) -> dict[str, Any]:
 
 
 def evaluated_unlimited(
-    session: WorkloadSession, requests: Sequence[SessionRequest], job: CellJob, server: Served, model: ModelSizes | str
+    session: WorkloadSession, requests: Sequence[SessionRequest], job: CellJob, model: ModelSizes | str
 ) -> int:
     """Tokens evaluated by the same rules with the limits off what is kept. Raises BadInput."""
     total = sum(one.n_prompt + one.n_answer for one in session.requests)
@@ -111,22 +111,18 @@ def totals_of(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def summed(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Several sessions under one rule set, one model and one setting: sums of counts, the largest of the peaks; what
     one of them does not know is not known."""
-    first, out = lines[0], dict(lines[0])
+    out = dict(lines[0])
     counts = (*TOKENS, "requests", "answered", "refused", "died", "wrong", "undecided", "predicted", "unlimited")
     for name in counts:
         values = [one.get(name, 0) for one in lines]
         out[name] = None if None in values else sum(values)
     for name in ("peak_checkpoints", "peak_cache"):
         out[name] = max(one[name] for one in lines)
-    if any(one["lost"] is None for one in lines):
-        out["lost"] = None
-    else:
-        causes: dict[str, int] = {}
-        for one in lines:
-            for event, n in one["lost"].items():
-                causes[event] = causes.get(event, 0) + n
-        out["lost"] = dict(sorted(causes.items(), key=lambda pair: -pair[1]))
+    causes = Counter[str]()
+    for one in lines:
+        causes.update(one["lost"] or {})
+    out["lost"] = None if any(one["lost"] is None for one in lines) else dict(causes.most_common())
     for name in ("agents", "sessions"):
         out[name] = sum(one[name] for one in lines)
     out["servers"] = len(lines)
-    return out | {"session": first["session"] if len(lines) == 1 else f"{out['sessions']} sessions"}
+    return out | {"session": lines[0]["session"] if len(lines) == 1 else f"{out['sessions']} sessions"}

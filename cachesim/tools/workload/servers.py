@@ -47,9 +47,7 @@ def scaled(n: int, scale: int) -> int:
     return n if n <= 0 or scale == 1 else max(1, (n + scale // 2) // scale)
 
 
-def served(
-    profile: str, model: ModelSizes | str, given: Mapping[str, Option], room: int, scale: int = 1,
-) -> Served:
+def served(profile: str, model: ModelSizes | str, given: Mapping[str, Option], room: int, scale: int = 1) -> Served:
     """A server of this rule set. ``model``: a real one, or layers with the sizes of the recorded tiny models;
     ``room``: tokens that the longest request needs, for a context that is not given. Raises BadInput."""
     engine, rules = engine_of(profile), rules_of(profile)
@@ -61,13 +59,11 @@ def served(
     if scale == 1:
         return Served(engine, profile, rules, name, options, {})
     known = in_force(options, profile)
-    shown = {
-        flag.name: Scaled(int(known[flag.name]), scaled(int(known[flag.name]), scale))
-        for flag in engine.manual.flags if counts_tokens(flag, known)
-    }
+    of_flags = {flag.name: int(known[flag.name]) for flag in engine.manual.flags if counts_tokens(flag, known)}
+    shown = {one: Scaled(n, scaled(n, scale)) for one, n in of_flags.items()}
     flags = {**options, **{one: pair.scaled for one, pair in shown.items()}}
-    numbers = {one: Scaled(int(getattr(rules, one)), scaled(int(getattr(rules, one)), scale))
-               for one in engine.manual.token_numbers}  # fmt: skip
+    of_rules = {one: int(getattr(rules, one)) for one in engine.manual.token_numbers}
+    numbers = {one: Scaled(n, scaled(n, scale)) for one, n in of_rules.items()}
     fewer = rules.changed({one: pair.scaled for one, pair in numbers.items()}) if numbers else rules
     return Served(engine, profile, fewer, name, flags, shown | numbers)
 

@@ -19,8 +19,8 @@ TEXTLESS = 1 << 20        # tokens below this are left to the engines, some of w
 
 
 class SessionRequest(NamedTuple):
-    """A request in tokens. ``starts``: where messages of the user begin; ``together``: it is
-    sent while the one before it is at work."""
+    """A request in tokens. ``starts``: where messages of the user begin; ``together``: it is sent while the one before
+    it is at work."""
 
     prompt: Tokens
     answer: Tokens
@@ -28,31 +28,25 @@ class SessionRequest(NamedTuple):
     together: bool
 
 
-def check_scale(session: WorkloadSession, scale: int) -> None:
-    """Raise BadInput for a scale that does not divide a block."""
-    if scale < 1 or session.block_size % scale:
-        raise BadInput(f"a scale of {scale} does not divide blocks of {session.block_size} tokens",
-                       hint=f"a divisor of {session.block_size}, such as {_largest(session.block_size)}")  # fmt: skip
-
-
-def _largest(size: int) -> int:
-    return next(n for n in (64, 32, 16, 8, 4, 2, 1) if size % n == 0)
-
-
 def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
-    """The requests of a session in tokens, in their order. Raises BadInput for a scale that does not divide a
-    block."""
-    check_scale(session, scale)
+    """The requests of a session in tokens, in their order. Raises BadInput for a scale that divides no block."""
+    size = session.block_size
+    if scale < 1 or size % scale:
+        largest = next(n for n in (64, 32, 16, 8, 4, 2, 1) if size % n == 0)
+        raise BadInput(f"a scale of {scale} does not divide blocks of {size} tokens",
+                       hint=f"a divisor of {size}, such as {largest}")  # fmt: skip
     return list(_Teller(session, scale).all())
 
 
 class _Teller:
-    """Makes the tokens of one session; every block and every new stretch has its own."""
+    """Makes the tokens of one session; every block and every new stretch has its own. ``number``: small numbers for
+    large ids."""
 
     def __init__(self, session: WorkloadSession, scale: int) -> None:
         self.requests, self.scale, self.width = session.requests, scale, session.block_size // scale
         top = max((max(one.blocks, default=0) for one in self.requests), default=0) + 1
-        self.number = {} if top < 1 << 32 else _numbered(self.requests)
+        ids = (block for one in self.requests for block in one.blocks)
+        self.number = {} if top < 1 << 32 else {block: number for number, block in enumerate(dict.fromkeys(ids))}
         self.fresh = TEXTLESS + (len(self.number) or top) * self.width
         self.made: dict[int, Tokens] = {}
         self.after = follow_ups(self.requests)
@@ -64,12 +58,11 @@ class _Teller:
         answers: dict[int, Tokens] = {}
         for i in reversed(range(len(self.requests))):
             prompts[i], answers[i] = self._texts(i, prompts)
-        together, starts = overlapping(self.requests), self._starts()
-        for i in range(len(self.requests)):
-            yield SessionRequest(prompts[i], answers[i], starts[i], together[i])
+        for i, (starts, together) in enumerate(zip(self._starts(), overlapping(self.requests), strict=True)):
+            yield SessionRequest(prompts[i], answers[i], starts, together)
 
     def _texts(self, i: int, prompts: dict[int, Tokens]) -> tuple[Tokens, Tokens]:
-        one, n = self.requests[i], self._length(i)
+        one, n = self.requests[i], self.lengths[i]
         known = tuple(token for block in one.blocks for token in self._block(block))[:n]
         stop = n + self._answer(i)
         after = self.after[i]
@@ -93,9 +86,6 @@ class _Teller:
         so when it is scaled: many a prompt differs from the next in its last full block, and what was kept of its end
         is of no use then."""
         return -(-n // self.scale)
-
-    def _length(self, i: int) -> int:
-        return self.lengths[i]
 
     def _answer(self, i: int) -> int:
         """Tokens of the answer: all but the last one are evaluated, and count when it is scaled."""
@@ -123,13 +113,13 @@ class _Teller:
         for i, (parent, shared) in enumerate(parents(self.requests)):
             if parent is None:
                 first = self.requests[i].first_user // self.scale
-                out.append((first,) if 0 < first < self._length(i) else ())
+                out.append((first,) if 0 < first < self.lengths[i] else ())
                 continue
             begin = shared * self.width
             if self.after[parent] is not None and shared == len(self.requests[parent].blocks) and self._fits(parent):
-                begin = self._length(parent) + self._answer(parent)
-            kept = tuple(at for at in out[parent] if at < min(begin, self._length(i)))
-            out.append((*kept, begin) if begin < self._length(i) else kept)
+                begin = self.lengths[parent] + self._answer(parent)
+            kept = tuple(at for at in out[parent] if at < min(begin, self.lengths[i]))
+            out.append((*kept, begin) if begin < self.lengths[i] else kept)
         return out
 
 
@@ -154,8 +144,3 @@ def follow_ups(requests: Sequence[RecordedRequest]) -> list[int | None]:
         out[i] = found
         nearest.update(dict.fromkeys(one.blocks, i))
     return out
-
-
-def _numbered(requests: Sequence[RecordedRequest]) -> dict[int, int]:
-    """Small numbers for large ids."""
-    return {block: number for number, block in enumerate(dict.fromkeys(b for one in requests for b in one.blocks))}
