@@ -16,7 +16,6 @@ from cachesim.tools.run.arguments import add_case, add_json, add_limits, add_pro
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.advise.memory import Sizes
-    from cachesim.tools.advise.search import AdviceSearch
 
 SECONDS = 60           # after which a search ends unless told
 TIP, SENT = 1_000_000, 200       # prompt tokens and requests that are played where nobody asked for advice,
@@ -99,15 +98,17 @@ def advice_for(
     """The advice for a scenario under a rule set, after at most about so many seconds; and what interrupted the search.
     ``asked``: the words that name the case, None = its line; ``drawn``: takes the case as it is and with the best
     advice, each with its profile. Raises BadInput."""
-    from cachesim.tools.advise.advice_data import advice_data
     from cachesim.tools.advise.changes import Setup
     from cachesim.tools.advise.ranking import choose
-    from cachesim.tools.advise.search import AdviceSearch
+    from cachesim.tools.advise.search import AdviceSearch, advice_data
 
-    begin, stopped, ended = time.monotonic(), None, None
+    until, stopped, ended = time.monotonic() + most, None, None
     search = AdviceSearch(Setup(scenario, profile))
     try:
-        stopped = _searched(search, begin + most)
+        for _ in progress(search, len(search), "trying changes"):
+            if time.monotonic() > until:
+                stopped = "seconds"
+                break
     except KeyboardInterrupt as error:
         stopped, ended = "interrupted", error
     advice = choose(search.base, search.bound.total, search.found, sizes)
@@ -125,12 +126,11 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
 
     from cachesim.engines.registry import profiles
     from cachesim.scenarios.load import load_text
-    from cachesim.tools.advise.advice_data import advice_data
     from cachesim.tools.advise.changes import Setup
     from cachesim.tools.advise.memory import UNITS
     from cachesim.tools.advise.ranking import choose
     from cachesim.tools.advise.report import try_sentence
-    from cachesim.tools.advise.search import AdviceSearch
+    from cachesim.tools.advise.search import AdviceSearch, advice_data
 
     if not text or args.json or args.quiet:
         return
@@ -151,18 +151,11 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
         show(Text(f"Helps most: {said.removeprefix('Try: ')}; all of it: cachesim advise {file or 'FILE.toml'}"))
 
 
-def _searched(search: AdviceSearch, until: float) -> str | None:
-    for _ in progress(search, len(search), "trying changes"):
-        if time.monotonic() > until:
-            return "seconds"
-    return None
-
-
 def newest_that_loses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:
     """The newest of a scenario's profiles, of the main branch if one is, under which tokens are evaluated again or
     answers are wrong; the newest of all where there is none. Raises BadInput."""
     from cachesim.engines.registry import engine_of
-    from cachesim.tools.advise.outcome import loses
+    from cachesim.tools.advise.changes import loses
 
     if len(own) == 1:
         return own

@@ -92,8 +92,7 @@ def _every(change: Callable[[Asked], Asked]) -> Callable[[ScenarioLine], Scenari
     """The same change of every request."""
 
     def all_of(line: ScenarioLine) -> ScenarioLine | None:
-        done = with_requests(line, {i: change(step) for i, step in requests(line)})
-        return None if done == line else done
+        return with_requests(line, {i: change(step) for i, step in requests(line)})
 
     return all_of
 
@@ -105,8 +104,7 @@ def pinned(slots: int) -> Callable[[ScenarioLine], ScenarioLine | None]:
         of = conversations(line)
         if len(set(of.values())) < 2:
             return None
-        done = with_requests(line, {i: step._replace(id_slot=of[i] % slots) for i, step in requests(line)})
-        return None if done == line else done
+        return with_requests(line, {i: step._replace(id_slot=of[i] % slots) for i, step in requests(line)})
 
     return pin
 
@@ -156,9 +154,10 @@ def uncut(line: ScenarioLine) -> ScenarioLine:
     return split(line) if cut else line
 
 
-def with_requests(line: ScenarioLine, changed: Mapping[int, Asked]) -> ScenarioLine:
-    """The line with other requests in these places."""
-    return line._replace(steps=tuple(changed.get(i, step) for i, step in enumerate(line.steps)))
+def with_requests(line: ScenarioLine, changed: Mapping[int, Asked]) -> ScenarioLine | None:
+    """The line with other requests in these places, None where they are no others."""
+    steps = tuple(changed.get(i, step) for i, step in enumerate(line.steps))
+    return None if steps == line.steps else line._replace(steps=steps)
 
 
 def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
@@ -176,34 +175,30 @@ def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
         if parent == NOBODY or told[parent].answer is None:
             new[i] = step
             continue
-        whole = _chat(told, new, i, parent) if step.chat else _prompt(told, new, i, parent)
-        new[i], mended = whole.step, mended or whole.mended
+        new[i], better = (_chat if step.chat else _prompt)(told, new, i, parent)
+        mended = mended or better
     return with_requests(line, new) if mended else None
 
 
-class _Whole(NamedTuple):
-    step: Asked
-    mended: bool
-
-
-def _prompt(told: Steps, new: Steps, i: int, parent: int) -> _Whole:
+def _prompt(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
+    """A request with the whole answer of its parent, and whether that was not whole before; the same of a chat."""
     step, answer = told[i], told[parent].answer or ()
     rest = step.prompt[len(told[parent].prompt) :]
     kept = _kept(bare(rest), bare(answer))
     if not kept:
-        return _Whole(step._replace(prompt=(*new[parent].prompt, *rest)), False)
-    return _Whole(step._replace(prompt=(*new[parent].prompt, *answer, *rest[kept:])), kept < len(answer))
+        return step._replace(prompt=(*new[parent].prompt, *rest)), False
+    return step._replace(prompt=(*new[parent].prompt, *answer, *rest[kept:])), kept < len(answer)
 
 
-def _chat(told: Steps, new: Steps, i: int, parent: int) -> _Whole:
+def _chat(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
     step, answer, n = told[i], told[parent].answer or (), len(told[parent].chat)
     rest = step.chat[n:]
     if step.chat[:n] != told[parent].chat:
-        return _Whole(step, False)
+        return step, False
     kept = _kept(bare(rest[0][1]), bare(answer)) if rest and rest[0][0] == "assistant" else 0
     if not kept or kept < len(rest[0][1]):
-        return _Whole(step._replace(chat=(*new[parent].chat, *rest)), False)
-    return _Whole(step._replace(chat=(*new[parent].chat, ("assistant", answer), *rest[1:])), kept < len(answer))
+        return step._replace(chat=(*new[parent].chat, *rest)), False
+    return step._replace(chat=(*new[parent].chat, ("assistant", answer), *rest[1:])), kept < len(answer)
 
 
 def _kept(rest: Pieces, answer: Pieces) -> int:
@@ -229,7 +224,7 @@ def changing_last(line: ScenarioLine) -> ScenarioLine | None:
     moving: set[str] = set()
     before: list[Pieces] = []
     for _, step in requests(line):
-        text = bare((*step.prompt, *(piece for _, each in step.chat for piece in each)))
+        text = said(step).prompt
         if before:
             moving |= _between(max(before, key=lambda other: common((other, text))), text)
         before.append(text)
@@ -259,8 +254,7 @@ def _told_last(line: ScenarioLine, moving: set[str]) -> ScenarioLine | None:
             new[i] = step._replace(chat=tuple((role, text) for role, text in chat if text))
         else:
             new[i] = step._replace(prompt=last(step.prompt))
-    done = with_requests(line, new)
-    return None if done == line else done
+    return with_requests(line, new)
 
 
 def marked(line: ScenarioLine) -> ScenarioLine | None:
@@ -275,5 +269,4 @@ def marked(line: ScenarioLine) -> ScenarioLine | None:
         return tuple(one._replace(user=i > 0 and one.word not in answers and one.start in (None, 0))
                      for i, one in enumerate(text))  # fmt: skip
 
-    done = with_requests(line, {i: step._replace(prompt=mark(step.prompt)) for i, step in steps.items()})
-    return None if done == line else done
+    return with_requests(line, {i: step._replace(prompt=mark(step.prompt)) for i, step in steps.items()})

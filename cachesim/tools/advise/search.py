@@ -1,19 +1,34 @@
 """Which changes of a case help? A search from cheap to dear: every change by itself, then the best ones in pairs.
 
-Everything is a whole run of the simulator, from an empty server.
+Everything is a whole run of the simulator, from an empty server. What was found becomes plain data: what ``--json``
+prints, and what the report is made from.
 """
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from itertools import combinations
-from typing import Iterator
+from typing import Any, Iterator, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
-from cachesim.tools.advise.changes import ChangeKind, Setup, SetupChange, clashes, single_changes
-from cachesim.tools.advise.outcome import Trial, tried
-from cachesim.tools.advise.ranking import best_of_families, helps, rank
+from cachesim.judging.evidence import predicted
+from cachesim.judging.judged_run import run_judged
+from cachesim.tools.advise.changes import (
+    MODE,
+    ChangeKind,
+    Setup,
+    SetupChange,
+    Trial,
+    TrialOutcome,
+    clashes,
+    command_words,
+    single_changes,
+    tried,
+)
+from cachesim.tools.advise.memory import Sizes
+from cachesim.tools.advise.ranking import Advice, RankedAdvice, best_of_families, helps, rank
 
 PAIRED = 4             # changes whose pairs are tried
 
@@ -61,3 +76,67 @@ class AdviceSearch:
                 self.found.append(tried(case, changes, self.bound if same else None))
                 return self.found[-1]
         return None
+
+
+Data = dict[str, Any]
+MIB = 1 << 20
+
+
+def advice_data(search: AdviceSearch, advice: Advice, sizes: Sizes, asked: Sequence[str] = ()) -> Data:
+    """A search and what was chosen of it. ``asked``: the words that name the case and its server on a command line,
+    () = its line. ``mib`` is None without sizes of a real model."""
+    case, base = search.case, search.base
+    return {
+        "scenario": case.scenario.id, "title": case.scenario.title, "model": case.scenario.model,
+        "profile": case.profile, "requests": len(case.scenario.steps),
+        "prompt_tokens": sum(len(step.request.prompt) for step in case.scenario.steps), "sizes": sizes.source or None,
+        "base": {**_outcome(base.outcome), "mib": _mib(advice.base, sizes), "predicted": _predicted(base)},
+        "bound": {"total": search.bound.total, "each": list(search.bound.each)},
+        "advice": [_piece(one, search, sizes, asked) for one in advice.good],
+        "traps": [_piece(one, search, sizes, asked) for one in advice.traps],
+        "tried": len(search.found), "changes": len(search),
+    }  # fmt: skip
+
+
+def _outcome(outcome: TrialOutcome) -> Data:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in outcome._asdict().items()}
+
+
+def _predicted(one: Trial) -> list[Data]:
+    """The verdicts and charges of a case that depend on an outcome which no real server was seen to have."""
+    return [found._asdict() for found in predicted(run_judged(one.case.scenario, one.case.profile, MODE))]
+
+
+def _mib(piece: RankedAdvice, sizes: Sizes) -> float | None:
+    return round(piece.bytes / MIB, 3) if sizes.source else None
+
+
+def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: Sequence[str]) -> Data:
+    one, before = piece.tried, search.base.outcome.evaluated
+    return {
+        "changes": [_change(change, search.case) for change in one.changes], **_outcome(one.outcome),
+        "saved": before - one.outcome.evaluated,
+        "share": round((before - one.outcome.evaluated) / before, 4) if before else 0.0,
+        "mib": _mib(piece, sizes), "bound": one.bound.total, "later": piece.later,
+        "since": [since._asdict() for since in piece.since],
+        "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],
+        "profile": one.case.profile, "predicted": _predicted(one),
+        "command": shlex.join(["cachesim", "try", *command_words(one, search.case, asked)]),
+    }  # fmt: skip
+
+
+def _change(change: SetupChange, case: Setup) -> Data:
+    engine = engine_of(case.profile)
+    rules = engine.profiles[change.profile] if change.profile else None
+    point = engine.when.own.get(change.profile)
+    return {
+        "kind": change.kind.name.lower(),
+        "name": change.client.name if change.client else change.profile or next(iter(change.options)),
+        "text": change.client.text if change.client else "",
+        "options": [{"name": name, "value": value} for name, value in change.options.items()],
+        "profile": change.profile or None,
+        "build": (engine.when.told(point) if point else rules.build) if rules else None,
+        "date": point.date if point else None,
+        "base": change.base or None,
+        "released": change.kind is not ChangeKind.PROPOSAL,
+    }

@@ -71,35 +71,29 @@ def _write(file: str, some: Sequence[Lesson]) -> None:
 
 
 def _walk(chosen: Lesson) -> None:
-    """Show one part after the other, as the reader wishes; the end of the input leaves, too."""
+    """Show one part after the other, as the reader wishes; the end of the input leaves, too. At the end of the quiz how
+    many first answers were right."""
     from cachesim.tools.lessons import quiz
 
     marks: dict[int, bool] = {}
+    at, texts = 0, _texts(chosen)
     try:
-        _parts(chosen, marks)
+        while at < len(texts):
+            answers = quiz.expected(chosen.parts, at) if chosen.number < 0 else []
+            keys = QUESTION.format(quiz.asks_for(answers)) if answers else KEYS
+            say(f"{texts[at]}\n\n{keys}  ({at + 1}/{len(texts)})")
+            key = _answered(answers, at, marks) if answers else ask("")
+            if key is None or key in LEAVE:
+                return
+            at = max(0, at - 1) if key in BACK else at + 1
     finally:
         if result := quiz.score(list(marks.values())):
             say(f"\n{result}")
 
 
-def _parts(chosen: Lesson, marks: dict[int, bool]) -> None:
-    """``marks``: is the first answer to the question of a part right?"""
-    from cachesim.tools.lessons import quiz
-
-    at, texts = 0, _texts(chosen)
-    while at < len(texts):
-        answers = quiz.expected(chosen.parts, at) if chosen.number < 0 else []
-        keys = QUESTION.format(quiz.asks_for(answers)) if answers else KEYS
-        say(f"{texts[at]}\n\n{keys}  ({at + 1}/{len(texts)})")
-        key = _answered(answers, at, marks) if answers else ask("")
-        if key is None or key in LEAVE:
-            return
-        at = max(0, at - 1) if key in BACK else at + 1
-
-
 def _answered(answers: Sequence[str], at: int, marks: dict[int, bool]) -> str | None:
-    """Wait for an answer to a question, and say whether it is right; returns the key that was pressed instead, "" if
-    none was. What is no answer is asked again."""
+    """Wait for an answer to a question, and say whether it is right (``marks``: was the first answer to a part?);
+    returns the key that was pressed instead, "" if none was. What is no answer is asked again."""
     from cachesim.tools.lessons import quiz
 
     while (typed := ask("> ")) and typed not in (*LEAVE, *BACK):

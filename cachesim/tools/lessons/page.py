@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Sequence
 
-from cachesim.tools.lessons.blocks import Block
+from cachesim.tools.lessons.shelf import Block
 from cachesim.tools.picture.assets import asset
 
 
@@ -42,8 +42,10 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
         one = "" if "\n" in block.text else ' class="line"'
         return f'<pre{one} tabindex="0"><code>{escape(block.text)}</code></pre>'
     if block.kind == "picture":
-        drawing = _unique((folder / block.name).read_text("utf-8"), f"{anchor}-{Path(block.name).stem}-")
-        return f'<figure tabindex="0">{drawing}<figcaption>{inline(_sentence(block.text))}</figcaption></figure>'
+        drawing, prefix = (folder / block.name).read_text("utf-8"), f"{anchor}-{Path(block.name).stem}-"
+        drawing = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", drawing)    # names of its own on the page
+        said = inline(f"{block.text[:1].upper()}{block.text[1:]}.")         # what stands in its place, as a sentence
+        return f'<figure tabindex="0">{drawing}<figcaption>{said}</figcaption></figure>'
     if block.kind == "answer":
         return f"<details><summary>Answer</summary>{_html(block.inside, folder, anchor)}</details>"
     if block.kind == "list":
@@ -55,11 +57,6 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
     return f"<p>{inline(block.text)}</p>"
-
-
-def _sentence(text: str) -> str:
-    """What stands in place of a picture, as a sentence beneath it."""
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def inline(text: str) -> str:
@@ -86,8 +83,3 @@ def _link(found: re.Match[str]) -> str:
     if lesson := re.fullmatch(r"(\d)-[\w-]+\.md|quiz\.md", target):
         return f'<a href="#{f"lesson-{lesson[1]}" if lesson[1] else "quiz"}">{text}</a>'
     return f'<a href="{escape(target)}">{text}</a>' if target.startswith("https://") else text
-
-
-def _unique(drawing: str, prefix: str) -> str:
-    """A drawing whose names are its own on the page."""
-    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", drawing)

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 from typing import Iterator, Sequence
 
-from cachesim.tools.lessons.blocks import Block
+from cachesim.tools.lessons.shelf import Block
 
 WIDTH = 80
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
@@ -35,7 +35,8 @@ def _lines(block: Block, folder: Path, width: int) -> list[str]:
     if block.kind == "code":
         return block.text.splitlines()
     if block.kind == "picture":
-        return _picture(block, folder)
+        letters = (folder / block.name).with_suffix(".txt")          # the drawing in letters, or what it shows in words
+        return letters.read_text("utf-8").splitlines() if letters.is_file() else [f"[{inline(block.text)}]"]
     if block.kind == "table":
         return list(_table(block.rows, width))
     if block.kind == "list":
@@ -43,12 +44,6 @@ def _lines(block: Block, folder: Path, width: int) -> list[str]:
     if block.kind == "answer":
         return lines(block.inside, folder, width)
     return textwrap.wrap(inline(block.text), width, break_long_words=False, break_on_hyphens=False)
-
-
-def _picture(block: Block, folder: Path) -> list[str]:
-    """The drawing in letters that lies beside a picture, or what the picture shows in words."""
-    letters = (folder / block.name).with_suffix(".txt")
-    return letters.read_text("utf-8").splitlines() if letters.is_file() else [f"[{inline(block.text)}]"]
 
 
 def _item(mark: str, text: str, width: int) -> list[str]:

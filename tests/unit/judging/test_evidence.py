@@ -18,12 +18,11 @@ from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.advise.advice_data import advice_data
 from cachesim.tools.advise.changes import Setup
 from cachesim.tools.advise.memory import UNITS
 from cachesim.tools.advise.ranking import choose
 from cachesim.tools.advise.report import advise_report
-from cachesim.tools.advise.search import AdviceSearch
+from cachesim.tools.advise.search import AdviceSearch, advice_data
 from cachesim.tools.rulebook import rules_report
 from cachesim.tools.rulebook.rules_report import rule_data, rule_report
 from cachesim.tools.run.diff_report import diff_data, diff_report

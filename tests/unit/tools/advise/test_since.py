@@ -7,8 +7,7 @@ import pytest
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load
-from cachesim.tools.advise.changes import Setup
-from cachesim.tools.advise.outcome import tried
+from cachesim.tools.advise.changes import Setup, tried
 from cachesim.tools.advise.ranking import since
 
 

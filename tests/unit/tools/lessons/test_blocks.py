@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.lessons.blocks import Block, blocks
+from cachesim.tools.lessons.shelf import Block, blocks
 
 TEXT = """# A title
 

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import pytest
 
 from cachesim.tools.lessons import shelf
-from cachesim.tools.lessons.blocks import blocks
 from cachesim.tools.lessons.page import inline, page
+from cachesim.tools.lessons.shelf import blocks
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 

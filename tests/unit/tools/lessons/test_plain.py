@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.tools.lessons.blocks import Block, blocks
 from cachesim.tools.lessons.plain import inline, lines
+from cachesim.tools.lessons.shelf import Block, blocks
 
 HERE = Path(__file__).parent
 

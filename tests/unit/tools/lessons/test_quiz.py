@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.tools.lessons import quiz
-from cachesim.tools.lessons.blocks import blocks
-from cachesim.tools.lessons.shelf import Lesson
+from cachesim.tools.lessons.shelf import Lesson, blocks
 
 TEXT = """# T
 

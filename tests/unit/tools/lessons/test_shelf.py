@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.lessons import shelf
-from cachesim.tools.lessons.blocks import blocks
+from cachesim.tools.lessons.shelf import blocks
 
 
 def test_lessons_are_in_their_order():
