@@ -45,10 +45,9 @@ def _marks(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
         yield f'<path d="{places}"><title>{says}</title></path>'
         return
     for number, mark in enumerate(held.checkpoints):
-        x = scale.px(mark)
         span = f", [pos_min {held.spans[number][0]}, pos_max {held.spans[number][1]}]" if held.spans else ""
         says = f"checkpoint of {mark} tokens{span}"
-        yield f'<path d="M{x - 4:g} {y:g}h8l-4 -8z"><title>{says}</title></path>'
+        yield f'<path d="M{scale.px(mark) - 4:g} {y:g}h8l-4 -8z"><title>{says}</title></path>'
 
 
 def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
@@ -56,9 +55,8 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
     a, b = scale.px(rows[0]), scale.px(rows[1])
     wide = max(1.0, b - a)
     each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))
-    line = f'M{a:g} {y + 1.5:g}H{a + wide:g}'
-    dashes = f'stroke-dasharray="{max(each - 1, 0.5):.2f} 1"'
-    return f'<path class="{name}" d="{line}" {dashes}><title>{escape(title)}</title></path>'
+    line = f'd="M{a:g} {y + 1.5:g}H{a + wide:g}" stroke-dasharray="{max(each - 1, 0.5):.2f} 1"'
+    return f'<path class="{name}" {line}><title>{escape(title)}</title></path>'
 
 
 def foreign(row: StepRow, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
@@ -91,8 +89,7 @@ def _source(read: ForeignRead, scale: Scale, x: float, y: float, up: float, name
 WIDE, HIGH, BETWEEN = 24, 14, 20  # pixels of a sign, and between two entries
 LETTER = 7.3                  # pixels of a letter
 
-LETTERS = {"kept": "K", "reused": "U", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g",
-           "moved": "M"}  # fmt: skip
+LETTERS = dict(kept="K", reused="U", restored="R", loaded="L", evaluated="E", again="!", generated="g", moved="M")
 WORDS = {
     "kept": "kept in the slot", "reused": "reused, from the slot or elsewhere",
     "restored": "restored from a checkpoint", "loaded": "loaded from the prompt cache",
@@ -112,7 +109,7 @@ class Sign(NamedTuple):
 def legend(y: float, one: Scene, lanes: Lanes, scale: Scale, wide: float) -> tuple[str, float]:
     """The signs from ``y`` on in lines that are ``wide`` pixels, and the height of the whole."""
     x, top, out = 12.0, y, list[str]()
-    for sign in [*_origins(one), *_wrong(one), *_memory(one), *_cache(lanes), *_rest(one, scale)]:
+    for sign in _signs(one, lanes, scale):
         long = WIDE + 6 + LETTER * len(sign.says)
         if x > 12 and x + long > wide:
             x, y = 12.0, y + 20
@@ -121,51 +118,35 @@ def legend(y: float, one: Scene, lanes: Lanes, scale: Scale, wide: float) -> tup
     return "".join(out), y - top + 28
 
 
-def _origins(one: Scene) -> Iterator[Sign]:
-    seen = {part.origin for row in one.rows for part in row.stretches}
+def _signs(one: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
+    """Origins of tokens, then what is wrong, what a slot and the prompt cache hold, and the rest."""
+    parts = [(row, part) for row in one.rows for part in row.stretches]
     for origin, word in WORDS.items():
-        if origin in seen:
+        if any(part.origin == origin for _, part in parts):
             letter = text(WIDE / 2, 11, LETTERS[origin], "letter")
             yield Sign(f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', word)
-
-
-def _wrong(one: Scene) -> Iterator[Sign]:
-    box = f'width="{WIDE}" height="{HIGH}"'
-    if any(row.wrong and row.stretches for row in one.rows):
-        yield Sign(f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>', "wrong answer", "bad")
-    if any(row.foreign for row in one.rows):
-        yield Sign(f'<rect {box} fill="url(#p-wrong)"/><rect class="wrong" {box}/>', "what it read wrongly", "bad")
-    if any(0 <= read.request < row.number for row in one.rows for read in row.foreign):
-        yield Sign(f'<path class="wrong" d="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', "whose it is", "bad")
-
-
-def _memory(one: Scene) -> Iterator[Sign]:
-    held = [row.memory for row in one.rows]
-    bar = f'd="M0 7H{WIDE}" stroke-dasharray="7 1"/>'
-    if any(has.rows is not None for has in held):
-        yield Sign(f'<path class="rows" {bar}', "attention rows")
-    if any(has.window is not None for has in held):
-        yield Sign(f'<path class="win" {bar}', "rows of the window")
-    if any(has.state is not None for has in held):
-        yield Sign('<circle class="dot" cx="12" cy="7" r="4"/>', "recurrent state")
-    if any(has.checkpoints for has in held):
-        yield Sign('<path class="mark" d="M8 11h8l-4 -8z"/>', "checkpoint")
-
-
-def _cache(lanes: Lanes) -> Iterator[Sign]:
-    if lanes.lives:
-        life = '<path class="life" d="M12 7V14"/><rect class="full" x="8" y="3" width="8" height="8"/>'
-        yield Sign(life, "entry of the prompt cache")
-    if any(entry.gone is not None and not entry.consumed for entry in lanes.lives):
-        yield Sign('<rect class="gone box" x="8" y="3" width="8" height="8"/>', "entry removed")
-    if any(entry.consumed for entry in lanes.lives):
-        arrow = '<path class="gone" d="M15 7H1m4 -3l-4 3l4 3"/>'
-        yield Sign(f'<rect class="gone box" x="15" y="3" width="8" height="8"/>{arrow}', "entry removed on load")
-
-
-def _rest(one: Scene, scale: Scale) -> Iterator[Sign]:
-    lost = (0 <= part.at < row.number for row in one.rows for part in row.stretches if part.origin == "again")
-    if any(lost):
-        yield Sign(f'<path class="arrow" d="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', "where it was lost")
-    if scale.broken:
-        yield Sign('<path class="thin" d="M8 3l3 8m3 -8l3 8"/>', "stretch drawn shorter")
+    held, reads = [row.memory for row in one.rows], [(row, read) for row in one.rows for read in row.foreign]
+    box, bar = f'width="{WIDE}" height="{HIGH}"', f'd="M0 7H{WIDE}" stroke-dasharray="7 1"/>'
+    arrow, entry = f'd="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', 'y="3" width="8" height="8"/>'
+    rows = (
+        (any(row.wrong for row, _ in parts), "wrong answer", "bad",
+         f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'),
+        (reads, "what it read wrongly", "bad", f'<rect {box} fill="url(#p-wrong)"/><rect class="wrong" {box}/>'),
+        (any(0 <= read.request < row.number for row, read in reads), "whose it is", "bad",
+         f'<path class="wrong" {arrow}'),
+        (any(has.rows is not None for has in held), "attention rows", "dim", f'<path class="rows" {bar}'),
+        (any(has.window is not None for has in held), "rows of the window", "dim", f'<path class="win" {bar}'),
+        (any(has.state is not None for has in held), "recurrent state", "dim",
+         '<circle class="dot" cx="12" cy="7" r="4"/>'),
+        (any(has.checkpoints for has in held), "checkpoint", "dim", '<path class="mark" d="M8 11h8l-4 -8z"/>'),
+        (lanes.lives, "entry of the prompt cache", "dim",
+         f'<path class="life" d="M12 7V14"/><rect class="full" x="8" {entry}'),
+        (any(life.gone is not None and not life.consumed for life in lanes.lives), "entry removed", "dim",
+         f'<rect class="gone box" x="8" {entry}'),
+        (any(life.consumed for life in lanes.lives), "entry removed on load", "dim",
+         f'<rect class="gone box" x="15" {entry}<path class="gone" d="M15 7H1m4 -3l-4 3l4 3"/>'),
+        (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "where it was lost", "dim",
+         f'<path class="arrow" {arrow}'),
+        (scale.broken, "stretch drawn shorter", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
+    )
+    yield from (Sign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 
 if TYPE_CHECKING:
-    from cachesim.events import Event
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.picture.scene import Scene
     from cachesim.tools.picture.told import Told
@@ -80,9 +79,7 @@ def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
     draw_cases(args, [(scenario, scenario.profiles[0])], shown)
 
 
-def write_scenes(
-    args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown
-) -> None:
+def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown) -> None:
     """Write what was asked for; ``told``: the event log of each run, () = it has none. Raises BadInput for a file that
     cannot be written."""
     from cachesim.base.console import complain
@@ -102,33 +99,23 @@ def write_scenes(
 
 
 def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
-    """The event log of a run in words; it is played once more for it, without judging."""
-    from cachesim.tools.picture.told import Told, walk
-
-    found = walk(scenario, data["profile"])
-    return Told(found, [_says(event) for event in found.events], [_shown(event) for event in found.events])
-
-
-def _says(event: Event) -> str:
-    """An event in words: its name and its numbers, or what a rule decided."""
-    from cachesim.events import Decided
-    from cachesim.judging.verdict_words import sentence
-    from cachesim.tools.picture.told import event_text
-
-    if isinstance(event, Decided):
-        return f"{event.rule}: {sentence(event.rule, event.value, event.because, every=True)}"
-    return event_text(event.record())
-
-
-def _shown(event: Event) -> bool:
-    """Is it a decision that changed something, and that ``why`` tells?"""
+    """The event log of a run in words: the name of an event and its numbers, or what a rule decided; and which events
+    are decisions that changed something, and that ``why`` tells. The run is played once more for it, unjudged."""
     from cachesim.engines.rule import role_of
     from cachesim.events import Decided
     from cachesim.judging.verdict_words import QUIET, sentence
+    from cachesim.tools.picture.told import Told, event_text, walk
 
-    if not isinstance(event, Decided) or role_of(event.rule) in QUIET:
-        return False
-    return bool(sentence(event.rule, event.value, event.because))
+    found, says, shown = walk(scenario, data["profile"]), list[str](), list[bool]()
+    for event in found.events:
+        if isinstance(event, Decided):
+            decided = event.rule, event.value, event.because
+            says.append(f"{event.rule}: {sentence(*decided, every=True)}")
+            shown.append(role_of(event.rule) not in QUIET and bool(sentence(*decided)))
+        else:
+            says.append(event_text(event.record()))
+            shown.append(False)
+    return Told(found, says, shown)
 
 
 def _command(runs: Runs) -> str:

@@ -55,9 +55,7 @@ def causes(rules: Iterable[str], scenario: Scenario, profile: str) -> dict[str, 
 def _typed(flag: Flag, value: Option) -> str:
     """An option in the server's long spelling, with its value."""
     word = next((one for one in flag.spellings if one.startswith("--")), flag.name)
-    if isinstance(value, bool):
-        return f"{word} {'on' if value else 'off'}"
-    return f"{word} {value}"
+    return f"{word} {('on' if value else 'off') if isinstance(value, bool) else value}"
 
 
 Data = Mapping[str, Any]
@@ -187,31 +185,24 @@ def _entries(one: Data, had: Sequence[int]) -> CacheContents:
     """What a request did to the prompt cache; conversations are told apart by their lengths."""
     old, new = Counter[int](had), Counter[int](one["entry_tokens"])
     gone = list((old - new).elements())
-    return CacheContents(
-        one["entry_tokens"], list((new - old).elements()), gone, 0 < len(gone) <= one["entries_consumed"]
-    )
+    consumed = 0 < len(gone) <= one["entries_consumed"]
+    return CacheContents(one["entry_tokens"], list((new - old).elements()), gone, consumed)
 
 
-def _row(
-    step: Step, one: Data, data: Data, scenario: Scenario, parts: set[str], entries: CacheContents
-) -> StepRow:
+def _row(step: Step, one: Data, data: Data, scenario: Scenario, parts: set[str], entries: CacheContents) -> StepRow:
     held = one["tokens_cached"]
     end = max(held, one["prompt"])
     memory = SlotMemory(
-        (0, held) if "base" in parts and held else None,
-        tuple(one["window"]) if one["window"] else None,
-        held if "state" in parts and held else None,
-        one["checkpoints"], one["checkpoint_spans"],
-    )
+        (0, held) if "base" in parts and held else None, tuple(one["window"]) if one["window"] else None,
+        held if "state" in parts and held else None, one["checkpoints"], one["checkpoint_spans"],
+    )  # fmt: skip
     lost = [charge for charge in data["lost"] if charge["request"] == one["i"]]
     unseen = {found["what"] for found in data["predicted"] if found["request"] == one["i"]}
     return StepRow(
         one["i"], one["text"], one["why"], one["id_slot"], list(_words(step, scenario)),
-        list(_stretches(one, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries,
-        one["verdict"], one["equal_cold"] is False,
-        one["reason"], one["rule"],
-        [*one["read_instead"], *([PREDICTED] if "verdict" in unseen else ())],
-        one["cache_n"], one["prompt_n"],
+        list(_stretches(one, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries, one["verdict"],
+        one["equal_cold"] is False, one["reason"], one["rule"],
+        [*one["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], one["cache_n"], one["prompt_n"],
         [ForeignRead._make([*read, says]) for read, says in zip(one["read_from"], one["read_instead"], strict=True)],
     )  # fmt: skip
 
@@ -230,8 +221,7 @@ def _reused(one: Data) -> Iterator[TokenStretch]:
     at = one["kept"] + one["restored"]
     stay = max(0, at - one["moved"])
     if one["kept"]:
-        parts = (TokenStretch(0, stay, "kept"),
-                 TokenStretch(stay, at, "moved"))  # fmt: skip
+        parts = (TokenStretch(0, stay, "kept"), TokenStretch(stay, at, "moved"))
         yield from (part for part in parts if part.stop > part.start)
     elif at:
         yield TokenStretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])

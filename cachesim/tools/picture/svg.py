@@ -68,15 +68,13 @@ def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, al
     """One drawing of the runs, one below the other; the first of them is number ``first`` of its page. ``differs``: the
     request that is marked as the first difference, -1 = none, None = look for it; ``alone``: it stands on no page,
     which would say the title and the sources of losses beside it. Widths and heights in pixels."""
-    parts: list[str] = []
-    y = width = 0.0
+    parts, y, width = list[str](), 0.0, 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
         drawn = Drawn(one)
         body, height = _scene(drawn, y, prefix(number), found, alone)
         parts.append(body)
-        y += height
-        width = max(width, drawn.width)
+        y, width = y + height, max(width, drawn.width)
     names = "; ".join(f"{one.title}, {one.profile}: {one.verdict}" for one in scenes)
     above = 0 if alone else HEAD
     head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {y - above:.0f}" '
@@ -93,13 +91,6 @@ def first_difference(scenes: Sequence[Scene]) -> int:
         if any(one != others[0] for one in others):
             return next(one[0] for one in others if one)
     return -1
-
-
-def _first(drawn: Drawn, y: float) -> Iterator[str]:
-    """A frame around the first request that differs."""
-    wide = drawn.scale.left + drawn.scale.width + 12
-    yield f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>'
-    yield text(12, y - 5, "first difference", "letter start")
 
 
 def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tuple[str, float]:
@@ -119,7 +110,9 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
         words = [*_not_named(row, shown)]
         rows += _row(row, drawn, y, mark, words, arrows, alone)
         if row.number == differs:
-            rows += _first(drawn, y)
+            wide = drawn.scale.left + drawn.scale.width + 12
+            rows.append(f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>')
+            rows.append(text(12, y - 5, "first difference", "letter start"))
     height = TOP + len(one.rows) * STEP
     wide = drawn.width if alone else min(drawn.plain, LEGEND)
     signs, more = legend(top + height, one, drawn.lanes, drawn.scale, wide)
@@ -149,8 +142,7 @@ def _row(
     yield f'<g class="name">{"".join(names)}</g>'
     yield from block(drawn.lanes, row, y)
     yield '<g class="bar">'
-    for part in row.stretches:
-        yield from _stretch(part, scale, y, drawn.one.causes, alone)
+    yield from (_stretch(part, scale, y, drawn.one.causes, alone) for part in row.stretches)
     if row.wrong and row.stretches:
         box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
@@ -186,15 +178,13 @@ def lost_line(part: TokenStretch, known: Mapping[str, RuleSource], source: bool 
     return line
 
 
-def _stretch(
-    part: TokenStretch, scale: Scale, y: float, known: Mapping[str, RuleSource], source: bool
-) -> Iterator[str]:
+def _stretch(part: TokenStretch, scale: Scale, y: float, known: Mapping[str, RuleSource], source: bool) -> str:
     a, b = scale.px(part.start), scale.px(part.stop)
     box = f'x="{a:g}" y="{y:g}" width="{round(b - a, 1):g}" height="{BAR}"'
     again = lost_line(part, known, source) if part.origin == "again" else ""
     title = f"{part.start} to {part.stop - 1}: {again or ', '.join(filter(None, (WORDS[part.origin], part.why)))}"
     title += f" (request {part.at})" if part.at >= 0 else ""
-    yield f'<rect {box} class="o-{part.origin}"><title>{escape(title)}</title></rect>'
+    return f'<rect {box} class="o-{part.origin}"><title>{escape(title)}</title></rect>'
 
 
 def _letters(row: StepRow, scale: Scale, y: float) -> str:

@@ -43,7 +43,6 @@ class Held(NamedTuple):
     checkpoints: Sequence[Sequence[int]] = ()
 
 
-
 class Walk(NamedTuple):
     """``events`` in order, and the request that each belongs to (``rows``; -1 = none was sent yet). ``begins`` and
     ``ends``: of every request, the number of events before it was sent, and before it was answered. ``held``: of every
@@ -223,9 +222,8 @@ def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
         "rows": flat(enumerate(walk.rows)), "begins": walk.begins, "ends": walk.ends,
         "slots": {slot: _slot(walk, slot) for slot in walk.held},
         "entries": flat((k, [list(one) for one in some if one[0] < SHOWN]) for k, some in walk.entries),
-        "at": list(scale.at), "x": [round(scale.left + x, 1) for x in scale.x],
-        "top": TOP, "step": STEP, "width": [round(drawn.plain), round(drawn.width)],
-        "names": lanes.names, "head": [HEAD, TOP - 16],
+        "at": list(scale.at), "x": [round(scale.left + x, 1) for x in scale.x], "top": TOP, "step": STEP,
+        "width": [round(drawn.plain), round(drawn.width)], "names": lanes.names, "head": [HEAD, TOP - 16],
         "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
         "lanes": [lanes.slot(row.slot) for row in drawn.one.rows],
         "taken": [row.number for row in drawn.one.rows if row.entries.consumed],
