@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
@@ -81,8 +82,7 @@ class RankedAdvice(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """``good`` are changes that help, best first; ``traps`` evaluate less and answer wrongly. ``base``: the case as it
-    is."""
+    """``base``: the case as it is; ``good``: what helps, best first; ``traps`` evaluate less and answer wrongly."""
 
     base: RankedAdvice
     good: tuple[RankedAdvice, ...]
@@ -116,9 +116,9 @@ def tempts(one: Trial, base: Trial) -> bool:
 
 def families(found: Iterable[Trial]) -> dict[tuple[tuple[str, ...], ...], list[Trial]]:
     """What was tried by what is changed in it, in the order in which it was tried."""
-    out: dict[tuple[tuple[str, ...], ...], list[Trial]] = {}
+    out = defaultdict(list)
     for one in found:
-        out.setdefault(tuple(change.family for change in one.changes), []).append(one)
+        out[tuple(change.family for change in one.changes)].append(one)
     return out
 
 
@@ -128,12 +128,12 @@ def best_of_families(found: Iterable[Trial]) -> list[Trial]:
 
 
 def matters(one: Trial, base: Trial, least: int) -> bool:
-    """Are more answers right, or is a share of the tokens saved that is worth a line: of all, or of those above the
-    bound, ``least``?"""
+    """Are more answers right, or is a share of the tokens saved that is worth a line?"""
     return bad(one) < bad(base) or _saves(one, base, least)
 
 
 def _saves(one: Trial, base: Trial, least: int) -> bool:
+    """The share is one of all tokens, or of those above the bound, ``least``."""
     tokens = base.outcome.evaluated
     saved = tokens - one.outcome.evaluated
     return saved * WORTH >= tokens or 2 * saved >= tokens - least
@@ -152,11 +152,8 @@ def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
     sized.sort(key=lambda one: (*key(one.tried), len(one.tried.outcome.corrupt), one.bytes, one.tried.dearness))
     wrong = [one for one in found if tempts(one, base) and _saves(one, base, least)]
     traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
-    return Advice(
-        RankedAdvice(base, peak_bytes(base.case, sizes)),
-        tuple(_dated(one) for one in sized[:SHOWN]),
-        tuple(RankedAdvice(one, peak_bytes(one.case, sizes)) for one in traps),
-    )
+    as_is, *tempting = (RankedAdvice(one, peak_bytes(one.case, sizes)) for one in (base, *traps))
+    return Advice(as_is, tuple(_dated(one) for one in sized[:SHOWN]), tuple(tempting))
 
 
 def _dated(piece: RankedAdvice) -> RankedAdvice:
@@ -169,10 +166,8 @@ def _dated(piece: RankedAdvice) -> RankedAdvice:
 
 def _in_a_release(one: Trial, good: list[Trial]) -> bool:
     """Is it a proposal, and some build that has been released as good?"""
-    kind = one.changes[0].kind
-    return kind is ChangeKind.PROPOSAL and any(
-        other.changes[0].kind is ChangeKind.BUILD and key(other) <= key(one) for other in good
-    )
+    released = (other for other in good if other.changes[0].kind is ChangeKind.BUILD)
+    return one.changes[0].kind is ChangeKind.PROPOSAL and any(key(other) <= key(one) for other in released)
 
 
 def _pieces(each: list[Trial], found: list[Trial]) -> Iterator[RankedAdvice]:

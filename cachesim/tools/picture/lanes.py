@@ -15,8 +15,7 @@ LANE, BOX = 32.0, 11.0
 
 
 class Entry(NamedTuple):
-    """A stored conversation: its column, its length, and the indices of the rows in which it came and went (None = it
-    stayed)."""
+    """A stored conversation: its column, its length, and the rows in which it came and went (None = it stayed)."""
 
     column: int
     tokens: int

@@ -80,8 +80,7 @@ def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
 
 
 def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown) -> None:
-    """Write what was asked for; ``told``: the event log of each run, () = it has none. Raises BadInput for a file that
-    cannot be written."""
+    """Write what was asked for; ``told``: the event log of each run, () = none. Raises BadInput if it cannot be."""
     from cachesim.base.console import complain
     from cachesim.base.files import write_whole
     from cachesim.tools.picture.chrome_trace import chrome_trace

@@ -63,10 +63,8 @@ class _Run(NamedTuple):
         one, name = self.one, escape(self.one.profile, quote=True)
         kind = "" if one.fine else ' class="bad"'
         rows = "".join(_table_row(row, one.causes) for row in one.rows)
-        heads = "".join(f"<th>{name}</th>" for name in ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how",
-                                                        "evaluated again"))  # fmt: skip
-        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-        table = f"<div class='table req'{self._region('requests')}>{table}</div>"
+        heads = ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how", "evaluated again")
+        table = f"<div class='table req'{self._region('requests')}>{_table(heads, rows)}</div>"
         decided = self.decided
         each = "".join(self._details(row, decided.get(row.number, []), row.number == focus) for row in one.rows)
         head = f"<h2>{escape(one.profile)}, model {escape(one.model)}: <span{kind}>{escape(one.verdict)}</span></h2>"
@@ -112,13 +110,12 @@ class _Run(NamedTuple):
 
     def _rules(self) -> str:
         """The rules behind the losses, with their sources and the options that govern them."""
-        rows = "".join(
-            f"<tr><td><code>{escape(cause.rule)}</code></td><td>{escape(cause.source)}</td>"
-            f"<td>{'<br>'.join(f'<code>{escape(flag)}</code>' for flag in cause.flags)}</td></tr>"
-            for cause in self.one.causes.values()
-        )
-        heads = "<th>rule behind a loss</th><th>source</th><th>governed by</th>"
-        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        rows = ""
+        for cause in self.one.causes.values():
+            flags = "<br>".join(f"<code>{escape(flag)}</code>" for flag in cause.flags)
+            rule = f"<td><code>{escape(cause.rule)}</code></td>"
+            rows += f"<tr>{rule}<td>{escape(cause.source)}</td><td>{flags}</td></tr>"
+        table = _table(("rule behind a loss", "source", "governed by"), rows)
         return f"<div class='table'{self._region('rules')}>{table}</div>" if rows else ""
 
 
@@ -127,6 +124,11 @@ def _first_shown(one: Scene) -> int:
     wrong = [row.number for row in one.rows if row.wrong]
     again = [row.number for row in one.rows if any(part.origin == "again" for part in row.stretches)]
     return next(iter([*wrong, *again, *(row.number for row in one.rows)]), 0)
+
+
+def _table(heads: Sequence[str], rows: str) -> str:
+    cells = "".join(f"<th>{name}</th>" for name in heads)
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def _table_row(row: StepRow, causes: Mapping[str, RuleSource]) -> str:

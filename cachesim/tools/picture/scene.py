@@ -40,8 +40,7 @@ class RuleSource(NamedTuple):
 
 
 def causes(rules: Iterable[str], scenario: Scenario, profile: str) -> dict[str, RuleSource]:
-    """What is known of these rules, by id; a rule that is not known is left out. Raises BadInput for an unknown
-    profile."""
+    """What is known of these rules, by id; an unknown rule is left out. Raises BadInput for an unknown profile."""
     engine, now = registry.engine_named(scenario.engine), in_force(scenario.server, profile)
     found: dict[str, RuleSource] = {}
     for rule in sorted(set(rules) & set(RULES)):
@@ -228,8 +227,7 @@ def _reused(one: Data) -> Iterator[TokenStretch]:
 
 
 def _stretches(one: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[TokenStretch]:
-    """The prompt from its beginning, then the answer. Charges are listed from the end of what was lost; ``note`` is
-    said of each."""
+    """The prompt from its beginning, then the answer. Charges go from the end of what was lost, each with ``note``."""
     yield from _reused(one)
     at = one["cache_n"]
     for charge in reversed(lost):

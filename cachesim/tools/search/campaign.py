@@ -64,6 +64,7 @@ class CampaignJob(NamedTuple):
 
 
 Found = list[tuple[int, PropertyFailure]]
+Span = tuple[int, int]
 
 
 class CampaignBlock(NamedTuple):
@@ -189,9 +190,7 @@ def lost(job: CampaignJob, how: str) -> CampaignBlock:
     return CampaignBlock([(seed * SPREAD + job.first, died)], 0, 0, job.first, job.stop)
 
 
-def blocks(
-    plan: CampaignPlan, stop: int, start: int = 0, done: Iterable[tuple[int, int]] = ()
-) -> Iterator[CampaignJob]:
+def blocks(plan: CampaignPlan, stop: int, start: int = 0, done: Iterable[Span] = ()) -> Iterator[CampaignJob]:
     """The jobs of the conversations start .. stop-1, without those that are ``done`` (in order)."""
     for first, behind in gaps(done, start, stop):
         for at in range(first, behind, BLOCK):
@@ -221,8 +220,7 @@ def run(todo: Iterable[CampaignJob], jobs: int) -> Iterator[CampaignBlock]:
 
 
 def broken_in(case: DrawnConversation, plan: CampaignPlan, judges: dict[str, Judge]) -> list[PropertyFailure]:
-    """What a plan finds in a conversation, and the profile ``against`` does not have. Raises BadInput for what the
-    engine cannot do."""
+    """What a plan finds in a conversation. Raises BadInput for what the engine cannot do."""
     if plan.against:
         return compared(case, plan.profile, plan.against, plan.properties, judges, plan.mode).new
     return shown(case, plan.profile, plan.properties, judges, plan.mode)
@@ -249,8 +247,7 @@ def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
 
 
 def drawn(failure: Failure, plan: CampaignPlan) -> DrawnConversation | None:
-    """The conversation in which the failure was met first; None where it cannot even be drawn or written, or nobody
-    knows which it was."""
+    """The conversation in which the failure was met first; None where it cannot be drawn, or is not known."""
     if failure.finding.kind == DIED:
         return None
     try:

@@ -34,21 +34,17 @@ class StoredCampaign(NamedTuple):
 
 def packed(plan: CampaignPlan, campaign: Campaign, files: Mapping[Group, str], owned: Iterable[str] = ()) -> bytes:
     """The bytes of the file."""
-    failures = [
-        {"first": one.first, "times": one.times, "finding": one.finding._asdict(), "file": files.get(group),
-         "kept": one.kept}
-        for group, one in campaign.failures.items()
-    ]  # fmt: skip
+    failures = [{**_packed(one), "file": files.get(group), "kept": one.kept}
+                for group, one in campaign.failures.items()]  # fmt: skip
     return json.dumps({
-        "cachesim": __version__, "form": FORM, "plan": list(plan), "rules": plan.rules,
-        "owned": sorted(owned), "played": campaign.played, "refused": campaign.refused, "done": campaign.done,
-        "failures": failures,
-        "mended": [
-            {"first": one.first, "times": one.times, "finding": one.finding._asdict()}
-            for one in campaign.mended.values()
-        ],
-        "cost": campaign.cost,
+        "cachesim": __version__, "form": FORM, "plan": list(plan), "rules": plan.rules, "owned": sorted(owned),
+        "played": campaign.played, "refused": campaign.refused, "done": campaign.done, "failures": failures,
+        "mended": [_packed(one) for one in campaign.mended.values()], "cost": campaign.cost,
     }, indent=1).encode()  # fmt: skip
+
+
+def _packed(one: Failure) -> dict[str, Any]:
+    return {"first": one.first, "times": one.times, "finding": one.finding._asdict()}
 
 
 def read_campaign(file: Path) -> StoredCampaign:
@@ -74,19 +70,18 @@ def _unpacked(data: Mapping[str, Any]) -> StoredCampaign:
     for one in data["failures"]:
         finding = finding_of(one["finding"])
         kept = None if one["kept"] is None else {name: _is(kind, one["kept"][name]) for name, kind in KEPT.items()}
-        if kept is not None and not _our_name(kept["id"]):
-            raise ValueError("not a name of ours")
+        if kept is not None:
+            _check_name(kept["id"])
         campaign.failures[finding.group] = Failure(int(one["first"]), finding, int(one["times"]), kept=kept)
         if one["file"] is not None:
-            if not _our_name(one["file"]):
-                raise ValueError("not a name of ours")
+            _check_name(one["file"])
             files[finding.group] = one["file"]
     for one in data["mended"]:
         finding = finding_of(one["finding"])
         campaign.mended[finding.group] = Failure(int(one["first"]), finding, int(one["times"]))
     campaign.cost = Cost(*map(int, data["cost"]))
-    if not all(_our_name(name) for name in data["owned"]):
-        raise ValueError("not a name of ours")
+    for name in data["owned"]:
+        _check_name(name)
     return StoredCampaign(plan, str(data["rules"]), campaign, files, data["owned"])
 
 
@@ -104,8 +99,9 @@ def _span(first: object, stop: object) -> tuple[int, int]:
     return start, end
 
 
-def _our_name(name: object) -> bool:
-    return isinstance(name, str) and re.fullmatch(r"fuzz-\d+-[0-9a-f]{8}", name) is not None
+def _check_name(name: object) -> None:
+    if not (isinstance(name, str) and re.fullmatch(r"fuzz-\d+-[0-9a-f]{8}", name)):
+        raise ValueError("not a name of ours")
 
 
 def _is(kind: type, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from string import ascii_lowercase
 from typing import Any, Iterable, Mapping
 
 from cachesim.base.errors import BadInput, quoted
@@ -138,11 +139,9 @@ def _taken(step: Asked | Action, takes: frozenset[str]) -> Asked | Action:
     if isinstance(step, Action):
         return step
     step = step._replace(**{name: getattr(PLAIN, name) for name, field in FIELDS.items() if field not in takes})
-    return step if "user_starts" in takes else retold(step, _unmarked)
-
-
-def _unmarked(pieces: Pieces) -> Pieces:
-    return tuple(piece._replace(user=False) for piece in pieces)
+    if "user_starts" in takes:
+        return step
+    return retold(step, lambda pieces: tuple(piece._replace(user=False) for piece in pieces))
 
 
 @dataclass
@@ -181,12 +180,11 @@ class _Drawer:
             do = "save"
         if do == "restart":
             return Action("restart")
-        file = ""
-        if do == "save":
-            self.saved += 1
-        if do in ("save", "restore"):
-            file = f"f{_letter(rng.below(self.saved))}" if do == "restore" else f"f{_letter(self.saved - 1)}"
-        return Action(do, rng.below(slots), file)
+        if do == "erase":
+            return Action(do, rng.below(slots))
+        self.saved += do == "save"
+        number = rng.below(self.saved) if do == "restore" else self.saved - 1
+        return Action(do, rng.below(slots), f"f{ascii_lowercase[number % 26]}")
 
     def _request(self, before: list[Asked | Action]) -> Asked:
         rng = self.rng
@@ -213,10 +211,9 @@ class _Drawer:
         move = rng.below(100)
         if not chats or move < 30 or (burst and rng.chance(30)):
             capitals = clients.shared()
-            system: Pieces = (
-                (Piece(rng.one(capitals)),) if capitals and rng.chance(50)
-                else (clients.word(space.system(rng, self.world.server), capital=True),)
-            )
+            shared = bool(capitals) and rng.chance(50)
+            first = Piece(rng.one(capitals)) if shared else clients.word(space.system(rng, self.world.server), True)
+            system: Pieces = (first,)
             if space.thinks(self.world.server) and rng.chance(15):
                 system = (*system, clients.think())
             return (*(((SYSTEM, system),) if rng.chance(80) else ()), (TURN, self._user()))
@@ -232,10 +229,6 @@ class _Drawer:
     def _user(self) -> Pieces:
         n = self.rng.one((0, 1, 2, 3, 5, 8, 13, 30))
         return (self.clients.word(n),) if n else ()
-
-
-def _letter(n: int) -> str:
-    return "abcdefghijklmnopqrstuvwxyz"[n % 26]
 
 
 def longest(case: DrawnConversation) -> int:

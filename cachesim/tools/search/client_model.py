@@ -6,14 +6,13 @@ before. """
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import NamedTuple
 
 from cachesim.engines.manual import World
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import Piece, Pieces
 from cachesim.scenarios.notation.words import THINK, size, span
-
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Exchange(NamedTuple):
@@ -38,7 +37,7 @@ class Clients:
     def word(self, length: int, capital: bool = False) -> Piece:
         """A new word."""
         n = len(self.words)
-        name = "".join(_LETTERS[i] for i in ((n // 26 - 1,) if n >= 26 else ())) + _LETTERS[n % 26]
+        name = (ascii_lowercase[n // 26 - 1] if n >= 26 else "") + ascii_lowercase[n % 26]
         name = name.upper() if capital else name
         self.words[name] = length
         return Piece(name)

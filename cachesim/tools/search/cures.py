@@ -9,6 +9,7 @@ Rules are pure: a change that would have decided everything as it was decided ch
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import wraps
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
@@ -20,9 +21,9 @@ from cachesim.judging.cold_comparison import Judge
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.campaign import rarely_collected
 from cachesim.tools.search.case import KINDS, draw_case
-from cachesim.tools.search.examine import failed
+from cachesim.tools.search.examine import failed, tokens
 from cachesim.tools.search.finding import PropertyFailure
-from cachesim.tools.search.played_case import PlayedConversation, played
+from cachesim.tools.search.played_case import played
 from cachesim.tools.search.properties import PROPERTIES
 
 Told = int | Scenario
@@ -107,8 +108,7 @@ def variants(profile: str) -> list[Variant]:
             old = mine.get(field)
             if field in SAID or not (hasattr(rule, "rule") and hasattr(old, "rule")) or rule is old:
                 continue
-            one = Variant(field, old.rule, rule.rule, name)
-            found.setdefault((field, one.new), one)
+            found.setdefault((field, rule.rule), Variant(field, old.rule, rule.rule, name))
     return list(found.values())
 
 
@@ -182,17 +182,12 @@ def hear(
         one = played(scenario, search.profile, judges, table)
         if not one.unset:
             found = tuple(finding for name in search.properties for finding in PROPERTIES[name](one))
-        evaluated = evaluated_in(one)
+        evaluated = sum(tokens(fact) for fact in one.facts)
     except Unwritable:
         raise
     except Exception as error:          # the simulator or a rule of the user fails at it: that is found too
         found = None if (what := failed(error)) is None else (what,)
     return MutationRun(told, kind, evaluated, found, frozenset(spies.matter))
-
-
-def evaluated_in(one: PlayedConversation) -> int:
-    """Tokens of prompts that were evaluated, those of further completions too."""
-    return sum(answer.prompt_n for fact in one.facts for answer in (fact.answer, *fact.answer.children))
 
 
 def kind_of_model(model: str) -> str:
@@ -249,9 +244,8 @@ def _first(found: Sequence[PropertyFailure]) -> int:
 
 def priced(before: Sequence[MutationRun], after: Sequence[MutationRun]) -> Price:
     """What changes cost, from the same right conversations without them and with them."""
-    was: dict[str, int] = {}
-    now: dict[str, int] = {}
+    was, now = Counter[str](), Counter[str]()
     for a, b in zip(before, after, strict=True):
-        was[a.kind] = was.get(a.kind, 0) + a.evaluated
-        now[a.kind] = now.get(a.kind, 0) + b.evaluated
+        was[a.kind] += a.evaluated
+        now[a.kind] += b.evaluated
     return Price(was, now, sum(bool(one.found) for one in after))

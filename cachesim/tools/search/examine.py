@@ -81,11 +81,9 @@ def cost(one: PlayedConversation, other: PlayedConversation) -> Cost:
     theirs = {fact.number: fact for fact in other.facts}
     found = Cost()
     for fact in one.facts:
-        if fact.number not in theirs:
-            continue
-        a, b = tokens(fact), tokens(theirs[fact.number])
-        right = _right(fact) and _right(theirs[fact.number])
-        found = found.plus(Cost(1, a, b, *((1, a, b) if right else ())))
+        if same := theirs.get(fact.number):
+            a, b = tokens(fact), tokens(same)
+            found = found.plus(Cost(1, a, b, *((1, a, b) if _right(fact) and _right(same) else ())))
     return found
 
 
@@ -147,12 +145,8 @@ ALL = (*PROPERTIES, *BILLS, "monotone")
 
 
 def findings(
-    case: DrawnConversation,
-    profile: str,
-    properties: Sequence[str],
-    judges: dict[str, Judge],
-    table: Any | None = None,
-    mode: str = "provenance",
+    case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge],
+    table: Any | None = None, mode: str = "provenance",
 ) -> list[PropertyFailure]:
     """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
     BadInput for what the engine cannot do."""
@@ -163,12 +157,8 @@ def findings(
 
 
 def examined(
-    case: DrawnConversation,
-    profile: str,
-    properties: Sequence[str],
-    one: PlayedConversation | None,
-    table: Any | None = None,
-    mode: str = "provenance",
+    case: DrawnConversation, profile: str, properties: Sequence[str], one: PlayedConversation | None,
+    table: Any | None = None, mode: str = "provenance",
 ) -> list[PropertyFailure]:
     """The same for a conversation that was played already; None = no property needs that."""
     if one is not None and one.unset:
@@ -186,8 +176,7 @@ def examined(
 def shown(
     case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
 ) -> list[PropertyFailure]:
-    """What is wrong with one conversation, be it the simulator or a rule of the user. Raises BadInput for what the
-    engine cannot do."""
+    """The same, be it the simulator or a rule of the user that fails. Raises BadInput for what the engine cannot do."""
     try:
         return findings(case, profile, properties, judges, mode=mode)
     except Exception as error:

@@ -99,8 +99,7 @@ def masked(text: str) -> str:
 
 
 def finding_of(data: Mapping[str, Any]) -> PropertyFailure:
-    """A finding that was written down. What its sentence needs must be there: raises KeyError, TypeError or
-    ValueError."""
+    """A finding that was written down. Raises KeyError, TypeError or ValueError where its sentence lacks something."""
     kind, deciding, stored = (str(data[name]) for name in ("kind", "deciding", "stored"))
     numbers = data["numbers"]
     if not isinstance(numbers, dict):

@@ -96,8 +96,7 @@ def case_data(
 
 
 def case_id(case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None) -> str:
-    """The name of its file: the conversation, and a digest of what the file says. Files of the same name say the same,
-    whoever wrote them."""
+    """The name of its file: the conversation, and a digest of what the file says. Files of one name say the same."""
     text = case_toml(case, profile, finding, folder, "")
     return f"fuzz-{case.seed}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -140,8 +139,7 @@ class CampaignFolder:
             yield
 
     def begin(self, resume: bool) -> Campaign:
-        """What is known of the campaign so far. Raises BadInput if it is there already and is not to be resumed, or its
-        file is none of ours."""
+        """What is known of the campaign. Raises BadInput if it is there and not to be resumed, or none of ours."""
         campaign = Campaign(self.plan.profile)
         if write_new(self.state, packed(self.plan, campaign, self.files, self.owned)):
             return campaign
@@ -190,7 +188,7 @@ class CampaignFolder:
     def _keep(self, group: Group, data: Mapping[str, Any]) -> Path | None:
         if "id" not in data or self.files.get(group) == data["id"]:
             return None
-        file = self._file(data["id"])
+        file = self.path / f"{data['id']}.toml"
         write_new(file, data["toml"].encode())
         self.files[group] = data["id"]
         return file
@@ -199,11 +197,8 @@ class CampaignFolder:
         """Remove the files of ours that no failure has any more."""
         for name in self.owned - set(self.files.values()):
             with suppress(OSError):
-                self._file(name).unlink(missing_ok=True)
+                (self.path / f"{name}.toml").unlink(missing_ok=True)
                 self.owned.discard(name)
-
-    def _file(self, name: str) -> Path:
-        return self.path / f"{name}.toml"
 
     def _read(self) -> Campaign:
         """The campaign in the file. Raises BadInput where it is none, or of another search."""

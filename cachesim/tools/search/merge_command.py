@@ -27,13 +27,16 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from cachesim.tools.search.finding import exit_code
+    from cachesim.tools.search.merge import campaigns_in, merged
+    from cachesim.tools.workload.lines import files_of
+    from cachesim.tools.workload.lines import merged as lines_merged
 
     out = path_of(args.out) if args.out is not None else None
     folders = [path_of(folder) for folder in args.folders]
     if out is not None and out.is_dir() and out.resolve() not in [folder.resolve() for folder in folders]:
-        folders += [out] if _is_any(out) else []                     # what is there is a part too
-    workloads = _workloads(folders)
-    campaigns = _campaigns([one for one in folders if _has_campaigns(one) or not _has_lines(one)])
+        folders += [out] if _has_campaigns(out) or files_of(out) else []                # what is there is a part too
+    workloads = lines_merged(file for folder in folders for file in files_of(folder))
+    campaigns = merged(campaigns_in(one for one in folders if _has_campaigns(one) or not files_of(one)))
     codes = [exit_code(name) for one in campaigns for name, *_ in one.campaign.failures]
     if out is not None:
         codes += [code for one in campaigns for code in _write(one, out)]
@@ -45,30 +48,6 @@ def run(args: Namespace) -> int:
 
 def _has_campaigns(folder: Path) -> bool:
     return any(folder.glob("campaign-*.json"))
-
-
-def _has_lines(folder: Path) -> bool:
-    from cachesim.tools.workload.lines import files_of
-
-    return bool(files_of(folder))
-
-
-def _is_any(folder: Path) -> bool:
-    return _has_campaigns(folder) or _has_lines(folder)
-
-
-def _campaigns(folders: Sequence[Path]) -> list[MergedCampaign]:
-    """The campaigns in these folders. Raises BadInput for a folder without one."""
-    from cachesim.tools.search.merge import campaigns_in, merged
-
-    return merged(campaigns_in(folders))
-
-
-def _workloads(folders: Sequence[Path]) -> list[lines.MergedWorkload]:
-    """The workloads in these folders. Raises BadInput for a file that is none."""
-    from cachesim.tools.workload.lines import files_of, merged
-
-    return merged(file for folder in folders for file in files_of(folder))
 
 
 def _write(one: MergedCampaign, out: Any) -> list[int]:

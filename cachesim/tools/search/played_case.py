@@ -91,10 +91,8 @@ class InvariantObserver(Observer):
         """A request is answered."""
         judged = self.judged(number, request, answer)
         self._check(number)
-        self.played.facts.append(
-            Fact(number, request, answer, judged.answer, judged.state, tuple(judged.armed),
-                 tuple(self.server.exceeded()))
-        )  # fmt: skip
+        armed, over = tuple(judged.armed), tuple(self.server.exceeded())
+        self.played.facts.append(Fact(number, request, answer, judged.answer, judged.state, armed, over))
 
     def _check(self, number: int) -> None:
         """The memory looks at itself, where it can; and no sequence has a hole, whoever was shifted or restored."""

@@ -13,17 +13,8 @@ from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.finding import (
-    CONSUMED,
-    EXCEEDED,
-    LESS,
-    MISCOUNTED,
-    TORN,
-    UNBALANCED,
-    WASTED,
-    PropertyFailure,
-    masked,
-)
+from cachesim.tools.search import finding
+from cachesim.tools.search.finding import PropertyFailure, masked
 from cachesim.tools.search.played_case import Fact, PlayedConversation
 
 Check = Callable[[PlayedConversation], Iterator[PropertyFailure]]
@@ -85,7 +76,7 @@ def answered(played: PlayedConversation) -> Iterator[PropertyFailure]:
 def seq_rm_atomic(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
     for step, numbers in played.torn[:1]:
-        yield PropertyFailure("seq-rm-atomic", step, TORN, numbers)
+        yield PropertyFailure("seq-rm-atomic", step, finding.TORN, numbers)
 
 
 def memory_sound(played: PlayedConversation) -> Iterator[PropertyFailure]:
@@ -103,7 +94,7 @@ def accounting(played: PlayedConversation) -> Iterator[PropertyFailure]:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
             numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
-            yield PropertyFailure("accounting", fact.number, MISCOUNTED, numbers, answer.deciding)
+            yield PropertyFailure("accounting", fact.number, finding.MISCOUNTED, numbers, answer.deciding)
             return
 
 
@@ -111,7 +102,7 @@ def limits(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """What the flags allow at most is not exceeded when a request is over."""
     for fact in played.facts:
         for one in fact.over[:1]:
-            yield PropertyFailure("limits", fact.number, EXCEEDED, one._asdict(), one.what)
+            yield PropertyFailure("limits", fact.number, finding.EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -130,20 +121,14 @@ PROPERTIES: Mapping[str, Check] = {
 
 def _first_armed(played: PlayedConversation, at: int) -> str:
     """Kind of the first stored object that was wrong, "" = there was none."""
-    for fact in played.facts[: at + 1]:
-        for stored, verdict in fact.armed:
-            if verdict.holds is False:
-                return stored.kind
-    return ""
+    armed = (one for fact in played.facts[: at + 1] for one in fact.armed)
+    return next((stored.kind for stored, verdict in armed if verdict.holds is False), "")
 
 
 def _made_by(played: PlayedConversation, fact: Fact) -> str:
     """The rule that last decided to make, use or keep a stored object in this step."""
-    found = ""
-    for event in played.log.of(fact.number):
-        if isinstance(event, Decided) and _stores(event):
-            found = event.rule
-    return found or fact.answer.deciding
+    found = [event.rule for event in played.log.of(fact.number) if isinstance(event, Decided) and _stores(event)]
+    return found[-1] if found else fact.answer.deciding
 
 
 STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)
@@ -182,7 +167,8 @@ def balances(run: Run) -> Iterator[PropertyFailure]:
     """Every re-evaluated token is attributed to a decision."""
     for i, one in enumerate(run.requests):
         if not one.account.balanced:
-            yield PropertyFailure("balances", i, UNBALANCED, {"account": str(one.account)}, one.answer.deciding)
+            yield PropertyFailure("balances", i, finding.UNBALANCED, {"account": str(one.account)},
+                                  one.answer.deciding)  # fmt: skip
             return
 
 
@@ -192,7 +178,7 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
         for charge in one.account.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "at": charge.at}
-                yield PropertyFailure("no-lost-conversation", i, CONSUMED, numbers, charge.rule)
+                yield PropertyFailure("no-lost-conversation", i, finding.CONSUMED, numbers, charge.rule)
                 return
 
 
@@ -202,7 +188,7 @@ def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
         for charge in one.account.charges:
             if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
-                yield PropertyFailure("nothing-needless", i, WASTED, numbers, charge.rule)
+                yield PropertyFailure("nothing-needless", i, finding.WASTED, numbers, charge.rule)
                 return
 
 
@@ -241,7 +227,7 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
             numbers = {"some": options[name], "option": name, "plenty": plenty,
                        "before": before[first], "after": after[first]}  # fmt: skip
-            yield PropertyFailure("monotone", first, LESS, numbers, name)
+            yield PropertyFailure("monotone", first, finding.LESS, numbers, name)
             return
 
 

@@ -34,8 +34,7 @@ DEAR = 0.02            # share of tokens that a change may cost any kind of mode
 
 
 class Group(NamedTuple):
-    """Conversations that fail for want of one change, by its number. ``others``: changes that cure some of them too,
-    and how many."""
+    """Conversations that fail for want of one change, by its number. ``others``: how many another change cures too."""
 
     change: int
     cured: tuple[CureTrial, ...]
@@ -127,8 +126,7 @@ class RepairShrink(NamedTuple):
 
 
 def smallest(job: RepairShrink) -> DrawnConversation | None:
-    """The smallest case that fails as this one, and holds with the change; None for a scenario of a file, which stays
-    as it is."""
+    """The smallest case that fails as this one, and holds with the change; None for a scenario of a file: it stays."""
     if not isinstance(job.told, int):
         return None
     search, judges = job.search, dict[str, Judge]()
@@ -191,10 +189,8 @@ def with_failures(data: Data) -> Data:
 
 
 def _price(price: Price) -> Data:
-    kinds = {
-        kind: {"before": was, "after": price.after[kind], "cost": share(was, price.after[kind])}
-        for kind, was in sorted(price.before.items())
-    }
+    kinds = {kind: {"before": was, "after": price.after[kind], "cost": share(was, price.after[kind])}
+             for kind, was in sorted(price.before.items())}  # fmt: skip
     return {"cost": price.share, "broken": price.broken, "kinds": kinds}
 
 
@@ -211,7 +207,6 @@ def _findings(tried: tuple[CureTrial, ...]) -> list[Data]:
 
 def _uncured(one: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[Variant, ...]) -> Data:
     first = (one.heard.found or ())[0]
-    return {
-        **_example(one, case, profile), "property": first.name, "rule": first.label, "text": first.text,
-        "pairs": [[known[i]._asdict(), known[k]._asdict()] for i, k in one.pairs],
-    }  # fmt: skip
+    pairs = [[known[i]._asdict(), known[k]._asdict()] for i, k in one.pairs]
+    said = {"property": first.name, "rule": first.label, "text": first.text}
+    return {**_example(one, case, profile), **said, "pairs": pairs}

@@ -24,12 +24,11 @@ OTHERS = 3             # other changes that are told of a group
 def fuzz_report(data: Data) -> RenderableType:
     """Everything about a campaign, within 80 columns. Its failures are ``explained``."""
     found = data["failures"]
-    head: RenderableType
-    head = first = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
+    first = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
     if data["refused"]:
         first.append(f", {data['refused']} of them not modelled")
     other = [_against(data)] if "against" in data else []
-    head = Group(head, _corpus(data["corpus"])) if "corpus" in data else head
+    head = Group(first, *([_corpus(data["corpus"])] if "corpus" in data else []))
     if not found:
         return Group(head, *other, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
     return Group(head, _table(found), *(_failure(i, one) for i, one in enumerate(found, 1)), *other,

@@ -90,9 +90,7 @@ class Smallest:
             "profile": self.profile, **finding_data(finding), "line": repr(small.scenario(self.profile)),
             "model": small.model, "server": small.given(), "requests": len(small.asked), "longest": longest(small),
             "before": {"requests": len(self.case.asked), "longest": longest(self.case)}, "tries": self.search.tries,
-            "others": [
-                {"property": one.name, "kind": one.kind, "rule": one.label} for one in others.values()
-            ],
+            "others": [{"property": one.name, "kind": one.kind, "rule": one.label} for one in others.values()],
             "command": command(small, self.profile),
         }  # fmt: skip
 

@@ -23,8 +23,7 @@ class Bar(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """A point: ``x`` MiB, ``y`` per cent of the prompt tokens that were evaluated; dots of one ``group`` have a
-    colour."""
+    """A point: ``x`` MiB, ``y`` per cent of the prompt tokens were evaluated; dots of one ``group`` have a colour."""
 
     name: str
     group: str
@@ -54,16 +53,14 @@ def bars(title: str, said: str, rows: Sequence[Bar], line: float, told: str) -> 
 
 
 def dots(title: str, said: str, points: Sequence[Dot], line: float, told: str) -> str:
-    """Points over an axis of memory; ``line`` is a bound, ``told`` what it is. The name of every point is in its
-    title."""
+    """Points over an axis of memory; ``line`` is a bound, ``told`` what it is. A point has its name as its title."""
     groups = list(dict.fromkeys(one.group for one in points))
     high, right = 300, WIDTH - RIGHT
-    most_x = max(one.x for one in points) * 1.05 or 1.0
-    low_y, most_y = 0.0, max([line, *(one.y for one in points)]) * 1.08
+    most_x, most_y = max(one.x for one in points) * 1.05 or 1.0, max([line, *(one.y for one in points)]) * 1.08
     bottom = TOP + high
 
     def place(x: float, y: float) -> tuple[float, float]:
-        return LEFT + x / most_x * (right - LEFT), bottom - (y - low_y) / (most_y - low_y) * high
+        return LEFT + x / most_x * (right - LEFT), bottom - y / most_y * high
 
     body = [_text(12, 24, title, "big"), _text(12, 44, said, "dim")]
     body += _axes(most_x, most_y, bottom, right, LEFT)

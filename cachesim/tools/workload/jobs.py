@@ -73,8 +73,7 @@ def tasks(jobs: Sequence[CellJob]) -> list[WorkloadTask]:
 
 class Workload:
     """Jobs of a workload. ``lines``: those that are done, by the number of the job; ``codes``: the exit codes of what
-    could not be played or kept, each of which is told in a line. ``on``: the address of a cluster; "" = this
-    machine."""
+    could not be played or kept, all of which is told. ``on``: the address of a cluster; "" = this machine."""
 
     def __init__(self, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None, jobs: int, on: str = "") -> None:
         self.todo, self.folder, self.jobs, self.on = todo, folder, jobs, on

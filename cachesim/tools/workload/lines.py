@@ -54,7 +54,6 @@ def id_of(job: CellJob) -> str:
 class StoredLines(NamedTuple):
     """What is in a file: the ids of all jobs of the workload, and the lines of those that are done, by id."""
 
-    file: Path
     jobs: tuple[str, ...]
     lines: Mapping[str, Line]
 
@@ -77,8 +76,7 @@ class WorkloadFolder:
             yield
 
     def begin(self, resume: bool) -> dict[str, Line]:
-        """The lines that are there, by id. Raises BadInput if the file is there already and is not to be resumed, or is
-        none of ours."""
+        """The lines that are there, by id. Raises BadInput if it is there and not to be resumed, or none of ours."""
         if write_new(self.file, self._head()):
             return {}
         if not resume:
@@ -115,7 +113,7 @@ def read_lines(file: Path) -> StoredLines:
         if entry["id"] not in jobs:
             raise BadInput("a job that the workload does not have", file=str(file), line=at)
         _enter(lines, entry["id"], entry["line"], file)
-    return StoredLines(file, tuple(jobs), lines)
+    return StoredLines(tuple(jobs), lines)
 
 
 def _checked(data: bytes, shape: Any, file: Path, at: int) -> Any:

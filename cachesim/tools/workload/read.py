@@ -44,8 +44,7 @@ _SESSION = record({"id": text, "block_size": block_size, "requests": each(one_of
 
 
 def find_files(names: Sequence[str | Path]) -> list[Path]:
-    """The files named, and those of the folders named that end in .json or .jsonl. Raises BadInput for an empty
-    name."""
+    """The files named, and those in folders that end in .json or .jsonl. Raises BadInput for an empty name."""
     out: list[Path] = []
     for name in names:
         path = path_of(name)
@@ -75,13 +74,13 @@ def _is_whole(data: bytes, first: bytes) -> bool:
 
 
 def _of_lines(data: bytes, name: str, file: str) -> WorkloadSession:
-    lines = [(number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip()]
     values: list[tuple[int, Any]] = []
-    for at, line in lines:
-        try:
-            values.append((at, parse_json(line, file, "line")))
-        except BadInput as bad:
-            raise BadInput(bad.cause, file=file, line=at, hint=bad.hint) from None
+    for at, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                values.append((at, parse_json(line, file, "line")))
+            except BadInput as bad:
+                raise BadInput(bad.cause, file=file, line=at, hint=bad.hint) from None
     if not values:
         raise BadInput("the file is empty", file=file)
     head = values[0][1]
@@ -132,9 +131,8 @@ def _of_object(value: Any, name: str, file: str) -> WorkloadSession:
     """A session of kv-cache-tester: one object, with the requests of sub-agents nested among its own. Raises BadInput
     for one of another shape.
 
-    The ``t`` of a sub-agent is the time at which it ended: it began ``duration_ms`` before, and the ``t`` of its
-    requests count from there. Ids are unique within the session, sub-agents included. A block that is not full has no
-    id."""
+    The ``t`` of a sub-agent is when it ended: it began ``duration_ms`` before, and the ``t`` of its requests count
+    from there. Ids are unique within the session, sub-agents included. A block that is not full has no id."""
     check(value, _SESSION, file)
     size = value["block_size"]
     found = [_request(entry, value, 0.0, "") for entry in value["requests"] if "requests" not in entry]

@@ -17,8 +17,7 @@ LONGEST = 20            # letters of a name that stands in one line
 
 
 def workload_data(lines: Sequence[Mapping[str, Any]], totals: Sequence[Mapping[str, Any]]) -> Data:
-    """``lines``: one for each server and rule set; ``totals``: one for each rule set. Tokens are those of the
-    recording."""
+    """``lines``: one for each server and rule set; ``totals``: one for each rule set, in tokens of the recording."""
     return {"lines": [_plain(one) for one in lines], "totals": [_plain(one) for one in totals]}
 
 

@@ -58,21 +58,16 @@ def merged(sessions: list[WorkloadSession]) -> WorkloadSession:
     size, first, every = sessions[0].block_size, 0, list[RecordedRequest]()
     for one in sessions:
         top = max((max(request.blocks, default=0) for request in one.requests), default=0) + 1
-        every += [
-            request._replace(
-                blocks=tuple(first + block for block in request.blocks),
-                agent=f"{one.name}/{request.agent}" if request.agent else "",
-            )
-            for request in one.requests
-        ]
+        for request in one.requests:
+            agent = f"{one.name}/{request.agent}" if request.agent else ""
+            every.append(request._replace(blocks=tuple(first + block for block in request.blocks), agent=agent))
         first += top
     every.sort(key=lambda request: request.start)
     return WorkloadSession("+".join(one.name for one in sessions), sessions[0].form, size, tuple(every))
 
 
 def check_pasts(session: WorkloadSession, file: str) -> None:
-    """Raise BadInput unless every id stands for one block after one past: everything that is read from the ids rests on
-    that."""
+    """Raise BadInput unless every id stands for one block after one past: all that is read from ids rests on that."""
     past: dict[int, int | None] = {}
     for number, one in enumerate(session.requests):
         for before, block in zip((None, *one.blocks), one.blocks, strict=False):

@@ -39,8 +39,7 @@ def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
 
 
 class _Teller:
-    """Makes the tokens of one session; every block and every new stretch has its own. ``number``: small numbers for
-    large ids."""
+    """Makes the tokens of one session; blocks and new stretches have their own. ``number``: small for large ids."""
 
     def __init__(self, session: WorkloadSession, scale: int) -> None:
         self.requests, self.scale, self.width = session.requests, scale, session.block_size // scale
