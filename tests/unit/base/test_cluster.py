@@ -96,7 +96,7 @@ def test_a_job_at_which_workers_die_is_lost_and_named(cluster):
 
 
 def test_jobs_and_results_are_json_and_come_back():
-    job = JOBS[0]._replace(stop=JOBS[0].first + 10, against="ik_llama@main")
+    job = JOBS[0]._replace(plan=PLAN._replace(against="ik_llama@main"), stop=JOBS[0].first + 10)
     assert unpacked(packed(job)) == job
     block = work(job)
     assert block_of(play(packed(job))) == block._replace(mended=list(block.mended))
