@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Sequence
 
 from cachesim.base import limits
-from cachesim.tools.workload.agreement import agreement
 from cachesim.tools.workload.read import find_files, read_session
+from tests.workloads.agreement import agreement
 from tests.workloads.cells import PATIENT
 
 

@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
 
-from cachesim.tools.workload.charts import Bar, Dot, bars, dots
 from cachesim.tools.workload.run import summed
 from tests.workloads.cells import read_lines
+from tests.workloads.charts import Bar, Dot, bars, dots
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows
 from tests.workloads.markdown import over, share, table
 from tests.workloads.shared import Shared, answered, held, in_words, seen_of, wrong_of

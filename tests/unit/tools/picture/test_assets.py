@@ -67,7 +67,7 @@ def selectors(name):
 
 
 def test_all_files_are_seen():
-    assert {"picture/page.html", "picture/walk.js", "lessons/page.css", "workload/charts.css"} <= set(FILES)
+    assert {"picture/page.html", "picture/walk.js", "lessons/page.css"} <= set(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)

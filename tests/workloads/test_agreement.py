@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.tools.workload.agreement import Agreement, agreement
 from cachesim.tools.workload.read import read_session
+from tests.workloads.agreement import Agreement, agreement
 
-AGENTS = Path(__file__).parents[3] / "workloads/data/agents.json"
+AGENTS = Path(__file__).parent / "data/agents.json"
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"])

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cachesim.tools.workload.charts import COLOURS, Bar, Dot, bars, dots
+from tests.workloads.charts import COLOURS, Bar, Dot, bars, dots
 
 
 def texts(drawing):
