@@ -59,7 +59,7 @@ def is_scenario(file: Path) -> bool:
     """Does the file look like a scenario of ours, right or wrong?"""
     from cachesim.base.errors import BadInput
     from cachesim.base.limits import SCENARIO_BYTES
-    from cachesim.base.reading import read_text
+    from cachesim.base.untrusted_files import read_text
 
     try:
         text = read_text(file, SCENARIO_BYTES)

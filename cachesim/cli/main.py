@@ -116,9 +116,9 @@ def _told(argv: list[str]) -> int:
         return _as_json(argv, "interrupted", exits.interrupted(error), error)
     except Exception as error:
         from cachesim.base.console import complain
-        from cachesim.cli.manners import report_crash
+        from cachesim.cli.output_options import report_crash
 
-        wrong = error if isinstance(error, BadInput) else import_module("cachesim.tools.run.jobs").theirs(error)
+        wrong = error if isinstance(error, BadInput) else import_module("cachesim.tools.run.run_jobs").theirs(error)
         if wrong is not None:
             complain(str(wrong))
             return _as_json(argv, "input", exits.BAD_INPUT, wrong)
@@ -128,7 +128,7 @@ def _told(argv: list[str]) -> int:
 
 def _as_json(argv: list[str], kind: str, code: int, error: BaseException) -> int:
     """Print an error as JSON, if JSON is asked for and stdout takes it; returns the code."""
-    from cachesim.cli.manners import error_data, wants_json
+    from cachesim.cli.output_options import error_data, wants_json
 
     if wants_json(argv) and sys.stdout is not None and not isinstance(error, Unwritable):
         from cachesim.base.console import say_json
@@ -201,7 +201,7 @@ def _run(argv: list[str]) -> int:
         import_module("cachesim.base.console").say(_card())
         return exits.HOLDS
     command = commands[chosen]
-    import_module("cachesim.cli.manners").mind(argv)
+    import_module("cachesim.cli.output_options").mind(argv)
     prepared = getattr(_module(chosen), "prepared", None)
     args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
     import_module("cachesim.tools.run.arguments").lift_limits(args)
@@ -233,7 +233,7 @@ def _parsers(chosen: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
         one = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
         if name in chosen:
             _module(name).add_arguments(one)
-            import_module("cachesim.cli.manners").add_manners(one)
+            import_module("cachesim.cli.output_options").add_manners(one)
             commands[name] = one
     return parser, commands
 
@@ -254,7 +254,7 @@ def _parse(parser: Parser, argv: list[str]) -> Namespace:
     server's own flags are taken too: they join ``args.settings``, and ``args.silent`` are those that change nothing."""
     taken = None
     if any(one.dest == "settings" for one in parser._actions):
-        taken = import_module("cachesim.cli.server_words").take(argv, parser)
+        taken = import_module("cachesim.cli.engine_flags").take(argv, parser)
         argv = taken.argv
     args, extra = parser.parse_known_args(argv)
     if extra:
@@ -270,7 +270,7 @@ def _unknown(parser: Parser, word: str, argv: list[str] | None) -> BadInput:
     """``argv``: the command line, if it may have flags of a server."""
     known = sorted(name for name in parser._option_string_actions if name.startswith("--"))
     if argv is not None and word.startswith("-"):
-        known += import_module("cachesim.cli.server_words").spellings(argv)
+        known += import_module("cachesim.cli.engine_flags").spellings(argv)
     kind = "option" if word.startswith("-") else "argument"
     hint = nearest(word, known) or f"see {parser.prog} --help"
     if argv is not None and not hint.startswith("did") and kind == "option":

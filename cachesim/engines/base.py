@@ -10,7 +10,7 @@ import numpy as np
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import Tokens
-from cachesim.engines.chat import ChatMessage
+from cachesim.engines.chat_template import ChatMessage
 
 
 class Immutable:

@@ -19,8 +19,8 @@ import numpy as np
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.judge_view import Excess, Key, Stored
-from cachesim.engines.manual import Manual, Option, written
+from cachesim.engines.capabilities import Manual, Option, written
+from cachesim.engines.inspection import Excess, Key, Stored
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet

@@ -22,7 +22,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple
 from cachesim.base import pool
 from cachesim.base.errors import BadInput, Crash, cut, nearest, quoted
 from cachesim.base.limits import SCENARIO_BYTES
-from cachesim.base.reading import path_of, read_text
+from cachesim.base.untrusted_files import path_of, read_text
 from cachesim.engines import registry
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_set import RuleSet

@@ -47,7 +47,7 @@ class RowsPurged(Event, ev="rows_purged", logged=False):
 
 @frozen
 class PointEvent(Event, logged=False):
-    """A restore point has come: ``point``, a ``cachesim.engines.judge_view.Point``. If a point with the same key
+    """A restore point has come: ``point``, a ``cachesim.engines.inspection.Point``. If a point with the same key
     existed, its lengths are gone. ``cause`` is stored, evaluated, truncated, overwritten, cleared or consumed; ``rule``
     is the id of the rule behind it, "" = none."""
 

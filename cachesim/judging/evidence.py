@@ -15,10 +15,10 @@ from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.errors import Terminated
 from cachesim.base.files import write_whole
-from cachesim.base.reading import kind
+from cachesim.base.untrusted_files import kind
 from cachesim.engines.registry import ENGINES, SHIPPED
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.outcomes import (
+from cachesim.engines.shared.rule_outcomes import (
     NEGATED,
     Endless,
     Outcome,

@@ -6,13 +6,13 @@ from contextlib import suppress
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import counted
-from cachesim.engines.judge_view import Stored
+from cachesim.engines.inspection import Stored
 from cachesim.engines.rule import RULES, Role, about, role_of, took
 from cachesim.events import Aborted, Decided, SeqRm
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.recompute_reasons import reason
-from cachesim.judging.try_command import case_command, try_command
+from cachesim.judging.reproduce_command import case_command, try_command
 from cachesim.scenarios.from_notation import from_line
 
 MOST = 12            # causes that are told of one failure: the first one, and the last ones

@@ -10,10 +10,10 @@ import numpy as np
 from cachesim.base.errors import counted
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of
-from cachesim.engines.judge_view import RowsPart, StatePart, Stored
-from cachesim.judging.cold_comparison import Colds
-from cachesim.judging.request_judgement import Judgement
-from cachesim.judging.stored_comparison import digests_only
+from cachesim.engines.inspection import RowsPart, StatePart, Stored
+from cachesim.judging.compare_answer import Colds
+from cachesim.judging.compare_stored import digests_only
+from cachesim.judging.judgement import Judgement
 from cachesim.model import LayerState, same_state
 
 MOST = 4             # things that are listed of one object

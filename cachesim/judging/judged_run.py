@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence, TypeVar
 
-from cachesim.engines.judge_view import Stored
+from cachesim.engines.inspection import Stored
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Event, Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import Foreign, Reader, read_instead, what_it_is
-from cachesim.judging.request_judgement import Judgement
-from cachesim.judging.run_verdicts import Watch
+from cachesim.judging.judgement import Judgement
+from cachesim.judging.judging_observer import Watch
 from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Expect, Scenario

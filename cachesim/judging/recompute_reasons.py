@@ -16,7 +16,7 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, prompt_of
 from cachesim.engines.rule import Role, role_of
-from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.judgement import Judgement
 
 SLOT, CHECKPOINT = "slot", "checkpoint"
 """Sources of reused tokens for which reports have columns of their own. All others count as loaded."""

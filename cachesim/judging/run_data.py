@@ -7,16 +7,16 @@ from typing import Any, Sequence
 from cachesim.engines.base import prompt_of
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
-from cachesim.engines.shared.outcomes import Outcome, case_of
+from cachesim.engines.shared.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost, PcState
 from cachesim.judging.evidence import grade_of, predicted
 from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run
+from cachesim.judging.judgement import Judgement
 from cachesim.judging.recompute_reasons import reason, reasons, reused
-from cachesim.judging.request_judgement import Judgement
-from cachesim.judging.try_command import flags_data
-from cachesim.judging.verdict_words import sentence, verdict_of, verdict_of_run
+from cachesim.judging.reproduce_command import flags_data
+from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 
 

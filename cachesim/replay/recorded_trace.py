@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import AbstractSet, Any, Mapping
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.base.reading import read_json
+from cachesim.base.untrusted_files import read_json
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import commits, engine_of, recorded_as

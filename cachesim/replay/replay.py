@@ -21,13 +21,13 @@ from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Decoded, Event, Log
-from cachesim.replay.arrival_order import StepResult, send
-from cachesim.replay.asleep import awakened
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
 from cachesim.replay.recorded_requests import second_rejection
 from cachesim.replay.recorded_trace import Trace, TraceStep
-from cachesim.replay.replayed import Replayed
-from cachesim.replay.unrecorded import NOTHING, Supposed, settled
+from cachesim.replay.replay_result import Replayed
+from cachesim.replay.schedule_search import StepResult, send
+from cachesim.replay.sleep_detection import awakened
+from cachesim.replay.unknown_search import NOTHING, Supposed, settled
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"

@@ -12,7 +12,7 @@ from typing import Any, Mapping
 
 from cachesim import events
 from cachesim.base.errors import cut, nearest, quoted
-from cachesim.base.shapes import (
+from cachesim.base.json_shapes import (
     INT32,
     INT64,
     Misfit,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import AbstractSet
 
 from cachesim.base.errors import BadInput, Crash, cut, nearest, quoted
-from cachesim.base.reading import FILE, kind, path_of
+from cachesim.base.untrusted_files import FILE, kind, path_of
 from cachesim.scenarios.load import find, neighbour
 from cachesim.scenarios.schema import Scenario
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Mapping
 
-from cachesim.engines.manual import Option
+from cachesim.engines.capabilities import Option
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named, parse_setting
 from cachesim.scenarios.request_spec import make_steps

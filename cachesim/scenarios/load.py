@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import AbstractSet, Any, Callable, Iterable, Iterator, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.base.reading import FOLDER, files_in, kind
+from cachesim.base.untrusted_files import FOLDER, files_in, kind
 from cachesim.engines.registry import renamed
-from cachesim.scenarios.notation.words import check_word
+from cachesim.scenarios.notation.word_lengths import check_word
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named
 from cachesim.scenarios.request_spec import Words, make_steps
 from cachesim.scenarios.schema import SCHEMA, Allowed, Expect, Lives, Scenario

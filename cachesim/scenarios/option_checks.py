@@ -6,12 +6,12 @@ from difflib import get_close_matches
 from typing import AbstractSet, Mapping, NamedTuple
 
 from cachesim.base.errors import ECHOED, BadInput, nearest, quoted
-from cachesim.engines.manual import Flag, Manual, Option, plain_name
+from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest, rules_of
 from cachesim.engines.shared.known_models import find, known_names
 from cachesim.engines.shared.size_formulas import split
 from cachesim.model.spec import LETTERS, parse
-from cachesim.scenarios.notation.values import HIGHEST, literal
+from cachesim.scenarios.notation.value_checks import HIGHEST, literal
 
 # What may a request say beside its words, how is that written in a line, and what does it mean?
 

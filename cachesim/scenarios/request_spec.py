@@ -9,11 +9,11 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Request
-from cachesim.engines.chat import THK, ChatMessage, ChatTemplate, render, template_of
-from cachesim.engines.manual import Option
+from cachesim.engines.capabilities import Option
+from cachesim.engines.chat_template import THK, ChatMessage, ChatTemplate, render, template_of
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.scenarios.notation.tree import Action, Asked, Pieces
-from cachesim.scenarios.notation.words import THINK, canonical, predicted, prompt_size, span, user_starts
+from cachesim.scenarios.notation.word_lengths import THINK, canonical, predicted, prompt_size, span, user_starts
 from cachesim.scenarios.schema import Step
 
 # How do words become tokens? The token numbers of each word, and words that are spelled out in pieces of text.

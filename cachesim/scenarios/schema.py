@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import Iterable, Mapping, NamedTuple
 
 from cachesim.engines.base import Request
-from cachesim.engines.manual import Option
+from cachesim.engines.capabilities import Option
 from cachesim.engines.registry import DEFAULT
-from cachesim.scenarios.notation.spell import prompt_text, spell, step_text
+from cachesim.scenarios.notation.canonical_text import prompt_text, spell, step_text
 from cachesim.scenarios.notation.tree import Action as Action
 from cachesim.scenarios.notation.tree import Asked, ScenarioLine
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, ParamSpec, TypeVar
 
 from cachesim.base.errors import BadInput, cut, nearest, quoted
-from cachesim.engines.manual import Option
-from cachesim.scenarios.notation import values
+from cachesim.engines.capabilities import Option
+from cachesim.scenarios.notation import value_checks
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag
+from cachesim.scenarios.notation.normalise import check_asked
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.tidy import check_asked
 from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Pieces, joins
-from cachesim.scenarios.notation.values import file_name
-from cachesim.scenarios.notation.words import size
+from cachesim.scenarios.notation.value_checks import file_name
+from cachesim.scenarios.notation.word_lengths import size
 from cachesim.scenarios.option_checks import manual_of, read_option
 from cachesim.scenarios.toml_source import Key, TomlSource
 
@@ -51,16 +51,16 @@ class TomlTable:
                 raise self.fault(f"unknown key {quoted(key)}", key, nearest(key, allowed))
 
     def text(self, key: str, default: str | None = None) -> str:
-        value = self.placed(key, values.text, key, self._get(key, default))
+        value = self.placed(key, value_checks.text, key, self._get(key, default))
         if default is None and not value.strip():
             raise self.fault(f"{cut(key)} must not be empty", key)
         return value
 
     def integer(self, key: str, default: int | None, low: int) -> int:
-        return self.placed(key, values.integer, key, self._get(key, default), low)
+        return self.placed(key, value_checks.integer, key, self._get(key, default), low)
 
     def flag(self, key: str, default: bool) -> bool:
-        return self.placed(key, values.truth, key, self._get(key, default))
+        return self.placed(key, value_checks.truth, key, self._get(key, default))
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings with at least one entry, none of them empty."""
@@ -70,11 +70,11 @@ class TomlTable:
         return tuple(found)
 
     def items(self, key: str) -> list[Any]:
-        return self.placed(key, values.items, key, self._get(key, None))
+        return self.placed(key, value_checks.items, key, self._get(key, None))
 
     def integers(self, key: str, value: Any) -> tuple[int, ...]:
         """``value``, found under ``key``, as non-negative integers."""
-        return self.placed(key, values.integers, key, value)
+        return self.placed(key, value_checks.integers, key, value)
 
     def table(self, key: str) -> TomlTable:
         """The table below ``key``; an empty one where there is none."""

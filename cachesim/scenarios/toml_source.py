@@ -13,7 +13,7 @@ from typing import Any
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import NESTING, SCENARIO_BYTES
-from cachesim.base.reading import read_text, too_deep
+from cachesim.base.untrusted_files import read_text, too_deep
 
 Key = tuple[str | int, ...]
 

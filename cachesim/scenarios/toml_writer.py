@@ -10,10 +10,10 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.files import write_whole
+from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.flags import given
-from cachesim.scenarios.notation.spell import Lengths
 from cachesim.scenarios.notation.tree import Action, Asked
-from cachesim.scenarios.notation.words import canonical
+from cachesim.scenarios.notation.word_lengths import canonical
 from cachesim.scenarios.schema import SCHEMA
 from cachesim.scenarios.toml_source import read_toml
 

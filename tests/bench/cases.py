@@ -130,7 +130,7 @@ def fuzz(profile: str, kind: str, n: int = 200) -> float:
     """Conversations per second: drawn, played in provenance and judged by every property that one run can tell. The
     engine is loaded before."""
     from cachesim.tools.search.campaign import CampaignJob, CampaignPlan, work
-    from cachesim.tools.search.case import KINDS, MODELS
+    from cachesim.tools.search.drawn_conversation import KINDS, MODELS
     from cachesim.tools.search.properties import PROPERTIES
 
     models = tuple(one for one in MODELS[profile.partition("@")[0]] if one in KINDS[kind])

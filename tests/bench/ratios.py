@@ -28,15 +28,15 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.flags import write_flags
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.live.llama_server.client import Client, at_once
-from cachesim.tools.live.llama_server.cold import ask_cold, cold_flags
+from cachesim.tools.live.llama_server.cold_server import ask_cold, cold_flags
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, Step
 from cachesim.tools.live.llama_server.server import run_server
 from cachesim.tools.live.player import OVER, Player
 from cachesim.tools.replay.command import replay_one
-from cachesim.tools.search.case import DrawnConversation
-from cachesim.tools.search.examine import findings
+from cachesim.tools.search.drawn_conversation import DrawnConversation
 from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.run_properties import findings
 from tests.bench.cases import sequential
 from tests.bench.growth import on_one_core
 from tests.live.build import BUILDS, cache, works

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.tools.lessons import shelf
+from cachesim.tools.lessons import lesson_files
 from tests.browser.conftest import SIZES, opening
 
 pytestmark = pytest.mark.browser
-LESSONS = [*shelf.lessons(), shelf.quiz()]
+LESSONS = [*lesson_files.lessons(), lesson_files.quiz()]
 both = pytest.mark.parametrize("scheme", ["light", "dark"])
 
 OVERLAPS = """() => {

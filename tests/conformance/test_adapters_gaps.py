@@ -10,8 +10,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, identical
+from cachesim.tools.conformance.client_history import of_line
 from cachesim.tools.conformance.corpus import Space, histories
-from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.protocol import Ask, Reply
 from cachesim.tools.conformance.report_builder import diagnosis

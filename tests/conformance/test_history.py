@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.client_history import Dictionary, HistoryTurn, of_line, of_turns
 from cachesim.tools.conformance.corpus import corpus_histories, scaled
-from cachesim.tools.conformance.history import Dictionary, HistoryTurn, of_line, of_turns
 from cachesim.tools.conformance.properties import Check, CompletedSequence, relation
 from cachesim.tools.conformance.search import attributed, shrink
 

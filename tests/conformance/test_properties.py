@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.conformance.client_history import of_line
 from cachesim.tools.conformance.fingerprint import equal, identical
-from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.properties import checks
 from cachesim.tools.conformance.protocol import Ask, Kept, Reply

@@ -8,8 +8,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, junit
+from cachesim.tools.conformance.client_history import of_line
 from cachesim.tools.conformance.corpus import Space
-from cachesim.tools.conformance.history import of_line
 from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import ABILITIES
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, STATES, basic_lines, floor_lines

@@ -16,7 +16,7 @@ from cachesim.judging.run_data import run_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE
-from cachesim.tools.lessons.shelf import folder
+from cachesim.tools.lessons.lesson_files import folder
 from cachesim.tools.picture.scene import Scene, scene
 from cachesim.tools.picture.svg import draw
 from tests.docs.examples import BLOCK

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cachesim.tools.lessons import plain, quiz, shelf
+from cachesim.tools.lessons import lesson_files, quiz, terminal_lesson
 from tests.docs.examples import BLOCK, examples
 from tests.docs.fields import FIELD, without_fields
 from tests.docs.here import run_here
@@ -15,7 +15,7 @@ from tests.docs.toy import state
 from tests.shared import ROOT
 
 TEXTS = {one.stem: one.read_text("utf-8") for one in LESSONS}
-NUMBERED = [one.number for one in shelf.lessons() if one.number]
+NUMBERED = [one.number for one in lesson_files.lessons() if one.number]
 PICTURES = {str(stem.relative_to(ROOT)): (stem, *shown) for stem, *shown in pictures()}
 each = pytest.mark.parametrize("name", TEXTS)
 
@@ -39,9 +39,9 @@ def test_pictures_are_those_of_today(stem, case, profiles):
 def test_every_picture_is_made_by_the_product():
     shown = {found for text in TEXTS.values() for found in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)}
     made = {f"{stem.name}.svg" for stem, *_ in PICTURES.values()}
-    there = {file.name for file in shelf.folder().glob("*.svg")}
+    there = {file.name for file in lesson_files.folder().glob("*.svg")}
     assert shown == made == there
-    assert {file.stem for file in shelf.folder().glob("*.txt")} == {stem.name for stem, *_ in PICTURES.values()}
+    assert {file.stem for file in lesson_files.folder().glob("*.txt")} == {stem.name for stem, *_ in PICTURES.values()}
 
 
 @each
@@ -67,13 +67,13 @@ def test_every_run_that_is_named_is_used(name):
 @each
 def test_links_lead_somewhere(name):
     targets = re.findall(r"\]\(([^)#:]+)\)", TEXTS[name])
-    assert [one for one in targets if not (shelf.folder() / one).exists()] == []
+    assert [one for one in targets if not (lesson_files.folder() / one).exists()] == []
 
 
 @pytest.mark.parametrize("number", NUMBERED)
 def test_a_lesson_has_its_parts(number):
     """An idea, a picture, three exercises with their answers, and where to read the real code."""
-    lesson = shelf.lesson(str(number))
+    lesson = lesson_files.lesson(str(number))
     kinds = [block.kind for block in lesson.blocks]
     heads = [block.text for block in lesson.blocks if block.level == 2]
     assert lesson.title.startswith(f"{number}. ") and "picture" in kinds
@@ -87,8 +87,8 @@ def test_a_lesson_has_its_parts(number):
 
 def test_there_are_seven_lessons_and_seven_questions():
     assert NUMBERED == [1, 2, 3, 4, 5, 6, 7]
-    questions = [block for block in shelf.quiz().blocks if block.level == 2]
-    assert len(questions) == 7 == sum(block.kind == "answer" for block in shelf.quiz().blocks)
+    questions = [block for block in lesson_files.quiz().blocks if block.level == 2]
+    assert len(questions) == 7 == sum(block.kind == "answer" for block in lesson_files.quiz().blocks)
 
 
 def test_what_a_question_expects_is_computed():
@@ -96,17 +96,17 @@ def test_what_a_question_expects_is_computed():
     answers = re.findall(r"<details>.*?</details>", TEXTS["quiz"], re.S)
     bold = [word for answer in answers for word in re.findall(r"\*\*(.+?)\*\*", answer)]
     assert all(FIELD.fullmatch(word) for word in bold) and all("**" in answer for answer in answers)
-    parts = shelf.quiz().parts
+    parts = lesson_files.quiz().parts
     found = [word for number in range(len(parts)) for word in quiz.expected(parts, number)]
     assert found == [FIELD.fullmatch(word)["value"] for word in bold]
     assert {answer for word in found for answer in quiz.read(word)} == set(found)
 
 
-@pytest.mark.parametrize("one", [*shelf.lessons(), shelf.quiz()], ids=lambda one: one.file.stem)
+@pytest.mark.parametrize("one", [*lesson_files.lessons(), lesson_files.quiz()], ids=lambda one: one.file.stem)
 def test_a_terminal_of_eighty_columns_shows_it(one):
     """Outputs of commands aside, whose first line may be long."""
     rest = [block for part in one.parts for block in part if block.kind not in ("code", "answer")]
-    assert [line for line in plain.lines(rest, one.file.parent) if len(line) > 80 or not line.isascii()] == []
+    assert [line for line in terminal_lesson.lines(rest, one.file.parent) if len(line) > 80 or not line.isascii()] == []
 
 
 def test_two_prompts_of_the_toy_lead_to_the_same_state():

@@ -14,7 +14,7 @@ from pathlib import Path
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, show
 from cachesim.base.pool import Unfinished, finished
-from cachesim.base.reading import files_in
+from cachesim.base.untrusted_files import files_in
 from cachesim.engines.registry import ENGINES, SHIPPED
 from cachesim.judging.evidence import Grade, table_of, write_table
 from tests.evidence import peer_runs, server_runs, table

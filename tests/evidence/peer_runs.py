@@ -6,7 +6,7 @@ import json
 from functools import cache
 
 from cachesim.engines.mlx_lm import PROFILES
-from cachesim.engines.shared.outcomes import listening, replacing
+from cachesim.engines.shared.rule_outcomes import listening, replacing
 from tests.evidence.search import Found
 from tests.evidence.survey import variants
 from tests.peers import lru_talk, transcript

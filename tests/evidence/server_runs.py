@@ -11,7 +11,7 @@ from collections import Counter
 from functools import cache
 
 from cachesim.engines.registry import SHIPPED
-from cachesim.engines.shared.outcomes import Endless, ending, listening, replacing
+from cachesim.engines.shared.rule_outcomes import Endless, ending, listening, replacing
 from cachesim.judging.evidence import ENDLESS
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load

@@ -10,19 +10,19 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
-from cachesim.engines.shared.block_points import Chain
-from cachesim.engines.shared.rows import put
+from cachesim.engines.shared.block_point_tracker import Chain
+from cachesim.engines.shared.kv_rows import put
 from cachesim.events import Gained, Lost
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.model import Rows
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.notation.rows import ShrinkCase
-from cachesim.scenarios.notation.simpler import simpler
-from cachesim.scenarios.notation.spell import spell
+from cachesim.scenarios.notation.canonical_text import spell
+from cachesim.scenarios.notation.deletions import simpler
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.search.case import case_of, draw_case
+from cachesim.tools.search.drawn_conversation import case_of, draw_case
 
 NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"
 TWINS = "A36.B9/A.C9{together}"

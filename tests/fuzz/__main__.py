@@ -18,9 +18,9 @@ from cachesim.base.pool import spread as pooled
 from cachesim.base.pool import whole
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, blocks, run, shrunk
-from cachesim.tools.search.case import DrawnConversation
-from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search.drawn_conversation import DrawnConversation
 from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.property_failure import PropertyFailure
 from tests.fuzz.expected import HOLD, held, unexpected
 from tests.fuzz.rediscovery import one_line
 

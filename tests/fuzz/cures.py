@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.caches import BatchRotatingKVCache
 from cachesim.engines.mlx_lm.rules import segments
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.tools.search.case import DrawnConversation
+from cachesim.tools.search.drawn_conversation import DrawnConversation
 
 
 class Cure(NamedTuple):

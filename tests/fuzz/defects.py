@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Callable, NamedTuple
 
 from cachesim.scenarios.notation.tree import Asked
-from cachesim.scenarios.notation.words import size
-from cachesim.tools.search.case import DrawnConversation
+from cachesim.scenarios.notation.word_lengths import size
+from cachesim.tools.search.drawn_conversation import DrawnConversation
 from tests.fuzz.cures import ONE_LEFT, RESUME_BEHIND, STRAIGHT_FIRST, WIDER, Cure, option, rules_of
 
 WARM, STORED = "warm-equals-cold", "stored-equals-cold"

@@ -20,14 +20,14 @@ from dataclasses import replace
 from typing import Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.tree import Asked, said_as
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.search.campaign import SPREAD, findings
-from cachesim.tools.search.case import KINDS, MODELS, DrawnConversation, draw_case
-from cachesim.tools.search.examine import crashed
-from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_case
 from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.property_failure import PropertyFailure
+from cachesim.tools.search.run_properties import crashed
 from tests.shared import alike
 
 ALL = tuple(PROPERTIES)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import finished, whole
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD, findings, rarely_collected
-from cachesim.tools.search.case import DrawnConversation, draw_case, longest
-from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_case, longest
+from cachesim.tools.search.property_failure import PropertyFailure
 from tests.fuzz.defects import DEFECTS, Defect
 
 LIMIT = 20_000

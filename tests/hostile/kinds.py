@@ -217,13 +217,13 @@ KINDS = {
         Kind("scenario", 6, scenario, ("cachesim.scenarios.load", "read_toml")),
         Kind("line", 4, line, ("cachesim.scenarios.from_notation", "parse")),
         Kind("trace", 6, trace, ("cachesim.replay.recorded_trace", "read_json")),
-        Kind("workload", 1, workload, ("cachesim.tools.workload.run", "read_session")),
+        Kind("workload", 1, workload, ("cachesim.tools.workload.cell_jobs", "read_session")),
         Kind("shared", 2, shared, ("cachesim.replay.recorded_trace", "read_json"), TRACES),
         Kind("option", 3, option, ("cachesim.cli.main", "_parse")),
         Kind("reply", 2, reply, ("cachesim.tools.conformance.jsonl_adapter", "ProcessSubject._read")),
-        Kind("body", 2, body, ("cachesim.tools.request_bodies.imported", "read_bodies")),
+        Kind("body", 2, body, ("cachesim.tools.request_bodies.import_bodies", "read_bodies")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
-        Kind("server-log", 3, server_log, ("cachesim.tools.server_logs.imported", "read_session")),
+        Kind("server-log", 3, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
         Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run")),
     )
 }

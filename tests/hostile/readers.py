@@ -8,7 +8,7 @@ from itertools import cycle
 
 from cachesim.base.console import complain
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.log import entries, numbered, read_event
+from cachesim.engines.llama_cpp.log_events import entries, numbered, read_event
 from cachesim.tools.conformance import conform, suite
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject
 from cachesim.tools.live.llama_server.tasks import read_tasks

@@ -40,7 +40,7 @@ TOOL_ARROWS = {
 }
 """Tools that import another one, with the reason; all may import ``FOR_ALL_TOOLS``, except these two."""
 
-SHARED_BY_ENGINES = ("base", "chat", "contract", "manual", "rule", "shared", "judge_view")
+SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection")
 REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
 ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm")
 ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")

@@ -27,7 +27,7 @@ BAD = [
     (checks.names_engines, "tools.run.table", "x = 'mlx_lm'"),
     (checks.names_engines, "tools.live.trace", "if engine == 'llama.cpp': pass"),
     (checks.names_engines, "tools.run.run_command", "from cachesim.engines import ik_llama"),
-    (checks.names_engines, "tools.search.case", "x = one.llama_cpp"),
+    (checks.names_engines, "tools.search.drawn_conversation", "x = one.llama_cpp"),
     (checks.names_engines, "judging.blame", "x = rule.startswith('LC-CKPT')"),
     (checks.too_long, "model.layer", LONG),
     (checks.too_long, "model.layer", "x = 1\n" * (checks.FILE_LINES + 1)),
@@ -112,9 +112,10 @@ def test_every_check_is_bitten():
 
 
 @pytest.mark.parametrize(("name", "text", "found"), [
-    ("tools.search.case", "x = server.get('parallel', 1)", 1), ("replay.recorded_trace", "x = flags['ctx_size']", 1),
-    ("replay.recorded_trace", "if op == 'parallel': pass", 0), ("engines.manual", "x = 'ctx_size'", 0),
-    ("tools.search.case", "x = 'cache_prompt'", 0), ("tools.search.case", "'ctx_size'", 0),
+    ("tools.search.drawn_conversation", "x = server.get('parallel', 1)", 1),
+    ("replay.recorded_trace", "x = flags['ctx_size']", 1),
+    ("replay.recorded_trace", "if op == 'parallel': pass", 0), ("engines.capabilities", "x = 'ctx_size'", 0),
+    ("tools.search.drawn_conversation", "x = 'cache_prompt'", 0), ("tools.search.drawn_conversation", "'ctx_size'", 0),
     ("tools.live.llama_server.log", "x = 'ctx_size'", 0),
 ])  # fmt: skip
 def test_an_option_is_found_where_none_may_be_named(name, text, found):

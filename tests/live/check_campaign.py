@@ -19,7 +19,7 @@ from pathlib import Path
 from cachesim.tools.conformance.corpus import Space, histories
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.http_check.dialect import find_out
-from cachesim.tools.conformance.http_check.known import measure, tolerance_of
+from cachesim.tools.conformance.http_check.known_faults import measure, tolerance_of
 from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.suite import longest
 from cachesim.tools.conformance.properties import EQUAL, checks

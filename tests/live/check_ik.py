@@ -17,14 +17,14 @@ from pathlib import Path
 
 from cachesim.base.tokens import common_prefix
 from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
+from cachesim.tools.conformance.client_history import SLOTS, HistoryPart, of_tree
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.history import SLOTS, HistoryPart, of_tree
 from cachesim.tools.conformance.http_check.dialect import find_out
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.known import LEAST
+from cachesim.tools.conformance.http_check.known_faults import LEAST
 from cachesim.tools.conformance.http_check.replies import Alike
 from cachesim.tools.conformance.http_check.suite import Wanted, check
-from cachesim.tools.conformance.http_check.warm_first import ServerStage
+from cachesim.tools.conformance.http_check.warm_run import ServerStage
 from cachesim.tools.conformance.properties import EQUAL, checks
 
 FOLDERS = (Path("../shared/traces/ik_llama"), Path(__file__).resolve().parents[1] / "data" / "ik_llama")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-from cachesim.tools.conformance.http_check.speaker import WORDS
+from cachesim.tools.conformance.http_check.openai_client import WORDS
 
 VOCABULARY = 1_400
 NEMOTRON = ("nemotron_h", "SAS", {

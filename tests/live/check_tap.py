@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.replies import TOP, Answered, gap, place
-from cachesim.tools.conformance.http_check.warm_first import ServerStage
+from cachesim.tools.conformance.http_check.warm_run import ServerStage
 
 ALL = 1_024                  # log-probabilities of a token: more than a tiny model has
 

@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from itertools import zip_longest
 
-from cachesim.engines.llama_cpp.log import EVENTS
-from cachesim.tools.server_logs.message import message
+from cachesim.engines.llama_cpp.log_events import EVENTS
+from cachesim.tools.server_logs.line_prefixes import message
 from cachesim.tools.server_logs.recognise import grammars, read_by
 from tests.replay.log_writer import write_start, write_steps
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase, reduced, whole
 
 
 def smaller(table, recorder, case, difference, recording, seconds):

@@ -14,7 +14,7 @@ PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
 @pytest.fixture
 def short(monkeypatch):
     monkeypatch.setattr(check_campaign, "PER", 40)
-    monkeypatch.setattr("cachesim.tools.conformance.http_check.known.ROUNDS", 1)
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
 
 
 @pytest.mark.parametrize("spoil, code", [(0, 0), (7, 1)])

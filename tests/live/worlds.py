@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from cachesim.engines.manual import World
+from cachesim.engines.capabilities import World
 from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
-from cachesim.tools.search.case import draw_in, draw_world
+from cachesim.tools.search.drawn_conversation import draw_in, draw_world
 
 ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
         "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),

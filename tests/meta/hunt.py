@@ -26,8 +26,8 @@ from cachesim.base.errors import BadInput  # noqa: E402
 from cachesim.engines.registry import ENGINES  # noqa: E402
 from cachesim.judging.judged_run import run_judged  # noqa: E402
 from cachesim.tools.search.campaign import SPREAD  # noqa: E402
-from cachesim.tools.search.case import draw_case  # noqa: E402
-from cachesim.tools.search.played_case import played  # noqa: E402
+from cachesim.tools.search.drawn_conversation import draw_case  # noqa: E402
+from cachesim.tools.search.invariant_observer import played  # noqa: E402
 from cachesim.tools.search.properties import (  # noqa: E402
     BILLS,
     PROPERTIES,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cachesim.engines.base import Request
-from cachesim.engines.chat import ChatMessage, ChatTemplate, render
+from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.model_layout import ModelKind, Weight

@@ -15,7 +15,7 @@ from importlib.metadata import version
 import mlx.core as mx
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.chat import template_of
+from cachesim.engines.chat_template import template_of
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.model_layout import model_kind
 from cachesim.engines.shared.flags import options_of

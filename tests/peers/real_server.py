@@ -14,7 +14,7 @@ import mlx.core as mx
 from mlx_lm import server
 from mlx_lm.models import cache as real
 
-from cachesim.engines.chat import ETHK, SENTINEL, THK, ChatMessage, render
+from cachesim.engines.chat_template import ETHK, SENTINEL, THK, ChatMessage, render
 
 VOCAB = 100
 PENALTIES = (None, 0.0, 20, 0.0, 20, 0.0, 20)          # none; up to #911 the server has the first three

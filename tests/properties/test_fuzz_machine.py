@@ -27,7 +27,7 @@ from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Stage
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.played_case import InvariantObserver, PlayedConversation
+from cachesim.tools.search.invariant_observer import InvariantObserver, PlayedConversation
 from cachesim.tools.search.properties import PROPERTIES
 
 SERVERS = {

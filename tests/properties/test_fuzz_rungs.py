@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.search.campaign import SPREAD, findings
-from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.drawn_conversation import draw_case
 from cachesim.tools.search.properties import PROPERTIES
 from tests.fuzz.expected import told
 

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Request
-from cachesim.engines.chat import render
+from cachesim.engines.chat_template import render
 from cachesim.engines.mlx_lm import PROFILES, start
 from cachesim.engines.mlx_lm.events import Fetched
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.events import Gained, Log
-from cachesim.judging.cold_comparison import Judge
-from cachesim.judging.stored_comparison import same_state
+from cachesim.judging.compare_answer import Judge
+from cachesim.judging.compare_stored import same_state
 from tests.peers.bursts import Talk, possible, world
 
 BURSTS = 6

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.runner import play
-from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.drawn_conversation import draw_case
 from tests.properties.histories import PROFILE_NAMES, SMALL, flags, histories, requests
 from tests.properties.reported_points import Compared
 from tests.unit.engines.llama_cpp.talk import Talk

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.engines.registry import ENGINES
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, play

@@ -1,8 +1,8 @@
 """A recording as the log that its server would have written at a verbosity: the lines of its events, and the timings.
 
-The templates are those that recordings are read with (`engines/llama_cpp/log.py`); timings are printed with the counts
-of the answer and with times of zero, which nobody reads. `tests.live.logs` compares what is written here, line by line,
-with the logs of real servers.
+The templates are those that recordings are read with (`engines/llama_cpp/log_events.py`). Timings are printed with the
+counts of the answer and with times of zero. `tests.live.logs` compares the output line by line with logs of real
+servers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import Any, Iterable, Iterator, Mapping
 
 from cachesim.engines.llama_cpp.flags import read_flags
-from cachesim.engines.llama_cpp.log import EVENTS
+from cachesim.engines.llama_cpp.log_events import EVENTS
 
 BASE = {"slot_by_id", "slot_by_lcp", "slot_by_lru", "launch", "release", "ctx_shift", "need_one", "pc_evict",
         "pc_evict_tokens", "pc_too_big", "ckpt_evict", "kv_full", "slot_purge", "pc_load_failed", "cancel",

@@ -9,8 +9,8 @@ from typing import Any, Mapping
 import pytest
 
 from cachesim.base.limits import SOUGHT
-from cachesim.tools.server_logs.imported import import_log
-from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 from tests.replay.log_writer import write_log
 

@@ -12,7 +12,7 @@ import pytest
 from cachesim.engines.ik_llama.memory.model_layout import model_kind as ik_model_kind
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.mlx_lm.model_layout import model_kind as mlx_model_kind
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.model import make_model
 from tests.scenarios.test_corpus import RUNS, SCENARIOS, undecided

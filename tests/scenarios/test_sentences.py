@@ -13,7 +13,7 @@ from cachesim.engines.ik_llama.sentences import SENTENCES as IK_LLAMA
 from cachesim.engines.llama_cpp.sentences import SENTENCES as LLAMA_CPP
 from cachesim.engines.mlx_lm.sentences import SENTENCES as MLX_LM
 from cachesim.engines.rule import RULES, Decision, Role, rule
-from cachesim.judging.verdict_words import sentence
+from cachesim.judging.verdict_text import sentence
 from tests.scenarios.rule_examples import examples
 from tests.scenarios.test_corpus import RUNS, decided
 

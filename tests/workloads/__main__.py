@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Sequence
 
-from cachesim.tools.workload.play import BILLED, COUNTED, JUDGED
+from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED
 from tests.workloads import agree, page
 from tests.workloads.cells import arguments, play_left
 from tests.workloads.grid import TOGETHER, WITHOUT

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Sequence
 
 from cachesim.base import limits
-from cachesim.tools.workload.read import find_files, read_session
+from cachesim.tools.workload.workload_files import find_files, read_session
 from tests.workloads.agreement import agreement
 from tests.workloads.cells import PATIENT
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple
 
-from cachesim.engines.manual import Option
-from cachesim.tools.workload.play import Cell, cell
-from cachesim.tools.workload.run import model_of, played_within
-from cachesim.tools.workload.servers import served
-from cachesim.tools.workload.session import WorkloadSession
+from cachesim.engines.capabilities import Option
+from cachesim.tools.workload.cell_jobs import model_of, played_within
+from cachesim.tools.workload.recorded_session import WorkloadSession
+from cachesim.tools.workload.run_cell import Cell, cell
+from cachesim.tools.workload.simulated_servers import served
 
 CLOSE, SAME = 1, 99
 """How far apart the evaluated tokens may be, and the least share of requests with the same deciding rule: per cent."""

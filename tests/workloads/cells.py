@@ -13,9 +13,9 @@ from typing import Any, Iterator, NamedTuple
 
 from cachesim.base import limits
 from cachesim.base.pool import Unfinished, begin_with, finished
-from cachesim.tools.workload.play import BILLED, COUNTED, JUDGED
-from cachesim.tools.workload.read import find_files
-from cachesim.tools.workload.run import CellJob, line, played_within, read_all
+from cachesim.tools.workload.cell_jobs import CellJob, line, played_within, read_all
+from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED
+from cachesim.tools.workload.workload_files import find_files
 from tests.workloads.grid import MODELS, Column, as_default, columns, columns_shared
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}

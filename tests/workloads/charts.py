@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.tools.picture.assets import asset
+from cachesim.tools.picture.page_assets import asset
 
 WIDTH, LEFT, RIGHT, TOP = 860, 170, 90, 64
 BAR, STEP = 20, 32

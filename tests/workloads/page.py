@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
 
-from cachesim.tools.workload.run import summed
+from cachesim.tools.workload.cell_jobs import summed
 from tests.workloads.cells import read_lines
 from tests.workloads.charts import Bar, Dot, bars, dots
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows

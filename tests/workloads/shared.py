@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping
 
 from cachesim.judging.evidence import PREDICTED
-from cachesim.tools.workload.run import summed
+from cachesim.tools.workload.cell_jobs import summed
 from tests.workloads.grid import RULE_SETS, RULES_SHARED, SHARED, as_default, has
 from tests.workloads.markdown import share, table
 

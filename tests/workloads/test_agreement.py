@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.tools.workload.read import read_session
+from cachesim.tools.workload.workload_files import read_session
 from tests.workloads.agreement import Agreement, agreement
 
 AGENTS = Path(__file__).parent / "data/agents.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_flags, write_flags
@@ -12,7 +13,6 @@ from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.ik_llama.server import Server
-from cachesim.engines.manual import Option
 from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 from cachesim.base import limits
-from cachesim.engines.manual import Option
+from cachesim.engines.capabilities import Option
 from cachesim.engines.shared.command_line import CommandLine, on_off, read_line, whole, write_line
 from cachesim.engines.shared.flags import flag, flags_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
+from cachesim.engines.capabilities import MANY, Context, Load, Manual, World, draw_batches
 from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
-from cachesim.engines.manual import MANY, Context, Load, Manual, World, draw_batches
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.engines.shared.known_models import MODELS

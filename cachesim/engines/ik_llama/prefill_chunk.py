@@ -12,7 +12,7 @@ from cachesim.engines.ik_llama.rules.trim import Repair
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.shared.batch import DecodeBatch
-from cachesim.engines.shared.restore_points import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:

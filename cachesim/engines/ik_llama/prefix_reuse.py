@@ -14,7 +14,7 @@ from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.common_prefix import Common
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
-from cachesim.engines.shared.restore_points import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL
 
 TOO_LONG = "the request exceeds the available context size, try increasing it"
 

@@ -12,7 +12,7 @@ from typing import Sequence
 from cachesim import events as ev
 from cachesim.engines.base import Immutable
 from cachesim.engines.ik_llama.events import PcEntryShifted
-from cachesim.engines.ik_llama.memory.kv import Blob, KvCache
+from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.rules.common_prefix import Pieces, common, discarded, without_reasoning
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
@@ -20,7 +20,7 @@ from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
-from cachesim.engines.shared.restore_points import RestorePoints
+from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import write_down
 
 MIB = 1 << 20

@@ -21,7 +21,7 @@ from cachesim.engines.ik_llama.slot_save_restore import slot_action
 from cachesim.engines.ik_llama.snapshot import Inspected
 from cachesim.engines.ik_llama.speculative_decoding import make_draft
 from cachesim.engines.shared.batch import DecodeBatch
-from cachesim.engines.shared.restore_points import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL
 
 
 class Server(Inspected):

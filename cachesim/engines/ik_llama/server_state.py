@@ -18,7 +18,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.flags import Options
 from cachesim.engines.ik_llama.memory.context import Context, DecodeRules
-from cachesim.engines.ik_llama.memory.kv import KvCache, Window, capacity
+from cachesim.engines.ik_llama.memory.kv_cache import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
@@ -26,7 +26,7 @@ from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_points import RestorePoints
+from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import SlotDriver
 from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed, recorded_piece, unique_piece
 from cachesim.model import Model

@@ -10,9 +10,9 @@ from enum import Enum
 
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.ik_llama.memory.cells import Cells
-from cachesim.engines.ik_llama.memory.kv import Blob, States
+from cachesim.engines.ik_llama.memory.kv_cache import Blob, States
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
-from cachesim.engines.shared.slots import SlotBase
+from cachesim.engines.shared.slot_base import SlotBase
 
 
 class State(Enum):

@@ -13,16 +13,16 @@ import numpy as np
 from cachesim.base.errors import BadInput
 from cachesim.base.files import write_whole
 from cachesim.base.limits import SLOT_FILE_BYTES
-from cachesim.base.reading import kind, read_bytes
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.ik_llama.memory.kv import Blob, Window
+from cachesim.base.untrusted_files import kind, read_bytes
+from cachesim.engines.ik_llama.memory.kv_cache import Blob, Window
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared import array_file
 from cachesim.engines.shared.array_file import Arrays
-from cachesim.engines.shared.slots import check_action
+from cachesim.engines.shared.slot_base import check_action
 
 # A saved slot as bytes: one file for tokens and whole state, one beside it for the checkpoints.
 #

@@ -11,14 +11,14 @@ from typing import Callable, Mapping
 import numpy as np
 
 from cachesim.engines.contract import Removal, StoredBytes
-from cachesim.engines.ik_llama.memory.kv import Blob, KvCache, States
+from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
-from cachesim.engines.judge_view import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.shared.kv_rows import no_hole, take
 from cachesim.engines.shared.prompt_cache_limits import over_limits
-from cachesim.engines.shared.restore_points import Conversation, Cut
-from cachesim.engines.shared.rows import no_hole, take
+from cachesim.engines.shared.restore_point_tracker import Conversation, Cut
 from cachesim.engines.shared.server_loop import watched
 from cachesim.model import Rows
 

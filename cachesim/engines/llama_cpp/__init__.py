@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, Recorded
 from cachesim.engines.llama_cpp.flags import Options, read_flags, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
@@ -13,7 +14,6 @@ from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, NOTES, PROFILES, RENAMED, TIMELINE, Rules
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.engines.manual import Option
 from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Mapping, Sequence
 
-from cachesim.engines.llama_cpp.log import EVENTS
-from cachesim.engines.llama_cpp.log import START as FACTS
+from cachesim.engines.llama_cpp.log_events import EVENTS
+from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Number
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Iterator, Mapping
 
+from cachesim.engines.capabilities import MANY, Context, Load, Manual, World, draw_batches
 from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
-from cachesim.engines.manual import MANY, Context, Load, Manual, World, draw_batches
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.model.hash_mixing import Rng

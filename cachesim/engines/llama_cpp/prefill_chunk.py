@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import share_prompt
-from cachesim.engines.shared.restore_points import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:

@@ -18,7 +18,7 @@ from cachesim.engines.llama_cpp.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
-from cachesim.engines.shared.restore_points import RestorePoints
+from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import write_down
 
 LOST = Blob(0, None, None, None)

@@ -26,7 +26,7 @@ from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.batch import Spoken
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_points import ALL, RestorePoints
+from cachesim.engines.shared.restore_point_tracker import ALL, RestorePoints
 from cachesim.engines.shared.server_loop import SlotDriver
 from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
 from cachesim.model import Model, make_model

@@ -12,7 +12,7 @@ from enum import Enum
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
-from cachesim.engines.shared.slots import SlotBase
+from cachesim.engines.shared.slot_base import SlotBase
 
 
 class State(Enum):

@@ -13,14 +13,14 @@ import numpy as np
 from cachesim import events as ev
 from cachesim.base.files import write_whole
 from cachesim.base.limits import SLOT_FILE_BYTES
-from cachesim.base.reading import kind, read_bytes
+from cachesim.base.untrusted_files import kind, read_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared import array_file
 from cachesim.engines.shared.array_file import Arrays, array_text, text_array
-from cachesim.engines.shared.slots import check_action
+from cachesim.engines.shared.slot_base import check_action
 
 # A saved slot as bytes: tokens, full state and checkpoints; a state is its declared size and, per part, its positions,
 # rows and states.

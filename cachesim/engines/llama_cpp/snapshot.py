@@ -7,7 +7,7 @@ from typing import Callable, Mapping
 import numpy as np
 
 from cachesim.engines.contract import Removal, StoredBytes
-from cachesim.engines.judge_view import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
@@ -15,9 +15,9 @@ from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
+from cachesim.engines.shared.kv_rows import no_hole, take
 from cachesim.engines.shared.prompt_cache_limits import over_limits
-from cachesim.engines.shared.restore_points import Conversation, Cut
-from cachesim.engines.shared.rows import no_hole, take
+from cachesim.engines.shared.restore_point_tracker import Conversation, Cut
 from cachesim.engines.shared.server_loop import watched
 from cachesim.model import Rows
 

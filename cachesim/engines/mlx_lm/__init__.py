@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, Recorded
-from cachesim.engines.manual import Option
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping
 
-from cachesim.engines.chat import TEMPLATES
+from cachesim.engines.chat_template import TEMPLATES
 from cachesim.engines.shared.flags import flag, flags_of
 
 

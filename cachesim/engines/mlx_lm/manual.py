@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.manual import MANY, Chats, Manual, World
+from cachesim.engines.capabilities import MANY, Chats, Manual, World
 from cachesim.engines.mlx_lm.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import MODELS

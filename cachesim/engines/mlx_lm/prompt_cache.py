@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.judge_view import Key, Point
+from cachesim.engines.inspection import Key, Point
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.events import Died, Inserted, Removed

@@ -11,7 +11,7 @@ from typing import Any, Callable, Sequence
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
-from cachesim.engines.chat import SENTINEL, ChatMessage, render
+from cachesim.engines.chat_template import SENTINEL, ChatMessage, render
 from cachesim.engines.mlx_lm.batch import Row, Task
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died, Fetched
 from cachesim.engines.mlx_lm.generator import Generator, Segmented

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cachesim.engines.chat import ChatTemplate
+from cachesim.engines.chat_template import ChatTemplate
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.model.spec import Spec, parse
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import StoredBytes
-from cachesim.engines.judge_view import Excess, Key, Point, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import Excess, Key, Point, RowsPart, StatePart, Stored
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import MODEL, PromptCache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from cachesim.engines.manual import Flag, Load, Option
+from cachesim.engines.capabilities import Flag, Load, Option
 
 Try = dict[str, Option]
 Tries = Callable[[Mapping[str, Any], Load], Iterator[Try]]

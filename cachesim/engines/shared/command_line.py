@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.engines.manual import Flag, Option
+from cachesim.engines.capabilities import Flag, Option
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 _SHARE = re.compile(r"[+-]?(?:[0-9]{1,20}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,2})?")

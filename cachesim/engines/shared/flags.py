@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Callable, Iterable, Mapping, TypeVar
 
 from cachesim.base.errors import BadInput, Crash, nearest, quoted
-from cachesim.engines.manual import Flag
+from cachesim.engines.capabilities import Flag
 
 T = TypeVar("T")
 

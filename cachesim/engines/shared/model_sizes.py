@@ -14,7 +14,7 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import LAYERS
-from cachesim.base.reading import read_json, read_start
+from cachesim.base.untrusted_files import read_json, read_start
 from cachesim.engines.shared.known_models import MODELS, find
 from cachesim.engines.shared.size_formulas import F32, HEAD, ModelSizes, attention_row, delta_state, mamba_state
 from cachesim.model.layer_kinds import KINDS

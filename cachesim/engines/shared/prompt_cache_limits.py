@@ -10,7 +10,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.judge_view import Excess
+from cachesim.engines.inspection import Excess
 
 F32 = np.float32
 

@@ -10,9 +10,9 @@ import numpy as np
 from cachesim.base.tokens import POS_INF, Tokens
 from cachesim.engines.base import Answer
 from cachesim.engines.contract import Removal, Server, copied
-from cachesim.engines.judge_view import Key
+from cachesim.engines.inspection import Key
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.restore_points import ALL, Owner, RestorePoints
+from cachesim.engines.shared.restore_point_tracker import ALL, Owner, RestorePoints
 from cachesim.events import Advanced, Decided, Declined, Log, Settled
 
 

@@ -10,10 +10,10 @@ import re
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, nearest, quoted
-from cachesim.engines.manual import Field
+from cachesim.engines.capabilities import Field
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.tree import PLAIN, TASKS, Asked
-from cachesim.scenarios.notation.values import integer, integers, items, one_of, truth
+from cachesim.scenarios.notation.value_checks import integer, integers, items, one_of, truth
 
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 

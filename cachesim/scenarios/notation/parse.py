@@ -7,10 +7,10 @@ from typing import Any, Callable, Iterator, NamedTuple, ParamSpec, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
-from cachesim.scenarios.notation.tidy import check_answer, check_lengths
+from cachesim.scenarios.notation.normalise import check_answer, check_lengths
 from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
-from cachesim.scenarios.notation.values import file_name, integer, literal
-from cachesim.scenarios.notation.words import canonical, check_word, span
+from cachesim.scenarios.notation.value_checks import file_name, integer, literal
+from cachesim.scenarios.notation.word_lengths import canonical, check_word, span
 
 # Where in a line does something stand? Parts of its text that know their column, and say so of what is wrong.
 

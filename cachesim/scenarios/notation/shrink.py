@@ -12,11 +12,11 @@ from itertools import combinations, takewhile
 from typing import Callable, Generic, Iterable, Protocol, Self, Sequence, TypeVar
 
 from cachesim.model.hash_mixing import Rng
-from cachesim.scenarios.notation.rows import ShrinkCase, reduced, whole
-from cachesim.scenarios.notation.simpler import simpler
-from cachesim.scenarios.notation.tidy import merged, renamed, split, unmarked
+from cachesim.scenarios.notation.deletions import simpler
+from cachesim.scenarios.notation.normalise import merged, renamed, split, unmarked
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase, reduced, whole
 from cachesim.scenarios.notation.tree import ScenarioLine
-from cachesim.scenarios.notation.words import longest
+from cachesim.scenarios.notation.word_lengths import longest
 
 # How does a row of numbers become smaller while something stays true of it? Numbers are taken away, many at a time and
 # one by one, and lowered, one alone and two by the same amount, until none of this helps.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
-from cachesim.tools.picture.options import Shown, add_pictures, draw_cases
+from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import add_case, add_json, add_limits, add_profiles, case_of, chosen_profiles, count
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
-    from cachesim.tools.advise.memory import Sizes
+    from cachesim.tools.advise.memory_meter import Sizes
 
 SECONDS = 60           # after which a search ends unless told
 TIP, SENT = 1_000_000, 200       # prompt tokens and requests that are played where nobody asked for advice,
@@ -80,7 +80,7 @@ def sized(args: Namespace) -> tuple[Scenario, Sizes]:
     from cachesim.engines.shared.known_models import find
     from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
     from cachesim.scenarios.corpus import is_file
-    from cachesim.tools.advise.memory import UNITS, real_sizes, with_real_sizes
+    from cachesim.tools.advise.memory_meter import UNITS, real_sizes, with_real_sizes
 
     named = args.sizes or (args.model if find(args.model or "") in known_sizes() else "")
     if not named:
@@ -98,9 +98,9 @@ def advice_for(
     """The advice for a scenario under a rule set, after at most about so many seconds; and what interrupted the search.
     ``asked``: the words that name the case, None = its line; ``drawn``: takes the case as it is and with the best
     advice, each with its profile. Raises BadInput."""
-    from cachesim.tools.advise.changes import Setup
     from cachesim.tools.advise.ranking import choose
     from cachesim.tools.advise.search import AdviceSearch, advice_data
+    from cachesim.tools.advise.setup_changes import Setup
 
     until, stopped, ended = time.monotonic() + most, None, None
     search = AdviceSearch(Setup(scenario, profile))
@@ -126,11 +126,11 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
 
     from cachesim.engines.registry import profiles
     from cachesim.scenarios.load import load_text
-    from cachesim.tools.advise.changes import Setup
-    from cachesim.tools.advise.memory import UNITS
+    from cachesim.tools.advise.memory_meter import UNITS
     from cachesim.tools.advise.ranking import choose
     from cachesim.tools.advise.report import try_sentence
     from cachesim.tools.advise.search import AdviceSearch, advice_data
+    from cachesim.tools.advise.setup_changes import Setup
 
     if not text or args.json or args.quiet:
         return
@@ -155,7 +155,7 @@ def newest_that_loses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ..
     """The newest of a scenario's profiles, of the main branch if one is, under which tokens are evaluated again or
     answers are wrong; the newest of all where there is none. Raises BadInput."""
     from cachesim.engines.registry import engine_of
-    from cachesim.tools.advise.changes import loses
+    from cachesim.tools.advise.setup_changes import loses
 
     if len(own) == 1:
         return own

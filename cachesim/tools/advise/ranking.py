@@ -10,8 +10,8 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.judged_run import run_judged
-from cachesim.tools.advise.changes import MODE, ChangeKind, Setup, Trial, TrialOutcome, outcome_of, sayable
-from cachesim.tools.advise.memory import Sizes, peak_bytes
+from cachesim.tools.advise.memory_meter import Sizes, peak_bytes
+from cachesim.tools.advise.setup_changes import MODE, ChangeKind, Setup, Trial, TrialOutcome, outcome_of, sayable
 
 # With which build did it become better, and by which change? What lies between two recorded rule sets is known one by
 # one: each change is put into the older one by itself, or as few as are needed together.

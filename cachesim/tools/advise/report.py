@@ -10,7 +10,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.layout import indented
 from cachesim.engines.registry import engine_of
-from cachesim.judging.try_command import flag_text
+from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.run.run_table import as_typed, predicted_lines
 
 Data = dict[str, Any]

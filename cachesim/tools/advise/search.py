@@ -15,7 +15,9 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
 from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import run_judged
-from cachesim.tools.advise.changes import (
+from cachesim.tools.advise.memory_meter import Sizes
+from cachesim.tools.advise.ranking import Advice, RankedAdvice, best_of_families, helps, rank
+from cachesim.tools.advise.setup_changes import (
     MODE,
     ChangeKind,
     Setup,
@@ -27,8 +29,6 @@ from cachesim.tools.advise.changes import (
     single_changes,
     tried,
 )
-from cachesim.tools.advise.memory import Sizes
-from cachesim.tools.advise.ranking import Advice, RankedAdvice, best_of_families, helps, rank
 
 PAIRED = 4             # changes whose pairs are tried
 

@@ -10,11 +10,11 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
-from cachesim.scenarios.notation.tidy import unmarked
+from cachesim.scenarios.notation.normalise import unmarked
 from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
-from cachesim.scenarios.notation.words import normal
+from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.conformance.history import (
+from cachesim.tools.conformance.client_history import (
     KINDS,
     MOST,
     SLOTS,

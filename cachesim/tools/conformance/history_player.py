@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.schema import at_once
+from cachesim.tools.conformance.client_history import Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same, equal
-from cachesim.tools.conformance.history import Dictionary, History
 from cachesim.tools.conformance.protocol import ABILITIES, Ask, Failed, Reply, Subject, TimedOut, Unsupported
 from cachesim.tools.conformance.timeouts import GaveUp
 

@@ -11,9 +11,9 @@ from math import isfinite
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from cachesim.tools.conformance import report
+from cachesim.tools.conformance.client_history import History, of_line
 from cachesim.tools.conformance.corpus import Space, corpus_histories, histories, line_history
 from cachesim.tools.conformance.fingerprint import Same, equal
-from cachesim.tools.conformance.history import History, of_line
 from cachesim.tools.conformance.history_player import Abilities, Cold, Outcome, PlayedHistory
 from cachesim.tools.conformance.properties import EQUAL, FORMER, PROPERTIES, Check, reply_to
 from cachesim.tools.conformance.protocol import Ask, Reply

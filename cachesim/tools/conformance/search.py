@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Sequence
 
+from cachesim.scenarios.notation.normalise import merged, renamed_apart, unmarked
 from cachesim.scenarios.notation.shrink import Shrinking
-from cachesim.scenarios.notation.tidy import merged, renamed_apart, unmarked
+from cachesim.tools.conformance.client_history import History, of_line
 from cachesim.tools.conformance.fingerprint import Difference, Same
-from cachesim.tools.conformance.history import History, of_line
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.properties import EQUAL, Check, checks
 from cachesim.tools.conformance.report import Count

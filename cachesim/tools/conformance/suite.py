@@ -9,8 +9,8 @@ from numbers import Integral
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.tools.conformance.client_history import FEWEST, MOST
 from cachesim.tools.conformance.fingerprint import Same, identical
-from cachesim.tools.conformance.history import FEWEST, MOST
 from cachesim.tools.conformance.history_player import Bench, Cold, Make, SentHistory, play, probe
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
 from cachesim.tools.conformance.properties import FORMER, PROPERTIES

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Sequence
 from cachesim.base import exits
 from cachesim.base.console import ask, complain, say, say_json
 from cachesim.tools.run.arguments import add_json
-from cachesim.tools.run.next_step import say_next
+from cachesim.tools.run.suggestions import say_next
 
 if TYPE_CHECKING:
-    from cachesim.tools.lessons.shelf import Lesson
+    from cachesim.tools.lessons.lesson_files import Lesson
 
 KEYS = "-- Enter: next   b: back   q: leave --"
 QUESTION = "-- type {}   Enter: show   b: back   q: leave --"
@@ -31,11 +31,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.tools.lessons import shelf
+    from cachesim.tools.lessons import lesson_files
 
-    chosen = shelf.quiz() if args.quiz else shelf.lesson(args.number or "0")
+    chosen = lesson_files.quiz() if args.quiz else lesson_files.lesson(args.number or "0")
     if args.html:
-        _write(args.html, [chosen] if args.quiz or args.number else [*shelf.lessons(), shelf.quiz()])
+        _write(args.html, [chosen] if args.quiz or args.number else [*lesson_files.lessons(), lesson_files.quiz()])
     elif args.json:
         say_json({"lesson": max(chosen.number, 0), "quiz": args.quiz, "title": chosen.title, "parts": _texts(chosen)})
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
     else:
         say("\n\n".join(_texts(chosen)))
     if not args.html:
-        say_next(args, _after(chosen, len(shelf.lessons()) - 1))
+        say_next(args, _after(chosen, len(lesson_files.lessons()) - 1))
     return exits.HOLDS
 
 
@@ -55,14 +55,14 @@ def _after(chosen: Lesson, last: int) -> list[list[str]]:
 
 
 def _texts(chosen: Lesson) -> list[str]:
-    from cachesim.tools.lessons import plain
+    from cachesim.tools.lessons import terminal_lesson
 
-    return ["\n".join(plain.lines(part, chosen.file.parent)) for part in chosen.parts]
+    return ["\n".join(terminal_lesson.lines(part, chosen.file.parent)) for part in chosen.parts]
 
 
 def _write(file: str, some: Sequence[Lesson]) -> None:
     from cachesim.base.files import write_whole
-    from cachesim.tools.lessons.page import page
+    from cachesim.tools.lessons.html_lesson import page
 
     title = some[0].title if len(some) == 1 else "cachesim: lessons"
     text = page(title, [(one.anchor, one.title, one.blocks) for one in some], some[0].file.parent)

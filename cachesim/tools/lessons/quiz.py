@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Sequence
 
-from cachesim.tools.lessons.shelf import Block
+from cachesim.tools.lessons.lesson_files import Block
 
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
 _PAUSES = re.compile(r"[\s,;:=/&]+")

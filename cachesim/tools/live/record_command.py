@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
-from cachesim.base.reading import FILE, FOLDER, kind
+from cachesim.base.untrusted_files import FILE, FOLDER, kind
 from cachesim.tools.run.arguments import add_json, add_settings
-from cachesim.tools.run.jobs import each
+from cachesim.tools.run.run_jobs import each
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario

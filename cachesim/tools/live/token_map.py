@@ -12,7 +12,7 @@ from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.chat import ETHK, THK
+from cachesim.engines.chat_template import ETHK, THK
 from cachesim.engines.shared.vocab import PIECES, THINK
 from cachesim.model.hash_mixing import mix_int
 

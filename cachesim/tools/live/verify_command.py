@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, quoted
-from cachesim.base.reading import FILE, kind
-from cachesim.tools.picture.options import Shown, add_pictures, draw_cases
+from cachesim.base.untrusted_files import FILE, kind
+from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings, profile_name
 
 if TYPE_CHECKING:

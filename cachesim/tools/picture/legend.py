@@ -6,9 +6,9 @@ from html import escape
 from itertools import pairwise
 from typing import Iterator, NamedTuple
 
-from cachesim.tools.picture.lanes import Lanes
-from cachesim.tools.picture.scale import BAR, STEP, STRIP, Scale, text
+from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, Scale, text
 from cachesim.tools.picture.scene import ForeignRead, Scene, SlotMemory, StepRow
+from cachesim.tools.picture.slot_lanes import Lanes
 
 # Beneath the tokens of a request: what the slot holds, and what a wrong answer read.
 

@@ -15,11 +15,11 @@ from itertools import groupby
 from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.tools.picture.assets import asset
-from cachesim.tools.picture.scale import PROMPT, inner
+from cachesim.tools.picture.event_stream import Told, packed, script_data
+from cachesim.tools.picture.page_assets import asset
+from cachesim.tools.picture.position_scale import PROMPT, inner
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch
 from cachesim.tools.picture.svg import Drawn, draw, first_difference, lost_line, prefix
-from cachesim.tools.picture.told import Told, packed, script_data
 
 
 def page(

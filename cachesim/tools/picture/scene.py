@@ -16,16 +16,16 @@ from collections import Counter
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines import registry
-from cachesim.engines.manual import Flag, Option
+from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import RULES, about
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.scenarios.notation.tree import Asked
-from cachesim.scenarios.notation.words import span
+from cachesim.scenarios.notation.word_lengths import span
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
-from cachesim.tools.picture.scale import cut
+from cachesim.tools.picture.position_scale import cut
 
 # What is behind a loss? The rule, where the rule is written down, and the server's options that govern it.
 

@@ -11,10 +11,9 @@ from textwrap import wrap
 from typing import Iterator, Mapping, Sequence
 
 from cachesim.judging.evidence import PREDICTED
-from cachesim.tools.picture.assets import asset
-from cachesim.tools.picture.lanes import Lanes, bands, block, headings, stored
 from cachesim.tools.picture.legend import LETTERS, WORDS, foreign, legend, memory
-from cachesim.tools.picture.scale import (
+from cachesim.tools.picture.page_assets import asset
+from cachesim.tools.picture.position_scale import (
     BAR,
     HEAD,
     LINES,
@@ -31,6 +30,7 @@ from cachesim.tools.picture.scale import (
     text,
 )
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch, Word
+from cachesim.tools.picture.slot_lanes import Lanes, bands, block, headings, stored
 
 MANY = 24                    # words of a row that are all named
 LEGEND = 600                 # pixels of a line of it on a page

@@ -11,8 +11,8 @@ from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.base.pool import Unfinished, finished
-from cachesim.base.reading import FOLDER, files_in, kind, path_of
-from cachesim.tools.picture.options import Shown, add_pictures, wanted, write_scenes
+from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
+from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, write_scenes
 from cachesim.tools.run.arguments import add_jobs, add_json, add_limits
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def replay_file(file: Path, mode: str) -> Data:
 
 def checker() -> Callable[..., bool | None]:
     """A check for ``replay``: one judge for the trace, told of the server at every answer."""
-    from cachesim.judging.cold_comparison import Judge
+    from cachesim.judging.compare_answer import Judge
 
     judges: list[Judge] = []
 

@@ -10,9 +10,9 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.replay.recorded_trace import Member, Trace, TraceStep
-from cachesim.scenarios.notation.tidy import letters
+from cachesim.scenarios.notation.normalise import letters
+from cachesim.tools.picture.event_stream import Told, Walk, event_text
 from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepRow, TokenStretch, Word
-from cachesim.tools.picture.told import Told, Walk, event_text
 
 NOTHING = SlotMemory(None, None, None, ())
 

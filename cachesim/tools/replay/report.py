@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.replay.replayed import Replayed
+from cachesim.replay.replay_result import Replayed
 
 Data = dict[str, Any]
 TOTALS = ("steps", "steps_agree", "steps_undecided", "events", "events_agree")

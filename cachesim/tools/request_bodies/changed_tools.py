@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import Any, Sequence
 
-from cachesim.tools.request_bodies.plain import canonical
+from cachesim.tools.request_bodies.plain_render import canonical
 
 ORDER, KEYS, LIST, ONE = "order of tools", "order of keys", "tools", "a tool"
 SHOWN = 4                    # names that are listed

@@ -8,7 +8,7 @@ from pathlib import Path
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import BODIES, BODY_BYTES
-from cachesim.tools.picture.options import Shown, draw_text
+from cachesim.tools.picture.picture_options import Shown, draw_text
 
 MODEL = "GGGA"
 
@@ -35,7 +35,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.advise.command import say_tip
-    from cachesim.tools.request_bodies.imported import ImportOptions, import_bodies
+    from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
     from cachesim.tools.request_bodies.report import bodies_report
     from cachesim.tools.run.arguments import known_profiles
 

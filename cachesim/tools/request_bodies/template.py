@@ -11,7 +11,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput, cut
 from cachesim.base.extras import install_command
 from cachesim.base.limits import RENDERED, SCENARIO_BYTES, TEMPLATE_TIME, TRACE_BYTES
-from cachesim.base.reading import parse_json, read_bytes, read_text
+from cachesim.base.untrusted_files import parse_json, read_bytes, read_text
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.tokenizer import is_gguf, metadata
 

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 from cachesim.base.errors import BadInput, cut
 from cachesim.base.extras import install_command
 from cachesim.base.limits import TRACE_BYTES
-from cachesim.base.reading import kind, read_bytes
+from cachesim.base.untrusted_files import kind, read_bytes
 from cachesim.tools.request_bodies.body import FIRST_TOKEN, encoded
 
 # What a GGUF file says of a model's tokenizer, read by the package ``gguf`` (extra ``import``). No tensor is read.

@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
+from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
-from cachesim.engines.manual import Flag, Option
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.model.layer_kinds import KINDS
 from cachesim.scenarios.option_checks import fields_of

@@ -11,8 +11,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cachesim.engines import registry
+from cachesim.engines.capabilities import Flag
 from cachesim.engines.contract import Engine
-from cachesim.engines.manual import Flag
 from cachesim.engines.rule import about, rule_text
 from cachesim.engines.rule_files import file_with
 from cachesim.judging.evidence import grades_of_rule

@@ -13,7 +13,7 @@ from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import engine_named
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, Course, OutcomeChange, RequestOutcome
-from cachesim.judging.try_command import flags_data, flags_line
+from cachesim.judging.reproduce_command import flags_data, flags_line
 from cachesim.scenarios.schema import Scenario
 
 EQUAL = {True: "output correct", False: "WRONG OUTPUT"}

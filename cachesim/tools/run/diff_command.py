@@ -8,8 +8,8 @@ from typing import Any
 
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.base.reading import FOLDER, kind
-from cachesim.tools.picture.options import Shown, add_pictures, wanted, write_pictures
+from cachesim.base.untrusted_files import FOLDER, kind
+from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, write_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -21,8 +21,8 @@ from cachesim.tools.run.arguments import (
     chosen_profiles,
     modes,
 )
-from cachesim.tools.run.jobs import answers_code
-from cachesim.tools.run.next_step import after_diff, say_next
+from cachesim.tools.run.run_jobs import answers_code
+from cachesim.tools.run.suggestions import after_diff, say_next
 
 
 def add_arguments(parser: ArgumentParser) -> None:

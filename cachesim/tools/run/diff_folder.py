@@ -10,7 +10,7 @@ from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Unfinished, finished
 from cachesim.tools.run.arguments import load_files, modes
-from cachesim.tools.run.jobs import JobFailure, answers_code, tried
+from cachesim.tools.run.run_jobs import JobFailure, answers_code, tried
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario

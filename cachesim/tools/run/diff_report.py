@@ -14,9 +14,9 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import ABOUT, SAID
 from cachesim.events import Decided
 from cachesim.judging.judged_run import Run
+from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.run_data import run_data
-from cachesim.judging.try_command import flags_line
-from cachesim.judging.verdict_words import sentence, style_of, verdict_line
+from cachesim.judging.verdict_text import sentence, style_of, verdict_line
 from cachesim.tools.run.run_table import predicted_lines, short_verdict
 
 Data = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, cut
-from cachesim.tools.picture.options import add_pictures, write_pictures
+from cachesim.tools.picture.picture_options import add_pictures, write_pictures
 from cachesim.tools.run.arguments import (
     add_jobs,
     add_json,
@@ -20,8 +20,8 @@ from cachesim.tools.run.arguments import (
     load_files,
     with_settings,
 )
-from cachesim.tools.run.jobs import JobFailure, RunJob, exit_code, run_jobs
-from cachesim.tools.run.next_step import after_run, say_next
+from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
+from cachesim.tools.run.suggestions import after_run, say_next
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -15,8 +15,8 @@ from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.recompute_reasons import what_happened
-from cachesim.judging.try_command import flags_line
-from cachesim.judging.verdict_words import style_of, verdict_line
+from cachesim.judging.reproduce_command import flags_line
+from cachesim.judging.verdict_text import style_of, verdict_line
 
 # Lines about verdicts and charges that depend on an outcome which no real server was seen to have.
 

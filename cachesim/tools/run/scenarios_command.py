@@ -60,7 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     from cachesim.scenarios.corpus import corpus_root
     from cachesim.scenarios.load import find, load_all
-    from cachesim.scenarios.search import matching
+    from cachesim.scenarios.scenario_search import matching
     from cachesim.scenarios.symptoms import SYMPTOMS
     from cachesim.tools.run.scenarios_command import scenario_data, scenario_list
 

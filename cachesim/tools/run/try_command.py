@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from cachesim.base import exits
-from cachesim.tools.picture.options import add_pictures, write_pictures
+from cachesim.tools.picture.picture_options import add_pictures, write_pictures
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -16,9 +16,9 @@ from cachesim.tools.run.arguments import (
     chosen_profiles,
     modes,
 )
-from cachesim.tools.run.jobs import RunJob, exit_code
-from cachesim.tools.run.next_step import after_run, say_next, typed
 from cachesim.tools.run.run_command import collected, interrupted, report
+from cachesim.tools.run.run_jobs import RunJob, exit_code
+from cachesim.tools.run.suggestions import after_run, say_next, typed
 
 
 def add_arguments(parser: ArgumentParser) -> None:

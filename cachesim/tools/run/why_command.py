@@ -8,7 +8,7 @@ from contextlib import suppress
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
-from cachesim.tools.picture.options import Shown, add_pictures, draw_cases
+from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -21,8 +21,8 @@ from cachesim.tools.run.arguments import (
     known_profiles,
     modes,
 )
-from cachesim.tools.run.jobs import answers_code, each
-from cachesim.tools.run.next_step import after_why, say_next, typed
+from cachesim.tools.run.run_jobs import answers_code, each
+from cachesim.tools.run.suggestions import after_why, say_next, typed
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -12,8 +12,8 @@ from cachesim.base.errors import counted
 from cachesim.base.layout import indented
 from cachesim.engines.rule import Role
 from cachesim.judging.evidence import Grade
-from cachesim.judging.try_command import flags_line
-from cachesim.judging.verdict_words import QUIET, style_of
+from cachesim.judging.reproduce_command import flags_line
+from cachesim.judging.verdict_text import QUIET, style_of
 from cachesim.tools.run.run_table import failure_block, predicted_lines
 
 

@@ -16,11 +16,11 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput, Unwritable
 from cachesim.base.pool import Unfinished, spread
 from cachesim.engines.rule_files import digest
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import TRIES, shrink
-from cachesim.tools.search.case import DrawnConversation, draw_case
-from cachesim.tools.search.examine import ALL, Cost, compared, failed, findings, shown
-from cachesim.tools.search.finding import DIED, SIMULATOR, Group, PropertyFailure
+from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_case
+from cachesim.tools.search.property_failure import DIED, SIMULATOR, Group, PropertyFailure
+from cachesim.tools.search.run_properties import ALL, Cost, compared, failed, findings, shown
 
 BLOCK = 50             # conversations that a process works on before it reports
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i

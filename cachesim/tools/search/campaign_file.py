@@ -12,8 +12,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from cachesim import __version__
 from cachesim.base.errors import BadInput
 from cachesim.tools.search.campaign import SPREAD, Campaign, CampaignPlan, Failure, joined
-from cachesim.tools.search.examine import Cost
-from cachesim.tools.search.finding import Group, finding_of
+from cachesim.tools.search.property_failure import Group, finding_of
+from cachesim.tools.search.run_properties import Cost
 
 MAX_BYTES = 1 << 26
 FORM = 3                # of this file: since 2 findings are kind and numbers, since 3 it says which files it owns

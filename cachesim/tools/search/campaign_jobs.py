@@ -19,7 +19,7 @@ from cachesim.base.pool import Done, Pool, Unfinished, finished
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.registry import profiles
 from cachesim.scenarios.load import inside, load, load_each
-from cachesim.tools.run.jobs import played_elsewhere
+from cachesim.tools.run.run_jobs import played_elsewhere
 from cachesim.tools.search.campaign import (
     SPREAD,
     Campaign,
@@ -34,10 +34,10 @@ from cachesim.tools.search.campaign import (
     shrunk,
     work,
 )
-from cachesim.tools.search.case import case_of
-from cachesim.tools.search.examine import Cost
-from cachesim.tools.search.finding import DIED, Group, PropertyFailure, finding_of
-from cachesim.tools.search.folder import CampaignFolder, finding_data, group_of
+from cachesim.tools.search.campaign_folder import CampaignFolder, finding_data, group_of
+from cachesim.tools.search.drawn_conversation import case_of
+from cachesim.tools.search.property_failure import DIED, Group, PropertyFailure, finding_of
+from cachesim.tools.search.run_properties import Cost
 
 # Stored cases: does the search still find in them what it found?
 

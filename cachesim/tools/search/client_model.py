@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from cachesim.engines.manual import World
+from cachesim.engines.capabilities import World
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import Piece, Pieces
-from cachesim.scenarios.notation.words import THINK, size, span
+from cachesim.scenarios.notation.word_lengths import THINK, size, span
 
 
 class Exchange(NamedTuple):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Collection
 from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json, show
 from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
-from cachesim.base.reading import path_of
-from cachesim.tools.picture.options import Shown, add_pictures, draw_cases, wanted
+from cachesim.base.untrusted_files import path_of
+from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases, wanted
 from cachesim.tools.run import arguments
-from cachesim.tools.run.jobs import check_elsewhere
-from cachesim.tools.run.next_step import after_fuzz, say_next
+from cachesim.tools.run.run_jobs import check_elsewhere
+from cachesim.tools.run.suggestions import after_fuzz, say_next
 
 if TYPE_CHECKING:
     from cachesim.tools.search.campaign import CampaignPlan
+    from cachesim.tools.search.campaign_folder import CampaignFolder
     from cachesim.tools.search.campaign_jobs import Clock
-    from cachesim.tools.search.folder import CampaignFolder
 
 EXAMPLES = 2000
 
@@ -56,8 +56,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports take time too
     from cachesim.base.shard import WHOLE
+    from cachesim.tools.search.campaign_folder import CampaignFolder
     from cachesim.tools.search.campaign_jobs import Clock
-    from cachesim.tools.search.folder import CampaignFolder
 
     clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
@@ -79,9 +79,9 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     """Search, and tell what was found; the exit code."""
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign import Campaign
+    from cachesim.tools.search.campaign_folder import campaign_data
     from cachesim.tools.search.campaign_jobs import CampaignSearch, stored_cases, with_corpus
-    from cachesim.tools.search.finding import exit_code
-    from cachesim.tools.search.folder import campaign_data
+    from cachesim.tools.search.property_failure import exit_code
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
     search, ended, codes = CampaignSearch(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
@@ -121,7 +121,7 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     if one is None:
         complain("no failure to draw")
         return
-    from cachesim.judging.try_command import settings
+    from cachesim.judging.reproduce_command import settings
 
     profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
     scenario = arguments.scenario_of_line(one["line"], one["model"], profiles, settings(one["server"]))
@@ -131,7 +131,7 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
 
 def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) -> None:
     """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
-    from cachesim.tools.search.folder import group_of, with_failures
+    from cachesim.tools.search.campaign_folder import group_of, with_failures
     from cachesim.tools.search.report import fuzz_report
 
     if as_json:
@@ -161,8 +161,8 @@ def _plan(args: Namespace) -> CampaignPlan:
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:
     """The properties of these names, all that one run can tell where there are none. Raises BadInput."""
-    from cachesim.tools.search.examine import ALL
     from cachesim.tools.search.properties import PROPERTIES
+    from cachesim.tools.search.run_properties import ALL
 
     found = known_properties([name for name in asked if name != "all"], ALL)
     return ALL if "all" in asked else found or tuple(PROPERTIES)
@@ -178,9 +178,9 @@ def known_properties(asked: list[str], known: Collection[str]) -> tuple[str, ...
 
 def narrowed(args: Namespace, profile: str) -> tuple[str, ...]:
     """The models that are drawn, and the options of every server, as a search is narrowed by them. Raises BadInput."""
-    from cachesim.judging.try_command import settings
+    from cachesim.judging.reproduce_command import settings
     from cachesim.scenarios.option_checks import parse_settings
-    from cachesim.tools.search.case import KINDS, MODELS
+    from cachesim.tools.search.drawn_conversation import KINDS, MODELS
 
     engine = profile.partition("@")[0]
     known, found = MODELS[engine], list[str]()

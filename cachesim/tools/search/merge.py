@@ -14,7 +14,7 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, gaps, joined
 from cachesim.tools.search.campaign_file import StoredCampaign, read_campaign
-from cachesim.tools.search.finding import Group
+from cachesim.tools.search.property_failure import Group
 
 Spans = Sequence[tuple[int, int]]
 

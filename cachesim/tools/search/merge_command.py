@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
-from cachesim.base.reading import path_of
+from cachesim.base.untrusted_files import path_of
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.workload.command import code_of
 
 if TYPE_CHECKING:
     from cachesim.tools.search.merge import MergedCampaign
-    from cachesim.tools.workload import lines
+    from cachesim.tools.workload import result_store
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -26,10 +26,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.tools.search.finding import exit_code
     from cachesim.tools.search.merge import campaigns_in, merged
-    from cachesim.tools.workload.lines import files_of
-    from cachesim.tools.workload.lines import merged as lines_merged
+    from cachesim.tools.search.property_failure import exit_code
+    from cachesim.tools.workload.result_store import files_of
+    from cachesim.tools.workload.result_store import merged as lines_merged
 
     out = path_of(args.out) if args.out is not None else None
     folders = [path_of(folder) for folder in args.folders]
@@ -52,7 +52,7 @@ def _has_campaigns(folder: Path) -> bool:
 
 def _write(one: MergedCampaign, out: Any) -> list[int]:
     """Write a campaign into the folder; the exit codes of what could not be written. Raises BadInput."""
-    from cachesim.tools.search.folder import CampaignFolder
+    from cachesim.tools.search.campaign_folder import CampaignFolder
 
     folder = CampaignFolder(out, one.plan)
     with folder.held():
@@ -66,7 +66,7 @@ def _write(one: MergedCampaign, out: Any) -> list[int]:
 
 
 def _data(one: MergedCampaign) -> dict[str, Any]:
-    from cachesim.tools.search.folder import campaign_data
+    from cachesim.tools.search.campaign_folder import campaign_data
 
     plan, campaign = one.plan, one.campaign
     return {
@@ -76,11 +76,11 @@ def _data(one: MergedCampaign) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _workload_data(one: lines.MergedWorkload, out: Path | None) -> dict[str, Any]:
+def _workload_data(one: result_store.MergedWorkload, out: Path | None) -> dict[str, Any]:
     """A workload as data; it is written if there is a folder for it. Raises BadInput."""
-    from cachesim.tools.workload.lines import write_merged
+    from cachesim.tools.workload.cell_jobs import totals_of
     from cachesim.tools.workload.report import workload_data
-    from cachesim.tools.workload.run import totals_of
+    from cachesim.tools.workload.result_store import write_merged
 
     if out is not None:
         write_merged(one, out)
@@ -89,7 +89,7 @@ def _workload_data(one: lines.MergedWorkload, out: Path | None) -> dict[str, Any
 
 
 def _tell(campaigns: Sequence[dict[str, Any]], workloads: Sequence[dict[str, Any]], as_json: bool) -> None:
-    from cachesim.tools.search.folder import with_failures
+    from cachesim.tools.search.campaign_folder import with_failures
     from cachesim.tools.search.report import merge_report
     from cachesim.tools.workload.report import merged_report
 

@@ -13,9 +13,9 @@ from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search import finding
-from cachesim.tools.search.finding import PropertyFailure, masked
-from cachesim.tools.search.played_case import Fact, PlayedConversation
+from cachesim.tools.search import property_failure
+from cachesim.tools.search.invariant_observer import Fact, PlayedConversation
+from cachesim.tools.search.property_failure import PropertyFailure, masked
 
 Check = Callable[[PlayedConversation], Iterator[PropertyFailure]]
 
@@ -76,7 +76,7 @@ def answered(played: PlayedConversation) -> Iterator[PropertyFailure]:
 def seq_rm_atomic(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
     for step, numbers in played.torn[:1]:
-        yield PropertyFailure("seq-rm-atomic", step, finding.TORN, numbers)
+        yield PropertyFailure("seq-rm-atomic", step, property_failure.TORN, numbers)
 
 
 def memory_sound(played: PlayedConversation) -> Iterator[PropertyFailure]:
@@ -94,7 +94,7 @@ def accounting(played: PlayedConversation) -> Iterator[PropertyFailure]:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
             numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
-            yield PropertyFailure("accounting", fact.number, finding.MISCOUNTED, numbers, answer.deciding)
+            yield PropertyFailure("accounting", fact.number, property_failure.MISCOUNTED, numbers, answer.deciding)
             return
 
 
@@ -102,7 +102,7 @@ def limits(played: PlayedConversation) -> Iterator[PropertyFailure]:
     """What the flags allow at most is not exceeded when a request is over."""
     for fact in played.facts:
         for one in fact.over[:1]:
-            yield PropertyFailure("limits", fact.number, finding.EXCEEDED, one._asdict(), one.what)
+            yield PropertyFailure("limits", fact.number, property_failure.EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -167,7 +167,7 @@ def balances(run: Run) -> Iterator[PropertyFailure]:
     """Every re-evaluated token is attributed to a decision."""
     for i, one in enumerate(run.requests):
         if not one.account.balanced:
-            yield PropertyFailure("balances", i, finding.UNBALANCED, {"account": str(one.account)},
+            yield PropertyFailure("balances", i, property_failure.UNBALANCED, {"account": str(one.account)},
                                   one.answer.deciding)  # fmt: skip
             return
 
@@ -178,7 +178,7 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
         for charge in one.account.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "at": charge.at}
-                yield PropertyFailure("no-lost-conversation", i, finding.CONSUMED, numbers, charge.rule)
+                yield PropertyFailure("no-lost-conversation", i, property_failure.CONSUMED, numbers, charge.rule)
                 return
 
 
@@ -188,7 +188,7 @@ def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
         for charge in one.account.charges:
             if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
-                yield PropertyFailure("nothing-needless", i, finding.WASTED, numbers, charge.rule)
+                yield PropertyFailure("nothing-needless", i, property_failure.WASTED, numbers, charge.rule)
                 return
 
 
@@ -227,7 +227,7 @@ def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
             first = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if b < a)
             numbers = {"some": options[name], "option": name, "plenty": plenty,
                        "before": before[first], "after": after[first]}  # fmt: skip
-            yield PropertyFailure("monotone", first, finding.LESS, numbers, name)
+            yield PropertyFailure("monotone", first, property_failure.LESS, numbers, name)
             return
 
 

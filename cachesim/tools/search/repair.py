@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.judging.failure_chain import explained
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD
-from cachesim.tools.search.case import DrawnConversation, draw_case
-from cachesim.tools.search.cures import (
+from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_case
+from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.property_failure import SIMULATOR
+from cachesim.tools.search.rule_mutations import (
     CureTrial,
     MutationRun,
     MutationSearch,
@@ -27,8 +29,6 @@ from cachesim.tools.search.cures import (
     priced,
     share,
 )
-from cachesim.tools.search.finding import SIMULATOR
-from cachesim.tools.search.properties import PROPERTIES
 
 DEAR = 0.02            # share of tokens that a change may cost any kind of model before another is preferred
 

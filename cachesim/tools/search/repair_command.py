@@ -12,8 +12,8 @@ from cachesim.tools.run import arguments
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
-    from cachesim.tools.search.cures import Hearing, MutationSearch, Price, Told, Variant
     from cachesim.tools.search.repair import Repair
+    from cachesim.tools.search.rule_mutations import Hearing, MutationSearch, Price, Told, Variant
 
 EXAMPLES = 500
 PRICED = 100           # conversations that are drawn where there are files, to tell what a change costs
@@ -60,10 +60,10 @@ def run(args: Namespace) -> int:
 def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
     """What is looked for, in which files, and which conversations are drawn. Raises BadInput."""
     from cachesim.engines.registry import rules_of
-    from cachesim.tools.search.cures import MutationSearch
     from cachesim.tools.search.fuzz_command import known_properties, narrowed
     from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.repair import numbers
+    from cachesim.tools.search.rule_mutations import MutationSearch
 
     for name in (args.profile, *args.profiles):      # those of files are known to the engine now
         rules_of(name)
@@ -84,8 +84,8 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
 
 def _repaired(args: Namespace) -> Repair:
     """Play, try every change on what fails, price those that cure, choose, and prove the choice. Raises BadInput."""
-    from cachesim.tools.search.cures import Trying, hear_all, try_all, variants
     from cachesim.tools.search.repair import Repair, RepairShrink, groups, smallest
+    from cachesim.tools.search.rule_mutations import Trying, hear_all, try_all, variants
 
     search, files, drawn = _asked(args)
     known, jobs = tuple(variants(search.profile)), args.jobs
@@ -104,7 +104,7 @@ def _repaired(args: Namespace) -> Repair:
 
 def _prices(found: Repair, jobs: int) -> dict[int, Price]:
     """What every change costs that cures something."""
-    from cachesim.tools.search.cures import hear_all
+    from cachesim.tools.search.rule_mutations import hear_all
 
     curing = sorted({i for one in found.tried for i in one.cures})
     todo = {i: _jobs(found.search, found.touched([i]), (found.known[i],)) for i in curing}
@@ -114,7 +114,7 @@ def _prices(found: Repair, jobs: int) -> dict[int, Price]:
 
 def _prove(found: Repair, jobs: int) -> None:
     """All changes that were chosen, at once, on every conversation for which they matter."""
-    from cachesim.tools.search.cures import hear_all
+    from cachesim.tools.search.rule_mutations import hear_all
 
     chosen = [one.change for one in found.groups]
     if chosen:
@@ -130,7 +130,7 @@ def _prove(found: Repair, jobs: int) -> None:
 def _jobs(
     search: MutationSearch, told: Sequence[Told], changes: tuple[Variant, ...] = (), known: tuple[Variant, ...] = ()
 ) -> list[Hearing]:
-    from cachesim.tools.search.cures import Hearing
+    from cachesim.tools.search.rule_mutations import Hearing
 
     return [Hearing(search, tuple(told[at : at + BLOCK]), changes, known) for at in range(0, len(told), BLOCK)]
 

@@ -11,7 +11,7 @@ from cachesim.base.console import complain, progress, say_json, show
 from cachesim.tools.run import arguments
 
 if TYPE_CHECKING:
-    from cachesim.tools.search.smallest import Smallest
+    from cachesim.tools.search.shrink_scenario import Smallest
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     from cachesim.scenarios.notation.shrink import TRIES
     from cachesim.tools.search.fuzz_command import properties_asked
-    from cachesim.tools.search.smallest import Smallest
+    from cachesim.tools.search.shrink_scenario import Smallest
 
     properties = properties_asked(args.properties)
     tries = TRIES if args.tries is None else args.tries
@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
 
 def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
     """Search, and tell what was found, when interrupted the smallest so far."""
-    from cachesim.tools.search.finding import exit_code
+    from cachesim.tools.search.property_failure import exit_code
 
     ended = None
     try:
@@ -64,7 +64,7 @@ def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
 
 def _tell(data: dict[str, Any], as_json: bool) -> None:
     from cachesim.judging.failure_chain import explained
-    from cachesim.tools.search.smallest import shrink_report
+    from cachesim.tools.search.shrink_scenario import shrink_report
 
     if as_json:
         say_json({"shrunk": data})

@@ -9,7 +9,7 @@ from typing import Iterator
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
-from cachesim.tools.picture.options import Shown, add_pictures, draw_text, wanted
+from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings
 
@@ -33,8 +33,8 @@ def run(args: Namespace) -> int:
     from cachesim.base.files import write_whole
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.command import say_tip
-    from cachesim.tools.request_bodies.read import are_bodies
-    from cachesim.tools.server_logs.imported import import_log
+    from cachesim.tools.request_bodies.body_files import are_bodies
+    from cachesim.tools.server_logs.import_log import import_log
     from cachesim.tools.server_logs.report import import_report
 
     if are_bodies(args.files):

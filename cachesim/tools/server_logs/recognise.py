@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
-from cachesim.base.reading import open_lines
+from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
-from cachesim.tools.server_logs.message import LogMessage, message, plain
+from cachesim.tools.server_logs.line_prefixes import LogMessage, message, plain
 
 # What does a line of a log mean, or every kind of line in one? As data, for JSON and for the eye.
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 from cachesim.base.limits import LOG_REQUESTS
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
-from cachesim.tools.server_logs.message import message
+from cachesim.tools.server_logs.line_prefixes import message
 from cachesim.tools.server_logs.recognise import read_by
 
 TOGETHER = 12                # requests that are taken to overlap, at most

@@ -9,14 +9,14 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
-from cachesim.base.reading import path_of
+from cachesim.base.untrusted_files import path_of
 from cachesim.tools.run import arguments
-from cachesim.tools.run.jobs import check_elsewhere
+from cachesim.tools.run.run_jobs import check_elsewhere
 
 if TYPE_CHECKING:
-    from cachesim.tools.workload.jobs import WorkloadTask
-    from cachesim.tools.workload.lines import WorkloadFolder
-    from cachesim.tools.workload.run import CellJob
+    from cachesim.tools.workload.cell_jobs import CellJob
+    from cachesim.tools.workload.result_store import WorkloadFolder
+    from cachesim.tools.workload.workload_jobs import WorkloadTask
 
 DETAIL = {"counts": "counted", "answers": "judged", "causes": "billed"}
 
@@ -51,8 +51,8 @@ def _at_least_one(text: str) -> int:
 
 def run(args: Namespace) -> int:
     from cachesim.base.shard import WHOLE
-    from cachesim.tools.workload.jobs import WorkloadTask, tasks
-    from cachesim.tools.workload.lines import WorkloadFolder
+    from cachesim.tools.workload.result_store import WorkloadFolder
+    from cachesim.tools.workload.workload_jobs import WorkloadTask, tasks
 
     if args.resume and args.out is None:
         raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
 
 def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None) -> int:
     """Play, and tell the numbers; the exit code."""
-    from cachesim.tools.workload.jobs import Workload
+    from cachesim.tools.workload.workload_jobs import Workload
 
     whole, ended = Workload(todo, folder, args.jobs, args.on or ""), None
     try:
@@ -86,8 +86,8 @@ def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder 
 
 def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
     """Print the lines and their sums; the exit code of each sum."""
+    from cachesim.tools.workload.cell_jobs import totals_of
     from cachesim.tools.workload.report import workload_data, workload_report
-    from cachesim.tools.workload.run import totals_of
 
     data = workload_data(lines, totals_of(lines))
     if as_json:
@@ -103,8 +103,8 @@ def jobs(args: Namespace) -> list[CellJob]:
     """One job for each server and rule set. Raises BadInput, also where there is no file."""
     from cachesim.scenarios.option_checks import check_has, check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.workload.read import find_files
-    from cachesim.tools.workload.run import CellJob, model_of
+    from cachesim.tools.workload.cell_jobs import CellJob, model_of
+    from cachesim.tools.workload.workload_files import find_files
 
     files = find_files(args.files)
     if not files:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.judging.evidence import PREDICTED
-from cachesim.judging.try_command import settings
+from cachesim.judging.reproduce_command import settings
 
 Data = dict[str, Any]
 NOT_JUDGED = "-"

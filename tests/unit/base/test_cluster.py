@@ -14,8 +14,8 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import Unfinished
 from cachesim.cli.main import main
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, blocks, work
+from cachesim.tools.search.campaign_folder import campaign_data
 from cachesim.tools.search.campaign_jobs import PLAY, block_of, packed, play, unpacked
-from cachesim.tools.search.folder import campaign_data
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.long

@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.base.console import SCHEMA, complain, progress, say_json
 from cachesim.base.errors import BadInput, Crash
-from cachesim.cli.manners import report_crash
+from cachesim.cli.output_options import report_crash
 
 
 class Terminal(io.StringIO):

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
-from cachesim.judging.verdict_words import sentence
+from cachesim.judging.verdict_text import sentence
 
 
 @pytest.mark.parametrize(("n", "said"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs")])

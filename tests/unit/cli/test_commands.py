@@ -12,8 +12,8 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.tools.replay import command as replay_command
-from cachesim.tools.run import jobs
-from cachesim.tools.run.jobs import run_job
+from cachesim.tools.run import run_jobs
+from cachesim.tools.run.run_jobs import run_job
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "scenarios" / "llama_cpp"
@@ -324,14 +324,14 @@ def test_bad_files_among_several_are_told_and_the_others_are_run(capsys, tmp_pat
 
 
 def test_a_fault_of_ours_at_one_run_is_not_the_end_of_the_others(capsys, monkeypatch):
-    real = jobs.run_job
+    real = run_jobs.run_job
 
     def one_fails(job):
         if job.profile == "llama_cpp@head":
             raise ZeroDivisionError("what")
         return real(job)
 
-    monkeypatch.setattr(jobs, "run_job", one_fails)
+    monkeypatch.setattr(run_jobs, "run_job", one_fails)
     assert main(["run", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"]) == exits.CRASH
     out, err = capsys.readouterr()
     assert "1 run: 1 OK" in out

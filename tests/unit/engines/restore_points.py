@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import NamedTuple
 
-from cachesim.engines.judge_view import Key, Point
+from cachesim.engines.inspection import Key, Point
 from cachesim.events import Advanced, Gained, Lost
 
 

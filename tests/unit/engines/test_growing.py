@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cachesim.engines.ik_llama.memory.cells import Cells as IkCells
 from cachesim.engines.llama_cpp.memory.cells import Cells
-from cachesim.engines.shared import rows as row_tables
-from cachesim.engines.shared.rows import longer, no_rows, put, put_all, room, take
+from cachesim.engines.shared import kv_rows as row_tables
+from cachesim.engines.shared.kv_rows import longer, no_rows, put, put_all, room, take
 from cachesim.model import Rows
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play

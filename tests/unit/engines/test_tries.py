@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.manual import Flag, Load
+from cachesim.engines.capabilities import Flag, Load
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.advice import apart, halves, more, numbers_of_slots, room, tries_of
 

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 
 import cachesim.engines.llama_cpp.profiles  # noqa: F401  - registers the rules whose ids stand below
-from cachesim.engines.judge_view import Point, RowsPart, Stored
+from cachesim.engines.inspection import Point, RowsPart, Stored
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.events import Advanced, Decided, Gained, Log, Lost
-from cachesim.judging.lost_tokens import Ledger
+from cachesim.judging.recompute_ledger import Ledger
 from cachesim.model import Rows
 
 CREATE, PICK, NEED, LOAD, SELECT, ERASE = (

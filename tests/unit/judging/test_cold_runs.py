@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cachesim.judging import cold_comparison as module
-from cachesim.judging.cold_comparison import AHEAD, Colds
+from cachesim.judging import compare_answer as module
+from cachesim.judging.compare_answer import AHEAD, Colds
 from cachesim.model import make_model, parse
 
 PROMPT = tuple(range(100, 110))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.judge_view import Point, RowsPart, Stored
+from cachesim.engines.inspection import Point, RowsPart, Stored
 from cachesim.engines.registry import engine_of
 from cachesim.events import Gained, Lost, Release
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_verdicts import Observer
+from cachesim.judging.judging_observer import Observer
 from cachesim.model import Rows, make_model, parse
 from cachesim.oracle.cold_run import cold
 from cachesim.scenarios.from_notation import from_line

@@ -10,7 +10,7 @@ from cachesim.base.console import as_text
 from cachesim.base.errors import BadInput, Terminated
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.outcomes import NEGATED, Endless, Outcome
+from cachesim.engines.shared.rule_outcomes import NEGATED, Endless, Outcome
 from cachesim.judging import evidence
 from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, predicted, table_of, write_table
 from cachesim.judging.judged_run import Stopped, run_judged
@@ -18,11 +18,11 @@ from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.advise.changes import Setup
-from cachesim.tools.advise.memory import UNITS
+from cachesim.tools.advise.memory_meter import UNITS
 from cachesim.tools.advise.ranking import choose
 from cachesim.tools.advise.report import advise_report
 from cachesim.tools.advise.search import AdviceSearch, advice_data
+from cachesim.tools.advise.setup_changes import Setup
 from cachesim.tools.rulebook import rules_report
 from cachesim.tools.rulebook.rules_report import rule_data, rule_report
 from cachesim.tools.run.diff_report import diff_data, diff_report

@@ -9,8 +9,8 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
-from cachesim.engines.shared.block_points import BlockPoints
-from cachesim.engines.shared.restore_points import RestorePoints
+from cachesim.engines.shared.block_point_tracker import BlockPoints
+from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.events import Advanced, Gained, Log
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario, Step

@@ -10,11 +10,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from cachesim.engines.judge_view import RowsPart, Stored
-from cachesim.engines.shared.block_points import BlockPoints, Chain
+from cachesim.engines.inspection import RowsPart, Stored
+from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 from cachesim.events import Decided, Declined, Launch, Log
-from cachesim.judging.cold_comparison import Colds
-from cachesim.judging.lost_tokens import HEARD, Ledger
+from cachesim.judging.compare_answer import Colds
+from cachesim.judging.recompute_ledger import HEARD, Ledger
 from cachesim.model import Rows
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 from tests.unit.judging.ledger_story import CREATE, SELECT

@@ -3,11 +3,11 @@
 from itertools import pairwise
 
 from cachesim.engines.base import Answer, Request
-from cachesim.judging.cold_comparison import Judged
+from cachesim.judging.compare_answer import Judged
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.lost_tokens import Account
+from cachesim.judging.judgement import Judgement
+from cachesim.judging.recompute_ledger import Account
 from cachesim.judging.recompute_reasons import reasons
-from cachesim.judging.request_judgement import Judgement
 from cachesim.judging.verdict import HOLDS
 from cachesim.scenarios.from_notation import from_line
 from tests.shared import SMALL

@@ -13,14 +13,14 @@ from cachesim.cli.main import main
 from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
 from cachesim.judging.judged_run import run_judged
+from cachesim.judging.judging_observer import cold_status, error_verdict
 from cachesim.judging.run_data import run_data, why_data
-from cachesim.judging.run_verdicts import cold_status, error_verdict
 from cachesim.judging.verdict import outcome
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.run.jobs import exit_code
+from cachesim.tools.run.run_jobs import exit_code
 from cachesim.tools.run.why_report import why_report
-from cachesim.tools.search.played_case import played
+from cachesim.tools.search.invariant_observer import played
 from cachesim.tools.search.properties import PROPERTIES
 
 CORPUS = Path(__file__).resolve().parents[3] / "scenarios"

@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import why_data
-from cachesim.judging.verdict_words import sentence
+from cachesim.judging.verdict_text import sentence
 from cachesim.scenarios.load import load
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"

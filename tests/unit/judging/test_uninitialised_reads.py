@@ -12,14 +12,14 @@ from cachesim.cli.main import main
 from cachesim.engines.base import Answer, Request
 from cachesim.events import Compared, Log
 from cachesim.judging import judged_run
-from cachesim.judging.cold_comparison import Judged
+from cachesim.judging.compare_answer import Judged
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.judgement import Judgement
+from cachesim.judging.judging_observer import NOTHING
 from cachesim.judging.run_data import run_data
-from cachesim.judging.run_verdicts import NOTHING
 from cachesim.judging.verdict import HOLDS, Verdict
 from cachesim.scenarios.load import load
-from cachesim.tools.run.jobs import exit_code
+from cachesim.tools.run.run_jobs import exit_code
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/d8-nobody-wrote-how-many.toml"
 WRONG = Verdict(False, "bits")

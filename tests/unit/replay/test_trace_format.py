@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.shapes import INT32, Misfit
+from cachesim.base.json_shapes import INT32, Misfit
 from cachesim.replay.trace_format import NAME_BYTES, file_name, step_number
 
 

@@ -10,8 +10,8 @@ from cachesim.engines.ik_llama import decode
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.scenarios.notation.rows import ShrinkCase
 from cachesim.scenarios.notation.shrink import shrink
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from tests.unit.scenarios.samples import GOOD
 
 LLAMA, IK = "llama_cpp@b11549", "ik_llama@main"

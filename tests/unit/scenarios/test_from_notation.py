@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.scenarios.notation.words import normal
-from cachesim.tools.search.case import draw_case
+from cachesim.scenarios.notation.word_lengths import normal
+from cachesim.tools.search.drawn_conversation import draw_case
 
 WORDS = {"S": 40, "A": 60, "long_name": 7, "x": 1}
 

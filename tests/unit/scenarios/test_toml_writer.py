@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.words import normal
+from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.toml_writer import to_toml
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.shared.rows import longer, room
+from cachesim.engines.shared.kv_rows import longer, room
 
 
 class Cells:

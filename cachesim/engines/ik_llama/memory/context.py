@@ -11,10 +11,10 @@ from typing import Callable, Sequence
 
 import numpy as np
 
-from cachesim.engines.ik_llama.memory.kv import KvCache, States
-from cachesim.engines.ik_llama.memory.not_a_number import is_nan, silenced, spoil
+from cachesim.engines.ik_llama.memory.kv_cache import KvCache, States
+from cachesim.engines.ik_llama.memory.nan_states import is_nan, silenced, spoil
 from cachesim.engines.shared.batch import DecodeBatch, Spoken, Ubatch, joined, split_by, spoken
-from cachesim.engines.shared.rows import by_position, put, take
+from cachesim.engines.shared.kv_rows import by_position, put, take
 from cachesim.model import Hidden, LayerState, Model, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition
 

@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, inde
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Habits, Ubatch, by_run, in_order
-from cachesim.engines.shared.rows import copied, no_rows, put, put_all, take
+from cachesim.engines.shared.kv_rows import copied, no_rows, put, put_all, take
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
 

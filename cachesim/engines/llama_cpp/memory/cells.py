@@ -19,7 +19,7 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, index, listed
-from cachesim.engines.shared.rows import longer, room
+from cachesim.engines.shared.kv_rows import longer, room
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
 """(key positions, query position) -> which keys the query cannot see."""

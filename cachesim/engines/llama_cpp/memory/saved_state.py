@@ -16,7 +16,7 @@ from typing import Callable, Mapping, NamedTuple
 import numpy as np
 
 from cachesim.engines.base import Immutable
-from cachesim.engines.judge_view import StatePart
+from cachesim.engines.inspection import StatePart
 from cachesim.model import Rows
 
 HOST_HEADER = 8        # bytes in front of a blob kept in host memory: a magic and the sequence id

@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.recurrent_cells import goes_on
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.engines.shared.rows import RowTable, by_position, put, take
+from cachesim.engines.shared.kv_rows import RowTable, by_position, put, take
 from cachesim.model import LayerState, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition, StretchView, View
 

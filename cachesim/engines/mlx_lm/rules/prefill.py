@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.chat import THK
+from cachesim.engines.chat_template import THK
 from cachesim.engines.mlx_lm.source_files import GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule
 

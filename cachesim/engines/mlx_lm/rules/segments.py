@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.chat import THK
+from cachesim.engines.chat_template import THK
 from cachesim.engines.mlx_lm.events import INDEX_ERROR, VALUE_ERROR
 from cachesim.engines.mlx_lm.source_files import GENERATE, SERVER, mlx_lm
 from cachesim.engines.rule import Decision, Role, rule

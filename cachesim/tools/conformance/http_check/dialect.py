@@ -12,11 +12,10 @@ from itertools import product
 from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, cut
-from cachesim.tools.conformance.history import FEWEST
+from cachesim.tools.conformance.client_history import FEWEST
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.http_client import Http, NoReply, NotJson
-from cachesim.tools.conformance.http_check.replies import TOP, Answered, first, mapping
-from cachesim.tools.conformance.http_check.speaker import (
+from cachesim.tools.conformance.http_check.openai_client import (
     CHAT,
     PIECES_NEEDED,
     Arrays,
@@ -27,6 +26,7 @@ from cachesim.tools.conformance.http_check.speaker import (
     Spelling,
     find_pieces,
 )
+from cachesim.tools.conformance.http_check.replies import TOP, Answered, first, mapping
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply
 
 # How does a server want to be asked? Found out by trying: path, tokens or text, log-probabilities, cold answers.

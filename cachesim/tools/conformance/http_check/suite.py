@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Sequence
 
+from cachesim.tools.conformance.client_history import History
 from cachesim.tools.conformance.fingerprint import Same, near
-from cachesim.tools.conformance.history import History
 from cachesim.tools.conformance.history_player import Abilities, Bench, Cold, Outcome, PlayedHistory
-from cachesim.tools.conformance.http_check import known as faults
+from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-from cachesim.tools.conformance.http_check.known import Early
+from cachesim.tools.conformance.http_check.known_faults import Early
 from cachesim.tools.conformance.http_check.replies import Alike
-from cachesim.tools.conformance.http_check.warm_first import TWICE, WASH, ServerStage
+from cachesim.tools.conformance.http_check.warm_run import TWICE, WASH, ServerStage
 from cachesim.tools.conformance.properties import EQUAL, PROPERTIES, Check, checks, told
 from cachesim.tools.conformance.protocol import Ask, Failed, Reply, Subject
 from cachesim.tools.conformance.report import Finding, Report, Result, chosen, finding_of

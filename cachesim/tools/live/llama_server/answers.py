@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from cachesim.engines.llama_cpp.log import Entry, read_event
+from cachesim.engines.llama_cpp.log_events import Entry, read_event
 from cachesim.tools.live.llama_server.client import HttpReply
 from cachesim.tools.live.llama_server.tasks import read_tasks
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Self, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.log import Entry, entries, numbered, read_event
+from cachesim.engines.llama_cpp.log_events import Entry, entries, numbered, read_event
 
 # Reads a growing log by offset, message by message: what was said since the last look?
 

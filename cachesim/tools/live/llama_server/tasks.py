@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from cachesim.engines.llama_cpp.log import DRAFT, NEXT_TOKEN, Entry, numbers_of, read_event
+from cachesim.engines.llama_cpp.log_events import DRAFT, NEXT_TOKEN, Entry, numbers_of, read_event
 
 Cost = tuple[int, int]
 

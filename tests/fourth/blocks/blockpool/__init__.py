@@ -13,8 +13,8 @@ from blockpool.profiles import LINE, PROFILES, Rules
 from blockpool.sentences import SENTENCES
 from blockpool.server import Server
 from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, Recorded, RuleSet
-from cachesim.engines.manual import Option
 from cachesim.events import Log
 from cachesim.model import make_model
 

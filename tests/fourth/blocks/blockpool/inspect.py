@@ -7,7 +7,7 @@ for, so that all blocks of a conversation are compared with one cold run.
 from __future__ import annotations
 
 from blockpool.tables import Tables
-from cachesim.engines.judge_view import Excess, Key, Stored
+from cachesim.engines.inspection import Excess, Key, Stored
 
 
 class Inspected(Tables):

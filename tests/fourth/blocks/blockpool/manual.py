@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blockpool.flags import FLAGS
-from cachesim.engines.manual import MANY, Field, Manual, World
+from cachesim.engines.capabilities import MANY, Field, Manual, World
 from cachesim.model.hash_mixing import Rng
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from blockpool.pool import Block
 from blockpool.row import Row
-from cachesim.engines.judge_view import RowsPart, StatePart
-from cachesim.engines.shared.rows import no_rows, put, take
+from cachesim.engines.inspection import RowsPart, StatePart
+from cachesim.engines.shared.kv_rows import no_rows, put, take
 from cachesim.model import LayerState, Rows, Spec, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions

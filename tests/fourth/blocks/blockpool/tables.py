@@ -18,7 +18,7 @@ from blockpool.row import Row, Task
 from blockpool.rules import Kept, Lookup
 from cachesim import events as ev
 from cachesim.base.tokens import Tokens
-from cachesim.engines.shared.block_points import BlockPoints, Chain
+from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec

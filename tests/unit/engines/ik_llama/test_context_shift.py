@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
 from cachesim.events import Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 
 LONG = tuple(range(1000, 1400))
 

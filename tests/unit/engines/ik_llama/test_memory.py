@@ -8,7 +8,7 @@ import pytest
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.context import NO_ROOM, OK, Context, DecodeRules
-from cachesim.engines.ik_llama.memory.kv import KvCache, Window, capacity
+from cachesim.engines.ik_llama.memory.kv_cache import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.rules.trim import rm_refused
 from cachesim.engines.shared.batch import DecodeBatch

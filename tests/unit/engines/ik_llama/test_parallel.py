@@ -9,9 +9,9 @@ from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
-from cachesim.engines.ik_llama.memory.not_a_number import NAN, is_nan
+from cachesim.engines.ik_llama.memory.nan_states import NAN, is_nan
 from cachesim.events import Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 
 FLAGS = {"ctx_size": 512, "batch_size": 128, "ubatch_size": 128, "parallel": 2, "cache_ram": 0, "flash_attn": False}
 

@@ -7,10 +7,10 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import PROFILES, start
-from cachesim.engines.judge_view import StatePart
+from cachesim.engines.inspection import StatePart
 from cachesim.engines.registry import ENGINES
 from cachesim.events import Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 
 P = tuple(range(1000, 1080))
 

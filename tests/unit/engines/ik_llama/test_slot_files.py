@@ -12,7 +12,7 @@ from cachesim.engines.ik_llama.rules.checkpoint_create import create_by_position
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
 from cachesim.engines.ik_llama.slot_save_restore import SlotFile, beside, pack_side, pack_slot, unpack_side, unpack_slot
 from cachesim.events import Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 
 P, Q = tuple(range(1000, 1100)), tuple(range(2000, 2080))
 ANSWER = (5000, 5001, 5002, 5003)

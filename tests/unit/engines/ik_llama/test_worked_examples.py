@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Draft, Request
 from cachesim.engines.ik_llama import start
-from cachesim.engines.ik_llama.memory.kv import Window, capacity
+from cachesim.engines.ik_llama.memory.kv_cache import Window, capacity
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
 from cachesim.events import Batch, CkptRestore, Log, SeqRm
 

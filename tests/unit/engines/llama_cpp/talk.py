@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.shared.flags import options_of
 from cachesim.events import Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.model import make_model
 
 MODELS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}

@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.events import Lost
 from cachesim.events.unlogged import PointEvent
 from cachesim.scenarios.runner import Silent, play
-from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.drawn_conversation import draw_case
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 PROFILES = ["llama_cpp@head", "llama_cpp@b11549", "llama_cpp@base-24143", "llama_cpp@swa-first"]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cachesim.engines.base import Request
-from cachesim.engines.chat import ChatMessage, ChatTemplate, render
+from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm import start
 from cachesim.engines.mlx_lm.events import Inserted
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.events import Log
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from tests.unit.engines.restore_points import Reported
 
 

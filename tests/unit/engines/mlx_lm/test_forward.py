@@ -11,7 +11,7 @@ from cachesim.engines.mlx_lm.batch import left_padded, merged, right_padded, to_
 from cachesim.engines.mlx_lm.events import Died
 from cachesim.engines.mlx_lm.forward import BatchStore, forward
 from cachesim.engines.mlx_lm.model_layout import make_caches, rows_of, states_of
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.model import make_model, parse
 from tests.unit.engines.mlx_lm.serving import burst, chat, keys, offsets, server, stored, system, user
 

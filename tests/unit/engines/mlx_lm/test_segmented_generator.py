@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.judge_view import Excess
+from cachesim.engines.inspection import Excess
 from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system, text, user
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
-from cachesim.engines.chat import ChatTemplate
+from cachesim.engines.chat_template import ChatTemplate
 from cachesim.engines.mlx_lm.events import Removed
 from cachesim.events import Aborted
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.chat import ChatTemplate
+from cachesim.engines.chat_template import ChatTemplate
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.model_layout import declared, make_caches, model_kind
 from cachesim.engines.mlx_lm.server_flags import settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat import ChatTemplate
+from cachesim.engines.chat_template import ChatTemplate
 from cachesim.events import Gained, Release
 from tests.unit.engines.mlx_lm.serving import burst, chat, listened, server, sound, stored, system, text, user
 from tests.unit.engines.restore_points import differences

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from cachesim.engines.judge_view import Point
-from cachesim.engines.shared.restore_points import ALL, Conversation, Cut, RestorePoints
+from cachesim.engines.inspection import Point
+from cachesim.engines.shared.restore_point_tracker import ALL, Conversation, Cut, RestorePoints
 from cachesim.events import Advanced, Gained, Log, Lost
 from tests.unit.engines.restore_points import Reported
 

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput, Crash
 from cachesim.base.limits import SLOTS
-from cachesim.engines.manual import Flag
+from cachesim.engines.capabilities import Flag
 from cachesim.engines.registry import SHIPPED
 from cachesim.engines.shared.flags import check_flags, flag, flags_of, options_of
 

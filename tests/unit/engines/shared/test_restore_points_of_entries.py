@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.judge_view import Point
+from cachesim.engines.inspection import Point
 from cachesim.events import Gained, Lost
 from tests.unit.engines.shared.slot_server import Checkpoint, Held, Server, gained, text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from cachesim.scenarios.notation.tree import ROLES, TASKS, Action, Asked, Piece, ScenarioLine
-from cachesim.scenarios.notation.words import normal, predicted
+from cachesim.scenarios.notation.word_lengths import normal, predicted
 
 WORDS = {"S": 40, "A": 60, "long_name": 7, "x": 1, "b": 2, "THINK": 1}
 SETTINGS = {"parallel": st.integers(-1, 64), "kv_unified": st.booleans(), "share": st.sampled_from((0.5, 0.25)),

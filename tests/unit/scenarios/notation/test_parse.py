@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.base.errors import BadInput
+from cachesim.scenarios.notation.canonical_text import prompt_text, spell, step_text
 from cachesim.scenarios.notation.parse import parse, parse_text
-from cachesim.scenarios.notation.spell import prompt_text, spell, step_text
 from cachesim.scenarios.notation.tree import Action, Asked, Piece
-from cachesim.scenarios.notation.words import normal
+from cachesim.scenarios.notation.word_lengths import normal
 from tests.unit.scenarios.notation.lines import lines
 
 

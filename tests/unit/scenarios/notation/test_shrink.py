@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 
 from cachesim.base.errors import BadInput
+from cachesim.scenarios.notation.canonical_text import spell
+from cachesim.scenarios.notation.deletions import simpler
+from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.rows import ShrinkCase
 from cachesim.scenarios.notation.shrink import Shrinking, shrink
-from cachesim.scenarios.notation.simpler import simpler
-from cachesim.scenarios.notation.spell import spell
-from cachesim.scenarios.notation.tidy import letters
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import Asked, texts
-from cachesim.scenarios.notation.words import longest, normal, size
+from cachesim.scenarios.notation.word_lengths import longest, normal, size
 from tests.unit.scenarios.notation.lines import lines
 
 

@@ -8,9 +8,9 @@ from cachesim.engines.registry import engine_of
 from cachesim.judging.lower_bound import Bound
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise import ranking
-from cachesim.tools.advise.changes import ChangeKind, Setup, SetupChange, Trial, TrialOutcome
-from cachesim.tools.advise.memory import UNITS
+from cachesim.tools.advise.memory_meter import UNITS
 from cachesim.tools.advise.ranking import SHOWN, TRAPS, choose, helps, matters, tempts
+from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, Trial, TrialOutcome
 
 PROFILE = "llama_cpp@b11549"
 CASE = Setup(from_line("S40.A60/B80", profiles=(PROFILE,)), PROFILE)

@@ -10,10 +10,10 @@ from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.advise.changes import ChangeKind, Setup, builds, flag_changes
-from cachesim.tools.advise.memory import UNITS, Sizes
+from cachesim.tools.advise.memory_meter import UNITS, Sizes
 from cachesim.tools.advise.ranking import choose, key
 from cachesim.tools.advise.search import AdviceSearch, advice_data
+from cachesim.tools.advise.setup_changes import ChangeKind, Setup, builds, flag_changes
 
 B11549 = "llama_cpp@b11549"
 

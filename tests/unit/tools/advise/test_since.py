@@ -7,8 +7,8 @@ import pytest
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load
-from cachesim.tools.advise.changes import Setup, tried
 from cachesim.tools.advise.ranking import since
+from cachesim.tools.advise.setup_changes import Setup, tried
 
 
 def changes(name, profile):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.lessons.shelf import Block, blocks
+from cachesim.tools.lessons.lesson_files import Block, blocks
 
 TEXT = """# A title
 

@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.lessons import quiz, shelf
+from cachesim.tools.lessons import lesson_files, quiz
 
 
 class Terminal(io.StringIO):
@@ -38,7 +38,7 @@ def heads(text):
 
 
 def parts(number):
-    return len(shelf.lesson(number).parts)
+    return len(lesson_files.lesson(number).parts)
 
 
 @pytest.mark.parametrize(("argv", "first"), [
@@ -71,7 +71,7 @@ def test_q_and_the_end_of_the_input_leave(walked):
 
 def answers():
     """What each question of the quiz is answered with."""
-    found = shelf.quiz().parts
+    found = lesson_files.quiz().parts
     return [said for number in range(len(found)) if (said := quiz.expected(found, number))]
 
 

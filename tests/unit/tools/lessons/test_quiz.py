@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.tools.lessons import quiz
-from cachesim.tools.lessons.shelf import Lesson, blocks
+from cachesim.tools.lessons.lesson_files import Lesson, blocks
 
 TEXT = """# T
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.log import entries, read_event
+from cachesim.engines.llama_cpp.log_events import entries, read_event
 from cachesim.tools.live.llama_server.server import LONG, MANY, Rounds
 
 ROUND = "D que    start_loop: processing new tasks"

@@ -6,9 +6,9 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.chat import THK
+from cachesim.engines.chat_template import THK
 from cachesim.tools.live.token_map import TINY, MappedText, TokenMap
-from cachesim.tools.search.case import draw_case
+from cachesim.tools.search.drawn_conversation import draw_case
 
 
 def texts_of(case):

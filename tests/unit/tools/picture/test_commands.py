@@ -113,7 +113,7 @@ def test_the_slider_of_a_recording_walks_its_events():
 
 
 def test_text_that_is_no_scenario_draws_nothing(tmp_path):
-    from cachesim.tools.picture.options import draw_text
+    from cachesim.tools.picture.picture_options import draw_text
 
     draw_text(SimpleNamespace(html="", svg=str(tmp_path / "x.svg"), trace=""), "")
     assert not list(tmp_path.iterdir())

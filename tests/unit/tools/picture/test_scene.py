@@ -10,14 +10,14 @@ import pytest
 import cachesim
 from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data
-from cachesim.tools.picture.lanes import SHOWN, Entry, Lanes, lives
+from cachesim.tools.picture.event_stream import Told, walk
 from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.legend import memory as beneath
 from cachesim.tools.picture.page import page
-from cachesim.tools.picture.scale import HEAD, LEAST, MOST, STEP, Scale
+from cachesim.tools.picture.position_scale import HEAD, LEAST, MOST, STEP, Scale
 from cachesim.tools.picture.scene import CacheContents, scene
+from cachesim.tools.picture.slot_lanes import SHOWN, Entry, Lanes, lives
 from cachesim.tools.picture.svg import draw, first_difference
-from cachesim.tools.picture.told import Told, walk
 
 HYBRID = "seed-24143-hybrid"
 WRONG = "S40.A20/S.A>3/B9@0/S.A.C5"

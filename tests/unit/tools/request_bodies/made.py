@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cachesim.tools.request_bodies.imported import ImportOptions, import_bodies
+from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 
 LONG = "The rules of this place are many, and each of them is written down here in full. " * 6
 TOOLS = [

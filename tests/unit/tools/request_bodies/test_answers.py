@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cachesim.tools.request_bodies.content import answer_of
+from cachesim.tools.request_bodies.message_content import answer_of
 
 STREAM = "\n".join(f"data: {json.dumps(one)}" for one in (
     {"choices": [{"delta": {"reasoning_content": "let "}}]}, {"choices": [{"delta": {"reasoning_content": "me"}}]},

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body_files import Found
 from cachesim.tools.request_bodies.conversations import BLOCK, KEPT, Conversations, Prefixes
-from cachesim.tools.request_bodies.forms import bodies_of
-from cachesim.tools.request_bodies.plain import plain
-from cachesim.tools.request_bodies.read import Found
+from cachesim.tools.request_bodies.plain_render import plain
 from tests.unit.tools.request_bodies.made import LONG, chat
 
 TEXT = "".join(f"{number:04d} " for number in range(1_000))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.request_bodies.played import ScenarioWords, TokenRequest, WordPart, first, size
+from cachesim.tools.request_bodies.import_scenario import ScenarioWords, TokenRequest, WordPart, first, size
 
 
 def written(*requests):

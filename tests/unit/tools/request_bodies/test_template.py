@@ -8,9 +8,9 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
-from cachesim.tools.request_bodies.forms import bodies_of
-from cachesim.tools.request_bodies.imported import ImportOptions
-from cachesim.tools.request_bodies.read import Found
+from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body_files import Found
+from cachesim.tools.request_bodies.import_bodies import ImportOptions
 from cachesim.tools.request_bodies.template import TemplateSource, read_template, render
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 

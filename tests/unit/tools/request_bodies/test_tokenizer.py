@@ -8,7 +8,7 @@ import json
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.request_bodies.imported import ImportOptions
+from cachesim.tools.request_bodies.import_bodies import ImportOptions
 from cachesim.tools.request_bodies.tokenizer import Estimate, read_tokenizer
 from tests.unit.tools.request_bodies.made import LONG, chat, found
 

@@ -10,7 +10,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
-from cachesim.engines.manual import Flag
+from cachesim.engines.capabilities import Flag
 from cachesim.engines.registry import ENGINES
 from cachesim.model.layer_kinds import KINDS
 from cachesim.tools.rulebook.options_report import options_data, options_report

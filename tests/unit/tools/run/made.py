@@ -6,10 +6,10 @@ import re
 
 from cachesim.base.console import as_text
 from cachesim.engines.base import Answer, Request
-from cachesim.judging.cold_comparison import Judged
+from cachesim.judging.compare_answer import Judged
 from cachesim.judging.judged_run import Run
-from cachesim.judging.lost_tokens import Account, Charge
-from cachesim.judging.request_judgement import Judgement
+from cachesim.judging.judgement import Judgement
+from cachesim.judging.recompute_ledger import Account, Charge
 from cachesim.judging.verdict import HOLDS, Verdict
 from cachesim.scenarios.from_notation import from_line
 

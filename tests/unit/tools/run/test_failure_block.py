@@ -12,7 +12,7 @@ from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.judging.failure_chain import explained, failure_data
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.try_command import case_command, try_command
+from cachesim.judging.reproduce_command import case_command, try_command
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_table import block_of_case, failure_block

@@ -9,7 +9,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import Terminated
 from cachesim.cli.main import main
-from cachesim.judging.run_verdicts import Watch
+from cachesim.judging.judging_observer import Watch
 
 LINE = "S40.A30/S.B30/S.A"
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.judging.foreign_reads import Foreign
-from cachesim.judging.request_judgement import Slot
+from cachesim.judging.judgement import Slot
 from cachesim.judging.run_data import run_data
 from cachesim.tools.run.run_table import closing_line, origins, run_report, short_verdict
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown

@@ -10,12 +10,12 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import Kind
-from cachesim.tools.search import examine
+from cachesim.tools.search import run_properties
 from cachesim.tools.search.campaign import SPREAD
-from cachesim.tools.search.case import draw_case
-from cachesim.tools.search.examine import Cost, compared
-from cachesim.tools.search.finding import PropertyFailure
-from tests.unit.tools.search.test_case import made
+from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.property_failure import PropertyFailure
+from cachesim.tools.search.run_properties import Cost, compared
+from tests.unit.tools.search.test_drawn_conversation import made
 
 pytestmark = pytest.mark.long
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
@@ -52,7 +52,7 @@ def finding(step, rule, kind=Kind.ROW, stored="entry"):
 def test_what_is_the_same_fault_under_another_rule_set(other, new):
     found = {BAD: [finding(3, "R")], GOOD: [other]}
     case = made("ik_llama", {"A": 12}, "A", model="A")
-    with patch.object(examine, "examined", lambda case, profile, *_, **__: found[profile]):
+    with patch.object(run_properties, "examined", lambda case, profile, *_, **__: found[profile]):
         assert compared(case, BAD, GOOD, WARM, {}).new == ([found[BAD][0]] if new else [])
 
 
@@ -61,19 +61,19 @@ def test_a_number_that_nobody_wrote_compares_nothing():
         unset = True
 
     case = made("ik_llama", {"A": 3}, "A", model="A")
-    with patch.object(examine, "played", lambda *_: Unset()):
+    with patch.object(run_properties, "played", lambda *_: Unset()):
         assert compared(case, BAD, GOOD, WARM, {}) == ([], [], Cost())
 
 
 def test_a_crash_of_the_simulator_under_one_is_a_finding_of_that_one():
-    plain = examine.played
+    plain = run_properties.played
 
     def fails(scenario, profile, *rest):
         if profile == BAD:
             raise IndexError("as a test")
         return plain(scenario, profile, *rest)
 
-    with patch.object(examine, "played", fails):
+    with patch.object(run_properties, "played", fails):
         here, there = seen(BAD, GOOD), seen(GOOD, BAD)
     assert [one.name for one in here.new] == ["simulator"] == [one.name for one in there.mended]
     assert here.cost == Cost()

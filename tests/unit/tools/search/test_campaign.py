@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from cachesim.engines.llama_cpp.server import Server
-from cachesim.tools.search import campaign, examine
+from cachesim.tools.search import campaign, run_properties
 from cachesim.tools.search.campaign import (
     ALL,
     SPREAD,
@@ -26,11 +26,11 @@ from cachesim.tools.search.campaign import (
     shrunk,
     work,
 )
-from cachesim.tools.search.case import longest
-from cachesim.tools.search.finding import DIED, PropertyFailure
-from cachesim.tools.search.folder import campaign_data
+from cachesim.tools.search.campaign_folder import campaign_data
+from cachesim.tools.search.drawn_conversation import longest
 from cachesim.tools.search.properties import PROPERTIES
-from tests.unit.tools.search.test_case import made
+from cachesim.tools.search.property_failure import DIED, PropertyFailure
+from tests.unit.tools.search.test_drawn_conversation import made
 
 NAMES = tuple(PROPERTIES)
 PROFILE = "mlx_lm@0.32.2"
@@ -208,7 +208,7 @@ def test_a_number_that_nobody_wrote_decides_nothing():
         unset = True
 
     case = made("ik_llama", {"A": 3}, "A")
-    with patch.object(examine, "played", return_value=Unset()):
+    with patch.object(run_properties, "played", return_value=Unset()):
         assert findings(case, "ik_llama@main", NAMES, {}) == []
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.manual import World
+from cachesim.engines.capabilities import World
 from cachesim.model.hash_mixing import Rng
+from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.spell import Lengths
 from cachesim.scenarios.notation.tree import PLAIN
-from cachesim.scenarios.notation.words import THINK, canonical
+from cachesim.scenarios.notation.word_lengths import THINK, canonical
 from cachesim.tools.search.client_model import Clients, Exchange
 
 WORLD = World("llama_cpp", "A", {}, (8, 64), 100)

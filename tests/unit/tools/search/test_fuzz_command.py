@@ -16,8 +16,8 @@ from cachesim.base.files import alone
 from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import Kind
 from cachesim.scenarios.load import load
-from cachesim.tools.search import campaign, campaign_jobs, folder
-from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search import campaign, campaign_folder, campaign_jobs
+from cachesim.tools.search.property_failure import PropertyFailure
 from tests.shared import alike
 
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")
@@ -160,7 +160,7 @@ def test_a_file_that_a_killed_campaign_left_is_removed_when_it_goes_on(capsys, m
     """The campaign's file names it before it is there: that of a conversation which is not the first of its group."""
     written = []
 
-    def killed(file, data, plain=folder.write_new):
+    def killed(file, data, plain=campaign_folder.write_new):
         if file.suffix == ".toml":
             written.append((file, json.loads(state().read_bytes())["owned"]))
         return plain(file, data)
@@ -168,7 +168,7 @@ def test_a_file_that_a_killed_campaign_left_is_removed_when_it_goes_on(capsys, m
     def state():
         return next(tmp_path.glob("campaign-*.json"))
 
-    monkeypatch.setattr(folder, "write_new", killed)
+    monkeypatch.setattr(campaign_folder, "write_new", killed)
     call(capsys, *BAD, "--no-shrink", "--out", tmp_path)
     assert written and all(file.stem in owned for file, owned in written)
     data = json.loads(state().read_bytes())
@@ -188,7 +188,7 @@ def test_what_cannot_be_written_is_printed(capsys, monkeypatch, tmp_path, hasty)
     def full(*_):
         raise BadInput("cannot be written: no space left on device", file="x.toml")
 
-    monkeypatch.setattr(folder, "write_new", lambda file, data: "campaign" in file.name or full())
+    monkeypatch.setattr(campaign_folder, "write_new", lambda file, data: "campaign" in file.name or full())
     code, out, err = call(capsys, *BAD, "--out", tmp_path)
     assert (code, [*tmp_path.glob("*.toml")]) == (exits.BROKEN, [])
     assert "[[request]]" in out and err.count("no space left") == 1

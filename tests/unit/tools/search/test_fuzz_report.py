@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.search.folder import with_failures
+from cachesim.tools.search.campaign_folder import with_failures
 from cachesim.tools.search.report import fuzz_report
 from tests.unit.tools.run.made import shown
 

@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission as IkAdmission
-from cachesim.engines.judge_view import Excess, Stored
+from cachesim.engines.inspection import Excess, Stored
 from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
@@ -19,8 +19,7 @@ from cachesim.events import Decided, Log
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.verdict import HOLDS, Verdict, broken
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.search.finding import MISCOUNTED
-from cachesim.tools.search.played_case import Fact, PlayedConversation, played
+from cachesim.tools.search.invariant_observer import Fact, PlayedConversation, played
 from cachesim.tools.search.properties import (
     accounting,
     answered,
@@ -29,6 +28,7 @@ from cachesim.tools.search.properties import (
     survives,
     warm_equals_cold,
 )
+from cachesim.tools.search.property_failure import MISCOUNTED
 
 WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW, 1, layer=0, position=1)),)
 

@@ -12,9 +12,9 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.search.cures import CureTrial, MutationRun, MutationSearch, Price
-from cachesim.tools.search.finding import PropertyFailure
+from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.repair import Repair, groups, numbers
+from cachesim.tools.search.rule_mutations import CureTrial, MutationRun, MutationSearch, Price
 from tests.shared import ROOT
 
 REPAIRS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp" / "repairs"

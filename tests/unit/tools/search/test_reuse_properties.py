@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.engines.base import Answer
-from cachesim.judging.lost_tokens import Account, Charge
+from cachesim.judging.recompute_ledger import Account, Charge
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import properties as reuse_properties
 from cachesim.tools.search.properties import BILLS, LEAST, monotone

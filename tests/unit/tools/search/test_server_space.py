@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.option_checks import check_model, check_option
-from cachesim.tools.search.case import KINDS, MODELS, draw_case, draw_world
+from cachesim.tools.search.drawn_conversation import KINDS, MODELS, draw_case, draw_world
 
 
 @pytest.mark.parametrize("engine", MODELS)

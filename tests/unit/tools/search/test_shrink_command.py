@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.search import examine, smallest
+from cachesim.tools.search import run_properties, shrink_scenario
 
 BASE = ("-p", "ik_llama@1889-base", "--model", "GA")
 LINE = "S40.A20/S.A>3/B9@0/S.A.C5"
@@ -107,7 +107,7 @@ def test_no_more_lines_are_run_than_are_allowed(capsys):
 
 
 def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
-    plain, calls = smallest.shown, []
+    plain, calls = shrink_scenario.shown, []
 
     def shown(*args):
         calls.append(args)
@@ -115,7 +115,7 @@ def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
             raise KeyboardInterrupt
         return plain(*args)
 
-    monkeypatch.setattr(smallest, "shown", shown)
+    monkeypatch.setattr(shrink_scenario, "shown", shown)
     code, out, err = call(capsys, "shrink", LINE, *BASE)
     assert code == exits.INTERRUPTED and "interrupted: the smallest so far" in err
     line = shlex.split(out.splitlines()[-1])[2]
@@ -123,14 +123,14 @@ def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
 
 
 def test_a_crash_of_the_simulator_is_made_smaller_too(capsys, monkeypatch):
-    plain = examine.played
+    plain = run_properties.played
 
     def played(scenario, *args):
         if any(len(step.request.prompt) >= 7 for step in scenario.steps):
             raise IndexError("no such row")
         return plain(scenario, *args)
 
-    monkeypatch.setattr(examine, "played", played)
+    monkeypatch.setattr(run_properties, "played", played)
     code, data = shrunk(capsys, "S40.A20/S.A>3", "-p", "ik_llama@main", "--model", "A")
     assert (code, data["property"], data["line"]) == (exits.CRASH, "simulator", "A7")
     assert data["rule"].startswith("IndexError") and "no such row" in data["text"]
@@ -143,6 +143,6 @@ def test_every_try_is_played_as_its_line_is_read_back():
 
     scenario = load(named(FILE))
     turned = replace(scenario, words=dict(reversed(scenario.words.items())))
-    one = smallest.Smallest(turned, "llama_cpp@head", ("warm-equals-cold",), "provenance", 5)
+    one = shrink_scenario.Smallest(turned, "llama_cpp@head", ("warm-equals-cold",), "provenance", 5)
     again = one.case.scenario("llama_cpp@head")
     assert list(again.words) == list(dict.fromkeys(again.line.words)) and repr(again) == repr(turned)

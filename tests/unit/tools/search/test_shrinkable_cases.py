@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import findings
-from cachesim.tools.search.case import draw_case, longest
+from cachesim.tools.search.drawn_conversation import draw_case, longest
 
 PROFILE = "llama_cpp@head"
 

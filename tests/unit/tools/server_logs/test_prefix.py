@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.contents import (
+from cachesim.tools.server_logs.session import Logged
+from cachesim.tools.server_logs.slot_contents import (
     LADDER,
     SlotText,
     WordRange,
@@ -11,7 +12,6 @@ from cachesim.tools.server_logs.contents import (
     prefix_by_shares,
     thold,
 )
-from cachesim.tools.server_logs.session import Logged
 
 
 def text(size, prompt=0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 
 SLOT = "0.00.001.000 I slot get_availabl: id {:>2} | task -1 | {}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.imported import import_log
-from cachesim.tools.server_logs.read import read_session
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars, recognise
 
 STAMP = "2026-11-21 13:50:16,140 - {} - {}"

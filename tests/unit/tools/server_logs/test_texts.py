@@ -10,9 +10,9 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
-from cachesim.tools.server_logs.cause import LONGEST, MOST, SHOWN, comments, texts
-from cachesim.tools.server_logs.imported import import_log
-from tests.unit.tools.server_logs.test_imported import CACHED
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.log_causes import LONGEST, MOST, SHOWN, comments, texts
+from tests.unit.tools.server_logs.test_import_log import CACHED
 
 CHAT = {"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "where is\nthe key"}]}
 BODIES = (

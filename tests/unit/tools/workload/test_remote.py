@@ -7,9 +7,9 @@ import json
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.workload.jobs import line_in, packed, play, unpacked
-from cachesim.tools.workload.lines import id_of
-from cachesim.tools.workload.run import CellJob, line_of
+from cachesim.tools.workload.cell_jobs import CellJob, line_of
+from cachesim.tools.workload.result_store import id_of
+from cachesim.tools.workload.workload_jobs import line_in, packed, play, unpacked
 
 JOB = CellJob(("tests/workloads/data/chat.jsonl",), "llama_cpp@b11549", "GA", {"ctx_checkpoints": 0}, 1)
 

@@ -70,7 +70,7 @@ def _steps(script: Script, shell: str, heard: ObservedRun | None) -> list[str]:
 
 
 def _requests(script: Script) -> Iterator[str]:
-    from cachesim.scenarios.notation.spell import Lengths, action_text, request_text
+    from cachesim.scenarios.notation.canonical_text import Lengths, action_text, request_text
 
     lengths = Lengths(script.scenario.words)
     for number, step in enumerate(script.scenario.steps):

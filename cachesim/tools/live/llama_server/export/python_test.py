@@ -12,7 +12,7 @@ from typing import Iterator, Sequence
 from cachesim import __version__
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server import tiny_gguf
-from cachesim.tools.live.llama_server.cold import UNCACHED, cold_flags
+from cachesim.tools.live.llama_server.cold_server import UNCACHED, cold_flags
 from cachesim.tools.live.llama_server.export import talk
 from cachesim.tools.live.llama_server.export.program_text import assignment, code_of, filled, group_lines, models_text
 from cachesim.tools.live.llama_server.export.script import Act, Script, name_of

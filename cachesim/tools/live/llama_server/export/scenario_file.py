@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.llama_cpp.log import entries, read_event
+from cachesim.engines.llama_cpp.log_events import entries, read_event
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.request_spec import Words

@@ -14,11 +14,11 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces
-from cachesim.scenarios.notation.words import span
+from cachesim.scenarios.notation.word_lengths import span
 from cachesim.scenarios.request_spec import Words, expand
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Scenario, Step
-from cachesim.tools.live.llama_server.cold import cold_flags
+from cachesim.tools.live.llama_server.cold_server import cold_flags
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model
 from cachesim.tools.live.llama_server.server import BASE
 from cachesim.tools.live.player import BEHIND, UNLESS

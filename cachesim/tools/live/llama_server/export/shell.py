@@ -11,7 +11,7 @@ from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.client import GREEDY
-from cachesim.tools.live.llama_server.cold import KEPT
+from cachesim.tools.live.llama_server.cold_server import KEPT
 from cachesim.tools.live.llama_server.export import shell_text as t
 from cachesim.tools.live.llama_server.export.program_text import comment, filled
 from cachesim.tools.live.llama_server.export.script import Act, Group, Script, ScriptRequest, WordSlice

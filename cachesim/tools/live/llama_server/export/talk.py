@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable
 
 from cachesim.tools.live.llama_server.client import GREEDY
-from cachesim.tools.live.llama_server.cold import KEPT
+from cachesim.tools.live.llama_server.cold_server import KEPT
 
 
 class Talk:

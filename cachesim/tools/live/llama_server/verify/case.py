@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import Option
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.manual import Option
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.notation.tree import Action, Piece, said_as

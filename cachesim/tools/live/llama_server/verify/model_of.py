@@ -15,10 +15,10 @@ from cachesim.base.extras import install_command
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import profiles
-from cachesim.judging.cold_comparison import Judge
+from cachesim.judging.compare_answer import Judge
 from cachesim.replay.recorded_trace import Member, TraceStep, make_trace
 from cachesim.replay.replay import Replaying
-from cachesim.replay.replayed import Replayed
+from cachesim.replay.replay_result import Replayed
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.token_map import TINY, Vocabulary
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
 from cachesim.tools.live.llama_server.client import Client, ConnectionLost, at_once
-from cachesim.tools.live.llama_server.cold import ask_cold, compare, inexact
+from cachesim.tools.live.llama_server.cold_server import ask_cold, compare, inexact
 from cachesim.tools.live.llama_server.process import StoppedAtEnd
 
 Step = dict[str, Any]

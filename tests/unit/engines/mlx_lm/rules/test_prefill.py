@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat import ChatMessage, ChatTemplate, render
+from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm.rules import prefill as rules
 
 SYSTEM = ChatMessage("system", (1, 2, 3, 4, 5, 6))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat import ChatMessage, ChatTemplate, render
+from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render
 from cachesim.engines.mlx_lm.rules import segments as rules
 
 P = tuple(range(1, 21))

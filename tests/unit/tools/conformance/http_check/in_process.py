@@ -7,7 +7,7 @@ from cachesim.model.hash_mixing import mix_int
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.http_check.dialect import find_out
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.warm_first import ServerStage
+from cachesim.tools.conformance.http_check.warm_run import ServerStage
 from tests.unit.tools.conformance.http_check.stand_in import VOCABULARY
 
 PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}

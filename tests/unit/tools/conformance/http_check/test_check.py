@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.tools.conformance.http_check import http_client as http
-from cachesim.tools.conformance.http_check.known import NOISE
+from cachesim.tools.conformance.http_check.known_faults import NOISE
 from tests.unit.tools.conformance.http_check.stand_in import Simulated, drop, hang, serving, trickle
 
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
@@ -17,8 +17,8 @@ httpx = pytest.importorskip("httpx")
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("cachesim.tools.conformance.http_check.known.ROUNDS", 1)
-    monkeypatch.setattr("cachesim.tools.conformance.http_check.known.NOISE", NOISE[:5])
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.NOISE", NOISE[:5])
 
 
 def checked(capsys, url, *argv):

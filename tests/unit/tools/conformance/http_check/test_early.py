@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.conformance.http_check.known import look
+from cachesim.tools.conformance.http_check.known_faults import look
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
 
 pytest.importorskip("httpx")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.known import LEGAL, measure, repeats, tolerance_of
+from cachesim.tools.conformance.http_check.known_faults import LEGAL, measure, repeats, tolerance_of
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
 
 pytest.importorskip("httpx")

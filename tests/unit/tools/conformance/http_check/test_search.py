@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.conformance.history import of_line
+from cachesim.tools.conformance.client_history import of_line
 from cachesim.tools.conformance.history_player import PlayedHistory
 from cachesim.tools.conformance.http_check.replies import Alike, Answered
 from cachesim.tools.conformance.http_check.suite import MOMENT, NO_FAULT, Budget, Confirming

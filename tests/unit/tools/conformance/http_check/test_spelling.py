@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.conformance.http_check.speaker import ENOUGH, OWN, PIECES_NEEDED, Arrays, Pieces, find_pieces
+from cachesim.tools.conformance.http_check.openai_client import ENOUGH, OWN, PIECES_NEEDED, Arrays, Pieces, find_pieces
 
 
 def test_pieces_are_those_of_one_token_each():

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.tools.conformance.http_check.known import NOISE
+from cachesim.tools.conformance.http_check.known_faults import NOISE
 from tests.unit.tools.conformance.http_check.stand_in import serving
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
 
@@ -18,8 +18,8 @@ HISTORY = ["--history", "A20/A[:10].B3", "--history", "A9>a3/A.a.B2"]
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr("cachesim.tools.conformance.http_check.known.ROUNDS", 1)
-    monkeypatch.setattr("cachesim.tools.conformance.http_check.known.NOISE", NOISE[:5])
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.NOISE", NOISE[:5])
 
 
 def checked(capsys, server, *argv):

@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.dialect import find_speaker
 from cachesim.tools.conformance.http_check.http_client import NoReply
-from cachesim.tools.conformance.http_check.speaker import OWN, Arrays, AskingWay, NoCold, Pieces, Speaker
+from cachesim.tools.conformance.http_check.openai_client import OWN, Arrays, AskingWay, NoCold, Pieces, Speaker
 from cachesim.tools.conformance.protocol import Ask
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer

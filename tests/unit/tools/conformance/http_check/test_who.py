@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.tools.conformance.http_check.known import who_does_that
+from cachesim.tools.conformance.http_check.known_faults import who_does_that
 
 STALE = "Wash5/A5/B10/B[:1].C5"
 

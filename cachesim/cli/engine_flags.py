@@ -1,0 +1,89 @@
+"""Which arguments of a command line are a server's own flags? ``-np 2 -kvu --ctx-checkpoints 8`` behind a command that
+has ``--set`` means the same as ``--set`` of each.
+
+Our own options come first: ``-p`` is the profile and ``-j`` the number of processes, whatever a server calls so. The
+engine of the profile says what its flags are; where no profile is named, every engine is asked.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from itertools import pairwise
+from typing import TYPE_CHECKING, Iterable, Iterator, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput, quoted
+
+if TYPE_CHECKING:
+    from cachesim.engines.capabilities import Manual
+
+
+class Taken(NamedTuple):
+    """A command line in two: what is ours, and the server's options as ``--set`` has them. ``silent``: flags that
+    change nothing here."""
+
+    argv: list[str]
+    settings: list[str]
+    silent: list[str]
+
+
+def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
+    """The command line without the server's own flags. Raises BadInput for one whose value is missing."""
+    ours, found = parser._option_string_actions, Taken([], [], [])
+    todo = list(argv)[::-1]
+    while todo:
+        word = todo.pop()
+        if word == "--":
+            found.argv.extend([word, *todo[::-1]])
+            break
+        if not word.startswith("-") or len(word) < 2 or word.partition("=")[0] in ours:
+            found.argv.append(word)
+            if todo and word in ours and ours[word].nargs is None:
+                found.argv.append(todo.pop())
+            continue
+        if not _one(word, todo, _manuals(argv), found):
+            found.argv.append(word)
+    return found
+
+
+def _manuals(argv: Sequence[str]) -> Iterator[Manual]:
+    """Of the engine whose profile the command line names, else of all engines, the first one first."""
+    from cachesim.engines.registry import ENGINES
+
+    named = [after.partition("@")[0] for word, after in pairwise(argv) if word in PROFILE]
+    for name in [name for name in named if name in ENGINES] or ENGINES:
+        yield ENGINES[name].manual
+
+
+PROFILE = ("-p", "--profile")
+
+
+def _one(word: str, todo: list[str], manuals: Iterable[Manual], found: Taken) -> bool:
+    """Take one flag and its value. False if no server has it."""
+    name, equals, text = word.partition("=")
+    for manual in manuals:
+        for flag in manual.flags:
+            if name not in (*flag.spellings, *flag.off):
+                continue
+            if isinstance(flag.default, bool):
+                text = text if equals else todo.pop() if todo and todo[-1] in ("on", "off") else "true"
+            elif not equals:
+                text = _value(name, todo)
+            found.settings.append(f"{name}={text}")
+            return True
+        if name in manual.silent:
+            found.silent.append(word)
+            for _ in range(0 if equals else manual.silent[name]):
+                _value(name, todo)
+            return True
+    return False
+
+
+def _value(name: str, todo: list[str]) -> str:
+    if not todo:
+        raise BadInput(f"server flag {quoted(name)} has no value")
+    return todo.pop()
+
+
+def spellings(argv: Sequence[str]) -> list[str]:
+    """Every spelling of every flag of the engines that the command line may mean."""
+    return [word for manual in _manuals(argv) for flag in manual.flags for word in (*flag.spellings, *flag.off)]

@@ -1,0 +1,69 @@
+"""From which lengths could evaluation go on without a foreign token? Cuts a restore point down to its clean parts."""
+
+from __future__ import annotations
+
+from typing import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from cachesim.engines.inspection import Point, RowsPart, StatePart, Stored
+from cachesim.oracle.cold_run import ColdRun
+
+Span = tuple[int, int]
+
+
+def clean_spans(point: Point, stored: Stored, foreign: Mapping[int, Iterable[int]], cold: ColdRun) -> tuple[Span, ...]:
+    """The stretches lo .. hi of the point's lengths at which everything that the next token reads is a cold run's,
+    ascending, with ends that are lengths of the point; () = there is none. ``foreign``: positions of rows that are not
+    a cold run's, by window (0 = full attention). Looks at provenance only."""
+    if point.lo > point.hi or (stored.state is not None and not clean_state(stored.state, cold, point.hi)):
+        return ()
+    hidden = sorted((q + 1, q + window - 1 if window else point.hi)
+                    for window, positions in foreign.items() for q in positions if q < point.hi)  # fmt: skip
+    spans = tuple(_without(hidden, point.lo, point.hi)) if hidden else ((point.lo, point.hi),)
+    return spans if point.step == 1 else tuple(_on_grid(spans, point.lo, point.step))
+
+
+def clean_state(state: StatePart, cold: ColdRun, n: int) -> bool:
+    """Are these the states of a cold run after n tokens?"""
+    for layer, held in state.rows.items():
+        want = cold.state_at(layer, n)
+        if held is None or held.hash != want.hash or held.conv.tobytes() != want.conv.tobytes():
+            return False
+    return True
+
+
+def _without(seen: Iterable[Span], lo: int, hi: int) -> Iterator[Span]:
+    """What is left of lo .. hi without these stretches, which come in ascending order; last < first is an empty one."""
+    for first, last in seen:
+        if lo < first <= last:
+            yield lo, first - 1
+        lo = max(lo, last + 1) if first <= last else lo
+    if lo <= hi:
+        yield lo, hi
+
+
+def _on_grid(spans: Iterable[Span], lo: int, step: int) -> Iterator[Span]:
+    """The spans cut back to the lengths lo, lo + step, .. that lie in them."""
+    for first, last in spans:
+        first, last = lo - (lo - first) // step * step, lo + (last - lo) // step * step
+        if first <= last:
+            yield first, last
+
+
+def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
+    """Positions below n whose row is not a cold run's, ascending."""
+    pos = part.pos
+    mine: np.ndarray | slice = slice(None)
+    first, last = (int(pos[0]), int(pos[-1])) if len(pos) else (0, -1)
+    if last < n and last - first == len(pos) - 1 and (first == last or bool((pos[1:] > pos[:-1]).all())):
+        at: np.ndarray | slice = slice(first, last + 1)         # the common case: a stretch without holes
+        if all(rows.digest.tobytes() == cold.rows(layer).digest[at].tobytes() for layer, rows in part.rows.items()):
+            return []
+    else:
+        mine = pos < n
+        at = pos = pos[mine]
+    wrong = np.zeros(len(pos), dtype=bool)
+    for layer, rows in part.rows.items():
+        wrong |= rows.digest[mine] != cold.rows(layer).digest[at]
+    return sorted(pos[wrong].tolist()) if wrong.any() else []

@@ -1,0 +1,83 @@
+"""Is a stored copy exactly what a cold run would hold? Compared row by row and state by state.
+
+Only what the next token would read counts: of a window the last ``window - 1`` positions, of full attention every
+position, of a recurrent layer its one state; of an object that several conversations share, only its own stretch.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from cachesim.engines.inspection import RowsPart, StatePart, Stored
+from cachesim.judging.fault_kinds import Kind
+from cachesim.judging.verdict import HOLDS, Verdict, broken
+from cachesim.model import LayerState, Rows, same_state
+
+
+class Truth(Protocol):
+    """Rows by position and states by length, as a cold run has them."""
+
+    def rows(self, layer: int) -> Rows:
+        """The K/V rows of an attention layer by position."""
+
+    def state_at(self, layer: int, n: int) -> LayerState | None:
+        """The state of a recurrent layer after n tokens."""
+
+
+def compare_stored(stored: Stored, cold: Truth) -> Verdict:
+    """A stored object against the cold run of (at least) the tokens that it is believed to hold."""
+    n = stored.resume
+    if stored.state is not None and not (verdict := _states(stored.state, cold, n)).holds:
+        return verdict
+    verdicts = (_rows(part, cold, n, stored.start) for part in stored.rows)
+    return next((verdict for verdict in verdicts if not verdict.holds), HOLDS)
+
+
+def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
+    if state.pos != n - 1:
+        return broken("provenance", Kind.STATE_ELSEWHERE, n - 1, position=int(state.pos), wanted=n - 1)
+    for layer, held in state.rows.items():
+        want = cold.state_at(layer, n)
+        if not same_state(held, want):
+            same = same_state(digests_only(held), digests_only(want))
+            rung = "bits" if same else "provenance"
+            return broken(rung, Kind.STATE, n - 1, layer=layer, tokens=n)
+    return HOLDS
+
+
+def digests_only(state: LayerState | None) -> LayerState | None:
+    """The state without its numbers, None for none."""
+    return None if state is None else state._replace(conv_x=None, h=None)
+
+
+def _rows(part: RowsPart, cold: Truth, n: int, start: int) -> Verdict:
+    first = max(start, n - part.window + 1) if part.window else start
+    order = _order(part.pos, first, n)
+    have, want = part.pos[order], np.arange(first, n)
+    if len(have) != len(want) or (have != want).any():
+        missing = np.setdiff1d(want, have)
+        where = int(missing[0]) if len(missing) else -1
+        return broken("provenance", Kind.ROWS_MISSING, where, rows=len(missing), position=where)
+    verdicts = (_layer_rows(layer, rows, order, cold.rows(layer), first, n) for layer, rows in part.rows.items())
+    return next((verdict for verdict in verdicts if not verdict.holds), HOLDS)
+
+
+def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:
+    """Which of the rows have positions first .. n-1, ascending; a slice where they stand so."""
+    if len(pos) and pos[0] >= first and pos[-1] < n and (pos[1:] >= pos[:-1]).all():
+        return slice(None)
+    order = np.argsort(pos, kind="stable")
+    return order[(pos[order] >= first) & (pos[order] < n)]
+
+
+def _layer_rows(layer: int, rows: Rows, order: np.ndarray | slice, want: Rows, first: int, n: int) -> Verdict:
+    wrong = np.flatnonzero(rows.digest[order] != want.digest[first:n])
+    if len(wrong):
+        where = first + int(wrong[0])
+        return broken("provenance", Kind.ROW, where, layer=layer, position=where)
+    for mine, theirs in ((rows.k, want.k), (rows.v, want.v)):
+        if mine is not None and theirs is not None and not np.array_equal(mine[order], theirs[first:n]):
+            return broken("bits", Kind.ROW_BITS, layer=layer)
+    return HOLDS

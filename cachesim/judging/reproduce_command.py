@@ -1,0 +1,97 @@
+"""The command that runs a case, as it is typed into a POSIX shell."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from typing import Any, Mapping
+
+from rich.text import Text
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import Flag, Option
+from cachesim.engines.registry import engine_of
+from cachesim.engines.rule_files import typed
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.notation.canonical_text import spell
+from cachesim.scenarios.notation.word_lengths import normal
+from cachesim.scenarios.option_checks import in_force, spoken
+from cachesim.scenarios.schema import Scenario
+
+# Which flags was the server started with? Those that matter most, and those that are not its own defaults, in its own
+# spelling.
+
+SHORT = 4              # characters of a short spelling, such as -kvu
+Data = dict[str, Any]
+
+
+def flags_data(profile: str, given: Mapping[str, Option]) -> Data:
+    """``default``: the flags that every report names and that are as in this version of the server; ``set``: all flags
+    that are not. Raises BadInput for an unknown profile."""
+    manual = engine_of(profile).manual
+    own, now = in_force({}, profile), in_force(given, profile)
+    return {
+        "default": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
+                    if flag.name in manual.headline and now[flag.name] == own[flag.name]],
+        "set": [flag_text(flag, now[flag.name], manual.open_words) for flag in manual.flags
+                if now[flag.name] != own[flag.name]],
+    }  # fmt: skip
+
+
+def flags_line(data: Data) -> list[Text]:
+    """``flags: -b 2048 -ub 512; set: -c 4096``, the parts that there are; [] where there is none."""
+    parts = [f"{name}: {' '.join(data[key])}" for name, key in (("flags", "default"), ("set", "set")) if data[key]]
+    return [Text("; ".join(parts), "dim")] if parts else []
+
+
+def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
+    """A flag as it is typed for the server, in its shortest spelling: ``-np 2``."""
+    words = [one for one in flag.spellings if len(one) <= SHORT or one.startswith("--")]
+    word = words[0] if words else ""
+    if not word:
+        return settings({flag.name: value})[0]
+    if isinstance(value, bool):
+        switched = flag.off[0] if flag.off and not value else word
+        return switched if value or flag.off else f"{word} off"
+    return f"{word} {open_words.get(flag.name, value) if value == flag.open else value}"
+
+
+def try_words(line: str, profile: str, model: str, given: Mapping[str, Option]) -> list[str]:
+    """The words behind ``cachesim try`` or ``why``: a line, and what its server is."""
+    return [line, "-p", typed(profile), "--model", model, *set_words(given)]
+
+
+def set_words(given: Mapping[str, Option]) -> list[str]:
+    """The options of a server as ``--set`` takes them."""
+    return [word for setting in settings(given) for word in ("--set", setting)]
+
+
+def settings(given: Mapping[str, Option]) -> list[str]:
+    """``name=value`` of each option, as it is typed."""
+    return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items()]
+
+
+def try_command(line: str, profile: str, model: str, given: Mapping[str, Option]) -> str:
+    """``cachesim try`` of a line. ``given`` are the options that are not the defaults."""
+    return shlex.join(["cachesim", "try", *try_words(line, profile, model, given)])
+
+
+def line_words(scenario: Scenario, profile: str) -> list[str]:
+    """``try_words`` of what a scenario asks. Raises BadInput where no line can say it."""
+    given, line = spoken(scenario.server, scenario.engine), spell(normal(scenario.line))
+    from_line(line, model=scenario.model, profiles=(profile,), server=given)
+    return try_words(line, profile, scenario.model, given)
+
+
+def case_words(scenario: Scenario, profile: str) -> list[str]:
+    """``line_words`` of a scenario; its file (or id) where no line can say what it asks."""
+    with suppress(BadInput):
+        if not getattr(scenario.words, "spelled", None):
+            return line_words(scenario, profile)
+    return [scenario.file or scenario.id, "-p", typed(profile)]
+
+
+def case_command(scenario: Scenario, profile: str) -> str:
+    """The command that runs a scenario under a profile: one line of ``try`` where that can say it, else ``run``."""
+    words = case_words(scenario, profile)
+    return shlex.join(["cachesim", "run" if len(words) == 3 else "try", *words])

@@ -1,0 +1,38 @@
+"""Did the server sleep before a step? Nothing in the log says so: the events of the step do.
+
+With ``--sleep-idle-seconds`` an idle server unloads its model, and the next request loads it again: slots, checkpoints
+and prompt cache are gone, slot files stay, as after a restart. Source: llama.cpp tools/server/server-queue.cpp
+start_loop, server-context.cpp handle_sleeping_state (3f545be).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+from cachesim.base.tokens import common_prefix
+from cachesim.engines.contract import Server
+from cachesim.replay.recorded_trace import TraceStep
+from cachesim.replay.schedule_search import Records, send
+
+COUNTS = ("n_saved", "n_erased")
+
+
+def awakened(
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, start: Callable[[], Server]
+) -> Server:
+    """The server that a step meets: the given one, or a new one from ``start`` if more of the recorded log follows from
+    that. Both stay as they are."""
+    if step.action:
+        held = len(server.tokens_of(step.id_slot % server.n_slots))
+        lost = any(name in step.response and step.response[name] != held for name in COUNTS)
+        return start() if lost else server
+    fresh = start()
+    met = _reach(server.fork(), step, theirs, records)
+    return fresh if _reach(fresh.fork(), step, theirs, records) > met else server
+
+
+def _reach(server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records) -> int:
+    """How many recorded events are met in place before the first difference."""
+    first = len(server.log.events)
+    server = send(server, step, theirs, records, lambda *_: None).server
+    return common_prefix(theirs, records(server, first))

@@ -1,0 +1,125 @@
+"""What is one step smaller? Every case that lacks a single thing, or has a single smaller number.
+
+The search by rows (rows.py) is fast and blind to some things; when it is done, these are tried one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Iterator
+
+from cachesim.scenarios.notation.normalise import clipped
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase, fitting, sound
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
+
+LEAST = {"n_predict": 2, "cancel_after": 0, "after": 0, "n_cmpl": 2, "draft_else": 1, "n_keep": 1, "n_discard": 1,
+         "n_cache_reuse": 0, "id_slot": 0}  # fmt: skip
+"""Numbers of a request, and the smallest that is not what it has without."""
+SWITCHES = ("cache_prompt", "task", "together", "seed", "answers", "answer", "drafts", *LEAST)
+
+
+def simpler(case: ShrinkCase) -> Iterator[ShrinkCase]:
+    """Every case that is one step smaller."""
+    line = case.line
+    for i, step in enumerate(line.steps):
+        yield case._replace(line=_with(line, i))
+        for other in _actions(step) if isinstance(step, Action) else _requests(step):
+            yield case._replace(line=_with(line, i, other))
+    for name in case.options:
+        yield case._replace(options=tuple(one for one in case.options if one != name))
+    for word, length in line.words.items():
+        for less in sorted({0, 1, length // 2, length - 1} - {length}):
+            for front, end in ((0, 0), (0, length - less), (length - less, length - less)):
+                yield case._replace(line=_shortened(line, word, less, front, end))
+
+
+def _with(line: ScenarioLine, number: int, *instead: Asked | Action) -> ScenarioLine:
+    """The line with another step in the place of one, or with none."""
+    steps = (fitting(step, line.words) if isinstance(step, Asked) else step for step in instead)
+    return sound(line._replace(steps=(*line.steps[:number], *steps, *line.steps[number + 1 :])))
+
+
+def _actions(step: Action) -> Iterator[Action]:
+    """With an option less, on the first slot."""
+    for name, _ in step.server:
+        yield replace(step, server=tuple(one for one in step.server if one[0] != name))
+    if step.id_slot > 0:
+        yield replace(step, id_slot=0)
+
+
+def _requests(step: Asked) -> Iterator[Asked]:
+    """Without a flag, with a smaller number, a piece or a mark less."""
+    for name in SWITCHES:
+        if getattr(step, name) != getattr(PLAIN, name):
+            for value in (getattr(PLAIN, name), *_lower(name, getattr(step, name))):
+                yield step._replace(**{name: value, **_following(name, value, step)})
+    for i in range(len(step.extra)):
+        yield step._replace(extra=(*step.extra[:i], *step.extra[i + 1 :]))
+    for prompt in _texts(step.prompt):
+        if prompt:
+            yield step._replace(prompt=prompt)
+    for i, (role, text) in enumerate(step.chat):
+        if len(step.chat) > 1:
+            yield step._replace(chat=step.chat[:i] + step.chat[i + 1 :])
+        for one in _texts(text):
+            yield step._replace(chat=(*step.chat[:i], (role, one), *step.chat[i + 1 :]))
+    for answer in _texts(step.answer or ()):
+        if answer:
+            yield step._replace(answer=answer)
+
+
+def _following(name: str, value: Any, step: Asked) -> dict[str, Any]:
+    """What goes with a flag."""
+    if name == "n_cmpl":
+        return {"answers": step.answers[: value - 1]}
+    return {"after": 0} if name == "together" else {}
+
+
+def _lower(name: str, value: Any) -> Iterator[Any]:
+    """Smaller values of a flag."""
+    if name == "answers":
+        yield from (value[:i] + value[i + 1 :] for i in range(len(value)))
+    elif name == "drafts":
+        for i, (drafted, accepted) in enumerate(value):
+            yield value[:i] + value[i + 1 :]
+            for pair in ((drafted // 2, min(accepted, drafted // 2)), (drafted - 1, min(accepted, drafted - 1)),
+                         (drafted, 0)):  # fmt: skip
+                if 0 <= sum(pair) < drafted + accepted:
+                    yield (*value[:i], pair, *value[i + 1 :])
+    elif name in LEAST:
+        yield from sorted({LEAST[name], value // 2, value - 1} & set(range(LEAST[name], value)))
+
+
+def _texts(text: Pieces) -> Iterator[Pieces]:
+    """Without a piece, without a mark, with a shorter slice."""
+    for i, piece in enumerate(text):
+        yield text[:i] + text[i + 1 :]
+        if piece.user:
+            yield (*text[:i], piece._replace(user=False), *text[i + 1 :])
+        if piece.stop is not None:
+            least = (piece.start or 0) + 1
+            for stop in sorted({least, (least + piece.stop) // 2, piece.stop - 1} & {*range(least, piece.stop)}):
+                yield (*text[:i], piece._replace(stop=stop), *text[i + 1 :])
+
+
+def _shortened(line: ScenarioLine, word: str, less: int, front: int, end: int) -> ScenarioLine:
+    """The line with a shorter word, whose slices begin and end so many tokens earlier."""
+    words = {**line.words, word: less}
+
+    def change(text: Pieces) -> Pieces:
+        return clipped(tuple(_earlier(piece, front, end) if piece.word == word else piece for piece in text), words)
+
+    steps: list[Asked | Action] = []
+    for step in line.steps:
+        if isinstance(step, Asked):
+            before, step = step, retold(step, change)
+            if before.prompt and not step.prompt:
+                continue
+            step = fitting(step, words)
+        steps.append(step)
+    return sound(ScenarioLine(words, tuple(steps)))
+
+
+def _earlier(piece: Piece, front: int, end: int) -> Piece:
+    start, stop = (None if at is None else max(at - by, 0) for at, by in ((piece.start, front), (piece.stop, end)))
+    return piece._replace(start=start, stop=stop)

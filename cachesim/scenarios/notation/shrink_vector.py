@@ -1,0 +1,134 @@
+"""A line as a row of integers, of which smaller ones mean less: what stays of it, and how long its words are."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Iterator, Mapping, NamedTuple
+
+from cachesim.scenarios.notation.normalise import clipped
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, ScenarioLine, joins, retold, used
+from cachesim.scenarios.notation.word_lengths import predicted
+
+FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_else", "together", "seed")
+"""What a request may do without, in the order in which it is tried."""
+RARE = ("task", "n_keep", "n_discard", "n_cache_reuse", "answers", "n_predict")
+"""The same, of which most requests have none."""
+
+
+class ShrinkCase(NamedTuple):
+    """What can be made smaller: a line, and the names of the server's options that are not left to their defaults."""
+
+    line: ScenarioLine
+    options: tuple[str, ...] = ()
+
+    @property
+    def shrinkable(self) -> ShrinkCase:
+        """What of it can be made smaller: all of it."""
+        return self
+
+    def reduced_to(self, small: ShrinkCase) -> ShrinkCase:
+        """What is left when only this stays."""
+        return small
+
+
+class ShrinkVector(NamedTuple):
+    """A case as integers: steps that stay, pieces of prompts and chats, flags (per step and kind), options that stay,
+    lengths of words, and of the rare flags that are there whether they stay, or how large a number is."""
+
+    steps: tuple[int, ...]
+    pieces: tuple[int, ...]
+    flags: tuple[int, ...]
+    options: tuple[int, ...]
+    words: tuple[int, ...]
+    rare: tuple[int, ...] = ()
+
+    @property
+    def flat(self) -> tuple[int, ...]:
+        """All of it in one row."""
+        return tuple(n for part in self for n in part)
+
+    def like(self, flat: tuple[int, ...]) -> ShrinkVector:
+        """A row of this form from its flat one."""
+        left = iter(flat)
+        return ShrinkVector(*(tuple(islice(left, len(part))) for part in self))
+
+
+def whole(case: ShrinkCase) -> ShrinkVector:
+    """The row of a case as it is: everything stays."""
+    line = case.line
+    asked = [step for step in line.steps if isinstance(step, Asked)]
+    texts = (text for step in asked for text in (step.prompt, *(text for _, text in step.chat)))
+    rare = ((step, flag) for step in asked for flag in RARE if _has(step, flag))
+    return ShrinkVector(
+        steps=(1,) * len(line.steps),
+        pieces=(1,) * sum(map(len, texts)),
+        flags=tuple(int(_has(step, flag)) for step in line.steps for flag in FLAGS),
+        options=(1,) * len(case.options),
+        words=tuple(line.words.values()),
+        rare=tuple(max(1, step.n_predict or 1) if flag == "n_predict" else 1 for step, flag in rare),
+    )
+
+
+def _has(step: Asked | Action, flag: str) -> bool:
+    return isinstance(step, Asked) and bool(getattr(step, flag) != getattr(PLAIN, flag))
+
+
+def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
+    """The case with only what the row lets stay."""
+    words = dict(zip(case.line.words, row.words, strict=True))
+    flags, pieces, rare = iter(row.flags), iter(row.pieces), iter(row.rare)
+    steps: list[Asked | Action] = []
+    for step, stays in zip(case.line.steps, row.steps, strict=True):
+        stay = dict(zip(FLAGS, flags, strict=False))
+        if isinstance(step, Asked):
+            stay |= {flag: next(rare) for flag in RARE if _has(step, flag)}
+            before, step = step, _smaller(_with_pieces(step, pieces), stay, words)
+            emptied = (before.prompt or before.chat) and not (step.prompt or step.chat)
+            stays = stays and not emptied
+        if stays:
+            steps.append(step)
+    options = (name for name, stays in zip(case.options, row.options, strict=True) if stays)
+    return ShrinkCase(sound(ScenarioLine(words, tuple(steps))), tuple(options))
+
+
+def _with_pieces(step: Asked, stay: Iterator[int]) -> Asked:
+    """The request with the pieces that stay; ``stay`` says so piece by piece."""
+    prompt = tuple(piece for piece in step.prompt if next(stay))
+    chat = tuple((role, tuple(piece for piece in text if next(stay))) for role, text in step.chat)
+    return step._replace(prompt=prompt, chat=chat)
+
+
+def _smaller(step: Asked, stay: Mapping[str, int], words: Mapping[str, int]) -> Asked:
+    """The request without the flags that go, and with shorter words."""
+    gone: dict[str, Any] = {flag: getattr(PLAIN, flag) for flag, stays in stay.items() if not stays}
+    if not stay["together"]:
+        gone["after"] = 0
+    if not stay["n_cmpl"]:
+        gone["answers"] = ()
+    if (most := stay.get("n_predict", 0)) and step.n_predict:
+        gone["n_predict"] = min(most, step.n_predict)
+    return fitting(retold(step._replace(**gone), lambda text: clipped(text, words)), words)
+
+
+def fitting(step: Asked, words: Mapping[str, int]) -> Asked:
+    """The request without an answer that has lost its words, and without a hang-up behind its end."""
+    length = predicted(step, words)
+    late = step.cancel_after is not None and step.cancel_after >= length >= 0
+    return step._replace(answer=step.answer or None, cancel_after=None if late else step.cancel_after)
+
+
+def sound(line: ScenarioLine) -> ScenarioLine:
+    """The line without what makes no sense in it any more: somebody who is sent together with nobody, the restoring of
+    a file that was not saved, words that nobody says."""
+    steps: list[Asked | Action] = []
+    saved: set[str] = set()
+    for step in line.steps:
+        if isinstance(step, Asked) and step.together and not joins(step, steps):
+            step = step._replace(together=False, after=0)
+        if isinstance(step, Action) and step.do == "restore" and step.file not in saved:
+            continue
+        if isinstance(step, Action) and step.do == "save":
+            saved.add(step.file)
+        steps.append(step)
+    words = set(used(line._replace(steps=tuple(steps))))
+    return ScenarioLine({word: n for word, n in line.words.items() if word in words}, tuple(steps))

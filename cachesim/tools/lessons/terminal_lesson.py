@@ -1,0 +1,66 @@
+"""A lesson for a terminal: lines of text, 80 columns at most where a lesson's own outputs are not wider."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+from typing import Iterator, Sequence
+
+from cachesim.tools.lessons.lesson_files import Block
+
+WIDTH = 80
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_RULES = {1: "=", 2: "-"}
+
+
+def lines(some: Sequence[Block], folder: Path, width: int = WIDTH) -> list[str]:
+    """Blocks as lines, an empty one between two blocks. ``folder``: where pictures lie."""
+    found: list[str] = []
+    for block in some:
+        found += ["", *_lines(block, folder, width)] if found else _lines(block, folder, width)
+    return found
+
+
+def inline(text: str) -> str:
+    """Text without signs for bold, italics and links; code keeps its quotes."""
+    parts = re.split(r"(`[^`]*`)", _LINK.sub(r"\1", text))
+    return "".join(part if part.startswith("`") else re.sub(r"(\*\*|\*)(.+?)\1", r"\2", part) for part in parts)
+
+
+def _lines(block: Block, folder: Path, width: int) -> list[str]:
+    if block.kind == "heading":
+        rule = _RULES.get(block.level)
+        return [inline(block.text), *([rule * len(inline(block.text))] if rule else [])]
+    if block.kind == "code":
+        return block.text.splitlines()
+    if block.kind == "picture":
+        letters = (folder / block.name).with_suffix(".txt")          # the drawing in letters, or what it shows in words
+        return letters.read_text("utf-8").splitlines() if letters.is_file() else [f"[{inline(block.text)}]"]
+    if block.kind == "table":
+        return list(_table(block.rows, width))
+    if block.kind == "list":
+        return [line for mark, text in block.rows for line in _item(mark, text, width)]
+    if block.kind == "answer":
+        return lines(block.inside, folder, width)
+    return textwrap.wrap(inline(block.text), width, break_long_words=False, break_on_hyphens=False)
+
+
+def _item(mark: str, text: str, width: int) -> list[str]:
+    indent = " " * (len(mark) + 1)
+    return textwrap.wrap(inline(text), width, initial_indent=f"{mark} ", subsequent_indent=indent,
+                         break_long_words=False, break_on_hyphens=False)  # fmt: skip
+
+
+def _table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Columns side by side; the last one is wrapped where the table is too wide."""
+    cells = [[inline(cell) for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
+    widths[-1] = min(widths[-1], max(20, width - sum(widths[:-1]) - 2 * (len(widths) - 1)))
+    for number, row in enumerate(cells):
+        first, *rest = textwrap.wrap(row[-1], widths[-1], break_on_hyphens=False) or [""]
+        yield "  ".join(cell.ljust(size) for cell, size in zip([*row[:-1], first], widths, strict=True)).rstrip()
+        for line in rest:
+            yield " " * (sum(widths[:-1]) + 2 * (len(widths) - 1)) + line
+        if not number:
+            yield "  ".join("-" * size for size in widths)

@@ -1,0 +1,126 @@
+"""``--html FILE``, ``--svg FILE`` and ``--trace FILE``: the runs of a command as a picture, in one file."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.picture.event_stream import Told
+    from cachesim.tools.picture.scene import Scene
+
+Runs = Sequence[tuple["Scenario", dict[str, Any]]]
+
+
+class Shown(NamedTuple):
+    """What a picture says besides: the command that prints the same, a line above the drawing, and the request that a
+    page opens (None = none)."""
+
+    command: str = ""
+    note: str = ""
+    focus: int | None = None
+
+
+def add_pictures(parser: ArgumentParser) -> None:
+    """``--html``, ``--svg`` and ``--trace``."""
+    parser.add_argument("--html", metavar="FILE", default="", help="write a page: picture and decisions, one file")
+    parser.add_argument("--svg", metavar="FILE", default="", help="write the picture alone")
+    parser.add_argument("--trace", metavar="FILE", default="",
+                        help="write a Chrome trace for Perfetto: for very long runs")  # fmt: skip
+
+
+def wanted(args: Namespace) -> bool:
+    """Is a picture asked for?"""
+    return bool(args.html or args.svg or args.trace)
+
+
+def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> None:
+    """Write what was asked for; ``runs`` are those of one scenario, as ``run_data`` has them. Raises BadInput for runs
+    of several, and for a file that cannot be written."""
+    if not wanted(args) or not runs:
+        return
+    from cachesim.tools.picture.scene import scene
+
+    if len({scenario.id for scenario, _ in runs}) > 1:
+        raise BadInput("a picture shows one scenario", hint="name one, with as many -p as you like")
+    shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
+    told = [_told(scenario, data) for scenario, data in runs] if args.html else []
+    write_scenes(args, [scene(scenario, data) for scenario, data in runs], told, shown)
+
+
+def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Shown | None = None) -> None:
+    """Play scenarios, each under a profile, and write what was asked for. Raises BadInput."""
+    if not wanted(args):
+        return
+    from cachesim.judging.judged_run import run_judged
+    from cachesim.judging.run_data import run_data
+
+    write_pictures(args, [(scenario, run_data(run_judged(scenario, profile, "provenance")))
+                          for scenario, profile in cases], shown)  # fmt: skip
+
+
+def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
+    """Play the scenario file of this text under its first profile, and write what was asked for; the command is its
+    line, or that of ``shown`` where no line can say it. Raises BadInput."""
+    if not wanted(args) or not text:
+        return
+    from cachesim.engines.registry import profiles
+    from cachesim.judging.reproduce_command import case_command
+    from cachesim.scenarios.load import load_text
+
+    scenario = load_text(text, profiles().keys())
+    line = case_command(scenario, scenario.profiles[0])
+    if line.startswith("cachesim try "):
+        shown = (shown or Shown())._replace(command=line)
+    draw_cases(args, [(scenario, scenario.profiles[0])], shown)
+
+
+def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown) -> None:
+    """Write what was asked for; ``told``: the event log of each run, () = none. Raises BadInput if it cannot be."""
+    from cachesim.base.console import complain
+    from cachesim.base.files import write_whole
+    from cachesim.tools.picture.chrome_trace import chrome_trace
+    from cachesim.tools.picture.page import page
+    from cachesim.tools.picture.svg import draw
+
+    texts = {args.svg: draw(scenes)} if args.svg else {}
+    if args.html:
+        texts[args.html] = page(scenes, shown.command, shown.note, shown.focus, told)
+    if args.trace:
+        texts[args.trace] = chrome_trace(scenes)
+    for file, text in texts.items():
+        write_whole(Path(file), text.encode())
+        complain(f"wrote {file}")
+
+
+def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
+    """The event log of a run in words: the name of an event and its numbers, or what a rule decided; and which events
+    are decisions that changed something, and that ``why`` tells. The run is played once more for it, unjudged."""
+    from cachesim.engines.rule import role_of
+    from cachesim.events import Decided
+    from cachesim.judging.verdict_text import QUIET, sentence
+    from cachesim.tools.picture.event_stream import Told, event_text, walk
+
+    found, says, shown = walk(scenario, data["profile"]), list[str](), list[bool]()
+    for event in found.events:
+        if isinstance(event, Decided):
+            decided = event.rule, event.value, event.because
+            says.append(f"{event.rule}: {sentence(*decided, every=True)}")
+            shown.append(role_of(event.rule) not in QUIET and bool(sentence(*decided)))
+        else:
+            says.append(event_text(event.record()))
+            shown.append(False)
+    return Told(found, says, shown)
+
+
+def _command(runs: Runs) -> str:
+    """What shows the same in a terminal: one line wherever a line can say the case."""
+    from cachesim.judging.reproduce_command import case_command
+
+    scenario, data = runs[0]
+    more = "".join(f" -p {other['profile']}" for _, other in runs[1:])
+    return case_command(scenario, data["profile"]) + more

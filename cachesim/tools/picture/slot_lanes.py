@@ -1,0 +1,159 @@
+"""The lanes at the left of a drawing: a column for each slot, in which its requests stand, and one for the prompt
+cache, in which entries stay from the request that saved them to the one that took them."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.tools.picture.position_scale import BAR, STEP, TOP, label, text
+from cachesim.tools.picture.scene import Scene, StepRow
+
+MOST = 8                     # slots that have a lane each; more share one
+SHOWN = 8                    # entries side by side
+LANE, BOX = 32.0, 11.0
+
+
+class Entry(NamedTuple):
+    """A stored conversation: its column, its length, and the rows in which it came and went (None = it stayed)."""
+
+    column: int
+    tokens: int
+    born: int
+    gone: int | None
+    consumed: bool
+
+
+class Columns:
+    """Which column does an entry stand in? In the first that is free. Entries are told apart by their lengths."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, tuple[int, int]] = {}          # column -> tokens, when it came
+
+    def save(self, tokens: int, when: int) -> None:
+        """An entry comes."""
+        free = next(column for column in range(len(self.held) + 1) if column not in self.held)
+        self.held[free] = tokens, when
+
+    def take(self, tokens: int) -> tuple[int, int] | None:
+        """An entry of this length goes, the oldest of several; returns its column and when it came."""
+        mine = [(when, column) for column, (length, when) in self.held.items() if length == tokens]
+        if not mine:
+            return None
+        when, column = min(mine)
+        del self.held[column]
+        return column, when
+
+
+def lives(rows: Sequence[StepRow]) -> list[Entry]:
+    """Every entry that was there after some request."""
+    columns, out = Columns(), list[Entry]()
+    for index, row in enumerate(rows):
+        for tokens in row.entries.saved:
+            columns.save(tokens, index)
+        for tokens in row.entries.gone:
+            if (found := columns.take(tokens)) is not None:
+                out.append(Entry(found[0], tokens, found[1], index, row.entries.consumed))
+    out += [Entry(column, tokens, born, None, False) for column, (tokens, born) in columns.held.items()]
+    return sorted(out)
+
+
+class Lanes:
+    """Where lanes are, in pixels. ``names``: where those of the requests end; ``left``: where the tokens begin;
+    ``stores``: there is a lane for the prompt cache; a recording does not say what is in it."""
+
+    def __init__(self, one: Scene) -> None:
+        self.slots = sorted({row.slot for row in one.rows if row.slot >= 0})
+        self.shared = len(self.slots) > MOST
+        self.count = 1 if self.shared else max(1, len(self.slots))
+        self.lives = lives(one.rows)
+        wide = min(SHOWN, 1 + max((entry.column for entry in self.lives), default=0))
+        self.more = any(entry.column >= SHOWN for entry in self.lives)
+        self.names = 24 + 7.25 * max((len(line) for row in one.rows for line in label(row.number, row.text)), default=0)
+        self.names = round(max(self.names, 52.0))
+        self.cache = self.names + self.count * LANE + 6
+        self.stores = not one.recorded
+        self.width = (max(50.0, wide * BOX + 8) + 34 * self.more) * self.stores
+        self.left = self.cache + self.width + 14
+
+    def slot(self, number: int) -> float:
+        """The middle of the lane of a slot."""
+        lane = 0 if self.shared or number not in self.slots else self.slots.index(number)
+        return self.names + lane * LANE + (LANE - 4) / 2
+
+    def entry(self, column: int) -> float:
+        """The left edge of the box of an entry."""
+        return self.cache + 5 + column * BOX
+
+    def gone_at(self, index: int) -> float | None:
+        """The middle of the box of the first entry that went in this row."""
+        went = [entry.column for entry in self.lives if entry.gone == index and entry.column < SHOWN]
+        return self.entry(went[0]) + 4 if went else None
+
+
+def bands(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
+    """The lanes themselves, and a thread through the requests of each slot."""
+    high = TOP - 50 + len(one.rows) * STEP
+    for lane in range(lanes.count):
+        x = lanes.names + lane * LANE
+        yield f'<rect class="lane" x="{x:g}" y="{top + 46:g}" width="{LANE - 4:g}" height="{high:g}"/>'
+        mine = [index for index, row in enumerate(one.rows)
+                if row.slot >= 0 and (lanes.shared or row.slot == lanes.slots[lane])]  # fmt: skip
+        if len(mine) > 1:
+            first, last = (top + TOP + index * STEP + BAR / 2 for index in (mine[0], mine[-1]))
+            yield f'<path class="thread" d="M{x + (LANE - 4) / 2:g} {first:g}V{last:g}"/>'
+    if lanes.stores:
+        box = f'x="{lanes.cache:g}" y="{top + 46:g}" width="{lanes.width:g}" height="{high:g}"'
+        yield f'<rect class="lane" {box}/>'
+
+
+def headings(lanes: Lanes, top: float) -> Iterator[str]:
+    """The names of the lanes."""
+    yield text(lanes.names, top + 60, "slot", "start")
+    for lane in range(lanes.count):
+        name = "all" if lanes.shared else str(lanes.slots[lane]) if lanes.slots else ""
+        yield text(lanes.names + lane * LANE + (LANE - 4) / 2, top + 76, name, "mid")
+    if lanes.stores:
+        yield text(lanes.cache + 3, top + 60, "prompt") + text(lanes.cache + 3, top + 76, "cache")
+
+
+def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
+    """A request in the lane of its slot."""
+    if row.slot < 0:
+        return
+    x = lanes.slot(row.slot)
+    red = " red" * row.wrong
+    yield f'<rect class="block{red}" x="{x - 13:g}" y="{y:g}" width="26" height="{BAR}" rx="4"/>'
+    yield text(x, y + 15, str(row.number), "num")
+
+
+def stored(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
+    """Entries of the prompt cache: a full box where one was saved, a line as long as it stayed, a broken box where it
+    went; what was removed on load goes to the slot that took it."""
+    for entry in lanes.lives:
+        if entry.column < SHOWN:
+            yield from _life(lanes, one, entry, top + TOP)
+    for index, row in enumerate(one.rows):
+        if (hidden := len(row.entries.lengths) - SHOWN) > 0:
+            yield text(lanes.cache + lanes.width - 3, top + TOP + index * STEP + 15, f"+{hidden}", "dim end")
+
+
+def _life(lanes: Lanes, one: Scene, entry: Entry, top: float) -> Iterator[str]:
+    x, born = lanes.entry(entry.column), top + entry.born * STEP + 7
+    says = f"prompt cache entry of {entry.tokens} tokens, saved during request {one.rows[entry.born].number}"
+    if entry.gone is None:
+        last = top + (len(one.rows) - 1) * STEP + 15
+        line = f'<path class="life" d="M{x + 4:g} {born:g}V{last:g}"/>'
+        yield f'<g><title>{says}</title>{line}{_box("full", x, born)}</g>'
+        return
+    gone, row = top + entry.gone * STEP + 7, one.rows[entry.gone]
+    says += f", removed {'on load ' * entry.consumed}during request {row.number}"
+    line = f'<path class="life" d="M{x + 4:g} {born:g}V{gone:g}"/>'
+    yield f'<g><title>{escape(says)}</title>{line}{_box("full", x, born)}{_box("gone box", x, gone)}'
+    if entry.consumed:
+        yield f'<path class="gone" d="M{x:g} {gone + 4:g}H{lanes.slot(row.slot) + 15:g}m4 -3l-4 3l4 3"/>'
+    yield "</g>"
+
+
+def _box(kind: str, x: float, y: float) -> str:
+    return f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="8" height="8"/>'

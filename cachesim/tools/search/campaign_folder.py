@@ -1,0 +1,215 @@
+"""What a campaign leaves in a folder: a scenario file for each failure, from the moment it is found, and one file that
+says how far the campaign is, from which it can go on.
+
+A scenario file is called by what it says, so that campaigns which share a folder cannot write over each other's. It is
+removed when a smaller one has taken its place. The campaign's own file is called by what is searched; it is replaced as
+a whole after every block, when the files of the failures are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Iterable, Iterator, Mapping
+
+from cachesim.base.errors import BadInput
+from cachesim.base.files import alone, make_folder, write_new, write_whole
+from cachesim.base.shard import WHOLE, Shard
+from cachesim.engines.rule import role_of
+from cachesim.engines.rule_files import heading, typed
+from cachesim.judging.failure_chain import explained
+from cachesim.judging.reproduce_command import try_command
+from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, drawn
+from cachesim.tools.search.campaign_file import KEPT, packed, read_campaign
+from cachesim.tools.search.drawn_conversation import DrawnConversation, longest
+from cachesim.tools.search.property_failure import SIMULATOR, Group, PropertyFailure
+
+# What was found, as data: for JSON, for the eye, and as a scenario file ready to commit.
+
+def campaign_data(campaign: Campaign, plan: CampaignPlan) -> dict[str, Any]:
+    """A campaign that is over. Its failures are in the order in which their first conversations stand."""
+    more = {} if not plan.against else {
+        "against": plan.against, "cost": campaign.cost._asdict(),
+        "mended": [_mended(one, plan) for one in _in_order(campaign.mended)],
+    }  # fmt: skip
+    return {
+        "profile": plan.profile, "properties": list(plan.properties), "seed": plan.seed, "examples": campaign.played,
+        "refused": campaign.refused, "failures": [failure_data(one, plan) for one in _in_order(campaign.failures)],
+        **more,
+    }  # fmt: skip
+
+
+def with_failures(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of a campaign in which each failure is ``explained``."""
+    found = [explained(one, data["profile"], one["step"], one["text"]) for one in data["failures"]]
+    return {**data, "failures": found}
+
+
+def _in_order(failures: Mapping[Group, Failure]) -> list[Failure]:
+    return sorted(failures.values(), key=lambda one: (one.first, one.finding.group))
+
+
+def _mended(one: Failure, plan: CampaignPlan) -> dict[str, Any]:
+    """What only the other rule set has, with the first conversation as it was drawn."""
+    case = drawn(one, plan)
+    what = {} if case is None else case.typed(plan.profile)
+    return {**finding_data(one.finding), "times": one.times, "conversation": one.first, **what}
+
+
+def failure_data(one: Failure, plan: CampaignPlan, folder: Path | None = None) -> dict[str, Any]:
+    """A failure with its case: the shrunk one, else the conversation as it was drawn, if there is one; as a file of
+    this folder, None = the current one."""
+    found = {**finding_data(one.finding), "times": one.times, "conversation": one.first, "shrunk": one.shrunk}
+    case = one.kept
+    if case is None and (small := one.small or drawn(one, plan)):
+        case = case_data(small, plan.profile, one.finding, folder)
+    if case is None:
+        return found
+    return {**found, **case, "command": try_command(case["line"], plan.profile, case["model"], case["server"])}
+
+
+def finding_data(finding: PropertyFailure) -> dict[str, Any]:
+    """What was found: its kind, numbers and group, and all that in words (``rule``, ``text``)."""
+    return {
+        "property": finding.name, "kind": finding.kind, "numbers": dict(finding.numbers),
+        "deciding": finding.deciding, "role": role_of(finding.deciding), "stored": finding.stored,
+        "rule": finding.label, "text": finding.text, "step": finding.step, "causes": list(finding.causes),
+    }  # fmt: skip
+
+
+def group_of(data: Mapping[str, Any]) -> Group:
+    """The group of a finding that is data already."""
+    return data["property"], data["kind"], data["deciding"], data["stored"]
+
+
+def case_data(
+    case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None
+) -> dict[str, Any]:
+    """A case as it is typed, and as a file."""
+    name = case_id(case, profile, finding, folder)
+    return {
+        **case.typed(profile), "requests": len(case.asked), "longest": longest(case), "id": name,
+        "toml": case_toml(case, profile, finding, folder, name),
+    }  # fmt: skip
+
+
+def case_id(case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None) -> str:
+    """The name of its file: the conversation, and a digest of what the file says. Files of one name say the same."""
+    text = case_toml(case, profile, finding, folder, "")
+    return f"fuzz-{case.seed}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def case_toml(
+    case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None, name: str | None = None
+) -> str:
+    """The case as a scenario file. Its name (None = its id) is its id; the expectations are for `cachesim run
+    --complete`. Where it is the simulator that fails its traceback precedes, as comments."""
+    name = case_id(case, profile, finding, folder) if name is None else name
+    why = f"{finding.name}: {finding.text} ({finding.label}). Found by cachesim fuzz -p {typed(profile)}."
+    head = {
+        "id": name, "title": f"{finding.name} fails under {profile}", "source": ["cachesim"], "why": why,
+        "engine": case.engine, "model": case.model, "profiles": [profile], **heading(profile, folder),
+    }  # fmt: skip
+    text = to_toml(head, case.given(), {name: n for name, n in case.words.items() if n}, case.asked)
+    return "".join(f"# {line}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text
+
+
+class CampaignFolder:
+    """The folder of one campaign. ``missing``: failures whose file could not be written; ``refused``: why something was
+    not written the last time, None if all was."""
+
+    def __init__(self, path: Path, plan: CampaignPlan, shard: Shard = WHOLE) -> None:
+        """Make the folder if it is missing, and try it. Raises BadInput."""
+        self.path, self.plan = make_folder(path), plan
+        self.state = self.path / f"{plan.stem}{shard.suffix}.json"
+        self.files: dict[Group, str] = {}
+        self.owned: set[str] = set()
+        self.missing: set[Group] = set()
+        self.refused: BadInput | None = None
+        self._known: dict[Group, tuple[int, bool]] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No other process works on this campaign inside. Raises BadInput if one does."""
+        with alone(self.path / f".{self.state.name}.lock") as free:
+            if not free:
+                raise BadInput("another process is at work on this campaign", file=str(self.state))
+            yield
+
+    def begin(self, resume: bool) -> Campaign:
+        """What is known of the campaign. Raises BadInput if it is there and not to be resumed, or none of ours."""
+        campaign = Campaign(self.plan.profile)
+        if write_new(self.state, packed(self.plan, campaign, self.files, self.owned)):
+            return campaign
+        if not resume:
+            raise BadInput("this campaign is here already", file=str(self.state), hint="--resume goes on with it")
+        return self._read()
+
+    def keep(self, campaign: Campaign) -> Iterator[Path]:
+        """Write what is new; the files as they are written. What could not be written is tried again the next time."""
+        self.refused = None
+        new = {group: self._data(one) for group, one in campaign.failures.items()
+               if self._known.get(group) != (one.first, one.shrunk)}  # fmt: skip
+        self._announce(campaign, [data["id"] for data in new.values() if "id" in data])
+        for group, data in new.items():
+            failure = campaign.failures[group]
+            try:
+                if file := self._keep(group, data):
+                    yield file
+                self.missing.discard(group)
+                self._known[group] = failure.first, failure.shrunk
+            except BadInput as bad:
+                self.missing.add(group)
+                self.refused = bad
+        self._tidy()
+        self._write(campaign)
+
+    def _data(self, failure: Failure) -> Mapping[str, Any]:
+        data = failure_data(failure, self.plan, self.path)
+        if failure.shrunk:
+            failure.kept = {name: data[name] for name in KEPT}
+        return data
+
+    def _announce(self, campaign: Campaign, names: Iterable[str]) -> None:
+        """The campaign's file says which files are its own before they are there: whoever goes on after a kill in
+        between removes those that no failure has any more."""
+        if new := set(names) - self.owned:
+            self.owned |= new
+            self._write(campaign)
+
+    def _write(self, campaign: Campaign) -> None:
+        try:
+            write_whole(self.state, packed(self.plan, campaign, self.files, self.owned))
+        except BadInput as bad:
+            self.refused = bad
+
+    def _keep(self, group: Group, data: Mapping[str, Any]) -> Path | None:
+        if "id" not in data or self.files.get(group) == data["id"]:
+            return None
+        file = self.path / f"{data['id']}.toml"
+        write_new(file, data["toml"].encode())
+        self.files[group] = data["id"]
+        return file
+
+    def _tidy(self) -> None:
+        """Remove the files of ours that no failure has any more."""
+        for name in self.owned - set(self.files.values()):
+            with suppress(OSError):
+                (self.path / f"{name}.toml").unlink(missing_ok=True)
+                self.owned.discard(name)
+
+    def _read(self) -> Campaign:
+        """The campaign in the file. Raises BadInput where it is none, or of another search."""
+        kept = read_campaign(self.state)
+        if kept.plan != self.plan:
+            raise BadInput("not a campaign to resume: another search", file=str(self.state))
+        if kept.rules != self.plan.rules:
+            raise BadInput("not a campaign to resume: the file of rules was changed since", file=str(self.state))
+        self.files, self.owned = dict(kept.files), set(kept.owned)
+        self._tidy()
+        for group in kept.files:
+            failure = kept.campaign.failures[group]
+            self._known[group] = failure.first, failure.shrunk
+        return kept.campaign

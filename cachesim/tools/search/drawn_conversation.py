@@ -1,0 +1,236 @@
+"""One conversation with one server: drawn from an integer, written as a scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from string import ascii_lowercase
+from typing import Any, Iterable, Mapping
+
+from cachesim.base.errors import BadInput, quoted
+from cachesim.engines.capabilities import Chats, Manual, World
+from cachesim.engines.registry import ENGINES
+from cachesim.model.hash_mixing import Rng
+from cachesim.scenarios.notation import word_lengths
+from cachesim.scenarios.notation.normalise import check_asked
+from cachesim.scenarios.notation.shrink_vector import ShrinkCase
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
+from cachesim.scenarios.notation.word_lengths import normal
+from cachesim.scenarios.option_checks import parse_settings, spoken
+from cachesim.scenarios.request_spec import Words, make_steps
+from cachesim.scenarios.schema import Scenario
+from cachesim.tools.search.client_model import Clients, Exchange
+
+# Which server does a conversation meet? A model and options, drawn by the engine; and classes of models.
+
+MODELS: Mapping[str, tuple[str, ...]] = {name: engine.manual.drawn for name, engine in ENGINES.items()}
+"""Small models of every kind of memory, by engine."""
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
+    "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
+}
+"""Classes by which a search can be narrowed: attention, windows, recurrent, hybrids, hybrids with windows, MTP."""
+
+
+def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> World:
+    """A server of this engine; ``models`` narrows the choice, and sets options (``key=value``)."""
+    manual = ENGINES[engine].manual
+    known = [one for one in manual.drawn if one in models] or list(manual.drawn)
+    rings = [one for one in known if "W" in one]            # they have the most to lose, and the longest way to it
+    world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
+    given = parse_settings(settings_in(models), engine)
+    return world._replace(server={**world.server, **given}) if given else world
+
+
+def settings_in(models: Iterable[str]) -> list[str]:
+    """Those of what narrows a search that set an option."""
+    return [one for one in models if "=" in one]
+
+
+SYSTEM, TURN = "system", "user"
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnConversation:
+    """What is asked of a server of this model that is given these options; ``seed`` it was drawn from."""
+
+    engine: str
+    model: str
+    server: Mapping[str, Any]
+    words: Mapping[str, int]
+    asked: tuple[Asked | Action, ...]
+    seed: int
+
+    @property
+    def line(self) -> ScenarioLine:
+        """What is asked, in words."""
+        return ScenarioLine(self.words, self.asked)
+
+    def scenario(self, profile: str) -> Scenario:
+        """The case as a scenario for one version. Raises BadInput where it cannot be one."""
+        lengths = {name: n for name, n in self.words.items() if n}
+        for one in self.asked:
+            if isinstance(one, Asked):
+                check_asked(one, lengths)
+        return Scenario(
+            id=f"fuzz-{self.seed}", title=f"conversation {self.seed} of cachesim fuzz", source=("cachesim",), why="",
+            engine=self.engine, model=self.model, profiles=(profile,), server=dict(self.server), words=lengths,
+            steps=make_steps(self.asked, lengths, self.server),
+        )
+
+    @property
+    def shrinkable(self) -> ShrinkCase:
+        """What of it can be made smaller."""
+        return ShrinkCase(self.line, tuple(self.given()))
+
+    def reduced_to(self, small: ShrinkCase) -> DrawnConversation:
+        """The case that is left when only this stays of it."""
+        server = {name: self.server[name] for name in small.options}
+        return replace(self, server=server, words=small.line.words, asked=small.line.steps)
+
+    def given(self) -> dict[str, Any]:
+        """The options that are not the server's defaults in every version."""
+        return spoken(self.server, self.engine)
+
+    def typed(self, profile: str) -> dict[str, Any]:
+        """The case as it is typed: its line, the model, options. Raises BadInput where it cannot be."""
+        return {"line": repr(self.scenario(profile)), "model": self.model, "server": self.given()}
+
+
+def case_of(scenario: Scenario) -> DrawnConversation:
+    """The case that a scenario is, as far as a line can say it. Raises BadInput for words that are spelled out in
+    pieces of text, and for a prompt without words."""
+    if isinstance(scenario.words, Words) and scenario.words.spelled:
+        word = next(iter(scenario.words.spelled))
+        raise BadInput(f"word {quoted(word)} is spelled out in pieces, which no line can say", file=scenario.file)
+    for number, step in enumerate(scenario.steps):
+        if isinstance(step.asked, Asked) and not (step.asked.prompt or step.asked.chat):
+            raise BadInput(f"request {number} has no words, which no line can say", file=scenario.file)
+    line = normal(scenario.line)
+    return DrawnConversation(scenario.engine, scenario.model, scenario.server, line.words, line.steps, 0)
+
+
+def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> DrawnConversation:
+    """The conversation that an integer stands for; ``models`` narrows the choice of models, and sets options of the
+    server (``key=value``), with which the conversations are those without."""
+    rng = Rng(seed, engine, *(one for one in models if "=" not in one))
+    return _drawn(rng, draw_world(rng, engine, models), seed)
+
+
+def draw_in(world: World, seed: int) -> DrawnConversation:
+    """The conversation that an integer stands for with a server that is there already."""
+    return _drawn(Rng(seed, "conversation"), world, seed)
+
+
+def _drawn(rng: Rng, world: World, seed: int) -> DrawnConversation:
+    drawer = _Drawer(rng, world, Clients(rng, world))
+    asked = drawer.all()
+    taken = tuple(_taken(one, drawer.manual.takes) for one in asked)
+    return DrawnConversation(world.engine, world.model, world.server, drawer.clients.words, taken, seed)
+
+
+FIELDS = {"cache_prompt": "cache_prompt", "id_slot": "id_slot", "seed": "seed", "drafts": "drafts",
+          "draft_else": "draft_else", "cancel_after": "cancel_at"}  # fmt: skip
+"""What is drawn for a request, and the field of a ``Request`` behind it."""
+
+
+def _taken(step: Asked | Action, takes: frozenset[str]) -> Asked | Action:
+    """The step without what the engine would refuse."""
+    if isinstance(step, Action):
+        return step
+    step = step._replace(**{name: getattr(PLAIN, name) for name, field in FIELDS.items() if field not in takes})
+    if "user_starts" in takes:
+        return step
+    return retold(step, lambda pieces: tuple(piece._replace(user=False) for piece in pieces))
+
+
+@dataclass
+class _Drawer:
+    """Draws one request after the other."""
+
+    rng: Rng
+    world: World
+    clients: Clients
+    saved: int = 0
+
+    @property
+    def manual(self) -> Manual:
+        """What can be asked of this server."""
+        return ENGINES[self.world.engine].manual
+
+    @property
+    def batches(self) -> bool:
+        """Does this server work on what comes together as one batch? It has no slots then."""
+        return not self.manual.slots
+
+    def all(self) -> list[Asked | Action]:
+        """Two to nine steps, six as a rule."""
+        found: list[Asked | Action] = []
+        for _ in range(self.rng.one((2, 3, 4, 5, 6, 6, 7, 8, 9))):
+            if found and not self.batches and self.rng.chance(7):
+                found.append(self._action())
+            else:
+                found.append(self._request(found))
+        return found
+
+    def _action(self) -> Action:
+        rng, slots = self.rng, self.manual.slot_count(self.world.server)
+        do = rng.one(("save", "restore", "erase", "restart", "save"))
+        if do == "restore" and not self.saved:
+            do = "save"
+        if do == "restart":
+            return Action("restart")
+        if do == "erase":
+            return Action(do, rng.below(slots))
+        self.saved += do == "save"
+        number = rng.below(self.saved) if do == "restore" else self.saved - 1
+        return Action(do, rng.below(slots), f"f{ascii_lowercase[number % 26]}")
+
+    def _request(self, before: list[Asked | Action]) -> Asked:
+        rng = self.rng
+        burst = bool(before) and isinstance(before[-1], Asked) and rng.chance(45 if self.batches else 18)
+        chats = self.manual.chats
+        chat = self._chat(chats, burst) if chats is not None and rng.chance(65) else ()
+        prompt: Pieces = () if chat else self.clients.prompt()
+        answer = (self.clients.word(rng.one((1, 1, 1, 2, 2, 3, 4, 8))),)
+        self.clients.remember(Exchange(prompt or tuple(p for _, pieces in chat for p in pieces), answer, chat))
+        more: dict[str, Any] = {}
+        if burst:
+            more["together"], more["after"] = True, rng.one((0, 0, 0, 1, 2, 4))
+        if rng.chance(6):
+            more["cancel_after"] = rng.below(max(1, self.clients.size(answer)))
+        if drawn := [one for one in self.manual.fields if one.drawn]:
+            more["extra"] = tuple((one.name, rng.one(one.drawn)) for one in drawn if rng.chance(40))
+        return Asked(prompt, answer, chat=chat, **self.manual.draw_fields(rng, self.world.server), **more)
+
+    def _chat(self, space: Chats, burst: bool) -> tuple[tuple[str, Pieces], ...]:
+        """Messages: a new chat, the next turn of an old one, its last message written anew, a tool's answer, a
+        repeat. Who comes at the same time as somebody else often has a chat of his own."""
+        rng, clients = self.rng, self.clients
+        chats = [one for one in clients.talks if one.chat]
+        move = rng.below(100)
+        if not chats or move < 30 or (burst and rng.chance(30)):
+            capitals = clients.shared()
+            shared = bool(capitals) and rng.chance(50)
+            first = Piece(rng.one(capitals)) if shared else clients.word(space.system(rng, self.world.server), True)
+            system: Pieces = (first,)
+            if space.thinks(self.world.server) and rng.chance(15):
+                system = (*system, clients.think())
+            return (*(((SYSTEM, system),) if rng.chance(80) else ()), (TURN, self._user()))
+        old = rng.one(chats)
+        if move < 60:
+            return (*old.chat, ("assistant", old.answer), (TURN, self._user()))
+        if move < 82:
+            return (*old.chat[:-1], (TURN, self._user()))
+        if move < 88:
+            return (*old.chat, ("tool", self._user()))
+        return old.chat
+
+    def _user(self) -> Pieces:
+        n = self.rng.one((0, 1, 2, 3, 5, 8, 13, 30))
+        return (self.clients.word(n),) if n else ()
+
+
+def longest(case: DrawnConversation) -> int:
+    """The longest request of a case, prompt and answer, without what a template adds."""
+    return word_lengths.longest(case.line)

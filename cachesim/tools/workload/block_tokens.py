@@ -1,0 +1,145 @@
+"""How do ids of blocks become tokens? A block of ``block_size`` tokens becomes ``block_size / scale`` tokens, its own.
+
+What is recorded without an id is told by what came after it. The *follow-up* of a request is the first later one whose
+prompt begins with all of its blocks. If there is one, the tokens behind the last full block are those that its prompt
+has there; and if it has room for the answer, the answer too. Otherwise they are new tokens: an answer that does not fit
+was not kept as it was (its thinking was removed, say). A message of the user or a tool's result begins where such an
+answer ends, and where a prompt leaves the one that it continues.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import Tokens
+from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession, overlapping
+
+TEXTLESS = 1 << 20        # tokens below this are left to the engines, some of which look at the text of a token
+
+
+class SessionRequest(NamedTuple):
+    """A request in tokens. ``starts``: where messages of the user begin; ``together``: it is sent while the one before
+    it is at work."""
+
+    prompt: Tokens
+    answer: Tokens
+    starts: tuple[int, ...]
+    together: bool
+
+
+def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
+    """The requests of a session in tokens, in their order. Raises BadInput for a scale that divides no block."""
+    size = session.block_size
+    if scale < 1 or size % scale:
+        largest = next(n for n in (64, 32, 16, 8, 4, 2, 1) if size % n == 0)
+        raise BadInput(f"a scale of {scale} does not divide blocks of {size} tokens",
+                       hint=f"a divisor of {size}, such as {largest}")  # fmt: skip
+    return list(_Teller(session, scale).all())
+
+
+class _Teller:
+    """Makes the tokens of one session; blocks and new stretches have their own. ``number``: small for large ids."""
+
+    def __init__(self, session: WorkloadSession, scale: int) -> None:
+        self.requests, self.scale, self.width = session.requests, scale, session.block_size // scale
+        top = max((max(one.blocks, default=0) for one in self.requests), default=0) + 1
+        ids = (block for one in self.requests for block in one.blocks)
+        self.number = {} if top < 1 << 32 else {block: number for number, block in enumerate(dict.fromkeys(ids))}
+        self.fresh = TEXTLESS + (len(self.number) or top) * self.width
+        self.made: dict[int, Tokens] = {}
+        self.after = follow_ups(self.requests)
+        self.lengths = self._lengths()
+
+    def all(self) -> Iterator[SessionRequest]:
+        """Every request; the tokens of a follow-up are known before those of the request that it follows."""
+        prompts: dict[int, Tokens] = {}
+        answers: dict[int, Tokens] = {}
+        for i in reversed(range(len(self.requests))):
+            prompts[i], answers[i] = self._texts(i, prompts)
+        for i, (starts, together) in enumerate(zip(self._starts(), overlapping(self.requests), strict=True)):
+            yield SessionRequest(prompts[i], answers[i], starts, together)
+
+    def _texts(self, i: int, prompts: dict[int, Tokens]) -> tuple[Tokens, Tokens]:
+        one, n = self.requests[i], self.lengths[i]
+        known = tuple(token for block in one.blocks for token in self._block(block))[:n]
+        stop = n + self._answer(i)
+        after = self.after[i]
+        kept = () if after is None else prompts[after][len(known) : stop if self._fits(i) else n]
+        rest = (*kept, *self._new(stop - len(known) - len(kept)))
+        whole = (*known, *rest)
+        return whole[:n], whole[n:]
+
+    def _block(self, block: int) -> Tokens:
+        if block not in self.made:
+            first = TEXTLESS + self.number.get(block, block) * self.width
+            self.made[block] = tuple(range(first, first + self.width))
+        return self.made[block]
+
+    def _new(self, n: int) -> Tokens:
+        self.fresh += max(0, n)
+        return tuple(range(self.fresh - max(0, n), self.fresh))
+
+    def _scaled(self, n: int) -> int:
+        """So many tokens when they are scaled; a part of one is one. A prompt that goes on behind its last block does
+        so when it is scaled: many a prompt differs from the next in its last full block, and what was kept of its end
+        is of no use then."""
+        return -(-n // self.scale)
+
+    def _answer(self, i: int) -> int:
+        """Tokens of the answer: all but the last one are evaluated, and count when it is scaled."""
+        one = self.requests[i]
+        return self._scaled(one.n_prompt + one.n_answer - 1) - self._scaled(one.n_prompt) + 1
+
+    def _lengths(self) -> list[int]:
+        """Lengths of the prompts. A follow-up with room for the answer has one token more at least: a turn ends with a
+        message of the user or a tool's result, even where the recorded counts leave none for it."""
+        out = [self._scaled(one.n_prompt) for one in self.requests]
+        for i, after in enumerate(self.after):
+            if after is not None and self._fits(i):
+                out[after] = max(out[after], out[i] + self._answer(i) + 1)
+        return out
+
+    def _fits(self, i: int) -> bool:
+        """Does the follow-up have room for the answer?"""
+        one, after = self.requests[i], self.after[i]
+        return after is not None and self.requests[after].n_prompt >= one.n_prompt + one.n_answer
+
+    def _starts(self) -> list[tuple[int, ...]]:
+        """Where messages of the user begin: those of the request that is continued, as far as the blocks agree, and
+        one where what is new begins."""
+        out: list[tuple[int, ...]] = []
+        for i, (parent, shared) in enumerate(parents(self.requests)):
+            if parent is None:
+                first = self.requests[i].first_user // self.scale
+                out.append((first,) if 0 < first < self.lengths[i] else ())
+                continue
+            begin = shared * self.width
+            if self.after[parent] is not None and shared == len(self.requests[parent].blocks) and self._fits(parent):
+                begin = self.lengths[parent] + self._answer(parent)
+            kept = tuple(at for at in out[parent] if at < min(begin, self.lengths[i]))
+            out.append((*kept, begin) if begin < self.lengths[i] else kept)
+        return out
+
+
+def parents(requests: Sequence[RecordedRequest]) -> Iterator[tuple[int | None, int]]:
+    """Of each request the last earlier one that shares most blocks with it, None = none shares any; and how many."""
+    last: dict[int, int] = {}
+    for i, one in enumerate(requests):
+        shared = next((n for n in range(len(one.blocks), 0, -1) if one.blocks[n - 1] in last), 0)
+        yield (last[one.blocks[shared - 1]] if shared else None), shared
+        last.update(dict.fromkeys(one.blocks, i))
+
+
+def follow_ups(requests: Sequence[RecordedRequest]) -> list[int | None]:
+    """Of each request the first later one whose prompt begins with all of its blocks and is longer; None = none."""
+    nearest: dict[int, int] = {}
+    out: list[int | None] = [None] * len(requests)
+    for i in reversed(range(len(requests))):
+        one = requests[i]
+        found = nearest.get(one.blocks[-1]) if one.blocks else None
+        while found is not None and requests[found].n_prompt <= one.n_prompt:
+            found = out[found]
+        out[i] = found
+        nearest.update(dict.fromkeys(one.blocks, i))
+    return out

@@ -1,0 +1,170 @@
+"""Files from elsewhere: whatever lies at a path, it is bytes or one line of BadInput; nothing waits for a writer."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from cachesim.base import limits
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import Limit
+from cachesim.base.untrusted_files import (
+    FILE,
+    FOLDER,
+    OTHER,
+    files_in,
+    kind,
+    parse_json,
+    read_bytes,
+    read_json,
+    read_text,
+)
+
+TEN = Limit("ten", 10, "bytes", "a test", limits.MACHINE)
+
+
+def refusal(path, limit=TEN):
+    with pytest.raises(BadInput) as caught:
+        read_bytes(path, limit, "test file")
+    line = str(caught.value)
+    assert "\n" not in line and len(line) < 500
+    return line
+
+
+def test_up_to_the_bound_and_no_further(tmp_path):
+    (tmp_path / "a").write_bytes(b"0123456789")
+    (tmp_path / "b").write_bytes(b"0123456789+")
+    assert read_bytes(tmp_path / "a", TEN) == b"0123456789"
+    told = "test file is larger than allowed, at most 10 bytes are allowed"
+    assert refusal(tmp_path / "b") == f"{tmp_path / 'b'}: {told}"
+
+
+def test_a_file_larger_than_a_chunk_is_whole(tmp_path):
+    data = bytes(range(256)) * (1 << 13)
+    (tmp_path / "a").write_bytes(data)
+    assert read_bytes(tmp_path / "a", limits.TRACE_BYTES) == data
+
+
+def test_what_is_no_regular_file(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(tmp_path / "socket"))
+    (tmp_path / "link").symlink_to(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path / "socket", tmp_path / "link", "/dev/zero", "/dev/null"):
+        assert refusal(path) == f"{path}: not a regular file"
+        assert kind(path) == OTHER
+    server.close()
+    assert refusal(tmp_path) == f"{tmp_path}: a folder, where one test file is wanted"
+
+
+def test_what_cannot_be_found(tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "file").write_text("x")
+    assert "no such file" in refusal(tmp_path / "nowhere")
+    assert "not a directory" in refusal(tmp_path / "file" / "below")
+    assert "symbolic links" in refusal(tmp_path / "loop")
+    assert "file name too long" in refusal(tmp_path / ("x" * 300))
+    assert "file name too long" in refusal(tmp_path / ("x/" * 5000))
+    assert "no NUL" in refusal(tmp_path / "a\0b")
+
+
+@pytest.mark.parametrize(("name", "what"), [("", FOLDER), ("file", FILE), ("nowhere", ""), ("x" * 300, ""),
+                                            ("a\0b", ""), ("file/below", ""), ("\udc80", "")], ids=ascii)  # fmt: skip
+def test_what_lies_at_a_path_is_asked_without_an_exception(tmp_path, name, what):
+    (tmp_path / "file").write_text("x")
+    assert kind(tmp_path / name) == what
+    assert kind(f"{tmp_path}/{name}") == what
+
+
+def test_an_endless_stream_that_calls_itself_a_file_is_cut_off(monkeypatch):
+    monkeypatch.setattr("cachesim.base.untrusted_files.stat.S_ISREG", lambda mode: True)
+    assert "at most 10 bytes" in refusal("/dev/zero")
+
+
+@pytest.mark.parametrize(("data", "told"), [
+    (b"", ": the file is empty"), (b" \n ", ": the file is empty"), (b"a\n\xff", ":2: not UTF-8 text"),
+])  # fmt: skip
+def test_text(tmp_path, data, told):
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(BadInput, match=told):
+        read_text(tmp_path / "a", TEN, "scenario file")
+
+
+def json_refusal(data):
+    with pytest.raises(BadInput) as caught:
+        parse_json(data, "f", "recording")
+    return str(caught.value)
+
+
+JSON = {
+    "4301 digits": (b"9" * 4301, "f: broken JSON: a number has too many digits"),
+    "4301 digits inside": (b'{"a":[' + b"9" * 4301 + b"]}", "too many digits"),
+    "Infinity": (b'{"a":Infinity}', "f: broken JSON: Infinity is no number of JSON"),
+    "-Infinity": (b"[-Infinity]", "-Infinity is no number of JSON"),
+    "NaN": (b"[NaN]", "NaN is no number of JSON"),
+    "1e999": (b"[1e999]", "f: broken JSON: a number is too large"),
+    "-1E+0999": (b"[-1E+0999]", "a number is too large"),
+    "digits and an exponent": (b"[" + b"9" * 250 + b"e99]", "a number is too large"),
+    "400 digits": (b"[" + b"9" * 400 + b".0]", "a number is too large"),
+    "33 levels": (b"[" * 33 + b"]" * 33, "f: nested deeper than 32 levels"),
+    "33 levels never closed": (b"[" * 33, "nested deeper than 32"),
+    "33 levels of objects": (b'{"a":' * 33 + b"1" + b"}" * 33, "nested deeper than 32"),
+    "33 levels behind others": (b"[" + b"[]," * 50 + b"[" * 32 + b"]" * 33, "nested deeper than 32"),
+    "closed only": (b"]" * 1000, "f:1: broken or truncated JSON"),
+    "a text never closed": (b'{"a":"\\"', "f:1: broken or truncated JSON: Unterminated string"),
+    "the line": (b'{"a":\n"b":}', "f:2: broken"),
+    "a BOM": ("\ufeff{}".encode(), "broken or truncated JSON"),
+}
+
+
+@pytest.mark.parametrize(("data", "told"), JSON.values(), ids=list(JSON))
+def test_broken_json(data, told):
+    assert told in json_refusal(data)
+
+
+@pytest.mark.parametrize(("data", "value"), [
+    (b"[" * 32 + b"]" * 32, None), (b'["[{[{", "\\"[[", "\\\\"]', ["[{[{", '"[[', "\\"]),
+    (b'{"a": 1e100, "a": 1.5e308}', {"a": 1.5e308}), (b"[" + b"9" * 4300 + b"]", [int("9" * 4300)]),
+    (b"[1e-999]", [0.0]),
+], ids=["32 levels", "brackets in texts", "twice", "4300 digits", "small"])  # fmt: skip
+def test_json(data, value):
+    assert value is None or parse_json(data) == value
+
+
+def test_too_many_values_are_refused_before_they_are_made():
+    told = json_refusal(b"[" + b"[]," * 2_000_000 + b"1]")
+    assert told == "f: recording: 4,000,001 values, at most 4,000,000 values are allowed (--max-values N allows more)"
+
+
+@pytest.mark.parametrize("data", [b'"' + b'\\"' * 1_000_000, b"[" * 5_000_000, b"]" * 5_000_000, b'"",' * 1_300_000],
+                         ids=["quotes", "opening", "closing", "texts"])  # fmt: skip
+def test_the_work_is_in_proportion_to_the_text(data):
+    """Quadratic work would take hours here."""
+    assert json_refusal(data)
+
+
+def test_a_file_of_json(tmp_path):
+    (tmp_path / "a").write_text("[1]")
+    assert read_json(tmp_path / "a") == [1]
+    (tmp_path / "a").write_bytes(b"\xff")
+    with pytest.raises(BadInput, match="a:1: not UTF-8"):
+        read_json(tmp_path / "a")
+
+
+def test_files_of_a_folder_that_goes_while_it_is_looked_at(tmp_path, monkeypatch):
+    for name in ("b.json", "a.json", "a.toml", "in/c.json", "gone/d.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "in" / "round").symlink_to(tmp_path)
+    assert files_in(tmp_path, ".json") == [tmp_path / name for name in ("a.json", "b.json", "gone/d.json", "in/c.json")]
+    look = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("gone"):
+            raise FileNotFoundError(path)
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert files_in(tmp_path, ".json") == [tmp_path / name for name in ("a.json", "b.json", "in/c.json")]

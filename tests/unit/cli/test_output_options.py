@@ -1,0 +1,176 @@
+"""Does every command keep to -q, -v, --color, --json and $COLUMNS, on any encoding and in any pipe?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.console import WIDTH, Manners
+from cachesim.base.errors import BadInput, Crash
+from cachesim.cli.main import CARD, COMMANDS, main
+from cachesim.cli.output_options import error_data, mind, wants_json
+from cachesim.tools.run import run_command as run
+
+LINE = ("try", "S40.A30/S.B30")
+
+
+def told(*argv, **env):
+    """A process of its own: exit code, stdout and stderr."""
+    done = subprocess.run([sys.executable, "-m", "cachesim", *argv], capture_output=True, check=False,
+                          env={**os.environ, **env})  # fmt: skip
+    return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
+
+
+def test_without_a_command_the_card_is_shown(capsys):
+    assert main([]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert all(name in out for name in COMMANDS)
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("name", "example"), CARD)
+def test_the_examples_of_the_card_can_be_read(name, example, monkeypatch):
+    """Every example is a command line of its command, as far as its arguments go."""
+    words = example.split()[1:]
+    assert words[0] == name
+    module = COMMANDS[name][0]
+    monkeypatch.setattr(f"cachesim.{module}.run", lambda args: exits.HOLDS)
+    assert main(words) == exits.HOLDS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_them(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("-q, --quiet", "-v, --verbose", "--color WHEN"))
+
+
+def test_quiet_leaves_notes_out(capsys):
+    assert main([*LINE, "-p", "b9700"]) == exits.HOLDS
+    assert "b9700 ->" in capsys.readouterr().err
+    assert main([*LINE, "-p", "b9700", "-q"]) == exits.HOLDS
+    assert capsys.readouterr().err == ""
+    assert main(["try", "S4", "-p", "nothing@x", "-q"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err.startswith("cachesim: unknown profile")
+
+
+def test_colour_is_as_one_likes_it():
+    assert "\x1b[" in told(*LINE, "--color", "always", TERM="xterm")[1]
+    for argv in (("--color", "never"), ("--color=auto",), ()):
+        assert "\x1b[" not in told(*LINE, *argv)[1]
+
+
+def test_a_colour_that_is_none(capsys):
+    assert main([*LINE, "--color", "sometimes"]) == exits.BAD_INPUT
+    assert "'sometimes' is none of auto, always, never" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("columns", ["60", "100", "no", "-3", ""])
+def test_columns_count_in_a_pipe_too(columns):
+    out = told("profiles", "list", COLUMNS=columns)[1]
+    wide = int(columns) if columns.isdigit() else 80
+    assert max(map(len, out.splitlines())) == wide
+
+
+def test_manners_of_one_command_line_are_not_those_of_the_next(capsys):
+    main([*LINE, "-q", "--color", "always"])
+    main(list(LINE))
+    assert (Manners.quiet, Manners.colour) == (False, "auto")
+
+
+@pytest.mark.parametrize(("argv", "error"), [
+    (("try", "S40", "-p", "nothing@x"), {"kind": "input", "code": 2, "message": "unknown profile 'nothing@x'"}),
+    (("run", "nowhere.toml"), None),
+    (("xyzzy",), {"kind": "input", "message": "unknown command 'xyzzy'"}),
+    (("try", "S40", "--set", "ctx_sise=3"), {"message": "unknown server option 'ctx_sise'"}),
+    (("why", "nowhere.toml", "0"), {"kind": "input"}),
+])  # fmt: skip
+def test_an_error_is_an_object_where_json_is_asked_for(capsys, argv, error):
+    code = main([*argv, "--json"])
+    out, err = capsys.readouterr()
+    assert code == exits.BAD_INPUT and err
+    if error is not None:
+        data = json.loads(out)
+        assert data["schema"] == 1 and error.items() <= data["error"].items()
+        assert set(data["error"]) == {"kind", "code", "message", "file", "line", "hint"}
+
+
+@pytest.mark.parametrize(("raised", "kind", "code"), [
+    (Crash("the cells disagree"), "crash", exits.CRASH), (KeyboardInterrupt(), "interrupted", exits.INTERRUPTED),
+])  # fmt: skip
+def test_other_ends_are_objects_too(capsys, monkeypatch, raised, kind, code):
+    def fail(args):
+        raise raised
+
+    monkeypatch.setattr(run, "run", fail)
+    assert main(["run", "x", "--json"]) == code
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == kind
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["profiles show llama_cpp@head", "options llama_cpp", "scenarios", "profiles list"])
+def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
+    words = f'"{sys.executable}" -m cachesim {command}'
+    done = subprocess.run(["/bin/bash", "-c", f"set -o pipefail; {words} | head -1"], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (exits.HOLDS, b"")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("argv", [
+    ("profiles", "list"), ("options", "llama_cpp"), (*LINE,), ("scenarios",), ("run", "lesson-attention"),
+    ("why", "S40.A30/S.B30", "1"), ("bisect", "S40.A30/S.B30"), ("profiles", "show", "llama_cpp@head"), (),
+    ("diff", "S40.A30/S.B30", "-p", "b9518", "-p", "head"), ("explain", "LC-TRIM"),
+], ids=str)  # fmt: skip
+def test_any_command_writes_ascii(argv):
+    code, out, err = told(*argv, PYTHONIOENCODING="ascii")
+    assert code in (exits.HOLDS, exits.BROKEN) and "Traceback" not in err
+    assert out.isascii() and out
+
+
+@pytest.mark.parametrize(("line", "wanted"), [
+    ("try A20 --json", True), ("try A20", False), ("try A20 -- --json", False), ("try --json -- x", True), ("", False),
+])  # fmt: skip
+def test_json_is_asked_for_before_two_dashes(line, wanted):
+    assert wants_json(line.split()) is wanted
+
+
+@pytest.mark.parametrize(("line", "quiet", "colour"), [
+    ("run x", False, "auto"), ("run -q x", True, "auto"), ("run --quiet", True, "auto"), ("run -- -q", False, "auto"),
+    ("run --color never", False, "never"), ("run --color=always -q", True, "always"), ("x --color", False, ""),
+])  # fmt: skip
+def test_manners_are_those_of_the_command_line(line, quiet, colour):
+    if not colour:
+        with pytest.raises(BadInput, match="'' is none of auto, always, never"):
+            mind(line.split())
+        return
+    mind(line.split())
+    assert (Manners.quiet, Manners.colour) == (quiet, colour)
+    mind(["run"])
+
+
+@pytest.mark.parametrize(("columns", "width"), [
+    ("60", 60), ("1", 1), ("9999", 9_999), ("10000", WIDTH), ("0", WIDTH), ("-3", WIDTH), ("no", WIDTH), ("", WIDTH),
+    ("\u0663", WIDTH), ("\u00b2", WIDTH), (None, WIDTH),
+])  # fmt: skip
+def test_columns_are_those_of_the_environment_if_they_can_be(monkeypatch, columns, width):
+    monkeypatch.delenv("COLUMNS", raising=False) if columns is None else monkeypatch.setenv("COLUMNS", columns)
+    mind(["run"])
+    assert Manners.columns == width
+
+
+def test_an_error_as_data_has_its_place_and_cause():
+    assert error_data("input", 2, BadInput("no such word", file="a.toml", line=3, hint="try b"))["error"] == {
+        "kind": "input", "code": 2, "message": "no such word", "file": "a.toml", "line": 3, "hint": "try b",
+    }  # fmt: skip
+    assert error_data("input", 2, BadInput("no"))["error"] == {
+        "kind": "input", "code": 2, "message": "no", "file": None, "line": None, "hint": None,
+    }  # fmt: skip
+    assert error_data("crash", 3, ZeroDivisionError())["error"]["message"] == "ZeroDivisionError"
+    assert error_data("crash", 3, ZeroDivisionError("by 0"))["error"]["message"] == "by 0"

@@ -1,0 +1,110 @@
+"""Lines that a real llama-server printed, and the events they report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.engines.llama_cpp.log_events import (
+    EVENTS,
+    HEAD,
+    NEXT_TOKEN,
+    Entry,
+    entries,
+    match,
+    numbered,
+    numbers_of,
+    read_event,
+    server_facts,
+)
+
+RECORDED = Path(__file__).parents[3] / "data" / "log_lines" / "b11549.jsonl"
+LINES = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]
+NOT_RECORDED = {"copy_shared"}
+
+
+@pytest.mark.parametrize("case", LINES, ids=lambda case: case["event"]["ev"])
+def test_a_recorded_line_reports_its_event(case):
+    assert [read_event(entry) for entry in entries(case["line"])] == [case["event"]]
+
+
+def test_every_kind_of_line_is_among_the_recorded_ones():
+    met = [match(entry.text) for case in LINES for entry in entries(case["line"])]
+    lines = {found[0].template for found in met if found is not None}
+    missing = {line.template for line in EVENTS if line.ev not in NOT_RECORDED} - lines
+    # These two end as others do that were recorded: the words before differ.
+    assert missing == {
+        " - cache size limit reached, removing oldest entry (size = {mib} MiB)",
+        "failed to load prompt from cache",
+    }
+
+
+def test_no_two_kinds_fit_one_line():
+    for case in LINES:
+        for entry in entries(case["line"]):
+            fits = [line for line in EVENTS if match(entry.text) and match(entry.text)[0] is line]
+            assert len(fits) <= 1
+
+
+@pytest.mark.parametrize("word", ["x", "--1", "9" * 5000, "\u0663.\u0664.x"])
+def test_a_word_where_a_number_stands_makes_it_no_event(word):
+    assert match(f" - removing obsolete cached prompt with length {word}") is None
+    assert numbers_of(NEXT_TOKEN, f"n_gen = 1, n_remaining = 2, next token: {word} 'a'") is None
+
+
+def test_every_template_begins_with_text():
+    assert all("{" not in line.template[:HEAD] and len(line.template) >= HEAD for line in EVENTS)
+
+
+def test_a_prefix_is_no_part_of_a_message():
+    bare = "slot      release: id  3 | task 7 | stop processing: n_tokens = 9, truncated = 0"
+    want = {"ev": "release", "slot": 3, "task": 7, "n_tokens": 9, "truncated": 0}
+    for line in (bare, f"0.01.002.003 I {bare}\n", f"\x1b[34m0.01.002.003\x1b[0m \x1b[32mI \x1b[0m{bare}"):
+        assert [read_event(entry) for entry in entries(line)] == [want]
+
+
+def test_two_messages_in_one_line_are_two():
+    line = "0.00.157.120 D No parser definition.0.00.157.122 I srv  update_slots: all slots are idle"
+    assert [entry.text for entry in entries(line)] == ["No parser definition.", "all slots are idle"]
+    assert [entry.level for entry in entries(line)] == ["D", "I"]
+
+
+def test_an_unknown_warning_or_error_is_an_event_of_its_text():
+    assert read_event(Entry("W", 0, 1, "something new")) == {"ev": "warn", "slot": None, "task": None,
+                                                             "text": "something new"}  # fmt: skip
+    assert read_event(Entry("E", None, None, "worse"))["ev"] == "error"
+    assert read_event(Entry("I", None, None, "something new")) is None
+    assert read_event(Entry("W", 0, 1, "n_past was set to 12")) is None
+
+
+def test_tasks_are_numbered_where_there_are_several():
+    def release(slot, task):
+        return {"ev": "release", "slot": slot, "task": task}
+
+    one = [release(0, 40), {"ev": "pc_begin", "slot": None, "task": None}]
+    assert numbered(one, one_slot=True) == [{"ev": "release"}, {"ev": "pc_begin"}]
+    assert numbered([release(1, 44), release(0, 40), release(1, 44)], one_slot=False) == [
+        {"ev": "release", "slot": 1, "task": 0}, {"ev": "release", "slot": 0, "task": 1},
+        {"ev": "release", "slot": 1, "task": 0},
+    ]
+
+
+def test_the_facts_of_a_start():
+    said = [
+        "print_info: n_swa                 = 32", "llama_context: n_ctx_seq             = 512",
+        "llama_context: n_batch               = 64", "llama_context: n_ubatch              = 16",
+        "llama_context: n_rs_seq              = 0",
+        "llama_kv_cache_iswa: creating non-SWA KV cache, size = 512 cells",
+        "llama_kv_cache_iswa: creating     SWA KV cache, size = 256 cells",
+        "the context does not support partial sequence removal",
+        "initializing, n_slots = 2, n_ctx_slot = 512, kv_unified = 'true'",
+        "llama_context: n_batch               = 8",                       # the context of a draft
+        "--cache-idle-slots requires --cache-ram, disabling",
+    ]
+    assert server_facts(said) == {
+        "n_swa": 32, "n_ctx_seq": 512, "n_batch": 64, "n_ubatch": 16, "n_rs_seq": 0, "n_slots": 2, "n_ctx_slot": 512,
+        "kv_unified": True, "seq_rm": "full_only", "kv_cells": {"non-SWA": 512, "SWA": 256},
+        "notes": ["--cache-idle-slots requires --cache-ram, disabling"],
+    }

@@ -1,0 +1,74 @@
+"""Does a request that asks for something which an engine does not know say so, instead of being answered without it?"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.engines.base import Request
+from cachesim.engines.capabilities import DEFAULTS, PLAIN
+from cachesim.engines.chat_template import ChatMessage
+from cachesim.engines.registry import ENGINES
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.search.drawn_conversation import draw_case
+
+SET = {
+    "cache_prompt": False, "id_slot": 0, "user_starts": (0,), "chat": False, "byte_pos": 3, "n_keep": 4,
+    "n_discard": 2, "n_cache_reuse": 4, "children_forced": ((1,),), "cancel_at": 3, "drafts": ((3, 2, 1),),
+    "draft_else": 2, "messages": (ChatMessage("user", (1,)),), "seed": True, "stop": ("x",), "eog": (4,),
+    "others": ((1,),), "shared": 2, "cancel_order": (1, 0), "cancel_place": 1, "children_drafts": (((3, 2, 1),),),
+}  # fmt: skip
+"""A value that is not the default for every field that an engine may not know."""
+
+
+def test_the_tables_name_fields_of_a_request():
+    names = {one.name for one in fields(Request)}
+    assert names == {*DEFAULTS, "extra"} == PLAIN | set(SET)
+    assert all(engine.manual.takes <= names - PLAIN for engine in ENGINES.values())
+
+
+@pytest.mark.parametrize("name", SET)
+@pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama", "mlx_lm"])
+def test_a_field_that_is_not_in_the_table_is_refused_by_name(engine, name):
+    kit, request = ENGINES[engine], Request((1, 2), **{name: SET[name]})
+    if name in kit.manual.takes:
+        assert kit.manual.ignored(request) == []
+        kit.check_request(request)
+        return
+    with pytest.raises(BadInput, match="a request to this engine has no "):
+        kit.check_request(request)
+
+
+@pytest.mark.parametrize(("profile", "line", "name"), [
+    ("mlx_lm@0.32.2", "A20/A20{n_cache_reuse=4}", "n_cache_reuse"), ("mlx_lm@0.32.2", "A20@0", "id_slot"),
+    ("mlx_lm@0.32.2", "A20{n_keep=4}", "n_keep"), ("mlx_lm@0.32.2", "A20/A20!", "cache_prompt"),
+    ("ik_llama@main", "A20{n_cache_reuse=4}", "n_cache_reuse"), ("ik_llama@main", "A20{seed=True}", "seed"),
+    ("ik_llama@main", "|A20", "user marks (|)"), ("llama_cpp@head", "A20{seed=True}", "seed"),
+])  # fmt: skip
+def test_a_line_is_refused_with_the_request_and_the_name_as_it_is_written(capsys, profile, line, name):
+    assert main(["try", line, "-p", profile, "--model", "A"]) == exits.BAD_INPUT
+    err = capsys.readouterr().err
+    number = line.count("/")
+    assert err.startswith(f"cachesim: request {number}: a request to this engine has no {name} (it has ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama", "mlx_lm"])
+def test_a_search_draws_nothing_that_would_be_refused(engine):
+    kit = ENGINES[engine]
+    for seed in range(60):
+        try:
+            scenario = draw_case(seed, engine).scenario(kit.line[-1])
+        except BadInput:
+            continue
+        assert [kit.manual.ignored(step.request) for step in scenario.steps] == [[]] * len(scenario.steps)
+
+
+def test_a_drawn_mark_stays_where_the_engine_looks_at_it():
+    lines = [repr(draw_case(seed, "llama_cpp").scenario("llama_cpp@head")) for seed in range(20)]
+    assert any("|" in line for line in lines)
+    assert from_line("|A20").steps[0].request.user_starts == (0,)

@@ -1,0 +1,247 @@
+"""The judge: three answers, the ladder, and that it is never green by accident."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.base import Answer, Output, Request
+from cachesim.engines.inspection import RowsPart, StatePart, Stored
+from cachesim.judging import compare_answer as module
+from cachesim.judging.compare_answer import Judge
+from cachesim.judging.verdict import HOLDS, RUNGS, Verdict, worst
+from cachesim.model import Rows, make_model, parse
+from cachesim.oracle.cold_run import cold
+
+PROMPT = tuple(range(100, 110))
+TOKENS = (201, 202, 203)
+HELD = (*PROMPT, *TOKENS[:-1])
+
+
+def model(exact=False):
+    return make_model(parse("GA"), exact=exact)
+
+
+def right(mine):
+    """A request, and the answer that a cold run gives."""
+    speak = range(len(PROMPT) - 1, len(HELD))
+    run = cold(mine, HELD, speak=tuple(speak))
+    said = [Output(p, int(run.digests[p]), run.logits.get(p)) for p in speak]
+    return Request(PROMPT, 3, TOKENS), Answer(0, tokens=list(TOKENS), outputs=said, slot_tokens=HELD)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_cold_answer_holds(exact):
+    request, answer = right(model(exact))
+    assert Judge(model(exact)).judge(request, answer, None).equal_cold is True
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_one_foreign_digest_breaks_the_answer_at_its_position(place):
+    request, answer = right(model())
+    answer.outputs[place] = answer.outputs[place]._replace(digest=7)
+    verdict = Judge(model()).answer(request, answer)
+    assert (verdict.holds, verdict.rung, verdict.where) == (False, "provenance", 9 + place)
+
+
+def test_one_bit_of_a_logit_breaks_the_answer_on_a_higher_rung():
+    request, answer = right(model(exact=True))
+    said = answer.outputs[1]
+    low = said.logits.copy()
+    low[int(low.argmin())] -= 1
+    top = said.logits.copy()
+    top[int(top.argmin())] = top.max() + 1
+    found = []
+    for logits in (low, top):
+        answer.outputs[1] = said._replace(logits=logits)
+        found.append(Judge(model(exact=True)).answer(request, answer).rung)
+    assert found == ["bits", "argmax"]
+
+
+def test_a_slot_that_holds_other_tokens_than_were_asked_and_generated_is_broken():
+    request, answer = right(model())
+    answer.tokens[0] = 999
+    verdict = Judge(model()).answer(request, answer)
+    assert (verdict.holds, verdict.rung) == (False, "provenance")
+    assert Judge(model()).answer(Request((7, *PROMPT[1:]), 3), answer).holds is False
+
+
+@pytest.mark.parametrize("layers, holds", [("C W8", True), ("AA", False)])
+def test_of_an_answer_that_went_on_from_another_text_what_was_said_is_judged(layers, holds):
+    """That text was loaded into the slot during the prompt. A window and a short convolution do not reach so far."""
+    mine, prompt = make_model(parse(layers), exact=True), tuple(range(100, 130))
+    held = (7, 8, *prompt[2:])
+    run = cold(mine, held, speak=(29,))
+    answer = Answer(0, tokens=[1], outputs=[Output(29, int(run.digests[29]), run.logits[29])], slot_tokens=held)
+    assert Judge(mine).judge(Request(prompt, 1, (1,)), answer, None).equal_cold is holds
+
+
+def test_the_last_token_was_never_evaluated():
+    request, answer = right(model())
+    answer.tokens[-1] = 999
+    assert Judge(model()).answer(request, answer).holds is True
+
+
+def test_of_a_cancelled_answer_what_was_said_is_judged():
+    request, answer = right(model())
+    answer.cancelled, answer.outputs = True, answer.outputs[:1]
+    assert Judge(model()).judge(request, answer, None).equal_cold is True
+    answer.outputs = [answer.outputs[0]._replace(digest=7)]
+    assert Judge(model()).judge(request, answer, None).equal_cold is False
+
+
+def test_an_answer_that_does_not_say_where_it_spoke_is_undecided():
+    request, answer = right(model())
+    for outputs in (answer.outputs[:-1], answer.outputs[1:], []):
+        answer.outputs = outputs
+        assert Judge(model()).judge(request, answer, None).equal_cold is None
+
+
+def test_without_a_model_everything_is_undecided():
+    request, answer = right(model())
+    slot = Stored("slot", 0, HELD, len(HELD), (), None)
+    judged = Judge(None).judge(request, answer, slot)
+    assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (None, None, None)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_a_request_left_behind_is_judged(wrong):
+    request, answer = right(model())
+    digest = cold(model(), HELD, speak=()).rows(1).digest + np.uint64(wrong)
+    part = RowsPart(0, np.arange(len(HELD)), {1: Rows(digest, None, None)})
+    judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (part,), None))
+    assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (True, not wrong, not wrong)
+
+
+def test_a_refused_request_holds_and_a_dead_server_does_not():
+    request, _ = right(model())
+    assert Judge(model()).answer(request, Answer(0, status=400)).holds is True
+    verdict = Judge(model()).judge(request, Answer(0, died=True, error="why"), None).answer
+    assert (verdict.holds, verdict.rung, verdict.why) == (False, "aborted", "the server process ended: why")
+
+
+def test_a_judge_that_raises_has_decided_nothing(monkeypatch):
+    request, answer = right(model())
+    monkeypatch.setattr(module, "cold", lambda *args, **more: 1 / 0)
+    judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (), None))
+    assert judged.equal_cold is None
+    assert "ZeroDivisionError" in judged.answer.why
+
+
+def test_an_object_said_to_hold_more_than_its_tokens_is_broken_and_an_empty_one_holds():
+    judge = Judge(model())
+    assert judge.stored(Stored("checkpoint", 0, HELD, len(HELD) + 1, (), None)).holds is False
+    assert judge.stored(Stored("slot", 0, (), 0, (), None)).holds is True
+
+
+BROKEN = [Verdict(False, rung) for rung in RUNGS]
+UNDECIDED = Verdict(None)
+
+
+@pytest.mark.parametrize(
+    "verdicts, want",
+    [
+        ([], HOLDS),
+        ([HOLDS, UNDECIDED], UNDECIDED),
+        ([UNDECIDED, BROKEN[0], HOLDS], BROKEN[0]),
+        (BROKEN, BROKEN[-1]),
+        (BROKEN[::-1], BROKEN[-1]),
+    ],
+)
+def test_the_worst_wins(verdicts, want):
+    assert worst(verdicts) is want
+
+
+@pytest.mark.parametrize("verdict, word", [(HOLDS, "holds"), (UNDECIDED, "undecided"), (BROKEN[0], "broken")])
+def test_a_verdict_in_one_word(verdict, word):
+    assert verdict.word == word
+
+
+def test_every_further_completion_is_judged():
+    request, answer = right(model())
+    _, child = right(model())
+    answer.children.append(child)
+    assert Judge(model()).judge(request, answer, None).equal_cold is True
+    child.outputs[2] = child.outputs[2]._replace(digest=7)
+    found = Judge(model()).judge(request, answer, None)
+    assert (found.equal_cold, found.answer.where) == (False, 11)
+
+
+TALK, OTHER = HELD, (*HELD[:6], 7, *HELD[7:])
+
+
+def part_of(tokens, n, start=0, exact=True):
+    """An object with the rows and the state that a cold run has after the first n of these tokens."""
+    run = cold(model(exact), tokens[:n], speak=(), marks=(n,))
+    rows = {1: Rows(*(None if one is None else one[start:].copy() for one in run.rows(1)))}
+    state = StatePart(n - 1, {0: run.state_at(0, n)})
+    return Stored("checkpoint", 0, tokens[:n], n, (RowsPart(0, np.arange(start, n), rows),), state, start)
+
+
+def several(exact=True, talk=TALK, other=OTHER):
+    """Objects of two conversations in no order. Two of them are equal, three belong to both conversations, one ends
+    before its tokens do."""
+    found = [part_of(talk, 4, 0, exact), part_of(other, 9, 0, exact), part_of(talk, 12, 0, exact),
+             part_of(talk, 4, 0, exact), part_of(other, 3, 0, exact), part_of(talk, 9, 5, exact),
+             part_of(talk, 12, 8, exact), part_of(talk, 7, 0, exact)._replace(tokens=talk[:11])]  # fmt: skip
+    return {("checkpoint", 0, number): one for number, one in enumerate(found)}
+
+
+def counted(monkeypatch):
+    """The token lists of all cold runs from now on."""
+    made, plain = [], module.cold
+    monkeypatch.setattr(module, "cold", lambda mine, tokens, **more: made.append(tokens) or plain(mine, tokens, **more))
+    return made
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("talk", "other"), [(TALK, OTHER), (OTHER, TALK)], ids=["greater", "less"])
+def test_all_objects_of_a_conversation_are_compared_with_one_cold_run(monkeypatch, exact, talk, other):
+    judge, objects, made = Judge(model(exact)), several(exact, talk, other), counted(monkeypatch)
+    verdicts = judge.each_stored(objects)
+    assert list(verdicts) == list(objects) and all(one == HOLDS for one in verdicts.values())
+    assert sorted(made) == sorted([other[:9], talk])
+    made.clear()
+    assert judge.each_stored(objects) == verdicts and made == [], "the judge keeps its cold runs"
+
+
+@pytest.mark.parametrize("fault", ["row", "number", "state", "state's number", "too short"])
+@pytest.mark.parametrize("number", range(8))
+def test_a_wrong_object_is_found_whichever_of_several_it_is(number, fault):
+    objects = several()
+    wrong = objects["checkpoint", 0, number]
+    rows, state = wrong.rows[0].rows[1], wrong.state.rows[0]
+    if fault == "row":
+        rows.digest[-1] += np.uint64(1)
+    elif fault == "number":
+        rows.k[0, 0, 0] += 1
+    elif fault == "state":
+        wrong.state.rows[0] = state._replace(conv=state.conv + np.uint64(1))
+    elif fault == "state's number":
+        wrong.state.rows[0] = state._replace(h=state.h + 1)
+    else:
+        objects["checkpoint", 0, number] = wrong._replace(resume=wrong.resume - 1)
+    verdicts = Judge(model(exact=True)).each_stored(objects)
+    assert [key[2] for key, verdict in verdicts.items() if not verdict.holds] == [number]
+    rung = {"number": "bits", "state's number": "bits"}.get(fault, "provenance")
+    assert verdicts["checkpoint", 0, number].rung == rung
+
+
+def test_an_object_under_the_tokens_of_another_conversation_is_wrong():
+    objects = several()
+    objects["checkpoint", 0, 2] = objects["checkpoint", 0, 2]._replace(tokens=(*TALK[:11], 7))
+    verdicts = Judge(model(exact=True)).each_stored(objects)
+    assert [key[2] for key, verdict in verdicts.items() if not verdict.holds] == [2]
+
+
+def test_an_object_without_a_usable_length_costs_no_cold_run(monkeypatch):
+    made = counted(monkeypatch)
+    objects = {("entry", -1, number): Stored("entry", -1, HELD[:n], resume, (), None)
+               for number, (n, resume) in enumerate([(4, 0), (0, 0), (4, 5), (0, 1)])}  # fmt: skip
+    verdicts = Judge(model(exact=True)).each_stored(objects).values()
+    assert ([one.holds for one in verdicts], made) == ([True, True, False, False], [])
+
+
+def test_without_a_model_every_object_is_undecided():
+    assert {one.holds for one in Judge(None).each_stored(several()).values()} == {None}
+    assert Judge(None).each_stored({}) == {} == Judge(model()).each_stored({})

@@ -1,0 +1,147 @@
+"""Is a stored copy what a cold run would hold? Copies made from a cold run, spoilt in one place at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.engines.inspection import RowsPart, StatePart, Stored
+from cachesim.judging.compare_stored import compare_stored
+from cachesim.judging.fault_kinds import Kind
+from cachesim.model import Rows, make_model, parse
+from cachesim.oracle.cold_run import cold
+
+TOKENS = tuple(range(100, 120))
+N = len(TOKENS)
+
+
+def world(notation, exact=False):
+    model = make_model(parse(notation), exact=exact)
+    return model, cold(model, TOKENS, speak=(), marks=(N,))
+
+
+def rows_part(run, layers, positions, window=0):
+    """Rows of some positions, in the given order."""
+    at = np.array(positions, np.int64)
+    rows = {}
+    for layer in layers:
+        all_rows = run.rows(layer)
+        rows[layer] = Rows(all_rows.digest[at], *(None if x is None else x[at] for x in all_rows[1:]))
+    return RowsPart(window, at, rows)
+
+
+def stored(rows=(), state=None, resume=N):
+    return Stored("slot", 0, TOKENS, resume, tuple(rows), state)
+
+
+def test_a_true_copy_holds_in_any_order_of_its_cells():
+    _, run = world("AA")
+    for positions in (range(N), range(N)[::-1], [*range(7, N), *range(7)]):
+        assert compare_stored(stored([rows_part(run, (0, 1), positions)]), run).holds
+
+
+def test_more_than_what_is_believed_does_not_matter():
+    _, run = world("AA")
+    assert compare_stored(stored([rows_part(run, (0, 1), range(N))], resume=12), run).holds
+
+
+@pytest.mark.parametrize("gone", [0, 7, 19])
+def test_a_missing_row_is_broken_and_named(gone):
+    _, run = world("AA")
+    verdict = compare_stored(stored([rows_part(run, (0, 1), [p for p in range(N) if p != gone])]), run)
+    assert (verdict.holds, verdict.rung, verdict.where) == (False, "provenance", gone)
+
+
+def test_a_position_held_twice_is_broken():
+    _, run = world("AA")
+    assert compare_stored(stored([rows_part(run, (0, 1), [*range(N), 4])]), run).holds is False
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_foreign_row_is_broken_and_its_position_named(layer):
+    _, run = world("AA")
+    part = rows_part(run, (0, 1), range(N)[::-1])
+    part.rows[layer].digest[3] += np.uint64(1)                  # the row of position 16
+    verdict = compare_stored(stored([part]), run)
+    assert (verdict.holds, verdict.rung, verdict.where) == (False, "provenance", 16)
+    assert f"layer {layer}" in verdict.why
+
+
+@pytest.mark.parametrize("first, holds", [(13, True), (12, True), (0, True), (14, False)])
+def test_of_a_window_only_what_the_next_token_reads_must_be_there(first, holds):
+    _, run = world("W8")                                        # token 20 reads 13 .. 19 and itself
+    assert compare_stored(stored([rows_part(run, (0,), range(first, N), window=8)]), run).holds is holds
+
+
+@pytest.mark.parametrize("at, holds", [(12, True), (13, False)])
+def test_a_foreign_row_out_of_sight_does_not_matter(at, holds):
+    _, run = world("W8")
+    part = rows_part(run, (0,), range(N), window=8)
+    part.rows[0].digest[at] += np.uint64(1)
+    assert compare_stored(stored([part]), run).holds is holds
+
+
+def state_part(run, n=N, pos=None):
+    return StatePart(n - 1 if pos is None else pos, {0: run.state_at(0, n)})
+
+
+@pytest.mark.parametrize("kind", ["G", "S", "C"])
+def test_a_true_state_holds_and_that_of_another_length_does_not(kind):
+    _, run = world(kind)
+    assert compare_stored(stored(state=state_part(run)), run).holds
+    for wrong in (state_part(run, 19), state_part(run, 19, pos=19), state_part(run, 20, pos=18)):
+        assert compare_stored(stored(state=wrong), run).holds is False
+
+
+def test_a_zeroed_state_is_not_the_state_of_a_conversation():
+    _, run = world("S")
+    assert compare_stored(stored(state=StatePart(N - 1, {0: None})), run).holds is False
+
+
+def test_an_exact_copy_is_compared_bit_by_bit():
+    _, run = world("A", exact=True)
+    part = rows_part(run, (0,), range(N))
+    assert compare_stored(stored([part]), run).holds
+    part.rows[0].v[5, 0, 0] += 1
+    verdict = compare_stored(stored([part]), run)
+    assert (verdict.holds, verdict.rung) == (False, "bits")
+
+
+def test_an_exact_state_is_compared_bit_by_bit():
+    _, run = world("S", exact=True)
+    true = run.state_at(0, N)
+    h = true.h.copy()
+    h.flat[0] += 1
+    assert compare_stored(stored(state=StatePart(N - 1, {0: true})), run).holds
+    verdict = compare_stored(stored(state=StatePart(N - 1, {0: true._replace(h=h)})), run)
+    assert (verdict.holds, verdict.rung) == (False, "bits")
+
+
+def test_a_state_of_other_tokens_is_no_rounding_though_its_numbers_differ_too():
+    """The rungs of a state: the same digests in other numbers, or other digests."""
+    _, run = world("GG", exact=True)
+    held = {layer: run.state_at(layer, N) for layer in (0, 1)}
+    numbers = held[1]._replace(h=held[1].h + 1)
+    for spoilt, rung in ((numbers, "bits"), (numbers._replace(hash=numbers.hash + 1), "provenance")):
+        verdict = compare_stored(stored(state=StatePart(N - 1, {**held, 1: spoilt})), run)
+        assert (verdict.holds, verdict.rung, verdict.kind) == (False, rung, Kind.STATE)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_of_what_several_share_only_its_own_stretch_must_be_there(exact):
+    """A block of rows 8 .. 11: those before it are others', those behind it nobody's."""
+    _, run = world("AA", exact)
+    block = stored([rows_part(run, (0, 1), range(8, 12))], resume=12)
+    assert compare_stored(block, run).where == 0
+    assert compare_stored(block._replace(start=8), run).holds
+    assert compare_stored(block._replace(start=7), run).where == 7
+    assert compare_stored(block._replace(start=8, resume=13), run).where == 12
+    block.rows[0].rows[1].digest[1] += np.uint64(1)
+    assert compare_stored(block._replace(start=8), run).where == 9
+
+
+def test_of_a_shared_window_only_what_the_next_token_reads_must_be_there():
+    _, run = world("W8 W8")
+    block, whole = ([rows_part(run, (0,), range(first, last), window=8)] for first, last in ((8, 12), (13, N)))
+    assert compare_stored(stored(block, resume=12)._replace(start=8), run).holds
+    assert compare_stored(stored(whole)._replace(start=2), run).holds

@@ -1,0 +1,163 @@
+"""Is every step judged while the server still holds what it left behind?"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.inspection import RowsPart, Stored
+from cachesim.engines.registry import engine_of
+from cachesim.events import Launch, Settled
+from cachesim.judging.compare_answer import Colds
+from cachesim.judging.judgement import Slot
+from cachesim.judging.judging_observer import NOTHING, Watch, _window, evaluated
+from cachesim.judging.verdict import HOLDS, Verdict
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
+from cachesim.scenarios.runner import play
+
+BROKEN = Verdict(False, "bits")
+HEAD = "llama_cpp@head"
+
+
+def watched(line, model="AA", make=Watch, **server):
+    """What was found, step by step."""
+    scenario = from_line(line, model=model, server={"ctx_size": 256, **server})
+    table = engine_of(HEAD).profiles[HEAD]
+    watch = make(scenario, HEAD, table)
+    play(scenario, HEAD, "provenance", watch, table)
+    return watch
+
+
+def test_every_step_has_its_judgement():
+    watch = watched("A40>4/A.B9>2")
+    assert sorted(watch.found) == [0, 1] and watch.left == {}
+    assert [one.judged.equal_cold for one in watch.found.values()] == [True, True]
+    assert [(one.account.best, one.account.held) for one in watch.found.values()] == [(0, 0), (40, 40)]
+
+
+def test_a_slot_is_judged_as_it_was_left_though_the_next_request_takes_it():
+    """Both wait for the one slot. When the second is answered, the first one's tokens are gone."""
+    watch = watched("A40>4/B20>9{together}")
+    assert [one.judged.equal_cold for one in watch.found.values()] == [True, True]
+    assert len(watch.found[0].answer.slot_tokens) == 43
+
+
+def test_a_memory_that_does_not_end_where_the_tokens_end_is_a_wrong_state():
+    class Doubting(Watch):
+        """Does not believe the memory."""
+
+        def started(self, server):
+            super().started(server)
+            server.agrees = lambda slot: False
+
+    found = watched("A40>4", make=Doubting).found[0]
+    assert (found.judged.answer.holds, found.judged.state.holds) == (True, False)
+
+
+def test_a_step_that_is_no_completion_is_judged_by_what_it_leaves():
+    watch = watched("A40>4/{save@0 a}/B9/{restore@0 a}")
+    saved, restored = watch.found[1], watch.found[3]
+    assert [one.account is NOTHING for one in (saved, restored)] == [True, True]
+    assert restored.judged.state.holds is True and restored.answer.id_slot == 0
+
+
+def test_a_restored_slot_that_is_wrong_is_a_wrong_state():
+    class Restoring(Watch):
+        """Finds every object wrong from the restore on."""
+
+        def begins(self, number, step):
+            super().begins(number, step)
+            if step.action is not None and step.action.do == "restore":
+                self.judge.stored = lambda stored: BROKEN
+
+    found = watched("A40>4/{save@0 a}/B9/{restore@0 a}", make=Restoring).found
+    assert [one.judged.state for one in found.values()] == [HOLDS, HOLDS, HOLDS, BROKEN]
+
+
+def test_the_slot_of_a_step_is_counted_as_the_server_counts():
+    """It takes the number of a slot modulo the number of slots."""
+    found = watched("A40>4/{save@3 a}/{save@0 b}/{restore@5 a}", parallel=2).found
+    assert [one.answer.id_slot for number, one in found.items() if number] == [1, 0, 1]
+
+
+def test_a_refused_request_is_charged_nothing_and_evaluated_nothing():
+    watch = watched("A200>1/A.B9000>1/A.B[:9].C1>1")
+    assert [one.answer.status for one in watch.found.values()] == [200, 400, 200]
+    assert watch.found[1].account == NOTHING and watch.found[2].account.best == 200
+
+
+def test_what_a_wrong_answer_reused_is_charged_to_nobody_and_what_it_found_is_remembered():
+    scenario = load(corpus_files()["bug-stale-ckpt-adjacent"])
+    watch = Watch(scenario, HEAD, None)
+    play(scenario, HEAD, "provenance", watch)
+    wrong = {number for number, one in watch.found.items() if one.judged.equal_cold is False}
+    assert wrong and len(wrong) < len(watch.found)
+    for number, one in watch.found.items():
+        assert one.account.wrong == (one.answer.cache_n if number in wrong else 0)
+        assert (one.began is not None) is (number in wrong)
+    assert watch.began == {}
+
+
+def test_the_first_launch_and_the_last_cut_of_a_request_count():
+    """A request may be put back, and launched again when its slot holds something else."""
+    watch, tokens = Watch(from_line("A9"), HEAD, None, bills=False), [(1, 2, 3), (), (4,)]
+    held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0])
+    watch.server, held.answer_at = held, lambda slot: None if slot else Answer(0)
+    for _ in range(2):
+        watch.hear(Launch(0, 0, 0))
+        watch.hear(Launch(1, 0, 0))
+        watch.hear(Settled(0, len(tokens[0])))
+        tokens.pop(0)
+    assert (watch.slots, watch.began) == ({0: Slot(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
+    watch.hear(Settled(0, 1))
+    assert watch.began == {0: (4,)}
+
+
+def test_the_window_of_a_slot_is_what_all_of_its_window_layers_hold():
+    def part(window, *positions):
+        return RowsPart(window, np.array(positions, np.int64), {})
+
+    for parts, found in [
+        ([part(8, 3, 5, 4)], (3, 6)), ([part(0, 0, 1, 2), part(8, 1, 2), part(4, 2, 3)], (2, 4)),
+        ([part(8), part(0, 0)], None), ([], None),
+    ]:  # fmt: skip
+        assert _window(Stored("slot", 0, (), 0, tuple(parts), None)) == found
+
+
+def test_what_stood_before_a_shift_is_what_was_evaluated():
+    request = Request((1, 2, 3), 3)
+    whole = Answer(0, tokens=[4, 5, 6], slot_tokens=(1, 2, 3, 4, 5))
+    assert evaluated(request, whole) == (1, 2, 3, 4, 5)
+    whole.shifts.append((4, 1, 2))
+    assert evaluated(request, whole) == (1, 2, 3, 4)
+
+
+def test_a_prompt_that_is_refused_costs_no_cold_run(monkeypatch):
+    ran = []
+    digests = Colds.digests
+    monkeypatch.setattr(Colds, "digests", lambda colds, tokens: ran.append(len(tokens)) or digests(colds, tokens))
+    assert watched("A9000>1").found[0].answer.status != 200
+    assert ran == []
+
+
+def test_without_bills_the_verdicts_are_the_same():
+    line = "A40>4/B9>4/A40.C3>4"
+    with_bills, without = (watched(line, "W8 A", make) for make in (Watch, partial(Watch, bills=False)))
+    assert all(one.judged.window for one in with_bills.found.values()), "what every request left behind was seen"
+    for ours, theirs in zip(without.found.values(), with_bills.found.values(), strict=True):
+        ours, theirs = ours.judged, theirs.judged
+        assert (ours.answer, ours.state, ours.window) == (theirs.answer, theirs.state, theirs.window)
+        assert [verdict for _, verdict in ours.armed] == [verdict for _, verdict in theirs.armed]
+    assert [one.slot for one in without.found.values()] == [one.slot for one in with_bills.found.values()] != [None] * 4
+    assert with_bills.ledger.count and not without.ledger.count
+
+
+def test_what_a_further_completion_evaluated_counts():
+    """The second answer is sent back; its last token was never evaluated."""
+    found = watched("A20>r4{n_cmpl=2 answers=s4}/A.s.B3", parallel=2).found[1]
+    assert found.account.best == 23

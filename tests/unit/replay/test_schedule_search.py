@@ -1,0 +1,197 @@
+"""Requests that were sent together: is the way found in which they arrived?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cachesim.base import limits
+from cachesim.engines.base import BEFORE_A_SLOT, Request
+from cachesim.replay.recorded_trace import Member, TraceStep
+from cachesim.replay.replay import records
+from cachesim.replay.schedule_search import Chosen, next_way, send
+from tests.unit.engines.llama_cpp.talk import Talk, word
+
+FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
+A, B, C = (Request(word(name, n), n_predict=60) for name, n in (("A", 30), ("B", 25), ("C", 20)))
+
+
+def logged(server, start):
+    return records(server.log.events[start:], False, frozenset(), True)
+
+
+def played(*arrivals, **flags):
+    """The log of a server that got each request so many rounds after the one before."""
+    server = Talk(**{**FLAGS, **flags}).server
+    for rounds, request in arrivals:
+        for _ in range(rounds):
+            server.iterate()
+        server.submit(request)
+    while server.working:
+        server.iterate()
+    return logged(server, 0)
+
+
+def found(theirs, *requests, **flags):
+    """What our log is when the requests are sent and the other log is known; how many answers were heard."""
+    step = TraceStep(0, tuple(Member(request, {}) for request in requests), {}, theirs)
+    sent = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
+                lambda _server, number, _answer: number)  # fmt: skip
+    assert list(sent.answers) == list(range(len(requests))) == sorted(sent.heard)
+    return logged(sent.server, 0)
+
+
+@pytest.mark.parametrize("silent", [0, 1, 7, 40])
+def test_rounds_without_an_event_before_an_arrival_are_counted(silent):
+    theirs = played((0, A), (silent, B))
+    assert found(theirs, A, B) == theirs
+
+
+def test_requests_may_arrive_in_another_order_and_with_pauses_before_each():
+    theirs = played((0, C), (5, A), (4, B))
+    assert found(theirs, A, B, C) == theirs
+
+
+def test_a_way_that_agrees_to_the_very_end_is_taken_where_another_one_agrees_almost_as_far():
+    """The number of rounds before the last arrival shows in the last event only."""
+    short = Request(word("B", 25), n_predict=3)
+    theirs = played((0, A), (2, short), (9, C), parallel=3)
+    assert found(theirs, A, short, C, parallel=3) == theirs
+
+
+def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has_it():
+    gone = Request(word("A", 30), n_predict=60, cancel_at=34)
+    server = Talk(**FLAGS).server
+    server.submit(gone)
+    while not server.leaving:
+        server.iterate()
+    server.submit(B)
+    later = server.fork()
+    server.take_queue()
+    logs = []
+    for one in (server, later):
+        while one.working:
+            one.iterate()
+        logs.append(logged(one, 0))
+    assert logs[0] != logs[1]
+    assert [found(theirs, gone, B) for theirs in logs] == logs
+
+
+def test_hang_ups_between_the_same_rounds_come_in_the_order_of_the_log():
+    logs = []
+    for places in ((1, 2), (2, 1)):
+        gone = [Request(word(name, 30), n_predict=60, cancel_at=34, cancel_place=place)
+                for name, place in zip("AB", places, strict=True)]  # fmt: skip
+        logs.append(played((0, gone[0]), (0, gone[1])))
+    assert [[event["task"] for event in log if event["ev"] == "release"] for log in logs] == [[0, 1], [1, 0]]
+
+
+@pytest.mark.long
+def test_a_request_may_come_unseen_while_all_slots_are_busy():
+    """Without similarity nothing is said of one that waits. Which of two comes first when both slots are released shows
+    that it waited behind the other."""
+    flags = {"slot_prompt_similarity": 0.0}
+    one, other = (Request(word(name, 30), n_predict=20) for name in "AB")
+    named, late = Request(word("C", 12), n_predict=2, id_slot=1), Request(word("D", 9), n_predict=2)
+    theirs = played((0, one), (0, other), (3, named), (2, late), **flags)
+    assert [event["ev"] for event in theirs if event["ev"].startswith("slot_by")] == [
+        "slot_by_lru", "slot_by_lru", "slot_by_id", "slot_by_lru", "slot_by_id"]  # fmt: skip
+    assert found(theirs, one, other, named, late, **flags) == theirs
+
+
+def test_the_best_of_all_ways_is_kept_where_none_agrees():
+    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
+    assert found(theirs, A, B) == theirs[:-1]
+
+
+def test_the_search_ends_where_its_work_does():
+    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
+    step = TraceStep(0, tuple(Member(request, {}) for request in (A, B)), {}, theirs)
+    tried = []
+    for work in (1, 250, 10**9):
+        limits.lift({limits.ORDER_WORK.name: work})
+        tried.append(send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).untried)
+    limits.lift({})
+    assert tried[0] == 1 < tried[1] and tried[2] == 0           # in the end all were tried
+
+
+def test_ways_are_gone_through_depth_first():
+    way, seen = [], []
+    while way is not None:
+        chosen = [Chosen(way[k] if k < len(way) else 0, n) for k, n in enumerate((2, 3))]
+        seen.append(tuple(one.option for one in chosen))
+        way = next_way(chosen)
+    assert seen == [(i, k) for i in range(2) for k in range(3)]
+
+
+def test_of_two_requests_with_the_same_prompt_the_answers_say_which_came_first():
+    same = Request(word("A", 30), n_predict=2)
+    theirs = played((0, same), (1, same), parallel=1)
+    step = TraceStep(0, (Member(same, {}), Member(same, {})), {}, theirs)
+
+    def cached(fits):
+        server = Talk(**FLAGS | {"parallel": 1}).server
+        answers = send(server, step, theirs, logged, lambda *_: None, fits).answers
+        return [answer.cache_n > 0 for answer in answers.values()]
+
+    assert cached(lambda sent: True) == [False, True]
+    assert cached(lambda sent: sent.answers[0].cache_n > 0) == [True, False]
+    assert cached(lambda sent: False) == [False, True]
+
+
+def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits_any():
+    """Equal lengths, nothing in common: only the recording says whose task was the first."""
+    one, other = (Request(word(name, 30), n_predict=2) for name in "AB")
+    theirs = played((0, one), (1, other), parallel=1)
+
+    def left_behind(*numbers):
+        members = tuple(Member(asked, {}, task=n) for asked, n in zip((one, other), numbers, strict=True))
+        step = TraceStep(0, members, {}, theirs)
+        server = send(Talk(**FLAGS | {"parallel": 1}).server, step, theirs, logged, lambda *_: None).server
+        return tuple(server.slots[0].tokens[:30])
+
+    assert left_behind(0, 1) == left_behind(None, None) == tuple(other.prompt)
+    assert left_behind(1, 0) == tuple(one.prompt)
+
+
+def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_at_or_not():
+    """Two slots are asked for by name; the third request finds its one busy, if it comes at all."""
+    flags = {"parallel": 2}
+    first, gone = replace(A, id_slot=0), replace(B, id_slot=0, cancel_at=BEFORE_A_SLOT)
+    for theirs in (played((0, first), **flags), played((0, first), (3, gone), **flags)):
+        step = TraceStep(0, (Member(gone, {"cancelled": True}, None, launched=False), Member(first, {})), {}, theirs)
+        sent = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
+        assert logged(sent.server, 0) == theirs
+        assert [answer.cancelled for answer in sent.answers.values()] == [True, False]
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
+    """D2: the conversation that is loaded for the second is longer than the prompt in progress. The third is refused
+    without a word in the log, after any number of rounds."""
+    flags = {"batch_size": 32, "ubatch_size": 32, "slot_prompt_similarity": 0.1, "mode": "provenance"}
+    long, other = word("X", 90), Request(word("B", 60), n_predict=2, id_slot=0)
+    late, refused = Request((*long, 1), n_predict=1, id_slot=0), Request(long, n_cmpl=9)
+
+    def server():
+        talk = Talk(**FLAGS | flags | {"cache_ram": 64})
+        for prompt in (long, word("Z", 30)):
+            talk.ask(prompt, 1, id_slot=0)
+        return talk.server
+
+    one = server()
+    start = len(one.log.events)
+    one.submit(other)
+    one.iterate()
+    one.submit(late)
+    while one.working:
+        one.iterate()
+    for _ in range(more):
+        one.iterate()
+    one.submit(refused)
+    theirs = logged(one, start)
+    step = TraceStep(0, (Member(other, {}), Member(late, {}), Member(refused, {})), {}, theirs, stuck=True)
+    sent = send(server(), step, theirs, logged, lambda *_: None)
+    assert logged(sent.server, start) == theirs
+    assert [answer.done for answer in sent.answers.values()] == [False, False, True]

@@ -1,0 +1,68 @@
+"""Does the client's history become what it should be, and nothing where the pattern is not there?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.scenarios.notation.canonical_text import spell
+from cachesim.scenarios.notation.parse import parse
+from cachesim.scenarios.notation.word_lengths import normal
+from cachesim.tools.advise.client_changes import (
+    changing_last,
+    conversations,
+    keep_answers,
+    load_of,
+    marked,
+    pinned,
+    warmed,
+)
+
+
+def changed(change, text):
+    """The line with a change, None where it changes nothing."""
+    line = change(parse(text))
+    return None if line is None else spell(normal(line))
+
+
+@pytest.mark.parametrize(("line", "whole"), [
+    ("S9.u5>t4.a3/S.u.a.v2", "S9.u5>t4.a3/S.u.t.a.v2"),
+    ("S9.u5>t4.a3/S.u.a.v2>r6.b3/S.u.a.v.b.w2", "S9.u5>t4.a3/S.u.t.a.v2>r6.b3/S.u.t.a.v.r.b.w2"),
+    ("S9.u5>t4.a3/S.u.t.a.v2", None), ("S9.u5>t4/S.u.v2", None), ("S9.u5/S.u.v2", None),
+    ("S9.u5>a8/S.u.a[5:].v2", "S9.u5>a_A5.a_B3/S.u.a_A.a_B.v2"),
+    ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2", "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2"),
+])  # fmt: skip
+def test_answers_stay_whole(line, whole):
+    assert changed(keep_answers, line) == whole
+
+
+@pytest.mark.parametrize(("line", "last"), [
+    ("h10.d2.S80/h.e2.S", "h10.S80.d2/h.S.e2"), ("d2.S80.u5/e2.S.u", "S80.u5.d2/S.u.e2"),
+    ("A9.B8/A.c3.B", "A9.B8/A.B.c3"), ("S9.|a3.|c4/S.|e3.|c", "S9.|c4.|a3/S.|c.|e3"),
+    ("S9.A5/S.B5", None), ("S9.A5.B6/S.B", None), ("S9>a3/S.a.v4/S.a.v.w2", None),
+    ("s:d2.S9+u:u5/s:e2.S+u:u", "s:S9+u:u5.d2/s:S+u:u.e2"),
+])  # fmt: skip
+def test_what_changes_is_put_last(line, last):
+    assert changed(changing_last, line) == last
+
+
+@pytest.mark.parametrize(("line", "marks"), [
+    ("S9.A5>r3/S.A.r.B5", "S9.|A5>r3/S.|A.r.|B5"), ("S9.|A5/S.B5", None), ("S9/S", None), ("s:S9+u:A5", None),
+])  # fmt: skip
+def test_user_messages_are_marked_where_none_is(line, marks):
+    assert changed(marked, line) == marks
+
+
+def test_the_common_beginning_is_sent_before():
+    assert changed(warmed, "S9.A5/S.B5/S.A.C2") == "S9/S.A5/S.B5/S.A.C2"
+    assert changed(warmed, "S9/S.B5") is None and changed(warmed, "A5/B5") is None
+
+
+def test_conversations_get_slots_of_their_own():
+    assert changed(pinned(2), "S9.A5/S.B5/S.A.C2/D3") == "S9.A5@0/S.B5@1/S.A.C2@0/D3@0"
+    assert changed(pinned(2), "A5/A.B5") is None
+
+
+def test_conversations_and_what_they_demand():
+    line = parse("S9.A5>r3/S.B5/S.A.r.C2/{erase@0}/S.B.D4>6")
+    assert list(conversations(line).values()) == [0, 1, 0, 1]
+    assert load_of(line) == (24, 20 + 24, 2)

@@ -1,0 +1,37 @@
+"""Which changes of a case are tried, and do they clash?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.registry import engine_of
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, clashes, of_the_client
+
+PROFILE = "llama_cpp@b11549"
+MANUAL = engine_of(PROFILE).manual
+
+
+def slots(**server):
+    """The options with which each conversation gets a slot of its own."""
+    case = Setup(from_line("S40.A60/B80", profiles=(PROFILE,), server=server), PROFILE)
+    return [one.options for one in of_the_client(case, MANUAL) if one.client and one.client.name == "id_slot"]
+
+
+def test_where_there_is_one_slot_more_slots_are_asked_for():
+    assert slots(parallel=1) and all(MANUAL.slot_count(options) > 1 for options in slots(parallel=1))
+
+
+def test_where_there_are_slots_they_are_shared_out_as_they_are():
+    assert slots(parallel=2) == [{}]
+
+
+@pytest.mark.parametrize(("a", "b", "same"), [
+    ({"options": {"parallel": 2}}, {"options": {"parallel": 4}}, True),
+    ({"options": {"parallel": 2}}, {"options": {"cache_ram": 0}}, False),
+    ({"options": {"parallel": 2, "kv_unified": True}}, {"options": {"cache_ram": 0, "kv_unified": True}}, True),
+    ({"profile": "a"}, {"profile": "b"}, True), ({"profile": "a"}, {"options": {"parallel": 2}}, False),
+])  # fmt: skip
+def test_two_changes_of_one_thing_clash(a, b, same):
+    one, other = (SetupChange(ChangeKind.FLAG, **words) for words in (a, b))
+    assert clashes(one, other) is clashes(other, one) is same

@@ -1,0 +1,86 @@
+"""Is the page of lessons whole: well-formed, without network or script, names used once?"""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from cachesim.tools.lessons import lesson_files
+from cachesim.tools.lessons.html_lesson import inline, page
+from cachesim.tools.lessons.lesson_files import blocks
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+
+class Whole(HTMLParser):
+    """Notes what is open, and every name and address."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.names, self.addresses, self.tags = [], [], [], set()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.names += [value for key, value in attrs if key == "id"]
+        self.addresses += [value for key, value in attrs if key in ("href", "src")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def everything():
+    some = [*lesson_files.lessons(), lesson_files.quiz()]
+    return page("Lessons", [(one.anchor, one.title, one.blocks) for one in some], lesson_files.folder())
+
+
+def test_all_lessons_in_one_page(everything):
+    seen = Whole()
+    seen.feed(everything)
+    assert seen.open == [] and "script" not in seen.tags and "img" not in seen.tags
+    assert len(seen.names) == len(set(seen.names)), "names are used once"
+    inside = {one[1:] for one in seen.addresses if one.startswith("#")}
+    assert inside <= set(seen.names) and {"lesson-1", "lesson-7", "quiz"} <= inside
+    assert [one for one in seen.addresses if not one.startswith(("#", "https://github.com/"))] == []
+    assert len(everything) < 400_000
+
+
+def test_an_article_ends_with_the_way_to_the_next_one(everything):
+    ways = re.findall(r'<p class="ways">(.*?)</p>', everything)
+    assert len(ways) == 9 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
+    assert ways[-1] == '<a href="#contents">Contents</a>'
+
+
+def test_what_stands_in_place_of_a_picture_is_a_sentence_beneath_it(everything):
+    said = re.findall(r"<figcaption>(.*?)</figcaption>", everything)
+    assert len(said) >= 14 and all(one[0].isupper() and one.endswith(".") for one in said)
+
+
+def test_no_name_of_a_drawing_is_lost(everything):
+    used = set(re.findall(r"url\(#([\w-]+)\)", everything))
+    assert used and all(f'id="{name}"' in everything for name in used)
+
+
+def test_a_link_to_a_lesson_that_is_not_on_the_page_is_text():
+    one = lesson_files.lesson("0")
+    assert 'href="#lesson-1"' not in page(one.title, [(one.anchor, one.title, one.blocks)], lesson_files.folder())
+
+
+def test_text_is_escaped():
+    parsed = blocks("# t & u\n\n`a<b>` & <i>\n\n```\n<script>\n```\n")
+    text = page("a < b", [("x", "t & u", parsed)], lesson_files.folder())
+    assert "<script>" not in text and "<i>" not in text and "<code>a&lt;b&gt;</code> &amp; &lt;i&gt;" in text
+
+
+@pytest.mark.parametrize(("text", "html"), [
+    ("**b** *i* `c`", "<strong>b</strong> <em>i</em> <code>c</code>"),
+    ("`--cache-ram` `-c 5`", '<code class="flag">--cache-ram</code> <code>-c 5</code>'),
+    ("[two](2-one-token.md)", '<a href="#lesson-2">two</a>'), ("[q](quiz.md)", '<a href="#quiz">q</a>'),
+    ("[a](../x.md)", "a"), ("[a](https://github.com/x)", '<a href="https://github.com/x">a</a>'),
+])  # fmt: skip
+def test_what_stands_in_a_line(text, html):
+    assert inline(text) == html

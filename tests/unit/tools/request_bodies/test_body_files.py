@@ -1,0 +1,149 @@
+"""Bodies are found in files, folders, JSON lines, HAR files and dumps; what holds none is one clear line."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.base import limits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body_files import are_bodies, read_bodies
+from tests.unit.tools.request_bodies.made import chat
+
+LOG = Path(__file__).parents[1] / "server_logs" / "default_verbosity.log"
+ONE, TWO = chat("one"), chat("one", "two", "three")
+
+
+def put(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
+    return path
+
+
+def lines(*values):
+    return "".join(json.dumps(one) + "\n" for one in values)
+
+
+def har(*bodies, **more):
+    entries = [{"request": {"method": "POST", "url": "http://x/v1/chat/completions",
+                            "postData": {"mimeType": "application/json", "text": json.dumps(one), **more}}}
+               for one in bodies]  # fmt: skip
+    return {"log": {"version": "1.2", "entries": [{"request": {"method": "GET", "url": "http://x/"}}, *entries]}}
+
+
+FORMS = {
+    "one body": (ONE, 1), "a list": ([ONE, TWO], 2), "lines": (lines(ONE, TWO), 2),
+    "pretty": (json.dumps(ONE, indent=2), 1),
+    "mark": ("\ufeff" + json.dumps(ONE), 1), "har": (har(ONE, TWO), 2), "messages alone": (ONE["messages"], 1),
+    "batch": (lines({"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": ONE}), 1),
+    "text in text": (lines({"flow": 1, "request": {"path": "/v1/chat/completions", "content": json.dumps(ONE)}}), 1),
+    "a dump between lines": (f"POST /v1/chat/completions\nHost: x\n\nrequest: {json.dumps(ONE)}\nresponse: 200\n", 1),
+    "openai completion": ({"model": "m", "prompt": "text", "max_tokens": 4}, 1),
+    "several prompts": ({"prompt": ["a", "b"]}, 2), "tokens": ({"prompt": [1, 2, 3], "n_predict": 1}, 1),
+    "text and tokens": ({"prompt": ["a", 5, "b"]}, 1), "prompts of tokens": ({"prompt": [[1, 2], [1, 3]]}, 2),
+    "multimodal": ({"prompt": {"prompt_string": "a <image>", "multimodal_data": ["AAAA"]}}, 1),
+    "responses": ({"model": "m", "instructions": "i", "input": [{"role": "user", "content": "u"}]}, 1),
+    "responses, a text": ({"model": "m", "input": "hello", "stream": True}, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_bodies_are_found_in_every_form(tmp_path, name):
+    value, count = FORMS[name]
+    found, _ = read_bodies([put(tmp_path / "x.json", value)])
+    assert len(bodies_of(found)) == count
+    assert all(one.messages and all(m.parts for m in one.messages) for one in bodies_of(found))
+
+
+def test_a_form_has_its_name():
+    from cachesim.tools.request_bodies.body_files import Found
+
+    blocks = [{"type": "tool_result", "tool_use_id": "x", "content": "r"}]
+    forms = {
+        "chat completions": ONE, "Anthropic messages": {"messages": [{"role": "user", "content": blocks}]},
+        "responses": {"model": "m", "input": "x", "stream": True}, "completion": {"prompt": "x"},
+        "native completion": {"prompt": "x", "n_predict": 3},
+    }  # fmt: skip
+    for form, body in forms.items():
+        assert bodies_of([Found("x", body)])[0].form == form
+    assert bodies_of([Found("x", {"messages": [{"role": "user", "content": "u"}]}, "/v1/messages?beta")])[0].form == (
+        "Anthropic messages")  # fmt: skip
+
+
+def test_a_folder_is_read_in_the_order_of_its_numbers(tmp_path):
+    for number in (10, 9, 1):
+        put(tmp_path / "d" / f"req-{number}.json", chat(f"number {number}"))
+    put(tmp_path / "d" / "notes.txt", "nothing")
+    put(tmp_path / "d" / ".hidden.json", ONE)
+    found, left = read_bodies([tmp_path / "d"])
+    assert [one.place for one in found] == ["req-1.json", "req-9.json", "req-10.json"] and left == 1
+
+
+def test_a_dump_with_base64_is_read(tmp_path):
+    text = base64.b64encode(json.dumps(ONE).encode()).decode()
+    value = har(ONE)
+    value["log"]["entries"][1]["request"]["postData"] = {"text": text, "encoding": "base64"}
+    assert len(read_bodies([put(tmp_path / "x.har", value)])[0]) == 1
+
+
+def test_an_answer_in_a_dump_is_found(tmp_path):
+    stream = "\n".join("data: " + json.dumps({"choices": [{"delta": delta}]}) for delta in (
+        {"reasoning_content": "Hm"}, {"reasoning_content": "m."}, {"content": "Yes"}, {"content": "."}))
+    value = har(ONE)
+    value["log"]["entries"][1]["response"] = {"status": 200, "content": {"text": stream + "\ndata: [DONE]\n"}}
+    [body] = bodies_of(read_bodies([put(tmp_path / "x.har", value)])[0])
+    assert [(part.kind, part.text) for part in body.answer.parts] == [("reasoning", "Hmm."), ("text", "Yes.")]
+
+
+BAD = {
+    "no json": ("hello", "no request body is in it"), "empty": ("", "no request body is in it"),
+    "other json": ({"a": 1, "b": 2}, "its keys are a, b"), "gemini": ({"contents": []}, "a body of Gemini's API"),
+    "answer": ({"choices": []}, "an answer of a server"), "list": ([1, 2], "no request body"),
+    "broken": ('{"messages": [', "broken or truncated JSON"), "prompt": ({"prompt": [1.5]}, "no request body"),
+    "deep": ('{"messages": ' + "[" * 99 + "]" * 99 + "}", "nested deeper"),
+    "token": ({"prompt": [1, -4]}, "prompt[1] is neither text nor a token"),
+    "nothing": ({"prompt": ""}, "a prompt without text"),
+    "mixed": (lines({"prompt": [1, 2]}, {"prompt": "x"}), "some prompts are tokens, others are text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_body_is_one_line(tmp_path, capsys, name):
+    from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
+
+    value, what = BAD[name]
+    with pytest.raises(BadInput) as error:
+        import_bodies([put(tmp_path / "x.json", value)], ImportOptions())
+    assert what in str(error.value) and "\n" not in str(error.value)
+
+
+def test_bounds_are_kept(tmp_path, monkeypatch):
+    file = put(tmp_path / "x.jsonl", lines(ONE, TWO))
+    monkeypatch.setattr(limits.BODIES, "now", 1)
+    with pytest.raises(BadInput, match="at most 1 requests are allowed"):
+        read_bodies([file])
+    with pytest.raises(BadInput, match="at most 1 requests are allowed"):
+        bodies_of(read_bodies([put(tmp_path / "many.json", {"prompt": ["a", "b"]})])[0])
+    monkeypatch.setattr(limits.BODIES, "now", 9)
+    monkeypatch.setattr(limits.BODY_BYTES, "now", 100)
+    with pytest.raises(BadInput, match="--max-body-bytes N allows more"):
+        read_bodies([file])
+
+
+def test_a_log_is_no_body_and_a_body_is_no_log(tmp_path):
+    assert not are_bodies([str(LOG)]) and not are_bodies([]) and not are_bodies(["nowhere.json"])
+    docker = put(tmp_path / "docker.log", lines({"log": "slot launch_slot_: id 0 | task 0 | processing task\n"}))
+    assert not are_bodies([str(docker)])
+    for value, _ in FORMS.values():
+        file = put(tmp_path / "x.json", value)
+        assert are_bodies([str(file)]) or not file.read_text("utf-8").startswith(("{", "[", "\ufeff"))
+
+
+def test_a_folder_of_nothing_is_refused(tmp_path, capsys):
+    assert main(["import", str(tmp_path)]) == 2
+    assert "a folder without request bodies" in capsys.readouterr().err

@@ -1,0 +1,180 @@
+"""Every cause, in a conversation small enough to count: its name, and the place where it begins."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from cachesim.tools.request_bodies.prompt_causes import CAUSES
+from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
+
+U1, A1, U2, A2, U3 = (
+    "Please read the file and say what it does.", "It reads a table and prints it, line by line.",
+    "Now change it so that it counts them.", "Done: it counts the lines and prints their number.",
+    "Very good, now write a test for it, please.",
+)  # fmt: skip
+FRONT = "You help. "
+HISTORY = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate((U1, A1, U2, A2, U3))]
+
+
+def dated(text):
+    return chat(U1, system=f"{FRONT}{text} {LONG}"), chat(U1, A1, U2, system=f"{FRONT}{text} {LONG}")
+
+
+def systems(old, new):
+    return [chat(U1, system=f"{FRONT}{old} {LONG}"), chat(U1, A1, U2, system=f"{FRONT}{new} {LONG}")]
+
+
+def tooled(old, new):
+    return [chat(U1, tools=old), chat(U1, A1, U2, tools=new)]
+
+
+def key_order(tool):
+    other = copy.deepcopy(tool)
+    other["function"]["parameters"] = dict(reversed(other["function"]["parameters"].items()))
+    return other
+
+
+def said(text, **more):
+    return {"role": "assistant", "content": text, **more}
+
+
+def image(data):
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
+
+
+def user(*blocks):
+    return {"role": "user", "content": list(blocks)}
+
+
+def texted(text):
+    return {"type": "text", "text": text}
+
+
+CASES = {
+    "iso time": (systems("Now: 2026-11-21T10:00:13Z.", "Now: 2026-11-21T10:00:59Z."), "date",
+                 "messages[0].content", len(FRONT) + len("Now: 2026-11-21T10:00:")),
+    "date in words": (systems("Today is November 21, 2026.", "Today is November 22, 2026."), "date",
+                      "messages[0].content", len(FRONT) + len("Today is November 2")),
+    "weekday": (systems("Today is Friday.", "Today is Saturday."), "date", "messages[0].content",
+                len(FRONT) + len("Today is ")),
+    "clock": (systems("It is 9:59 AM.", "It is 10:01 AM."), "date", "messages[0].content", len(FRONT) + len("It is ")),
+    "epoch": (systems("ts=1795255813", "ts=1795255999"), "date", "messages[0].content", len(FRONT) + len("ts=1795255")),
+    "uuid": (systems("Id 1f0c2c1e-9a54-4e0e-8d0e-0242ac120002", "Id 7d444840-9dc0-11d1-b245-5ffdce74fad2"), "id",
+             "messages[0].content", len(FRONT) + 3),
+    "request id": (systems("req_8fk3Jd92k", "req_92kdjf83K"), "id", "messages[0].content", len(FRONT) + 4),
+    "cache buster": (systems("nonce: blue", "nonce: green"), "id", "messages[0].content", len(FRONT) + 7),
+    "git status": (systems("git status:\n M a.py", "git status:\n M b.py"), "listing", "messages[0].content",
+                   len(FRONT) + len("git status:\n M ")),
+    "usage": (systems("Context: 12,000 tokens used", "Context: 15,000 tokens used"), "counter",
+              "messages[0].content", len(FRONT) + len("Context: 1")),
+    "other system prompt": (systems("Be kind", "Be brief"), "system prompt", "messages[0].content", len(FRONT) + 3),
+    "order of tools": (tooled(TOOLS, TOOLS[::-1]), "order of tools", "tools[0].function.name", 1),
+    "order of keys": (tooled(TOOLS, [*TOOLS[:2], key_order(TOOLS[2])]), "order of keys",
+                      "tools[2].function.parameters", None),
+    "a tool more": (tooled(TOOLS[:2], TOOLS), "tools", None, None),
+    "no tools any more": (tooled(TOOLS, []), "tools", None, None),
+    "another definition": (tooled(TOOLS, [{**TOOLS[0], "function": {**TOOLS[0]["function"], "description": "x"}},
+                                          *TOOLS[1:]]), "a tool", "tools[0].function.description", 0),
+    "reasoning field removed": ([chat(U1, said(A1, reasoning_content="Hm."), U2), chat(U1, said(A1), U2, A2, U3)],
+                                "reasoning removed", "messages[2].content", 0),
+    "think tags removed": ([chat(U1, said(f"<think>\nHm.\n</think>\n\n{A1}"), U2), chat(U1, A1, U2, A2, U3)],
+                           "reasoning removed", "messages[2].content", 0),
+    "reasoning added": ([chat(U1, A1, U2), chat(U1, said(A1, reasoning_content="Hm."), U2, A2, U3)],
+                        "reasoning added", "messages[2].reasoning_content", 0),
+    "trimmed": ([chat(U1, A1 + "\n", U2), chat(U1, A1, U2, A2, U3)], "whitespace", "messages[2].content", len(A1) - 0),
+    "image changed": ([chat(user(texted(U1), image("AAAA")), A1, U2), chat(user(texted(U1), image("BBBB")), A1, U2, A2,
+                                                                           U3)], "image", "messages[1].content[1]",
+                      None),
+    "truncated": ([chat(U1, A1, U2, A2, U3), chat(U2, A2, U3, "It has a test now.", U1)], "truncated",
+                  "messages[1].content", 0),
+    "summarised": ([chat(U1, A1, U2, A2, U3), chat(f"Summary of the conversation so far: {U1[:12]}", A2, U3)],
+                   "summary", "messages[1].content", 0),
+    "edited": ([chat(U1, A1, U2, A2, U3), chat(U1, A1, "Now rename it, please.")], "edited", "messages[3].content", 4),
+    "answer changed": ([chat(U1, A1, U2), chat(U1, "It reads a list instead.", U2, A2, U3)], "answer",
+                       "messages[2].content", len("It reads a ")),
+    "old result cleared": (
+        [chat(U1, A1, {"role": "tool", "content": "line " * 90}, A2, U3),
+         chat(U1, A1, {"role": "tool", "content": "[cleared]"}, A2, U3, A1, U2)], "pruned", "messages[3].content", 0),
+    "reminder gone": ([chat(U1, A1, f"{U2}\nRemember: be brief."), chat(U1, A1, U2, A2, U3)], "tail",
+                      "messages[3].content", None),
+    "inserted": ([chat(U1, A1, U2), chat({"role": "user", "content": "A note of the day."}, *HISTORY)], "inserted",
+                 "messages[1].content", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_cause_has_its_name_and_place(tmp_path, name):
+    bodies, cause, path, character = CASES[name]
+    data = found(tmp_path, *bodies)
+    one = data["requests"][1]
+    assert (one["cause"], one["previous"], one["conversation"]) == (cause, 0, 0)
+    assert path is None or one["path"] == path
+    assert character is None or one["character"] == character
+    assert CAUSES[cause].says in [entry["says"] for entry in data["causes"]]
+
+
+def test_a_billing_header_is_known(tmp_path):
+    bodies = []
+    for cch, more in (("fa690", []), ("0aaa9", HISTORY[1:3])):
+        header = f"x-anthropic-billing-header: cc_version=2.1.37.0d9; cc_entrypoint=cli; cch={cch};"
+        system = [{"type": "text", "text": header}, {"type": "text", "text": LONG}]
+        bodies.append({"system": system, "messages": [{"role": "user", "content": U1}, *more], "max_tokens": 9})
+    data = found(tmp_path, *bodies)
+    assert data["requests"][1]["cause"] == "billing header"
+    assert (data["requests"][1]["path"], data["requests"][1]["character"]) == ("system[0].text", header.index("0aaa9"))
+    assert data["forms"] == ["Anthropic messages"]
+
+
+def test_what_extends_or_repeats_loses_nothing(tmp_path):
+    data = found(tmp_path, chat(U1), chat(U1, A1, U2), chat(U1, A1, U2), chat(U1, A1, U2, A2, U3), chat(U1))
+    assert [one["cause"] for one in data["requests"]] == ["new", "extends", "same", "extends", "back"]
+    assert data["again"] == 0 and data["losing"] == []
+
+
+def test_another_conversation_is_new(tmp_path):
+    data = found(tmp_path, chat(U1), chat("What is the capital of France?"), chat(U1, A1, U2),
+                 chat("What is the capital of France?", "Paris.", "And of Spain, if you know?"))  # fmt: skip
+    assert [(one["cause"], one["conversation"], one["previous"]) for one in data["requests"]] == [
+        ("new", 0, -1), ("new", 1, -1), ("extends", 0, 0), ("extends", 1, 1)]  # fmt: skip
+
+
+def test_reasoning_that_is_not_sent_back_is_seen_with_the_answer(tmp_path):
+    answer = {"choices": [{"message": {"role": "assistant", "reasoning_content": "Hm, let me see.", "content": A1}}]}
+    data = found(tmp_path, {"request": chat(U1), "response": answer}, {"request": chat(U1, A1, U2)})
+    assert data["requests"][1]["cause"] == "answer reasoning"
+    data = found(tmp_path, {"request": chat(U1), "response": answer},
+                 {"request": chat(U1, said(A1, reasoning_content="Hm, let me see."), U2)})  # fmt: skip
+    assert data["requests"][1]["cause"] == "extends"
+
+
+def test_a_native_prompt_has_its_causes_too(tmp_path):
+    def prompt(text):
+        return {"prompt": text, "n_predict": 4}
+
+    old = f"{LONG}<|im_start|>user\n{U1}<|im_end|>\n<|im_start|>assistant\n<think>\nHm.\n</think>\n\n{A1}<|im_end|>\n"
+    new = old.replace("<think>\nHm.\n</think>\n\n", "") + U2
+    cases = [
+        (prompt(f"{LONG} It is 10:00. {LONG}"), prompt(f"{LONG} It is 10:01. {LONG}"), "date"),
+        (prompt(f"{LONG}{U1}{A1}{U2}"), prompt(f"{LONG}{U2}"), "truncated"), (prompt(old), prompt(new),
+                                                                             "reasoning removed"),
+        (prompt(LONG), prompt(LONG + U1), "extends"), (prompt(f"{LONG} a  b {U1}"), prompt(f"{LONG} a b {U1}"),
+                                                       "whitespace"),
+    ]  # fmt: skip
+    for a, b, cause in cases:
+        data = found(tmp_path, a, b)
+        assert (data["requests"][1]["cause"], data["forms"]) == (cause, ["native completion"])
+    assert data["requests"][1]["bytes"] == len(LONG) + 3
+
+
+def test_white_space_in_a_native_prompt_is_known_by_the_words_behind_it(tmp_path):
+    data = found(tmp_path, {"prompt": "Say hello  to the world"}, {"prompt": "Say hello to the world"})
+    assert data["requests"][1]["cause"] == "whitespace"
+
+
+def test_tokens_of_the_client_are_exact(tmp_path):
+    data = found(tmp_path, {"prompt": [*range(100)]}, {"prompt": [*range(60), 7, *range(61, 120)]})
+    one = data["requests"][1]
+    assert data["tokens_exact"] and (one["shared"], one["tokens"]) == (60, 120)
+    assert (one["path"], one["character"]) == ("prompt", 60)

@@ -1,0 +1,66 @@
+"""Each request with the one before it: what they share, and where they differ in the body."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body_files import Found
+from cachesim.tools.request_bodies.request_diff import found_place, linked
+from cachesim.tools.request_bodies.template import Prompt
+from cachesim.tools.request_bodies.tokenizer import Estimate
+from tests.unit.tools.request_bodies.made import chat, found
+
+SAID = {"role": "assistant", "content": "It is a file.", "reasoning_content": "Let me see."}
+ASKED, AGAIN = "What is it, please?", "And what does it say in there?"
+
+
+def templated(text, *messages):
+    bodies = bodies_of([Found("x", chat(*messages, system=""))])
+    [one] = linked(bodies, [Prompt(text, len(text))], Estimate())
+    return one
+
+
+@pytest.mark.parametrize("text, at, path, character", [
+    (f"[{ASKED}][Let me see.|It is a file.]", 1, "messages[0].content", 0),
+    (f"[{ASKED}][Let me see.|It is a file.]", 3, "messages[0].content", 2),
+    (f"[{ASKED}][Let me see.|It is a file.]", 25, "messages[1].reasoning_content", 3),
+    (f"[{ASKED}][Let me see.|It is a file.]", 36, "messages[1].content", 2),
+    (f"[{ASKED}][Let me see.|It is a file.]", 0, "messages[0].content", 0),
+    (f"[{ASKED}][It is a file.]", 25, "messages[1].content", 3),                # reasoning is left out
+    (f"[{ASKED}][It is a file.][{AGAIN} Let me see.]", 25, "messages[1].content", 3),
+    (f"[{ASKED}][It is a file.]", 40, "", 0),
+])  # fmt: skip
+def test_a_character_of_a_rendered_prompt_is_found_in_the_body(text, at, path, character):
+    place = found_place(templated(text, ASKED, SAID, AGAIN), at)
+    assert (place.path, place.character) == (path, character)
+
+
+def test_what_two_prompts_share_is_counted_in_characters_bytes_and_tokens(tmp_path):
+    data = found(tmp_path, {"prompt": "é" * 40}, {"prompt": "é" * 30 + "è" * 10})
+    one = data["requests"][1]
+    assert (one["characters"], one["bytes"], one["shared"], one["tokens"]) == (30, 61, 15, 20)
+    assert (one["previous"], one["cause"], data["requests"][0]["characters"]) == (0, "text", None)
+
+
+def test_an_answer_that_comes_back_is_reusable_too(tmp_path):
+    first, more = chat("Please read it.", system=""), chat("Please read it.", "x" * 40, "Go on.", system="")
+    data = found(tmp_path, first, more)
+    one, two = data["requests"]
+    assert one["answer"] == 10 and two["reusable"] == one["tokens"] + 10 and two["reusable_from"] == 0
+    assert two["cause"] == "extends" and two["again"] == 0
+
+
+def test_the_prefix_may_be_that_of_another_conversation(tmp_path):
+    front = "The same rules for all of them. " * 20
+    data = found(tmp_path, chat("Sort the names of these files.", system=front),
+                 chat("Where does the river meet the sea?", system=front))  # fmt: skip
+    one = data["requests"][1]
+    assert (one["previous"], one["cause"], one["reusable_from"]) == (-1, "new", 0)
+    assert one["reusable"] >= len(front) // 4 and one["new_tokens"] == one["tokens"] - one["reusable"]
+
+
+def test_a_prompt_without_text_is_refused():
+    with pytest.raises(BadInput, match="a prompt without text"):
+        linked(bodies_of([Found("x", {"prompt": ""})]), [None], Estimate())

@@ -1,0 +1,61 @@
+"""Does `next:` name a command that runs, and the request that most deserves a look?"""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.judging.run_data import run_data
+from cachesim.tools.run.suggestions import after_run, say_next
+from tests.unit.tools.run.made import BROKEN, judgement, run
+
+LOST = (0, 3, "erased", "R.1", -1, "checkpoint")
+
+
+def data(*requests, met=None):
+    made = run(*requests)
+    return made.scenario, {**run_data(made), "as_expected": met}
+
+
+def number(*runs):
+    return [words[2] for words in after_run(runs, ())]
+
+
+def test_the_worst_request_is_one_that_no_file_expects():
+    known = data(judgement(BROKEN), met=True)
+    assert number(known) == ["0"]
+    assert number(known, data(judgement(), judgement(BROKEN), met=False)) == ["1"]
+
+
+def test_where_all_is_right_it_is_the_one_that_lost_most():
+    assert number(data(judgement())) == []
+    some, most = judgement(charges=[LOST]), judgement(charges=[(1, 2, *LOST[2:]), (1, 2, *LOST[2:])])
+    assert number(data(some, most)) == ["1"]
+
+
+@pytest.mark.parametrize("more", [{"json": True}, {"quiet": True}])
+def test_nothing_for_programs_and_with_q(capsys, more):
+    say_next(Namespace(**{"json": False, **more}), [["why", "x"]])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("argv", [
+    ["run", "bug-stale-ckpt-pos0-hybrid", "--provenance"], ["why", "seed-24143-dense", "3", "-p", "llama_cpp@head"],
+    ["why", "bug-stale-ckpt-pos0-hybrid", "2", "-p", "llama_cpp@head"],
+    ["diff", "seed-24143-dense", "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
+], ids=lambda argv: " ".join(argv[:2]))  # fmt: skip
+def test_every_command_that_is_named_runs(capsys, argv):
+    main(argv)
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("next: ")]
+    for command in line.removeprefix("next: ").split("   or: "):
+        words = shlex.split(command)
+        assert words[0] == "cachesim" and main(words[1:]) in (0, 1), command
+        assert capsys.readouterr().out
+
+
+def test_a_line_is_quoted_for_the_shell(capsys):
+    say_next(Namespace(json=False), [["why", "A4>r2/A", "1", "--model", "W8 A"]])
+    assert capsys.readouterr().err == "next: cachesim why 'A4>r2/A' 1 --model 'W8 A'\n"

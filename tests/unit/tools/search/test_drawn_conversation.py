@@ -1,0 +1,72 @@
+"""Is a drawn conversation the same for a seed, valid, and the same again from a file?"""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.load import load
+from cachesim.scenarios.notation.parse import parse_text
+from cachesim.scenarios.notation.tree import Asked
+from cachesim.scenarios.option_checks import spoken
+from cachesim.tools.search.campaign_folder import case_id, case_toml
+from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_case, longest
+from cachesim.tools.search.property_failure import PropertyFailure
+
+PROFILE = {"llama_cpp": "llama_cpp@head", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
+SEEDS = range(300)
+
+
+def made(engine, words, *prompts, server=(), model="A"):
+    """A case from prompts as they are written."""
+    asked = tuple(Asked(parse_text(prompt)) for prompt in prompts)
+    return DrawnConversation(engine, model, dict(server), words, asked, 0)
+
+
+@pytest.mark.parametrize("engine", MODELS)
+def test_a_seed_is_one_conversation(engine):
+    assert [draw_case(seed, engine) for seed in SEEDS] == [draw_case(seed, engine) for seed in SEEDS]
+    assert len({repr(draw_case(seed, engine)) for seed in SEEDS}) > len(SEEDS) - 5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", MODELS)
+def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
+    """Nearly all: a template may refuse a chat, and a server a pair of options."""
+    refused = 0
+    for seed in SEEDS:
+        case = draw_case(seed, engine)
+        try:
+            scenario = case.scenario(PROFILE[engine])
+        except BadInput:
+            refused += 1
+            continue
+        finding = PropertyFailure("limits", 0, "R", {"error": "text"}, "R")
+        file = tmp_path / f"{case_id(case, PROFILE[engine], finding)}.toml"
+        file.write_text(case_toml(case, PROFILE[engine], finding))
+        again = load(file)
+        assert [step.request for step in again.steps] == [step.request for step in scenario.steps]
+        assert [(step.action, step.drafts, step.together, step.after) for step in again.steps] == [
+            (step.action, step.drafts, step.together, step.after) for step in scenario.steps
+        ]
+        assert (again.model, dict(again.server)) == (scenario.model, spoken(scenario.server, engine))
+        assert repr(again) == repr(scenario)
+    assert refused < 12
+
+
+def test_models_narrow_the_choice():
+    for kind in KINDS.values():
+        models = tuple(name for name in kind if name in MODELS["llama_cpp"])
+        if models:
+            assert {draw_case(seed, "llama_cpp", models).model for seed in range(40)} == set(models)
+
+
+def test_the_longest_request_counts_what_is_sent():
+    assert longest(made("llama_cpp", {"A": 5, "b": 7}, "A[:2].b", "A")) == 9
+    assert longest(made("llama_cpp", {})) == 0
+
+
+def test_options_given_are_those_that_are_no_defaults():
+    server = {"ubatch_size": 4, "batch_size": 2048}
+    assert made("llama_cpp", {"A": 1}, "A", server=server).given() == {"ubatch_size": 4}
+    assert made("llama_cpp", {"A": 1}, "A").given() == {}

@@ -1,0 +1,101 @@
+"""What is noted while a conversation is played?"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cachesim.engines.contract import Removal
+from cachesim.engines.llama_cpp.slot_save_restore import slot_action
+from cachesim.events import Cancel, Error, Log
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.schema import Action
+from cachesim.tools.search.invariant_observer import InvariantObserver, PlayedConversation, played
+from cachesim.tools.search.property_failure import ERASED, GAP
+
+HEAD = "llama_cpp@head"
+
+
+def notes(line, model="A", **server):
+    return played(from_line(line, model=model, server={"ctx_size": 512, "parallel": 2, **server}), HEAD, {})
+
+
+def test_what_an_ended_server_does_not_erase_is_no_finding():
+    one = notes("A1>B1.C1/B.C/C@0/{erase@1}", "W8 W8", cache_reuse=1)
+    assert [fact.answer.died for fact in one.facts] == [False, False, True]
+    assert one.unsound == []
+
+
+def test_an_erased_slot_that_holds_rows_is_noted(monkeypatch):
+    def leaves_all(srv, action, id_slot, file=None):
+        held = srv.memory.parts["base"].cells(id_slot).seqs[id_slot].copy()
+        return slot_action(srv, action, id_slot, file) if not held.any() else {"status": 200}
+
+    monkeypatch.setattr("cachesim.engines.llama_cpp.server.slot_action", leaves_all)
+    assert notes("A4@1/{erase@1}").unsound == [(1, ERASED, {"slot": 1, "rows": 4})]
+
+
+def test_what_a_conversation_left_in_its_slot_is_judged():
+    one = notes("A4>B2@1/A.B.C2@1")
+    assert [(fact.number, fact.answer.cache_n, fact.said.holds, fact.state.holds, fact.over) for fact in one.facts] == [
+        (0, 0, True, True, ()), (1, 5, True, True, ()),
+    ]  # fmt: skip
+
+
+def test_numbers_are_computed_in_exact_mode_only():
+    scenario = from_line("A4>B2", model="A", server={"ctx_size": 256})
+    for mode in ("provenance", "exact"):
+        (fact,) = played(scenario, HEAD, {}, mode=mode).facts
+        assert [said.logits is not None for said in fact.answer.outputs] == [mode == "exact"] * 2
+
+
+def test_only_kinds_that_were_asked_for_are_heard():
+    log, heard = Log(), []
+    log.listener = heard.append
+    log.emit(Cancel())
+    log.kinds = frozenset({Error})
+    log.emit(Cancel())
+    log.emit(Error("x"))
+    assert heard == [Cancel(), Error("x")] and len(log.events) == 3
+
+
+def noting(held=(), **server):
+    """Notes about a server whose sequences hold these positions; what is found goes into the other thing returned."""
+    one = PlayedConversation(from_line("A1"), HEAD, Log())
+    notes = InvariantObserver(one, {})
+    sequences = [np.array(positions) for positions in held]
+    looked_at = {"holders": lambda: range(len(held)), "held": sequences.__getitem__, "check": lambda: None}
+    notes.server = SimpleNamespace(**{**looked_at, **server})
+    return one, notes
+
+
+@pytest.mark.parametrize(("held", "gap"), [
+    ([[0, 1, 2]], 0), ([[5, 6]], 0), ([[]], 0), ([[0, 0, 1]], 0), ([[0, 1, 3]], 1), ([[0], [2, 7, 8]], 4),
+])  # fmt: skip
+def test_positions_are_without_a_gap(held, gap):
+    one, notes = noting(held)
+    notes.acted(3, Action("save", 0, "f"), {"status": 200})
+    assert one.unsound == ([(3, GAP, {"seq": len(held) - 1, "gap": gap})] if gap else [])
+
+
+@pytest.mark.parametrize(("action", "status", "looked"), [
+    (Action("save", 0, "f"), 200, True), (Action("save", 0, "f"), 0, False), (Action("restart"), 200, False),
+])  # fmt: skip
+def test_the_memory_is_looked_at_as_long_as_it_is_there(action, status, looked):
+    one, notes = noting([[0, 2]])
+    notes.acted(1, action, {"status": status})
+    assert bool(one.unsound) is looked
+
+
+@pytest.mark.parametrize(("ok", "after", "torn"), [
+    (True, [0, 1], False), (True, [0, 1, 3], True), (True, [0], True), (True, [0, 1, 2, 3], True),
+    (False, [0, 1, 2, 3], False), (False, [0, 1], True), (False, [0, 1, 2, 4], True),
+])  # fmt: skip
+def test_a_removal_is_done_or_refused_as_a_whole(ok, after, torn):
+    """Positions 2 and 3 of four are to go."""
+    one, notes = noting()
+    notes._removed(Removal(0, 2, 4, ok, np.arange(4), np.array(after)))
+    told = {"seq": 0, "p0": 2, "p1": 4, "answer": "done" if ok else "refused", "before": 4, "after": len(after)}
+    assert one.torn == ([(-1, told)] if torn else [])

@@ -1,0 +1,198 @@
+"""A log becomes a scenario whose simulated numbers are the log's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
+from cachesim.cli.main import main
+from cachesim.scenarios.load import load
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.slot_contents import SlotText, names
+
+LOGS = Path(__file__).parents[5] / "shared" / "logs"
+CACHED = Path(__file__).parent / "default_verbosity.log"      # b11549, -np 2 -kvu -c 2048 -b 64 -ub 16, a hybrid model
+EVERYTHING = Path(__file__).parent / "verbosity_4.log"        # the same requests at -lv 4
+
+PARALLEL = Path(__file__).parent / "parallel_slots.log"       # b11549, -np 3 -c 8192 -b 128 -ub 64, a hybrid model
+
+
+def test_default_verbosity_is_enough_for_lengths_slots_and_prefixes():
+    data, text = import_log(CACHED)
+    assert (data["engine"], data["model"], data["agree"], data["differ"]) == ("llama_cpp", "GGGA", 7, 0)
+    assert data["line"] == "A120>a5/A.B30>b4/C90>c4/D120>d6/D[:80].E80>e3/D[:80].F40>f4/G30>g4"
+    assert [one["slot"] for one in data["requests"]] == [1, 1, 0, 1, 1, 1, 0]
+    assert 'engine = "llama_cpp"' in text
+
+
+def test_at_verbosity_4_the_tree_of_prefixes_is_known():
+    data, _ = import_log(EVERYTHING)
+    assert data["line"] == "A120>a5/A.B30>b4/C90>c4/A[:80].D40>d6/A[:80].E80>e3/A[:80].F40>f4/G30>g4"
+    assert (data["agree"], data["differ"]) == (7, 0)
+    assert data["server"] == {
+        "parallel": 2, "batch_size": 64, "ubatch_size": 16, "kv_unified": True, "cache_ram": 8192,
+        "ctx_checkpoints": 32, "checkpoint_min_step": 8192, "ctx_size": 2048,
+        "slot_prompt_similarity": 0.1,
+    }  # fmt: skip
+    assert data["summary"]["from_nothing"] == [3, 4, 5] and data["missing"] == []
+
+
+def test_overlapping_requests_are_sent_together():
+    """Three clients with four turns each on three slots of a real server: who waited for whom is rebuilt as well."""
+    data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
+    assert (data["agree"], data["differ"]) == (12, 0)
+    first, second, third, fourth, *_ = data["line"].split("/")
+    assert "together" not in first and second.endswith("{together}") and third.endswith("{together}")
+    assert "{together+" in fourth                     # sent when the first was answered, while the second is in work
+    assert all(one["left_out"] == "" and one["assumed"] == "" for one in data["requests"])
+
+
+def test_of_a_long_log_the_first_requests_are_played_and_the_others_counted(monkeypatch):
+    monkeypatch.setattr(LOG_REQUESTS, "now", 9)
+    monkeypatch.setattr(REBUILT, "now", 5)
+    data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
+    assert (data["log_requests"], len(data["requests"]), data["agree"]) == (12, 5, 5)
+    assert data["missing"][0].startswith("of 12 requests the first 5 were played")
+
+
+def test_json_lines_and_prefixes_change_nothing(tmp_path):
+    plain = import_log(CACHED)[0]["line"]
+    wrapped = tmp_path / "wrapped.log"
+    lines = CACHED.read_text("utf-8").splitlines()
+    wrapped.write_text("".join(json.dumps({"log": line + "\n"}) + "\n" for line in lines), "utf-8")
+    assert import_log(wrapped)[0]["line"] == plain
+    wrapped.write_text("".join(f"May 22 01:30:52 pc llama[7]: \x1b[33m{line}\x1b[0m\r\n" for line in lines), "utf-8")
+    assert import_log(wrapped)[0]["line"] == plain
+
+
+def test_the_file_runs_and_reuses_what_the_log_says(tmp_path, capsys):
+    out = tmp_path / "my-case.toml"
+    assert main(["import", str(CACHED), "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert load(out).title == "imported from default_verbosity.log"
+    assert main(["run", str(out), "--json"]) in (0, 1)
+    [run] = json.loads(capsys.readouterr().out)["runs"]
+    assert [one["cache_n"] for one in run["requests"]] == [0, 116, 0, 0, 0, 0, 0]
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path, capsys):
+    out = tmp_path / "case.toml"
+    out.write_text("mine")
+    assert main(["import", str(CACHED), "-o", str(out)]) == 2
+    assert "the file exists" in capsys.readouterr().err and out.read_text() == "mine"
+    assert main(["import", str(CACHED), "-o", str(out), "--force"]) == 0
+    assert out.read_text() != "mine"
+
+
+def test_the_result_comes_first(capsys):
+    assert main(["import", str(CACHED)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "lines known, 7 requests 2 of 7 requests were evaluated from nothing despite a common prefix" in text
+
+
+@pytest.mark.parametrize("cut", range(0, 58, 3))
+def test_a_log_that_begins_or_ends_anywhere_gives_what_it_gives(tmp_path, cut):
+    """Any beginning and any end is missing; nothing is invented that the log contradicts."""
+    lines = CACHED.read_text("utf-8").splitlines(keepends=True)
+    for part in (lines[cut:], lines[:cut]):
+        file = tmp_path / "part.log"
+        file.write_text("".join(part), "utf-8")
+        try:
+            data, _ = import_log(file, ["llama_cpp@b11549"], "GGGA")
+        except BadInput:
+            continue
+        assert data["log_requests"] <= 8
+
+
+@pytest.mark.parametrize("argv, what", [
+    (["missing.log"], "no such file"), (["--set", "ubatch_size=16", "x"], "--set needs -p"),
+])
+def test_wrong_arguments_are_one_line(capsys, argv, what):
+    assert main(["import", *argv]) == 2
+    err = capsys.readouterr().err
+    assert what in err and err.count("\n") == 1
+
+
+def test_an_imported_log_is_drawn(tmp_path, capsys):
+    picture = tmp_path / "x.svg"
+    assert main(["import", str(CACHED), "--svg", str(picture), "-p", "llama_cpp@b11549", "--model", "GGGA"]) == 0
+    assert picture.read_text("utf-8").startswith("<svg") and "7 of 7 requests" in capsys.readouterr().out
+    assert main(["import", str(CACHED), str(PARALLEL), "--svg", str(picture)]) == 2
+    assert "a picture shows one log" in capsys.readouterr().err
+
+
+def test_a_log_of_something_else_is_named(tmp_path, capsys):
+    file = tmp_path / "other.log"
+    file.write_text("INFO 08-01 [core.py:58] Initializing a V1 LLM engine\n")
+    assert main(["import", str(file)]) == 2
+    assert "a log of vLLM" in capsys.readouterr().err
+
+
+def test_words_are_letters_and_never_repeat():
+    some = [name for name, _ in zip(names(), range(2000), strict=False)]
+    assert some[:3] == ["A", "B", "C"] and some[25:28] == ["Z", "AA", "AB"] and len(set(some)) == 2000
+
+
+def test_a_text_is_cut_and_continued():
+    text = SlotText().then("A", 10).then("B", 5)
+    assert (text.size, text.written("B"), text.first(12).written(), text.first(4).written()) == (
+        15, "A.B5", "A.B[:2]", "A[:4]")  # fmt: skip
+    assert text.first(0).parts == () and text.first(99) == text
+
+
+# What real logs say, typed by hand: requests, the line that is rebuilt, and how many of them agree and differ.
+REAL = {
+    "buun-2026-05-hybrid-42": ("A5663/A[:3433].B231>b1", 1, 0),
+    "ik-2026-06-mtp-1931": ("A39936/A[:2528].B1>b1", 1, 0),
+    "ik-2026-07-restore-2088": ("A50381>a744/A[:50377].B1002>b1", 1, 0),
+    "llamacpp-22929-corrm-0522": ("A60033>a90/A.a[:87].B2>b1", 1, 0),
+    "llamacpp-b10078-operator-27527": ("A23290/A.B4374/A.B.C398/A.B[:3656].D1>d1", 1, 0),
+    "llamacpp-2023-11-ctxshift-3969": ("A347/A.B934>b1/A[:336].C1888>c1", 2, 0),
+    "llamacpp-2026-02-opencode-19408": ("A32240/A[:16274].B15985>b1", 0, 0),
+    "llamacpp-b4384-cachermi-10958": ("A3520/A.B297>b1", 1, 0),
+    "llamacpp-b8871-every8192-22275": ("A25888>a1", 0, 0),
+    "llamacpp-fork-granite-prefillckpt-17428": ("A17402>a1", 0, 0),
+    "llamacpp-mtp-dev-am17an-6": ("A3732/A.B1450>b281", 1, 0),
+    "lmstudio-0.4.5-truncate-1563": ("A2124>a1", 1, 0),
+}
+
+
+@pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_log_is_rebuilt(name):
+    data, _ = import_log(LOGS / f"{name}.log")
+    assert (data["line"], data["agree"], data["differ"]) == REAL[name]
+
+
+@pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
+def test_prefixes_of_three_slots_are_taken_from_the_log():
+    data, _ = import_log(LOGS / "llamacpp-b6992-gptoss-17118.log")
+    assert [(one["slot"], one["n_tokens"], one["lcp"]) for one in data["requests"]] == [
+        (0, 5752, 331), (1, 6325, 331), (3, 870, 333)]  # fmt: skip
+    assert data["model"] == "W128 A" and data["server"]["ctx_checkpoints"] == 8
+    assert data["summary"]["from_nothing"] and data["summary"]["causes"][0]["cause"] == "start"
+
+
+NEVER = "2026-11-21 14:18:58 [cache_wrapper][INFO]: Prompt cache: using 390/420 tokens from cache\n" * 6
+"""A log that no server wrote: a recurrent state cannot go back."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sought", [5, 100_000])
+def test_a_search_that_is_cut_says_so_and_decides_nothing(tmp_path, monkeypatch, capsys, sought):
+    monkeypatch.setattr(SOUGHT, "now", sought)
+    (file := tmp_path / "a.log").write_text(NEVER)
+    data, _ = import_log(file, model="GGGA")
+    differing = [one["request"] for one in data["requests"] if one["simulated"] != one["cache_n"]]
+    assert differing
+    code, cut = main(["import", str(file), "--model", "GGGA", "--max-sought", str(sought)]), sought == 5
+    assert (data["undecided"], data["differ"]) == ((len(differing), 0) if cut else (0, len(differing)))
+    assert {data["requests"][number]["agrees"] for number in differing} == {None if cut else False}
+    assert [one for one in data["missing"] if "the search was cut after 5 units of work" in one] or not cut
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("undecided: the search was cut" in out, "log and simulator differ" in out) == (cut, not cut)
+    assert code == (3 if cut else 0)

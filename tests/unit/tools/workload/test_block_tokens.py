@@ -1,0 +1,73 @@
+"""Blocks become tokens: what follows a prompt tells what is not recorded of it."""
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.workload.block_tokens import played
+from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession, merged, overlapping
+
+
+def one(start, n_prompt, n_answer, blocks, end=None, first_user=0):
+    return RecordedRequest(start, start if end is None else end, n_prompt, n_answer, tuple(blocks), first_user)
+
+
+def session(*requests, size=4):
+    return WorkloadSession("s", "test", size, requests)
+
+
+def test_a_prompt_begins_with_the_answer_before_it_where_there_is_room_for_it():
+    first, second = played(session(one(0, 9, 3, [1, 2]), one(1, 14, 1, [1, 2, 3])))
+    assert len(first.prompt) == 9 and len(first.answer) == 3
+    assert second.prompt[:12] == first.prompt + first.answer
+    assert second.starts == (12,)
+
+
+def test_an_answer_that_does_not_fit_was_not_kept():
+    first, second = played(session(one(0, 8, 9, [1, 2]), one(1, 13, 1, [1, 2, 3])))
+    assert second.prompt[:8] == first.prompt
+    assert not set(first.answer) & set(second.prompt)
+
+
+def test_a_prompt_that_ends_with_the_answer_says_one_token_more():
+    first, second = played(session(one(0, 8, 4, [1, 2]), one(1, 12, 1, [1, 2, 3])))
+    assert second.prompt[:-1] == first.prompt + first.answer
+
+
+def test_a_prompt_that_leaves_another_keeps_the_messages_before():
+    _, _, third = played(session(one(0, 8, 2, [1, 2], first_user=3), one(1, 12, 1, [1, 2, 3]), one(2, 8, 1, [1, 9])))
+    assert third.starts == (3, 4)
+
+
+def test_equal_blocks_are_equal_tokens_and_no_others_are():
+    first, second = played(session(one(0, 8, 1, [1, 2]), one(1, 8, 1, [1, 7])))
+    assert first.prompt[:4] == second.prompt[:4] and not set(first.prompt[4:]) & set(second.prompt[4:])
+
+
+def test_scaled_tokens_of_prompts_and_answers_are_the_recorded_ones_divided():
+    requests = [one(0, 640, 100, range(160)), one(1, 900, 64, range(225))]
+    whole, fewer = played(session(*requests)), played(session(*requests), 4)
+    assert [len(p.prompt) for p in fewer] == [len(p.prompt) // 4 for p in whole]
+    assert fewer[1].prompt[:186] == fewer[0].prompt + fewer[0].answer
+    assert whole[1].prompt[:740] == whole[0].prompt + whole[0].answer
+
+
+def test_a_scale_must_divide_a_block():
+    with pytest.raises(BadInput, match="a scale of 3 does not divide blocks of 4 tokens"):
+        played(session(one(0, 8, 1, [1, 2])), 3)
+
+
+def test_requests_overlap_only_if_all_of_them_do():
+    times = [(0, 10), (1, 3), (2, 9), (5, 6), (5.5, 7), (20, 21)]
+    requests = tuple(one(start, 4, 1, [i], end) for i, (start, end) in enumerate(times))
+    assert overlapping(requests) == [False, True, True, False, True, False]
+
+
+def test_a_request_that_is_sent_when_the_one_before_is_answered_is_not_at_work_with_it():
+    touching = tuple(RecordedRequest(start, start + 1, 10, 1, ()) for start in (0.0, 1.0, 1.5))
+    assert overlapping(touching) == [False, False, True]
+
+
+def test_sessions_on_one_server_share_no_block():
+    both = merged([session(one(0, 8, 1, [0, 1])), session(one(0.5, 8, 1, [0, 1]))])
+    first, second = played(both)
+    assert not set(first.prompt) & set(second.prompt)

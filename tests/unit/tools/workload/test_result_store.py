@@ -1,0 +1,131 @@
+"""Lines in a folder: killed anywhere and resumed, in one place or in several, nothing is lost or counted twice."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.shard import Shard
+from cachesim.cli.main import main
+from cachesim.tools.workload.cell_jobs import CellJob
+from cachesim.tools.workload.result_store import WorkloadFolder, files_of, id_of, merged, read_lines
+
+DATA = Path("tests/workloads/data")
+ARGV = ("workload", str(DATA), "-p", "llama_cpp@latest", "-p", "ik_llama@main", "-p", "mlx_lm@0.32.2", "--scale", "16",
+        "--detail", "counts", "--json")  # fmt: skip
+
+
+def call(capsys, *argv):
+    code = main(list(map(str, argv)))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """Folders of four parts of six jobs."""
+    folders = [tmp_path_factory.mktemp(f"part{i}") for i in range(4)]
+    for i, folder in enumerate(folders, 1):
+        assert main([*ARGV, "--shard", f"{i}/4", "--out", str(folder), "-q"]) == 0
+    return folders
+
+
+def test_the_parts_are_the_whole_in_any_order(capsys, parts):
+    capsys.readouterr()
+    code, out, _ = call(capsys, *ARGV)
+    want = json.loads(out)
+    for order in [*list(permutations(parts))[:6], [*parts, parts[0]]]:
+        got, out, _ = call(capsys, "merge", *order, "--json")
+        [one] = json.loads(out)["workloads"]
+        assert (got, one.pop("jobs"), len(one.pop("files"))) == (code, 6, 4)
+        assert {"schema": 1, **one} == want
+
+
+def test_what_is_missing_is_said_and_resumed_from_what_was_merged(capsys, parts, tmp_path):
+    _, out, _ = call(capsys, "merge", parts[0], parts[2], "--out", tmp_path)
+    assert out.splitlines()[0] == "2 files, 2 of 6 jobs; not played: 4"
+    whole = call(capsys, *ARGV)[1]
+    before = read_lines(files_of(tmp_path)[0]).lines
+    assert call(capsys, *ARGV, "--resume", "--out", tmp_path, "-j", "2")[1] == whole
+    after = read_lines(files_of(tmp_path)[0]).lines
+    assert len(after) == 6 and dict(list(after.items())[:2]) == before
+
+
+def test_a_file_that_was_cut_anywhere_is_gone_on_with(capsys, parts, tmp_path, monkeypatch):
+    """As a kill may leave it: some whole lines, and a part of another one."""
+    call(capsys, "merge", *parts, "--out", tmp_path)
+    [file] = files_of(tmp_path)
+    whole, kept = file.read_bytes(), read_lines(file)
+    ends = [i + 1 for i, one in enumerate(whole) if one == 10]
+    played = []
+    monkeypatch.setattr("cachesim.tools.workload.workload_jobs.line_of", lambda job: played.append(id_of(job)) or
+                        kept.lines[id_of(job)])  # fmt: skip
+    for at in [ends[0], ends[0] + 1, *(end + more for end in ends[1:4] for more in (-1, 0, 40)), len(whole)]:
+        file.write_bytes(whole[:at])
+        left = kept.jobs[sum(end <= at for end in ends) - 1:]
+        played.clear()
+        assert call(capsys, *ARGV, "--resume", "--out", tmp_path)[0] == 0
+        assert played == list(left) and file.read_bytes() == whole
+
+
+def test_a_line_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    folder = WorkloadFolder(tmp_path, ["a", "b"])
+    folder.begin(resume=False)
+    before, real = folder.file.read_bytes(), __import__("os").write
+
+    def full(handle, data):
+        if len(data) > 5:
+            return real(handle, bytes(data[:5]))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("cachesim.base.files.os.write", full)
+    with pytest.raises(BadInput, match="no space left"):
+        folder.keep("a", {"x": 123456789} )
+    assert folder.file.read_bytes() == before
+
+
+def test_one_file_is_not_written_by_two_and_not_begun_again(capsys, parts, tmp_path):
+    argv = (*ARGV, "--shard", "1/4", "--out", parts[0])
+    code, _, err = call(capsys, *argv)
+    assert code == 2 and "this workload is here already (--resume goes on with it)" in err
+    other = WorkloadFolder(parts[0], read_lines(files_of(parts[0])[0]).jobs, Shard(1, 4))
+    with other.held():
+        code, _, err = call(capsys, *argv, "--resume")
+    assert code == 2 and "another process is at work on this workload" in err
+    assert "--resume goes on with what is in a folder" in call(capsys, *ARGV, "--resume")[2]
+
+
+def test_an_id_is_made_from_all_that_the_numbers_depend_on(tmp_path):
+    job = CellJob((str(DATA / "chat.jsonl"),), "llama_cpp@head", "GA", {"parallel": 2}, 16)
+    (copy := tmp_path / "chat.jsonl").write_bytes((DATA / "chat.jsonl").read_bytes())
+    assert id_of(job) == id_of(job._replace(files=(str(copy),)))
+    others = [job._replace(files=(str(DATA / "agents.json"),)), job._replace(profile="llama_cpp@b11549"),
+              job._replace(model="A"), job._replace(given={}), job._replace(scale=8), job._replace(how="judged"),
+              job._replace(bounds=True)]  # fmt: skip
+    copy.write_bytes(copy.read_bytes() + b"\n")
+    assert len({id_of(one) for one in [job, *others, job._replace(files=(str(copy),))]}) == len(others) + 2
+
+
+def test_two_files_that_say_different_things_of_a_job_are_refused(parts, tmp_path):
+    [file] = files_of(parts[0])
+    text = file.read_text().replace('"evaluated": ', '"evaluated": 1')
+    (other := tmp_path / file.name).write_text(text)
+    with pytest.raises(BadInput, match=r"job [0-9a-f]{16} has other numbers elsewhere"):
+        merged([file, other])
+
+
+@pytest.mark.parametrize("spoil", [
+    lambda head, line: b"", lambda head, line: b"x\n", lambda head, line: b"[]\n", lambda head, line: line + head,
+    lambda head, line: head.replace(b'"form": 2', b'"form": 0') + line, lambda head, line: head + b"[" * 9000 + b"\n",
+    lambda head, line: head + line.replace(b'"prompt": ', b'"prompt": -'), lambda head, line: head + b"\n" + line,
+    lambda head, line: head + line.replace(b'"id": "', b'"id": "0'),
+])  # fmt: skip
+def test_a_file_that_is_none_is_refused_in_one_line(capsys, parts, tmp_path, spoil):
+    head, line = files_of(parts[0])[0].read_bytes().splitlines(keepends=True)
+    (file := tmp_path / "workload-x.jsonl").write_bytes(spoil(head, line))
+    code, out, err = call(capsys, "merge", tmp_path)
+    assert (code, out, err.count("\n")) == (2, "", 1) and str(file) in err

@@ -1,0 +1,70 @@
+"""A workload is played, counted and judged."""
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import Crash
+from cachesim.engines.registry import rules_of
+from cachesim.judging.judged_run import run_judged
+from cachesim.judging.lower_bound import Bound
+from cachesim.tools.workload import run_cell as module
+from cachesim.tools.workload.block_tokens import played
+from cachesim.tools.workload.cell_jobs import CellJob, line_of, summed, totals_of
+from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED, cell
+from cachesim.tools.workload.simulated_servers import served
+from cachesim.tools.workload.workload_files import read_session
+
+DATA = Path(__file__).parents[3] / "workloads/data"
+AGENTS, CHAT = str(DATA / "agents.json"), str(DATA / "chat.jsonl")
+PROFILES = ("llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_prompt_token_is_evaluated_or_reused(profile):
+    found = line_of(CellJob((AGENTS,), profile, "qwen3-next", {}, 16, BILLED, True))
+    assert found["prompt"] == found["evaluated"] + found["kept"] + found["restored"] + found["loaded"]
+    assert found["least"] <= found["evaluated"] <= found["prompt"]
+    assert (found["answered"], found["wrong"], found["undecided"]) == (9, 0, 0)
+    assert sum(found["lost"].values()) <= found["evaluated"]
+
+
+def test_what_is_judged_is_what_was_counted():
+    lines = [line_of(CellJob((AGENTS,), PROFILES[0], "GA", {}, 16, how)) for how in (COUNTED, JUDGED)]
+    assert lines[0]["evaluated"] == lines[1]["evaluated"]
+    assert (lines[0]["wrong"], lines[1]["wrong"], lines[1]["lost"]) == (None, 0, None)
+
+
+def test_fewer_tokens_than_the_bound_are_a_fault_of_ours(monkeypatch):
+    monkeypatch.setattr(module, "lower_bound", lambda requests: Bound((), 10**6))
+    requests = played(read_session(Path(CHAT)))
+    with pytest.raises(Crash, match="at least 1000000 must be"):
+        cell(requests, served(PROFILES[0], "GA", {}, 300))
+
+
+def test_a_judged_run_that_evaluates_other_tokens_is_a_fault_of_ours(monkeypatch):
+    def otherwise(*args, table, **more):
+        return run_judged(*args, table=rules_of("llama_cpp@pr24143-on-head"), **more)
+
+    requests, server = played(read_session(Path(AGENTS)), 16), served(PROFILES[0], "GA", {}, 9000, 16)
+    assert cell(requests, server, JUDGED).wrong == 0
+    monkeypatch.setattr(module, "run_judged", otherwise)
+    with pytest.raises(Crash, match="the judged run evaluates other tokens than the counted one"):
+        cell(requests, server, JUDGED)
+
+
+def test_megabytes_are_those_of_the_real_model():
+    hybrid = line_of(CellJob((AGENTS,), PROFILES[0], "qwen3-next", {}, 64))
+    assert hybrid["peak_checkpoints"] == pytest.approx(75.375 * round(hybrid["peak_checkpoints"] / 75.375), abs=0.1)
+    assert hybrid["peak_checkpoints"] > 75
+    assert line_of(CellJob((AGENTS,), PROFILES[0], "llama-3", {}, 64))["peak_checkpoints"] == 0
+
+
+def test_sums_know_what_every_line_knows():
+    lines = [
+        line_of(CellJob((file,), PROFILES[0], "GA", {}, 16, how)) for file, how in ((AGENTS, BILLED), (CHAT, COUNTED))
+    ]
+    found = summed(lines)
+    assert found["evaluated"] == lines[0]["evaluated"] + lines[1]["evaluated"]
+    assert (found["wrong"], found["lost"], found["sessions"]) == (None, None, 2)
+    assert len(totals_of([*lines, {**lines[0], "profile": "other"}])) == 2
