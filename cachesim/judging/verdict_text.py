@@ -1,4 +1,4 @@
-"""The verdict about a request or a run, in the words that every report uses; from plain data."""
+"""Sentences about decisions and verdicts, made from the plain data of a run (``run_data``) and shared by all reports."""
 
 from __future__ import annotations
 
@@ -6,53 +6,58 @@ from typing import Any, Mapping, Sequence
 
 from rich.text import Text
 
+from cachesim.base.errors import counted
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role
 from cachesim.engines.shared.sentences import Dull
 
-# What did a rule say, in words? Its engine has the sentence; a rule without one shows its numbers.
-
 QUIET = (Role.ENABLE, Role.END)
-"""Roles of decisions that say little about a cache: shown on request only."""
+"""Roles of decisions that rarely affect the cache: reports show them on request only."""
 
 
 def sentence(rule: str, value: Any, because: Mapping[str, Any], every: bool = False) -> str:
-    """One plain sentence about a decision, "" for one that changed nothing (but with ``every``, which says those too);
-    unknown families show their numbers."""
+    """Return a plain sentence about a decision. The engine of the rule supplies it; a rule without a sentence shows its
+    numbers. A decision that changed nothing gives "", with ``every`` its sentence."""
     for engine in ENGINES.values():
-        said = engine.say(rule, value, because)
-        if said is not None:
-            return "" if isinstance(said, Dull) and not every else str(said)
-    return f"{value}  ({', '.join(f'{name} {one}' for name, one in because.items())})"
+        text = engine.say(rule, value, because)
+        if text is not None:
+            return "" if isinstance(text, Dull) and not every else str(text)
+    return f"{value}  ({', '.join(f'{name} {number}' for name, number in because.items())})"
 
 
 Data = Mapping[str, Any]
 
 COLOURS = {"OK": "green", "UNDECIDED": "yellow", "REFUSED": "yellow"}
-"""All other verdicts are red."""
+"""Colours of verdicts; every other verdict is red."""
 ORDER = ("SERVER DIED", "ERROR", "WRONG OUTPUT", "CORRUPT STATE", "UNDECIDED", "REFUSED", "OK")
-"""The worst first."""
+"""Verdicts in the data of a run, the worst first."""
+ANSWERS = {
+    "SERVER DIED": "server died", "ERROR": "error", "WRONG OUTPUT": "wrong answer",
+    "CORRUPT STATE": "corrupt state left in the slot", "UNDECIDED": "undecided", "REFUSED": "refused",
+    "OK": "correct answer",
+}  # fmt: skip
+"""Verdicts in the words of the verdict line."""
 
 
-def verdict_of(one: Data) -> str:
-    """OK, WRONG OUTPUT, CORRUPT STATE (the output is right, what it left in the slot is not), ERROR (500) where a cold
-    run answers, UNDECIDED, REFUSED (400) or SERVER DIED. ``one`` is a request of ``run_data``."""
-    if one["died"]:
+def verdict_of(request: Data) -> str:
+    """Return the verdict about a request of ``run_data``: OK, WRONG OUTPUT, CORRUPT STATE (correct output, but the state
+    left in the slot is wrong), ERROR (500) where a cold run answers, UNDECIDED, REFUSED (400) or SERVER DIED."""
+    if request["died"]:
         return "SERVER DIED"
-    if one["refused"]:
-        return f"REFUSED ({one['status']})"
-    if one["equal_cold"] is None:
+    if request["refused"]:
+        return f"REFUSED ({request['status']})"
+    if request["equal_cold"] is None:
         return "UNDECIDED"
-    if one["equal_cold"]:
+    if request["equal_cold"]:
         return "OK"
-    if one["rung"] == "error":
-        return f"ERROR ({one['status']})"
-    return "WRONG OUTPUT" if one["output_wrong"] else "CORRUPT STATE"
+    if request["rung"] == "error":
+        return f"ERROR ({request['status']})"
+    return "WRONG OUTPUT" if request["output_wrong"] else "CORRUPT STATE"
 
 
 def verdict_of_run(requests: Sequence[Data]) -> str:
-    """The worst verdict of all requests."""
-    return min((one["verdict"] for one in requests), key=_rank, default="OK")
+    """Return the worst verdict of all requests, OK if there are no requests."""
+    return min((request["verdict"] for request in requests), key=_rank, default="OK")
 
 
 def _rank(verdict: str) -> int:
@@ -60,19 +65,30 @@ def _rank(verdict: str) -> int:
 
 
 def style_of(verdict: str) -> str:
-    """The colour of a verdict."""
+    """Return the colour of a verdict."""
     return COLOURS.get(verdict.partition(" (")[0], "bold red")
 
 
 def verdict_line(data: Data) -> Text:
-    """What is wrong, at which requests, and whether the file says so. ``data`` is that of ``run_data``."""
+    """Return the verdict about a run of ``run_data``: the answers, the cost in re-evaluated tokens, and whether the
+    scenario file expects the verdict, e.g. ``wrong answer at request 2, 60 tokens re-evaluated (known bug, as
+    expected)``."""
     groups: dict[str, list[int]] = {}
-    for one in data["requests"]:
-        if one["verdict"] != "OK":
-            groups.setdefault(one["verdict"], []).append(one["i"])
-    found = sorted(groups, key=_rank)
-    text = "; ".join(f"{name} at request {', '.join(map(str, groups[name]))}" for name in found) or "OK"
+    for request in data["requests"]:
+        if request["verdict"] != "OK":
+            groups.setdefault(request["verdict"], []).append(request["i"])
+    text = "; ".join(_answers_at(verdict, groups[verdict]) for verdict in sorted(groups, key=_rank))
+    text = text or f"correct answer{'s' if len(data['requests']) > 1 else ''}"
+    text += f", {counted(sum(charge['tokens'] for charge in data['lost']), 'token')} re-evaluated"
     known = "known bug, as expected" if data["holds"] is False else "as expected"
     text += {True: f" ({known})", False: ", NOT as expected", None: ""}[data["as_expected"]]
     good = data["as_expected"] is True and data["holds"] is True
     return Text(text, "bold red" if data["as_expected"] is False else "green" if good else style_of(data["verdict"]))
+
+
+def _answers_at(verdict: str, requests: Sequence[int]) -> str:
+    """Return a verdict with its request numbers: ``wrong answer at requests 2, 3 and 5``."""
+    name, bracket, status = verdict.partition(" (")
+    *most, last = map(str, requests)
+    where = f"requests {', '.join(most)} and {last}" if most else f"request {last}"
+    return f"{ANSWERS[name]}{bracket}{status} at {where}"

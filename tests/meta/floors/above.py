@@ -57,7 +57,7 @@ REPORTS = [
           '"kept": came.kept', '"kept": answer.cache_n'),
     Fault("whoever is refused was told so", "judging/run_data.py", '"told": run.told,', '"told": run.refused,'),
     Fault("a refused request is undecided", "judging/verdict_text.py",
-          'if one["refused"]:', 'if one["refused"] is None:'),
+          'if request["refused"]:', 'if request["refused"] is None:'),
     Fault("a cold start is an extension", "judging/recompute_reasons.py",
           "if not one.slot.held:", "if one.slot.held < 0:"),
     Fault("another request's state is read", "judging/foreign_reads.py",

@@ -61,7 +61,7 @@ def test_no_report_shows_one_case_as_the_outcome(capsys):
         out = " ".join(capsys.readouterr().out.split())
         assert "one case of several" in out or "UNDECIDED by 2026-05-06, ik_llama@1743" in out
     assert main(["run", str(D8), "-p", "ik_llama@main"]) == exits.UNDECIDED
-    assert "UNDECIDED at request" in capsys.readouterr().out
+    assert "undecided at request" in capsys.readouterr().out
 
 
 def test_a_file_that_allows_one_of_the_outcomes_only_is_not_met(tmp_path):

@@ -20,7 +20,10 @@ def compared(mine, theirs, first=(), stored=((), ())):
 
 def test_the_verdicts_come_first():
     lines = shown(diff_report(compared([judgement()], [judgement(BROKEN)])))
-    assert lines[1:3] == ["A llama_cpp@head  OK", f"B {OTHER}  WRONG OUTPUT at request 0"]
+    assert lines[1:3] == [
+        "A llama_cpp@head  correct answer, 0 tokens re-evaluated",
+        f"B {OTHER}  wrong answer at request 0, 0 tokens re-evaluated",
+    ]
 
 
 def test_the_rules_that_differ_are_counted_and_named():

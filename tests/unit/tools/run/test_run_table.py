@@ -33,20 +33,22 @@ def test_the_columns_add_up_to_the_prompt():
     assert [origins(one) for one in run_data(made)["requests"]] == [(3, 0, 0, 7), (0, 0, 4, 6), (0, 5, 0, 5)]
 
 
-@pytest.mark.parametrize(("verdict", "fields", "word"), [
-    (BROKEN, {"died": True, "status": 500}, "SERVER DIED"), (BROKEN, {"status": 200}, "WRONG OUTPUT"),
-    (UNDECIDED, {"status": 400, "refused": True}, "REFUSED (400)"),
-    (UNDECIDED, {"status": 500, "refused": True}, "REFUSED (500)"), (UNDECIDED, {}, "UNDECIDED"),
+@pytest.mark.parametrize(("verdict", "fields", "word", "answer"), [
+    (BROKEN, {"died": True, "status": 500}, "SERVER DIED", "server died"),
+    (BROKEN, {"status": 200}, "WRONG OUTPUT", "wrong answer"),
+    (UNDECIDED, {"status": 400, "refused": True}, "REFUSED (400)", "refused (400)"),
+    (UNDECIDED, {"status": 500, "refused": True}, "REFUSED (500)", "refused (500)"),
+    (UNDECIDED, {}, "UNDECIDED", "undecided"),
 ])  # fmt: skip
-def test_the_verdict_comes_first_and_stands_in_the_row(verdict, fields, word):
+def test_the_verdict_comes_first_and_stands_in_the_row(verdict, fields, word, answer):
     lines = rows(judgement(), judgement(verdict, **fields))
-    assert lines[1] == f"{word} at request 1"
+    assert lines[1] == f"{answer} at request 1, 0 tokens re-evaluated"
     [row] = [line for line in lines if line.startswith("1 B")]
     assert short_verdict(word) in row
 
 
 def test_a_right_answer_that_leaves_something_wrong_behind():
-    assert rows(judgement(state=BROKEN))[1] == "CORRUPT STATE at request 0"
+    assert rows(judgement(state=BROKEN))[1] == "corrupt state left in the slot at request 0, 0 tokens re-evaluated"
 
 
 def test_an_answer_that_is_right_needs_no_column_for_it():
@@ -89,10 +91,13 @@ def test_of_many_corrupt_objects_only_the_first_unless_more_is_wanted():
 
 
 @pytest.mark.parametrize(("requests", "told", "met", "text"), [
-    ([judgement()], [], True, "OK (as expected)"), ([judgement()], [], None, "OK"),
-    ([judgement(BROKEN), judgement(BROKEN)], [], True, "WRONG OUTPUT at request 0, 1 (known bug, as expected)"),
-    ([judgement(BROKEN)], [], False, "WRONG OUTPUT at request 0, NOT as expected"),
-    ([judgement(UNDECIDED), judgement(BROKEN)], [], None, "WRONG OUTPUT at request 1; UNDECIDED at request 0"),
+    ([judgement()], [], True, "correct answer, 0 tokens re-evaluated (as expected)"),
+    ([judgement(), judgement()], [], None, "correct answers, 0 tokens re-evaluated"),
+    ([judgement(BROKEN), judgement(BROKEN)], [], True,
+     "wrong answer at requests 0 and 1, 0 tokens re-evaluated (known bug, as expected)"),
+    ([judgement(BROKEN)], [], False, "wrong answer at request 0, 0 tokens re-evaluated, NOT as expected"),
+    ([judgement(UNDECIDED), judgement(BROKEN)], [], None,
+     "wrong answer at request 1; undecided at request 0, 0 tokens re-evaluated"),
 ])  # fmt: skip
 def test_the_verdict_of_a_run(requests, told, met, text):
     data = {**run_data(run(*requests, told=told)), "as_expected": met}
