@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import DEFAULT, ENGINES, add
 from cachesim.engines.shared.rule_set import Change, RuleSet
-from cachesim.engines.shared.timeline import UNKNOWN, InForce, Landed, at, span, told_span
+from cachesim.engines.shared.timeline import UNKNOWN, InForce, Landed, format_period, rule_set_period, rules_at
 
 _BUILD = re.compile(r"b(\d{1,9})")
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
@@ -23,17 +23,17 @@ _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+){1,3})")
 
 
-class Meant(NamedTuple):
+class ResolvedName(NamedTuple):
     """The rule set that a name means, and a line that says so."""
 
     profile: str
     note: str
 
 
-_known: dict[str, Meant] = {}
+_known: dict[str, ResolvedName] = {}
 
 
-def meant(text: str) -> Meant | None:
+def resolve_name(text: str) -> ResolvedName | None:
     """What a name means that is no profile itself; None if it is no build, date, commit, version or nickname. A rule
     set that lies between recorded ones joins those that are known, here and in the processes that share the work.
     Raises BadInput for a point that no rule set is known for."""
@@ -42,11 +42,11 @@ def meant(text: str) -> Meant | None:
         if found is None:
             return None
         _known[text] = found
-        pool.begin_with(meant, text)
+        pool.begin_with(resolve_name, text)
     return _known[text]
 
 
-def _looked_up(text: str) -> Meant | None:
+def _looked_up(text: str) -> ResolvedName | None:
     engine, at_sign, name = text.rpartition("@")
     if at_sign:
         return _of(ENGINES[engine], name) if engine in ENGINES else None
@@ -54,7 +54,7 @@ def _looked_up(text: str) -> Meant | None:
         full = f"{one.name}@{text}"
         if full in one.profiles or full in one.renamed or (text == "latest" and one.newest):
             profile = one.newest if text == "latest" else one.renamed.get(full, full)
-            return Meant(profile, f"{text} -> {profile}{_in_force(one, profile)}")
+            return ResolvedName(profile, f"{text} -> {profile}{_in_force(one, profile)}")
     if _BUILD.fullmatch(text) or _DATE.fullmatch(text):
         return _of(DEFAULT, text)
     found = (_of(one, text) for one in ENGINES.values() if _point(one, text) is not None)
@@ -76,7 +76,7 @@ def _point(engine: Engine, name: str) -> Landed | None:
     return None
 
 
-def _of(engine: Engine, name: str) -> Meant | None:
+def _of(engine: Engine, name: str) -> ResolvedName | None:
     """The rule set of this engine at a point. Raises BadInput."""
     if f"{engine.name}@{name}" in engine.profiles:
         return None
@@ -93,21 +93,22 @@ def _of(engine: Engine, name: str) -> Meant | None:
     if not oldest.by(point):
         told = f"{line[0].name}, {_told(engine, oldest)}"
         raise BadInput(f"{name} is older than the oldest rule set", hint=f"that is {told}")
-    found = at(line, engine.when, point)
+    found = rules_at(line, engine.when, point)
     numbered = point.number and newest.number
     recorded = point.number == newest.number if numbered else point.date == newest.date
     if found.base is line[-1] and not recorded:
-        return Meant(found.base.name, f"{name} -> {found.base.name} of {_told(engine, newest)}, the newest recorded: "
-                     f"{name} itself was not compared")  # fmt: skip
+        note = (f"{name} -> {found.base.name} of {_told(engine, newest)}, the newest recorded: "
+                f"{name} itself was not compared")  # fmt: skip
+        return ResolvedName(found.base.name, note)
     if not found.changes:
         profile = found.base.name
-        return Meant(profile, f"{name} -> {profile}{_in_force(engine, profile)}{_unsure(engine, found)}")
+        return ResolvedName(profile, f"{name} -> {profile}{_in_force(engine, profile)}{_unsure(engine, found)}")
     # The rule set between two recorded ones, which is one of its engine's from now on.
     told, full = f"{found.base.name} with {_listed(found.changes)}", f"{engine.name}@{name}"
     source = f"{told}: put together, not recorded"
     between: RuleSet = replace(found.rules, name=full, build=name, source=source)  # type: ignore[type-var]
     add(between, f"put together from {found.base.name}", between=True)
-    return Meant(full, f"{name} -> {told}{_unsure(engine, found)}")
+    return ResolvedName(full, f"{name} -> {told}{_unsure(engine, found)}")
 
 
 def _told(engine: Engine, point: Landed) -> str:
@@ -133,9 +134,9 @@ def in_force(engine: Engine, profile: str) -> tuple[str, ...]:
     () for any other."""
     if profile not in engine.when.own:
         return ()
-    found = span([engine.profiles[one] for one in engine.line], engine.when, profile)
-    dates = told_span(found, replace(engine.when, builds=False))
-    return (told_span(found, engine.when), dates) if engine.when.builds else (dates,)
+    found = rule_set_period([engine.profiles[one] for one in engine.line], engine.when, profile)
+    dates = format_period(found, replace(engine.when, builds=False))
+    return (format_period(found, engine.when), dates) if engine.when.builds else (dates,)
 
 
 def _in_force(engine: Engine, profile: str) -> str:

@@ -16,14 +16,14 @@ from cachesim.engines.shared.known_models import MODELS, KnownModel
 from cachesim.model.hash_mixing import Rng
 
 Option = int | float | bool | str
-PLAIN = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced", "extra"})
+COMMON_FIELDS = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced", "extra"})
 """Fields of a ``Request`` that every engine answers to; a kind or a number of completions that it does not have, it
 refuses itself."""
-WRITTEN = {
+SCENARIO_NAMES = {
     "cancel_at": "cancel_after", "children_forced": "answers", "messages": "chat", "user_starts": "user marks (|)",
 }  # fmt: skip
 """What fields are called where scenarios are written, if it is another name."""
-MANY = 48              # micro-batches of a drawn prompt, at most: more of the same cost time and show nothing new
+MOST_DRAWN_BATCHES = 48            # micro-batches of a drawn prompt; more cost time and exercise nothing new
 
 
 class Flag(NamedTuple):
@@ -79,7 +79,7 @@ class Field(NamedTuple):
         return value
 
 
-class World(NamedTuple):
+class DrawnServer(NamedTuple):
     """A drawn server. ``edges``: lengths in tokens around which prompts are drawn more often than elsewhere; ``most``:
     the longest prompt that it takes."""
 
@@ -90,7 +90,7 @@ class World(NamedTuple):
     most: int
 
 
-class Chats(NamedTuple):
+class ChatDrawing(NamedTuple):
     """How a search draws chats. ``system``: the tokens of a system text; ``thinks``: may a system text talk about
     thinking, where the template that these options name knows the word?"""
 
@@ -121,14 +121,14 @@ class Manual:
     flags: tuple[Flag, ...]                                        # in the order in which they are written
     models: tuple[str, ...]  # names of models that the engine was recorded or described with
     drawn: tuple[str, ...]                                         # models that a search draws
-    draw: Callable[[Rng, str], World]                              # draws a server for one of them
+    draw: Callable[[Rng, str], DrawnServer]                              # draws a server for one of them
     architectures: tuple[str, ...] = ()                            # may precede layers: `qwen35-GGGA`
     with_text: tuple[str, ...] = ()  # models whose tokens have a text that the engine looks at
     empty_prompt: bool = False                                     # the server answers a prompt without tokens
     slots: bool = True  # requests name slots, which can be saved; without, requests sent at once are one batch
     # how many slots options ask for, -1 = the server chooses; one where no option says it
     slot_count: Callable[[Mapping[str, Any]], int] = lambda server: 1
-    chats: Chats | None = None                                     # how messages are drawn, None = it takes none
+    chats: ChatDrawing | None = None                                     # how messages are drawn, None = it takes none
     completions: bool = False                                      # one request may ask for several completions
     endless: bool = False                                          # a request may leave its end to the server
     # fields of a `Request` that the server reads besides `PLAIN`; others are refused
@@ -178,7 +178,7 @@ class Manual:
         asked = (name for name, default in DEFAULTS.items() if getattr(request, name) != default)
         endless = ["n_predict = -1"] if request.n_predict < 0 and not self.endless else []
         more = [name for name in request.extra if name not in {one.name for one in self.fields}]
-        return [*written(name for name in asked if name not in PLAIN | self.takes), *endless, *more]
+        return [*scenario_names(name for name in asked if name not in COMMON_FIELDS | self.takes), *endless, *more]
 
     @cached_property
     def _flags(self) -> dict[str, Flag]:
@@ -193,9 +193,9 @@ def plain_name(word: str) -> str:
     return word.strip().lstrip("-").replace("-", "_")
 
 
-def written(names: Iterable[str]) -> list[str]:
+def scenario_names(names: Iterable[str]) -> list[str]:
     """The names of fields as they stand in a scenario."""
-    return [WRITTEN.get(name, name) for name in names]
+    return [SCENARIO_NAMES.get(name, name) for name in names]
 
 
 def draw_batches(rng: Rng) -> tuple[int, int]:

@@ -19,7 +19,7 @@ import numpy as np
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.capabilities import Manual, Option, written
+from cachesim.engines.capabilities import Manual, Option, scenario_names
 from cachesim.engines.inspection import Excess, Key, Stored
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
@@ -131,7 +131,7 @@ class Server(ABC):
         return False
 
     @property
-    def comes_unseen(self) -> bool:
+    def arrival_is_unlogged(self) -> bool:
         """Is nothing written of a request that comes while all slots are busy?"""
         return False
 
@@ -154,7 +154,7 @@ class Server(ABC):
     def n_slots(self) -> int:
         """Slots, or requests that there ever were in an engine without slots."""
 
-    def holders(self) -> Sequence[int]:
+    def occupied_slots(self) -> Sequence[int]:
         """The slots that may hold something: all slots; of an engine without slots the requests in progress."""
         return range(self.n_slots)
 
@@ -215,18 +215,18 @@ class Server(ABC):
         """Raise Crash unless the memory is consistent."""
         return None
 
-    def watch_removals(self, hear: Callable[[Removal], None]) -> None:
+    def observe_removals(self, hear: Callable[[Removal], None]) -> None:
         """From now on tell of every removal of rows, where the memory has several sequences."""
         return None
 
 
-def copied(server: Server, *shared: object) -> Any:
+def copy_server(server: Server, *shared: object) -> Any:
     """A deep copy of a server, which shares its model, its past events and these."""
     return copy.deepcopy(server, {id(x): x for x in (server.model, *shared, *server.log.events)})
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordingFormat:
     """How real servers of an engine are recorded. ``name`` stands in the recordings, ``commits`` are the commits (or
     builds) of recordings that name no rule set; ``events`` are those that only this engine logs; ``read`` gives the
     options of a command line, None = its recordings are not replayed; ``write`` the command line that sets them;
@@ -253,7 +253,7 @@ class Engine:
     serve: Callable[[RuleSet, str, Mapping[str, Option], str, Log], Server]  # starts a server of a rule set
     # a decision (rule, value, numbers) in words, None = it has none
     say: Callable[[str, object, Mapping[str, Any]], str | None]
-    recorded: Recorded                                           # how its real servers are recorded
+    recorded: RecordingFormat                                           # how its real servers are recorded
     line: Sequence[str] = ()                                     # rule sets of the main branch, oldest first
     beside: Mapping[str, str] = field(default_factory=dict)      # proposals -> the rule set that they change
     newest: str = ""                                             # the newest rule set of a recorded build
@@ -282,7 +282,7 @@ class Engine:
     def check_request(self, request: Request) -> None:
         """Raise BadInput for a request with a field that this engine's server does not know, rather than drop it."""
         if ignored := self.manual.ignored(request):
-            known = ", ".join(sorted(written(self.manual.takes))) or "a prompt and an answer"
+            known = ", ".join(sorted(scenario_names(self.manual.takes))) or "a prompt and an answer"
             raise BadInput(f"a request to this engine has no {', '.join(ignored)}", hint=f"it has {known}")
 
     def start(self, rules: RuleSet | str, model: str, flags: Mapping[str, Option], mode: str,
@@ -293,4 +293,5 @@ class Engine:
         return self.serve(table, model, flags, mode, Log() if log is None else log)
 
 
-__all__ = ["CommandLine", "Engine", "Event", "Recorded", "Removal", "RuleSet", "Server", "StoredBytes", "copied"]
+__all__ = ["CommandLine", "Engine", "Event", "RecordingFormat", "Removal", "RuleSet", "Server", "StoredBytes",
+           "copy_server"]  # fmt: skip

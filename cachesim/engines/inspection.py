@@ -13,7 +13,7 @@ from typing import Mapping, NamedTuple
 import numpy as np
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.shared.kv_rows import copied
+from cachesim.engines.shared.kv_rows import copy_rows
 from cachesim.model import LayerState, Rows
 
 
@@ -48,7 +48,7 @@ class Stored(NamedTuple):
 
     def copy(self) -> Stored:
         """A copy that stays as it is when the memory does not."""
-        rows = tuple(one._replace(pos=one.pos.copy(), rows={k: copied(x) for k, x in one.rows.items()})
+        rows = tuple(one._replace(pos=one.pos.copy(), rows={k: copy_rows(x) for k, x in one.rows.items()})
                      for one in self.rows)  # fmt: skip
         state = None if self.state is None else self.state._replace(rows=dict(self.state.rows))
         return self._replace(rows=rows, state=state)

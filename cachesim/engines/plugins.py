@@ -20,7 +20,7 @@ from cachesim.base.errors import BadInput, cut
 ENGINES, PROFILES = "cachesim.engines", "cachesim.profiles"
 
 
-def each(group: str, take: Callable[[Any, str], None]) -> None:
+def load_entry_points(group: str, take: Callable[[Any, str], None]) -> None:
     """Give ``take`` what every entry point of a group names, and the words for where it is from. What it raises is told
     as what loading raises."""
     if not _any():

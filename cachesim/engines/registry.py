@@ -22,7 +22,7 @@ from cachesim.engines.shared.rule_set import RuleSet
 # Which engines come with cachesim? Each is imported when somebody asks for it: a third of the time in which a command
 # starts is the import of engines.
 
-class Shipped(Mapping[str, Engine]):
+class BuiltinEngines(Mapping[str, Engine]):
     """Engines by name, imported one by one."""
 
     names = ("llama_cpp", "ik_llama", "mlx_lm")
@@ -40,16 +40,16 @@ class Shipped(Mapping[str, Engine]):
         return len(self.names)
 
 
-SHIPPED = Shipped()
+BUILTIN = BuiltinEngines()
 """The engines that come with cachesim, by name; the first is meant where none is named."""
 
 MODES = ("none", "provenance", "exact")
 """How much is computed: positions only; which token went where; that and the numbers."""
 
-DEFAULT = next(iter(SHIPPED.values()))
+DEFAULT = next(iter(BUILTIN.values()))
 """The engine that is meant where none is named."""
 
-LISTED = "see cachesim profiles list; a build (b9700) or a date names one, too"
+PROFILE_HINT = "see cachesim profiles list; a build (b9700) or a date names one, too"
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_]+@[A-Za-z0-9][A-Za-z0-9._+-]*")     # stands in files, on command lines, in file names
 
@@ -60,21 +60,21 @@ class Engines(Mapping[str, Engine]):
 
     def __init__(self) -> None:
         self._known: dict[str, Engine] = {}
-        self._names, self._looked = list(SHIPPED), False
+        self._names, self._looked = list(BUILTIN), False
 
     def _all(self) -> list[str]:
         """The names of all engines."""
         if not self._looked:
             self._looked = True                # what is loaded may ask in its turn
-            plugins.each(plugins.ENGINES, self._take_engine)
-            plugins.each(plugins.PROFILES, self._take_rules)
+            plugins.load_entry_points(plugins.ENGINES, self._take_engine)
+            plugins.load_entry_points(plugins.PROFILES, self._take_rules)
         return self._names
 
     def __getitem__(self, name: str) -> Engine:
         if name not in self._all():
             raise KeyError(name)
         if name not in self._known:
-            self._known[name] = SHIPPED[name]
+            self._known[name] = BUILTIN[name]
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:
@@ -151,7 +151,7 @@ def _check_rule(value: Any, like: Callable[..., Any]) -> None:
 ENGINES = Engines()
 
 
-class ByProfile(Mapping[str, T]):
+class ProfileView(Mapping[str, T]):
     """What ``of`` says about an engine, by names that begin with the engine's and an @. Only the engine of the name
     that is looked up is imported; all of them for a list of the names."""
 
@@ -189,7 +189,7 @@ def rule_sets(brought: Any) -> list[RuleSet]:
 
 def profiles() -> Mapping[str, RuleSet]:
     """All profiles of all engines, by name."""
-    return ByProfile(lambda engine: engine.profiles)
+    return ProfileView(lambda engine: engine.profiles)
 
 
 def rules_of(profile: str) -> RuleSet:
@@ -201,7 +201,7 @@ def engine_of(profile: str) -> Engine:
     """The engine that a profile belongs to. Raises BadInput for an unknown profile."""
     engine = ENGINES.get(profile.partition("@")[0])
     if engine is None or profile not in engine.profiles:
-        raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()) or LISTED)
+        raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()) or PROFILE_HINT)
     return engine
 
 
@@ -227,14 +227,14 @@ def commits() -> Mapping[str, str]:
 
 def latest() -> Mapping[str, str]:
     """``<engine>@latest`` -> the newest recorded profile of the engine."""
-    return ByProfile(lambda engine: {f"{engine.name}@latest": engine.newest} if engine.newest else {})
+    return ProfileView(lambda engine: {f"{engine.name}@latest": engine.newest} if engine.newest else {})
 
 
 def renamed() -> Mapping[str, str]:
     """Old names of profiles -> present ones."""
-    return ByProfile(lambda engine: engine.renamed)
+    return ProfileView(lambda engine: engine.renamed)
 
 
 def notes() -> Mapping[str, str]:
     """What a reader of a profile's name should know, by profile."""
-    return ByProfile(lambda engine: engine.notes)
+    return ProfileView(lambda engine: engine.notes)

@@ -64,7 +64,7 @@ NUMBERED = frozenset({Role.LOAD, Role.HAND, Role.PICK, Role.RESUME})
 """Roles whose value may be the number 0 of an object: nothing was decided only where it is None."""
 
 
-def took(role: Role, value: object) -> bool:
+def has_effect(role: Role, value: object) -> bool:
     """Did a decision of this role do what the role is there for? False where it declined."""
     return value is not None if role in NUMBERED else bool(value)
 

@@ -60,7 +60,7 @@ def profile_of(text: str) -> str:
     if found is None:
         raise BadInput(f"{quoted(text)} is no file of rules", hint="FILE.py or FILE.py:NAME")
     file, name = path_of(found["file"]), found["name"]
-    sets = run(file).sets
+    sets = run_rule_file(file).sets
     chosen = [rules for variable, rules in sets.items() if name in (None, variable, rules.name)]
     if not chosen:
         raise BadInput(f"no rule set {quoted(name)} in it", file=str(file), hint=nearest(name, sets) or ", ".join(sets))
@@ -69,7 +69,7 @@ def profile_of(text: str) -> str:
     return chosen[0].name
 
 
-def run(path: Path) -> RuleFile:
+def run_rule_file(path: Path) -> RuleFile:
     """Execute a file, once; all its rule sets join those that are known, here and in the processes that share the
     work. Raises BadInput with the place in the file."""
     real = os.path.realpath(path)
@@ -86,7 +86,7 @@ def run(path: Path) -> RuleFile:
             RULES.clear()
             RULES.update({**shipped, **before})          # an engine may have been imported meanwhile
             raise
-        pool.begin_with(run, path)
+        pool.begin_with(run_rule_file, path)
     return _files[real]
 
 
@@ -163,7 +163,7 @@ def file_with(rule: Callable[..., Any]) -> Path | None:
     return _path(inspect.unwrap(rule).__code__.co_filename)
 
 
-def blamed(error: BaseException) -> BadInput | None:
+def locate_fault(error: BaseException) -> BadInput | None:
     """What a rule of such a file, or of one beside it, raised or returned, with its place; None where none of them was
     at work."""
     for frame, _ in reversed([*walk_tb(error.__traceback__)]):
@@ -182,7 +182,7 @@ def _path(real: str) -> Path | None:
     return next(filter(None, (one.place(real) for one in _files.values())), None)
 
 
-def typed(profile: str) -> str:
+def profile_argument(profile: str) -> str:
     """What to type behind ``-p`` for this profile: its name, or the file that brought it."""
     one = file_of(profile)
     if one is None:
@@ -191,7 +191,7 @@ def typed(profile: str) -> str:
     return str(one.path) if len(one.sets) == len(names) else f"{one.path}:{names[0]}"
 
 
-def digest(profile: str) -> str:
+def rule_file_digest(profile: str) -> str:
     """The SHA-256 of the file that brought this profile and of those that it imported, "" if none did: what was found
     under it, was so under these rules."""
     one = file_of(profile)
@@ -200,7 +200,7 @@ def digest(profile: str) -> str:
     return hashlib.sha256("".join([one.text, *(one.beside[file] for file in sorted(one.beside))]).encode()).hexdigest()
 
 
-def heading(profile: str, folder: Path | None = None) -> dict[str, Any]:
+def file_header(profile: str, folder: Path | None = None) -> dict[str, Any]:
     """What the head of a scenario file in this folder (None = the current one) says of where a profile is from."""
     one = file_of(profile)
     return {} if one is None else {"rules": [Path(os.path.relpath(one.path, folder or os.curdir)).as_posix()]}

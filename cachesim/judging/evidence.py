@@ -16,17 +16,17 @@ from typing import Any, Mapping, NamedTuple
 from cachesim.base.errors import Terminated
 from cachesim.base.files import write_whole
 from cachesim.base.untrusted_files import kind
-from cachesim.engines.registry import ENGINES, SHIPPED
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_outcomes import (
     NEGATED,
-    Endless,
     Outcome,
+    TooManyDecisions,
     Variants,
-    ending,
     graded_rules,
-    listening,
-    replacing,
+    limit_decisions,
+    replace_outcome,
+    report_outcomes,
     variants_of,
 )
 from cachesim.engines.shared.rule_set import RuleSet
@@ -78,7 +78,7 @@ def path_of_table(engine: str) -> Path:
 def table_of(engine: str) -> GradeTable | None:
     """The stored grades of an engine, None if it has none."""
     path = path_of_table(engine)
-    if engine not in SHIPPED or not kind(path):
+    if engine not in BUILTIN or not kind(path):
         return None
     data = json.loads(path.read_text("utf-8"))
     graded = {
@@ -105,9 +105,9 @@ def write_table(engine: str, table: GradeTable) -> None:
 @cache
 def released_rules(engine: str) -> frozenset[str]:
     """The rules of an engine that some build has: those of the rule sets of its main line."""
-    line = SHIPPED[engine].line
+    line = BUILTIN[engine].line
     return frozenset(str(fn.rule) for name in line  # type: ignore[attr-defined]
-                     for fn in graded_rules(SHIPPED[engine].profiles[name]).values())  # fmt: skip
+                     for fn in graded_rules(BUILTIN[engine].profiles[name]).values())  # fmt: skip
 
 
 def grade_of(engine: str, outcome: Outcome) -> Grade | None:
@@ -182,7 +182,7 @@ def predicted(run: Run, rules: RuleSet | None = None) -> list[Dependence]:
 @cache
 def variants_of_engine(engine: str) -> Variants:
     """The rules of the rule sets that come with cachesim, by field."""
-    return variants_of(SHIPPED[engine].profiles.values())
+    return variants_of(BUILTIN[engine].profiles.values())
 
 
 class _Again:
@@ -218,7 +218,7 @@ class _Again:
             asked[outcome] += 1
             met.update((outcome, other) for other in others)
 
-        self._played(listening(self.rules, self.variants, hear))
+        self._played(report_outcomes(self.rules, self.variants, hear))
         self.asked = sum(asked.values())
         engine = self.profile.partition("@")[0]
         return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
@@ -232,7 +232,7 @@ class _Again:
 
     def _changed(self, outcome: Outcome, other: str) -> list[tuple[int, str]]:
         """The wrong answers that would be right, and the charged requests that would reuse more or fewer tokens."""
-        rules = ending(replacing(self.rules, self.variants, outcome, other), ENDLESS * self.asked)
+        rules = limit_decisions(replace_outcome(self.rules, self.variants, outcome, other), ENDLESS * self.asked)
         right: list[tuple[int, str]] = []
         try:
             if self.run.broken:
@@ -243,7 +243,7 @@ class _Again:
                 reused = self._played(rules)
         except Stopped as stopped:      # of a repetition nothing is shown
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
-        except (Exception, Endless):    # the server cannot go on with that answer: it is not admissible
+        except (Exception, TooManyDecisions):    # the server cannot go on with that answer: it is not admissible
             return []
         return right + [(i, "charge") for i, one in enumerate(self.run.requests)
                         if one.account.charges and reused.get(i, -1) != one.answer.cache_n]  # fmt: skip

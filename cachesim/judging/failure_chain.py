@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import counted
 from cachesim.engines.inspection import Stored
-from cachesim.engines.rule import RULES, Role, about, role_of, took
+from cachesim.engines.rule import RULES, Role, about, has_effect, role_of
 from cachesim.events import Aborted, Decided, SeqRm
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run, run_judged
@@ -118,4 +118,4 @@ def _kept_by(decided: list[Decided]) -> str:
 
 def _does(one: Decided, *roles: Role) -> bool:
     role = role_of(one.rule)
-    return role in roles and took(role, one.value)
+    return role in roles and has_effect(role, one.value)

@@ -20,7 +20,7 @@ from typing import Callable, NamedTuple
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.inspection import Key, Point, Stored
-from cachesim.engines.rule import Role, role_of, took
+from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
 from cachesim.judging.clean_ranges import Span, clean_spans, foreign_rows
 from cachesim.judging.restore_point_index import Alike, KnownPoint, best_of, decline, enter, nearest_decline
@@ -290,7 +290,7 @@ class _Bill(NamedTuple):
     def _unused(self, known: KnownPoint) -> str:
         """The rule that had the restore point before it and did not use it."""
         asked = [(role_of(d.rule), d) for d in self.asked]
-        searched = any(role is Role.NEED and took(role, d.value) for role, d in asked)
+        searched = any(role is Role.NEED and has_effect(role, d.value) for role, d in asked)
         wanted = {
             "checkpoint": Role.PICK if searched else Role.NEED,
             "slot": Role.NEED if searched else Role.ASSIGN,

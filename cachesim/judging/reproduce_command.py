@@ -11,7 +11,7 @@ from rich.text import Text
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.registry import engine_of
-from cachesim.engines.rule_files import typed
+from cachesim.engines.rule_files import profile_argument
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.word_lengths import normal
@@ -58,7 +58,7 @@ def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
 
 def try_words(line: str, profile: str, model: str, given: Mapping[str, Option]) -> list[str]:
     """The words behind ``cachesim try`` or ``why``: a line, and what its server is."""
-    return [line, "-p", typed(profile), "--model", model, *set_words(given)]
+    return [line, "-p", profile_argument(profile), "--model", model, *set_words(given)]
 
 
 def set_words(given: Mapping[str, Option]) -> list[str]:
@@ -88,7 +88,7 @@ def case_words(scenario: Scenario, profile: str) -> list[str]:
     with suppress(BadInput):
         if not getattr(scenario.words, "spelled", None):
             return line_words(scenario, profile)
-    return [scenario.file or scenario.id, "-p", typed(profile)]
+    return [scenario.file or scenario.id, "-p", profile_argument(profile)]
 
 
 def case_command(scenario: Scenario, profile: str) -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role
-from cachesim.engines.shared.sentences import Dull
+from cachesim.engines.shared.sentences import NoEffect
 
 QUIET = (Role.ENABLE, Role.END)
 """Roles of decisions that rarely affect the cache: reports show them on request only."""
@@ -21,7 +21,7 @@ def sentence(rule: str, value: Any, because: Mapping[str, Any], every: bool = Fa
     for engine in ENGINES.values():
         text = engine.say(rule, value, because)
         if text is not None:
-            return "" if isinstance(text, Dull) and not every else str(text)
+            return "" if isinstance(text, NoEffect) and not every else str(text)
     return f"{value}  ({', '.join(f'{name} {number}' for name, number in because.items())})"
 
 

@@ -75,7 +75,7 @@ def send(
         return StepResult(server, {0: answer}, {}, heard=[hear(server, 0, answer)])
     group = RecordedGroup(step, theirs, records, hear, folder)
     agreed, best, untried = _search(server, group, fits, step.rounds, passed)
-    if agreed is None and not step.rounds and server.comes_unseen:
+    if agreed is None and not step.rounds and server.arrival_is_unlogged:
         agreed, _, _ = _search(server, group, fits, True, passed)
     if agreed is not None:
         return agreed.sent

@@ -7,9 +7,9 @@ from typing import AbstractSet, Mapping, NamedTuple
 
 from cachesim.base.errors import ECHOED, BadInput, nearest, quoted
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
-from cachesim.engines.registry import DEFAULT, LISTED, engine_named, latest, rules_of
+from cachesim.engines.registry import DEFAULT, PROFILE_HINT, engine_named, latest, rules_of
 from cachesim.engines.shared.known_models import find, known_names
-from cachesim.engines.shared.size_formulas import split
+from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.spec import LETTERS, parse
 from cachesim.scenarios.notation.value_checks import HIGHEST, literal
 
@@ -212,7 +212,7 @@ def check_has(text: str, engine: str) -> None:
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     """Raise BadInput unless ``model`` is the name of a model of this engine or a notation of layers, perhaps behind an
     architecture, perhaps with declared sizes."""
-    manual, model = manual_of(engine), split(model)[0]
+    manual, model = manual_of(engine), split_sizes(model)[0]
     named = manual.models
     if model in named:
         return
@@ -232,7 +232,7 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
 def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:
     """Raise BadInput unless ``profile`` is a known one of this engine; ``known`` None = any name."""
     if known is not None and profile not in known:
-        near = nearest(profile, sorted(known)) or LISTED
+        near = nearest(profile, sorted(known)) or PROFILE_HINT
         meant = f"the build is {latest()[profile]}" if profile in latest() else near
         raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:

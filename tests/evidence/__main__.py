@@ -15,7 +15,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, show
 from cachesim.base.pool import Unfinished, finished
 from cachesim.base.untrusted_files import files_in
-from cachesim.engines.registry import ENGINES, SHIPPED
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.judging.evidence import Grade, table_of, write_table
 from tests.evidence import peer_runs, server_runs, table
 from tests.evidence.search import Found, pairs, search
@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
     found = _on_servers(_recorded(surveys, args.traces, args.jobs))
     compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing")
-    for engine in SHIPPED:
+    for engine in BUILTIN:
         mine = [one for one in (*found, *compared) if one.engine == engine]
         met = {*peer_runs.met()} if engine == peer_runs.ENGINE else {*table.met(surveys, engine)}
         met |= {one.outcome for one in mine}

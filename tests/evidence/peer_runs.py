@@ -6,7 +6,7 @@ import json
 from functools import cache
 
 from cachesim.engines.mlx_lm import PROFILES
-from cachesim.engines.shared.rule_outcomes import listening, replacing
+from cachesim.engines.shared.rule_outcomes import replace_outcome, report_outcomes
 from tests.evidence.search import Found
 from tests.evidence.survey import variants
 from tests.peers import lru_talk, transcript
@@ -38,7 +38,7 @@ def met():
         found.setdefault(outcome, set()).update(others)
 
     for place in places():
-        play(place, listening(RULES, variants(ENGINE), hear))
+        play(place, report_outcomes(RULES, variants(ENGINE), hear))
     return found
 
 
@@ -75,7 +75,7 @@ def play(place, rules):
 def search(pair):
     """The first part of a transcript that disagrees if an outcome is another."""
     outcome, other = pair
-    rules, crashed = replacing(RULES, variants(ENGINE), outcome, other), 0
+    rules, crashed = replace_outcome(RULES, variants(ENGINE), outcome, other), 0
     for place in places():
         file = TRANSCRIPT if isinstance(place, int) else transcript.PATH
         try:

@@ -10,8 +10,8 @@ import json
 from collections import Counter
 from functools import cache
 
-from cachesim.engines.registry import SHIPPED
-from cachesim.engines.shared.rule_outcomes import Endless, ending, listening, replacing
+from cachesim.engines.registry import BUILTIN
+from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisions, replace_outcome, report_outcomes
 from cachesim.judging.evidence import ENDLESS
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
@@ -64,7 +64,7 @@ def met():
             for other in others:
                 found.setdefault((engine, outcome, other), {})[number] = None
 
-        rules = listening(SHIPPED[engine].rules(stored["profile"]), variants(engine), hear)
+        rules = report_outcomes(BUILTIN[engine].rules(stored["profile"]), variants(engine), hear)
         run_judged(scenario, stored["profile"], "provenance", table=rules, bills=False)
     return found, asked
 
@@ -75,11 +75,11 @@ def search(pair):
     others, asked = met()
     for number in others.get(pair, ()):
         file, scenario, stored = runs()[number]
-        rules = replacing(SHIPPED[engine].rules(stored["profile"]), variants(engine), outcome, other)
-        rules = ending(rules, ENDLESS * asked[number])
+        rules = replace_outcome(BUILTIN[engine].rules(stored["profile"]), variants(engine), outcome, other)
+        rules = limit_decisions(rules, ENDLESS * asked[number])
         try:
             wrong = first_difference(scenario, stored, rules)
-        except (Exception, Endless):   # our server cannot go on: that answer is not admissible here
+        except (Exception, TooManyDecisions):   # our server cannot go on: that answer is not admissible here
             continue
         if wrong is not None:
             return Found(engine, outcome, other, file, wrong, f"scenario {scenario.id}")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash
-from cachesim.engines.registry import SHIPPED, profiles
-from cachesim.engines.shared.rule_outcomes import Outcome, listening, replacing, variants_of
+from cachesim.engines.registry import BUILTIN, profiles
+from cachesim.engines.shared.rule_outcomes import Outcome, replace_outcome, report_outcomes, variants_of
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
 from cachesim.tools.replay.command import checker
@@ -38,7 +38,7 @@ class Survey:
 @cache
 def variants(engine):
     """The rules of all rule sets that come with cachesim, by field."""
-    return variants_of(SHIPPED[engine].profiles.values())
+    return variants_of(BUILTIN[engine].profiles.values())
 
 
 def survey(file):
@@ -48,14 +48,14 @@ def survey(file):
     except BadInput:
         return None
     engine = trace.profile.partition("@")[0]
-    if trace.out or engine not in SHIPPED:
+    if trace.out or engine not in BUILTIN:
         return None
     met = {}
 
     def hear(outcome, others):
         met.setdefault(outcome, set()).update(others)
 
-    rules = listening(SHIPPED[engine].rules(trace.profile), variants(engine), hear)
+    rules = report_outcomes(BUILTIN[engine].rules(trace.profile), variants(engine), hear)
     found = replay(trace, table=rules)
     agrees = found.first is None and found.steps_agree + found.steps_undecided == found.steps
     groups = any(len(step.members) > 1 for step in trace.steps)
@@ -69,14 +69,14 @@ def disagrees(file, outcome, other, mode):
     if it does not differ; raises whatever our server does where it cannot go on."""
     trace = read_trace(file, profiles())
     engine = trace.profile.partition("@")[0]
-    rules = replacing(SHIPPED[engine].rules(trace.profile), variants(engine), outcome, other)
+    rules = replace_outcome(BUILTIN[engine].rules(trace.profile), variants(engine), outcome, other)
     left = count(ASKED * (100 + sum(len(step.events) for step in trace.steps)), -1)
 
     def asked(outcome, others):
         if not next(left):
             raise Crash("the server gets nowhere")
 
-    rules = listening(rules, {}, asked)
+    rules = report_outcomes(rules, {}, asked)
     limits.ORDERS.now = ORDERS
     try:
         found = replay(trace, mode, checker(), rules, brief=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cachesim.engines.registry import SHIPPED
+from cachesim.engines.registry import BUILTIN
 from cachesim.engines.shared.rule_outcomes import Outcome, graded_rules
 from cachesim.judging.evidence import Grade, Graded, GradeTable, released_rules, table_of
 from tests.evidence import digests, peer_runs
@@ -16,7 +16,7 @@ KEPT_HERE = ("tests/data/", "scenarios/")
 
 def rules_of_engine(engine):
     """Every rule of the rule sets that come with cachesim, by id."""
-    return {fn.rule: fn for rules in SHIPPED[engine].profiles.values() for fn in graded_rules(rules).values()}
+    return {fn.rule: fn for rules in BUILTIN[engine].profiles.values() for fn in graded_rules(rules).values()}
 
 
 def met(surveys, engine):
@@ -71,7 +71,7 @@ def known(traces):
     """The recording that refuted each pair last time."""
     return {
         (engine, outcome, other): file_of(where, traces)
-        for engine in SHIPPED if (table := table_of(engine)) for outcome, one in table.graded.items()
+        for engine in BUILTIN if (table := table_of(engine)) for outcome, one in table.graded.items()
         for other, where in one.seen.items()
     }
 

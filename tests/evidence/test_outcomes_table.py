@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cachesim.engines.registry import SHIPPED
+from cachesim.engines.registry import BUILTIN
 from cachesim.engines.shared.rule_outcomes import Outcome
 from cachesim.judging.evidence import Grade, released_rules, table_of
 from tests.evidence import digests, peer_runs, server_runs
@@ -15,14 +15,14 @@ from tests.evidence.table import file_of, rules_of_engine
 from tests.shared import TRACES, absent
 
 DRAWN = 12               # pairs of each engine that are found out anew
-TABLES = {engine: table_of(engine) for engine in SHIPPED}
+TABLES = {engine: table_of(engine) for engine in BUILTIN}
 SEEN = {
     engine: sorted((outcome, other, where) for outcome, one in table.graded.items() for other, where in
                    one.seen.items()) for engine, table in TABLES.items()
 }
 
 
-@pytest.mark.parametrize("engine", SHIPPED)
+@pytest.mark.parametrize("engine", BUILTIN)
 def test_every_rule_is_graded_with_its_present_code(engine):
     stale = {name for name, rule in rules_of_engine(engine).items()
              if TABLES[engine].code.get(name) != digests.of_rule(rule)}
@@ -30,7 +30,7 @@ def test_every_rule_is_graded_with_its_present_code(engine):
     assert set(TABLES[engine].code) == set(rules_of_engine(engine))
 
 
-@pytest.mark.parametrize("engine", SHIPPED)
+@pytest.mark.parametrize("engine", BUILTIN)
 def test_every_recording_that_is_here_is_the_one_that_was_used(engine):
     here = {name: file_of(name, TRACES) for name in TABLES[engine].recordings}
     stale = {name for name, file in here.items()
@@ -43,7 +43,7 @@ def recorded_pairs(engine):
     return random.Random(27).sample(SEEN[engine], min(DRAWN, len(SEEN[engine])))
 
 
-RECORDED = [(engine, *pair) for engine in SHIPPED if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)]
+RECORDED = [(engine, *pair) for engine in BUILTIN if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)]
 
 
 @pytest.mark.parametrize("engine, outcome, other, where", RECORDED)

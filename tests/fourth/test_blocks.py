@@ -11,7 +11,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.shared.block_point_tracker import Chain
-from cachesim.engines.shared.kv_rows import put
+from cachesim.engines.shared.kv_rows import write_rows
 from cachesim.events import Gained, Lost
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
@@ -120,7 +120,7 @@ def test_a_foreign_row_in_a_shared_block_is_found_once(engine):
     hurt = server.stored(server.kept()[1])
     at = server.pool.blocks[hurt.owner - 1].id * 4 + 2
     foreign = server.memory.rows[0].digest[at : at + 1] + np.uint64(1)
-    put(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
+    write_rows(server.memory.rows, 0, slice(at, at + 1), Rows(foreign, None, None))
     kept = [server.stored(key) for key in server.kept()]
     wrong = [(one.start, verdict.where) for one in kept if not (verdict := judge.stored(one)).holds]
     assert wrong == [(4, 6)]

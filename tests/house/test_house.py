@@ -73,9 +73,9 @@ def test_the_engines_are_those_of_the_registry():
 
 
 def test_no_option_of_a_server_is_named_above_the_engines():
-    from cachesim.engines.registry import SHIPPED
+    from cachesim.engines.registry import BUILTIN
 
-    options = {flag.name for engine in SHIPPED.values() for flag in engine.manual.flags}
+    options = {flag.name for engine in BUILTIN.values() for flag in engine.manual.flags}
     assert [finding for module in checks.modules() for finding in checks.names_options(module, options)] == []
 
 

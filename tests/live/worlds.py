@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from cachesim.engines.capabilities import World
+from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.search.drawn_conversation import draw_in, draw_world
@@ -23,7 +23,7 @@ class OptionSet(NamedTuple):
 
     number: int
     seed: int
-    world: World
+    world: DrawnServer
     model: str
     server: dict
 

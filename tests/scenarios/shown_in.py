@@ -12,7 +12,7 @@ from typing import Iterable
 
 from cachesim.base.pool import spread, whole
 from cachesim.engines.registry import profiles
-from cachesim.engines.rule import role_of, took
+from cachesim.engines.rule import has_effect, role_of
 from cachesim.events import Decided
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.corpus import SHOWN_IN
@@ -29,7 +29,7 @@ def ranks(run: Run) -> dict[str, int]:
     for event in run.log.events:
         if isinstance(event, Decided):
             role = role_of(event.rule)
-            rank = 1 if role is not None and took(role, event.value) else 2
+            rank = 1 if role is not None and has_effect(role, event.value) else 2
             found[event.rule] = min(rank, found.get(event.rule, rank))
     for one in run.requests:
         for rule in (one.answer.deciding, *(charge.rule for charge in one.account.charges)):

@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import Engine, Recorded
+from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.ik_llama.events import LOGGED
 from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_flags, write_flags
 from cachesim.engines.ik_llama.manual import MANUAL
@@ -45,7 +45,7 @@ def log() -> LogGrammar:
 
 ENGINE = Engine(
     "ik_llama", PROFILES, MANUAL, serve, say,
-    Recorded("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
+    RecordingFormat("ik_llama.cpp", COMMITS, LOGGED, read_flags, write_flags, True, CONSTANT, UNCACHED),
     LINE, BESIDE, when=TIMELINE, log=log)
 
 start = ENGINE.start

@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.base import limits
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.command_line import CommandLine, on_off, read_line, whole, write_line
+from cachesim.engines.shared.command_line import CommandLine, parse_integer, parse_on_off, read_line, write_line
 from cachesim.engines.shared.flags import flag, flags_of
 
 
@@ -18,7 +18,7 @@ def _read_drafter(text: str) -> Mapping[str, Option]:
     """``mtp:n_max=4``: the kind of drafter and its parameters."""
     kind, _, rest = text.partition(":")
     given = dict(pair.partition("=")[::2] for pair in rest.split(",") if pair)
-    return {"spec_type": kind, "spec_draft_n_max": whole(given.get("n_max", "1"))}
+    return {"spec_type": kind, "spec_draft_n_max": parse_integer(given.get("n_max", "1"))}
 
 
 def _write_drafter(options: Mapping[str, Any]) -> list[str]:
@@ -77,11 +77,12 @@ class Options:
         "auto", "--reasoning-tokens", choices=("auto", "none"), governs="IK-PREFIX IK-PC-PEEK", tries=("none",),
         help="auto leaves out what stands between <think> and </think> when texts are compared, none does not.")
     context_shift: bool = flag(
-        True, "--context-shift", off=("--no-context-shift",), read=on_off, governs="IK-FULL IK-SHIFT IK-PROMPT-SHIFT",
+        True, "--context-shift", off=("--no-context-shift",), read=parse_on_off,
+        governs="IK-FULL IK-SHIFT IK-PROMPT-SHIFT",
         tries=(True, False),
         help="A full context drops its older half and goes on generating; off = generation ends.")
     flash_attn: bool = flag(
-        True, "-fa", "--flash-attn", read=on_off,
+        True, "-fa", "--flash-attn", read=parse_on_off,
         help="Flash attention; without it the context is made of blocks of 32 cells instead of 256.")
     swa_compress: bool = flag(
         False, "--swa-compress", governs="IK-WINDOW", tries=(False,),

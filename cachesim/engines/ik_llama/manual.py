@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import MANY, Context, Load, Manual, World, draw_batches
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Load, Manual, draw_batches
 from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
@@ -15,9 +15,9 @@ from cachesim.model.spec import TRAINED_ON
 
 def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
     """A slot for each conversation, or one for all."""
-    for n in advice.numbers_of_slots(now, load):
-        yield advice.apart(now, load, n)
-        yield {**advice.apart(now, load, n), "slot_prompt_similarity": advice.UNLIKE}
+    for n in advice.slot_counts(now, load):
+        yield advice.separate_contexts(now, load, n)
+        yield {**advice.separate_contexts(now, load, n), "slot_prompt_similarity": advice.UNLIKE}
     if now["parallel"] != 1:
         yield {"parallel": 1}
 
@@ -25,13 +25,13 @@ def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
 TRIES = advice.tries_of(
     FLAGS, "slot_prompt_similarity", "reasoning_tokens", "cache_ram_similarity", "cache_ram_n_min",
     "ctx_checkpoints_interval", "ctx_checkpoints_tolerance", "ctx_checkpoints_eviction", advice.more_checkpoints,
-    advice.smaller_batches, _slots, advice.larger_cache, "swa_compress", advice.room_for_all, "context_shift",
+    advice.smaller_batches, _slots, advice.larger_cache, "swa_compress", advice.context_for_all, "context_shift",
     advice.fewer_drafts,
 )
 """From what costs nothing to what costs memory."""
 
 
-def draw(rng: Rng, model: str) -> World:
+def draw(rng: Rng, model: str) -> DrawnServer:
     """A server for this model: the corners among its options, small batches, little room."""
     batch, ubatch = draw_batches(rng)
     server: dict[str, Any] = {
@@ -63,7 +63,7 @@ def draw(rng: Rng, model: str) -> World:
         room = server["ctx_size"] + 150
         edges = (5, 64, 80, 100, 128)            # 64 tokens are the least that leave a checkpoint
     server["flash_attn"] = server["ctx_size"] == 2048           # blocks of 256 cells, else of 32
-    return World("ik_llama", model, server, edges, min(room, MANY * ubatch))
+    return DrawnServer("ik_llama", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))
 
 
 MANUAL = Manual(

@@ -12,7 +12,7 @@ from cachesim.engines.ik_llama.rules.trim import Repair
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.shared.batch import DecodeBatch
-from cachesim.engines.shared.restore_point_tracker import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
@@ -81,7 +81,7 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
     while len(slot.checkpoints) >= srv.settings.max_checkpoints:
         evict = srv.rules.ckpt_evict(slot.facts, srv.settings.flags.ctx_checkpoints_eviction)
         lost = slot.drop((srv.decide(evict, slot),))[0].facts
-        srv.changed(slot, "evicted", evict.rule, ALL)
+        srv.changed(slot, "evicted", evict.rule, ALL_TOKENS)
         srv.emit(ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))
     blob = srv.memory.get(slot.id, partial=True)
     facts = Ckpt(pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
@@ -89,7 +89,7 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
     slot.checkpoints.append(Checkpoint(facts, blob))
     srv.emit(ev.CkptCreate(slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max,
                            facts.n_tokens, ev.mib(facts.size)))  # fmt: skip
-    srv.changed(slot, "stored", kept=ALL)
+    srv.changed(slot, "stored", kept=ALL_TOKENS)
     return True
 
 

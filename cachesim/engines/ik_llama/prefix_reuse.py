@@ -14,7 +14,7 @@ from cachesim.engines.ik_llama.rules.checkpoint_restore import Ask, Need, Resume
 from cachesim.engines.ik_llama.rules.common_prefix import Common
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
-from cachesim.engines.shared.restore_point_tracker import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 
 TOO_LONG = "the request exceeds the available context size, try increasing it"
 
@@ -79,7 +79,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     resume = _search(srv, slot, task, ask) if need.search else Resume(found.cache, found.prompt)
     erase = srv.rules.ckpt_erase(slot.facts, ask)
     gone = slot.drop(srv.decide(erase, slot))
-    srv.changed(slot, "erased", erase.rule, ALL)
+    srv.changed(slot, "erased", erase.rule, ALL_TOKENS)
     for c in (lost.facts for lost in gone):
         srv.emit(ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, 0, ask.n_past))
     return resume

@@ -21,7 +21,7 @@ from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits
 from cachesim.engines.shared.restore_point_tracker import RestorePoints
-from cachesim.engines.shared.server_loop import write_down
+from cachesim.engines.shared.server_loop import log_decision
 
 MIB = 1 << 20
 NO_SHARE = "-nan"             # as the server prints the share of nothing
@@ -73,7 +73,7 @@ class PromptCache:
         self.entries: list[Entry] = []
 
     def _decide(self, decision: Decision, slot: Slot | None) -> Decision:
-        write_down(self.log, decision, slot)
+        log_decision(self.log, decision, slot)
         return decision
 
     def save(self, slot: Slot, compare: Compare) -> None:

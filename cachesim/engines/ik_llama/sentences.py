@@ -6,7 +6,7 @@ from typing import Any
 
 from cachesim.base.errors import counted
 from cachesim.engines.ik_llama import sentences_checkpoint as checkpoint
-from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences
+from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
 
 
 def _slot(choice: Any, because: Because) -> str:
@@ -28,7 +28,7 @@ def _common(found: Any, because: Because) -> str:
 def _one(back: int, because: Because) -> str:
     n_past = because["n_past_prompt"]
     if not back:
-        return Dull(f"n_past = {n_past} of {because['asked']}")
+        return NoEffect(f"n_past = {n_past} of {because['asked']}")
     when = "after" if because["searched"] else "before"
     return f"n_past - 1 = {n_past - 1}: at least one token must be evaluated for logits ({when} the checkpoint search)"
 
@@ -70,7 +70,7 @@ def _update(gone: Any, because: Because) -> str:
 def _full(value: str, because: Because) -> str:
     at = f"{because['held']} of {because['n_ctx']} tokens"
     then = {"shift": "context shift", "error": "the request fails"}
-    return f"context full ({at}): {then[value]}" if value else Dull(f"context not full ({at})")
+    return f"context full ({at}): {then[value]}" if value else NoEffect(f"context not full ({at})")
 
 
 def _discards(plan: Any) -> str:
@@ -83,33 +83,34 @@ def _failed(repair: Any, because: Because) -> str:
         return "seq_rm failed: target and draft context cleared, checkpoints erased"
     if repair.wipe:
         return "seq_rm of the draft context failed: only the draft context is cleared"
-    return Dull("seq_rm worked")
+    return NoEffect("seq_rm worked")
 
 
 def _spec_save(value: Any, because: Because) -> str:
     n = f"{counted(because['n_batch'], 'token')}, {counted(because['capacity'], 'saved state')}"
     if value[0]:
-        return Dull(f"states saved for the draft ({n})")
+        return NoEffect(f"states saved for the draft ({n})")
     return f"states not saved ({n}): " + ("drafts all the same" if value[1] else "evaluates only the sampled token")
 
 
 FAMILIES: dict[str, Say] = {
     "IK-SLOT-SELECT": _slot,
-    "IK-SHIFTED": lambda v, b: "slot compared with the prompt as the context shift would leave it" if v else Dull(
+    "IK-SHIFTED": lambda v, b: "slot compared with the prompt as the context shift would leave it" if v else NoEffect(
         "slot compared with the whole prompt"),
-    "IK-PROMPT-EMPTY": lambda v, b: "empty prompt: answered at once" if v else Dull(f"prompt of {b['asked']} tokens"),
-    "IK-REUSE": lambda v, b: Dull("cache_prompt is true") if v else "n_past = 0: cache_prompt is false",
+    "IK-PROMPT-EMPTY":
+        lambda v, b: "empty prompt: answered at once" if v else NoEffect(f"prompt of {b['asked']} tokens"),
+    "IK-REUSE": lambda v, b: NoEffect("cache_prompt is true") if v else "n_past = 0: cache_prompt is false",
     "IK-PREFIX": _common,
     "IK-ONE": _one,
     "IK-PC-SAVE": _save,
     "IK-PC-ALLOC": _alloc,
-    "IK-PC-PEEK": lambda v, b: "comparing moves the tokens out of the slot and of every entry" if v else Dull(
+    "IK-PC-PEEK": lambda v, b: "comparing moves the tokens out of the slot and of every entry" if v else NoEffect(
         "comparing leaves the token lists alone"),
     "IK-PC-LOAD": _load,
     "IK-PC-HIT": lambda v, b: "the entry is removed from the prompt cache on load" if v else (
         "the entry stays in the prompt cache; the slot gets a copy"),
     "IK-PC-UPDATE": _update,
-    "IK-UBATCH-SPLIT": lambda v, b: Dull(
+    "IK-UBATCH-SPLIT": lambda v, b: NoEffect(
         f"micro-batch of {counted(v, 'token')} (window of {b['tokens']}, {counted(b['sequences'], 'sequence')})"),
     "IK-KV-SEEN": lambda v, b: f"attention reads cells 0..{v - 1} of {b['size']} (blocks of {b['pad']})",
     "IK-KV-WINDOW": lambda v, b: f"window layers read cells {v}..{b['n_kv'] - 1} only: rows of a window lie below",
@@ -120,15 +121,15 @@ FAMILIES: dict[str, Say] = {
         "no free KV cells: the request fails"),
     "IK-END": lambda v, b: f"token {b['n_decoded']} of {b['n_predict']}: " + (f"stops ({v})" if v else "continues"),
     "IK-FULL": _full,
-    "IK-KEEP": lambda v, b: Dull(f"n_keep = {v}") if b["asked"] is not None else (
+    "IK-KEEP": lambda v, b: NoEffect(f"n_keep = {v}") if b["asked"] is not None else (
         f"n_keep = {v}, from the slot's last request"),
     "IK-SHIFT": lambda v, b: f"context {'full' if v is None else 'shift'} at {b['held']} tokens: {_discards(v)}",
     "IK-PROMPT-SHIFT": lambda v, b: (
         f"prompt of {b['asked']} tokens does not fit n_ctx {b['n_ctx']}: {_discards(v)}"),
     "IK-SHIFT-FIND": lambda v, b: f"in the KV cache: n_keep = {v.n_keep}, n_discard = {v.n_discard}",
     "IK-SEQ-RM": lambda v, b: f"seq_rm({b['p0']}, {b['p1']}) refused: the recurrent state is at position {b['tail']}"
-        if v else Dull(f"seq_rm({b['p0']}, {b['p1']}) accepted"),
-    "IK-TRIM": lambda v, b: Dull("draft context trimmed, too") if v else (
+        if v else NoEffect(f"seq_rm({b['p0']}, {b['p1']}) accepted"),
+    "IK-TRIM": lambda v, b: NoEffect("draft context trimmed, too") if v else (
         "draft context not trimmed: seq_rm of the target failed"),
     "IK-TRIM-FAILED": _failed,
     "IK-SLOT-SAVE": lambda v, b: f"slot file: {counted(b['ckpts'], 'checkpoint')} written to a side file" if v else (
@@ -140,7 +141,7 @@ FAMILIES: dict[str, Say] = {
     "IK-SPEC-SAVE": _spec_save,
     "IK-SPEC-COMMIT": lambda v, b: (
         f"draft context takes the accepted tokens at position {v[0]}, {'after' if v[1] else 'without'} seq_rm"),
-    "IK-SPEC-PURGE": lambda v, b: Dull("draft context keeps its rows") if v is None else (
+    "IK-SPEC-PURGE": lambda v, b: NoEffect("draft context keeps its rows") if v is None else (
         f"draft context: seq_rm({v[0]}, {v[1]}) removes drafted tokens"),
     "IK-PC-FAILED": lambda v, b: "no free cells for the entry: the memory is empty, the slot's " + (
         f"{counted(b['held'], 'token')} {'are dropped' if v else 'stay'}"),
@@ -148,17 +149,17 @@ FAMILIES: dict[str, Say] = {
     "IK-PROMPT-CUT": lambda v, b: f"prompt shift: the KV cache discards {counted(v, 'token')}",
     "IK-REFUSED": lambda v, b: f"prompt of {b['asked']} tokens exceeds n_ctx {b['n_ctx']}: error, " + (
         "but the slot evaluates it all the same" if v else "the slot is released"),
-    "IK-SHIFT-LIST": lambda v, b: Dull("context shift: the slot's tokens are discarded, too") if v else (
+    "IK-SHIFT-LIST": lambda v, b: NoEffect("context shift: the slot's tokens are discarded, too") if v else (
         "context shift: the slot's tokens are not discarded (cache_prompt is false)"),
     "IK-SPEC-ROW": lambda v, b: f"draft rejected: state restored into row {v[0]} for sequence {b['seq']}" + (
         f", cell {b['seq']} takes its position" if v[1] else ""),
-    "IK-SPEC-STEPS": lambda v, b: Dull(f"states of {counted(b['n'], 'token')} saved by {v}" if v else (
+    "IK-SPEC-STEPS": lambda v, b: NoEffect(f"states of {counted(b['n'], 'token')} saved by {v}" if v else (
         f"no states saved: {b['n']} tokens, capacity {b['capacity']}")),
-    "IK-SPEC-START": lambda v, b: Dull("the server starts") if v else (
+    "IK-SPEC-START": lambda v, b: NoEffect("the server starts") if v else (
         f"the server does not start: drafts and {b['n_slots']} slots"),
-    "IK-STATE-ZERO": lambda v, b: Dull(
+    "IK-STATE-ZERO": lambda v, b: NoEffect(
         "recurrent state zeroed at position 0" if v else f"recurrent state continues at position {b['pos']}"),
-    "IK-WINDOW": lambda v, b: Dull("window layers keep " + ("compacted rows" if v else "every row")),
+    "IK-WINDOW": lambda v, b: NoEffect("window layers keep " + ("compacted rows" if v else "every row")),
 }
 
 VARIANTS: dict[str, Say] = {

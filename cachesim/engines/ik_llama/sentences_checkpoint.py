@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from cachesim.engines.shared.sentences import Because, Dull, Say, erased, numbers
+from cachesim.engines.shared.sentences import Because, NoEffect, Say, erasure_text, numbers
 
 
 def need(compare: Callable[[Because], tuple[str, str]] | None = None) -> Say:
@@ -84,9 +84,9 @@ def evicted(why: str = "") -> Say:
 
 def _interval(due: bool, because: Because, less: str = "") -> str:
     if not because["interval"] > 0:
-        return Dull("no checkpoints at intervals")
+        return NoEffect("no checkpoints at intervals")
     said = f"pos_max {because['pos_max']}, last {because['last']}, interval {because['interval']}{less}"
-    return f"checkpoint due: {said}" if due else Dull(f"no checkpoint due: {said}")
+    return f"checkpoint due: {said}" if due else NoEffect(f"no checkpoint due: {said}")
 
 
 def _batch(value: Any, because: Because) -> str:
@@ -102,10 +102,10 @@ FAMILIES: dict[str, Say] = {
     "IK-CKPT-PICK": pick(),
     "IK-CKPT-RESUME": _resumed,
     "IK-CKPT-RESET": _reset,
-    "IK-CKPT-ERASE": lambda v, b: erased(v, "invalidated", ""),
+    "IK-CKPT-ERASE": lambda v, b: erasure_text(v, "invalidated", ""),
     "IK-CKPT-EVICT": evicted(),
     "IK-CKPT-BREAK": _batch,
-    "IK-CKPT-FIRST": lambda v, b: "checkpoint due with the first sampled token" if v else Dull(
+    "IK-CKPT-FIRST": lambda v, b: "checkpoint due with the first sampled token" if v else NoEffect(
         f"no checkpoint due with the first sampled token (tolerance {b['tolerance']})"),
     "IK-CKPT-INTERVAL": _interval,
     "IK-CKPT-CREATE": created(),
@@ -124,9 +124,9 @@ VARIANTS: dict[str, Say] = {
     "IK-CKPT-PICK.POS-MIN": pick(lambda b: f"pos_min < {b['thold']} or pos_min = 0"),
     "IK-CKPT-PICK.WITHIN": pick(lambda b: f"pos_max < n_past {b['n_past']}"),
     "IK-CKPT-PICK.PR1888": pick(lambda b: f"pos_min < {b['thold']} or pos_min = 0 or pos_max <= n_past {b['n_past']}"),
-    "IK-CKPT-ERASE.THOLD": lambda v, b: erased(v, "invalidated", f"pos_max > pos_min_thold {b['thold']}"),
-    "IK-CKPT-ERASE.POS-MIN": lambda v, b: erased(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
-    "IK-CKPT-ERASE.BEYOND": lambda v, b: erased(v, "invalidated", f"pos_max > n_past {b['n_past']}"),
+    "IK-CKPT-ERASE.THOLD": lambda v, b: erasure_text(v, "invalidated", f"pos_max > pos_min_thold {b['thold']}"),
+    "IK-CKPT-ERASE.POS-MIN": lambda v, b: erasure_text(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
+    "IK-CKPT-ERASE.BEYOND": lambda v, b: erasure_text(v, "invalidated", f"pos_max > n_past {b['n_past']}"),
     "IK-CKPT-EVICT.PROMPT-END": evicted("smallest loss of spacing, prompt ends last"),
     "IK-CKPT-EVICT.VARIANCE": evicted("smallest loss of spacing"),
     "IK-CKPT-EVICT.OLDEST": evicted("the oldest"),

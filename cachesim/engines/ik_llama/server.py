@@ -21,7 +21,7 @@ from cachesim.engines.ik_llama.slot_save_restore import slot_action
 from cachesim.engines.ik_llama.snapshot import Inspected
 from cachesim.engines.ik_llama.speculative_decoding import make_draft
 from cachesim.engines.shared.batch import DecodeBatch
-from cachesim.engines.shared.restore_point_tracker import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 
 
 class Server(Inspected):
@@ -113,7 +113,7 @@ class Server(Inspected):
 
     def _release(self, slot: Slot) -> None:
         """The slot's task ends, if it has one; tokens and checkpoints stay. All deferred tasks are queued again."""
-        self.points.changed(slot, "evaluated", kept=ALL, grown=True)
+        self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grown=True)
         self.emit(ev.Release(slot.id, slot.last_task, len(slot.tokens), int(slot.truncated)))
         if slot.task is not None:
             answer = slot.task.answer

@@ -24,11 +24,11 @@ from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
-from cachesim.engines.shared.batch import Spoken
+from cachesim.engines.shared.batch import TokenOutput
 from cachesim.engines.shared.prompt_cache_limits import Limits
 from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import SlotDriver
-from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed, recorded_piece, unique_piece
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed, recorded_piece, unique_piece
 from cachesim.model import Model
 
 
@@ -45,7 +45,7 @@ class Core(SlotDriver):
         if opts.spec_type != "mtp" and kind.spec.mtp:      # a head that is not used is not loaded
             kind = replace(kind, spec=replace(kind.spec, mtp=False))
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
-        self.sampler = Counted(sampler, log)
+        self.sampler = CountingSampler(sampler, log)
         if not rules.spec_start(opts.spec_type, opts.parallel).value:
             raise BadInput("the server does not start with drafts and several slots", hint="parallel = 1")
         self.settings = settings(opts, kind, rules.block_flash if opts.flash_attn else rules.block_plain)
@@ -59,7 +59,7 @@ class Core(SlotDriver):
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
-        self.said: dict[int, Spoken] = {}
+        self.said: dict[int, TokenOutput] = {}
         self.known_next: set[int] = set()      # sequences whose companion has drafted a token while committing
         self.next_id, self.tick = 1, 0
         self.dead = False

@@ -16,10 +16,10 @@ from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
 from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
-from cachesim.engines.shared.kv_rows import no_hole, take
+from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.prompt_cache_limits import over_limits
-from cachesim.engines.shared.restore_point_tracker import Conversation, Cut
-from cachesim.engines.shared.server_loop import watched
+from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation
+from cachesim.engines.shared.server_loop import observe_seq_rm
 from cachesim.model import Rows
 
 
@@ -49,7 +49,7 @@ class Inspected(Core):
     """What the contract of a server asks about its slots, its memory and its prompt cache."""
 
     @property
-    def comes_unseen(self) -> bool:
+    def arrival_is_unlogged(self) -> bool:
         """With similarity 0 nothing is written of a request that finds all slots busy."""
         return self.settings.flags.slot_prompt_similarity == 0
 
@@ -70,13 +70,13 @@ class Inspected(Core):
     def _conversation(self, one: Slot | Entry, own: np.ndarray, state: StatePart | None) -> Conversation:
         """A cache of recurrent rows only has no restore points."""
         lengths = (1, 0) if self.kind.recurrent else _lengths(len(one.tokens), state)
-        return Conversation(one.tokens, no_hole(own), *lengths, one.checkpoints)
+        return Conversation(one.tokens, contiguous_length(own), *lengths, one.checkpoints)
 
-    def of_checkpoint(self, checkpoint: Checkpoint) -> Cut:
+    def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """What depends on a checkpoint itself. Without states there is nothing in it."""
         n = checkpoint.facts.n_tokens
         lengths = _lengths(n, _of(self.memory, checkpoint.blob)) if self.kind.hybrid else (1, 0)
-        return Cut(n, *lengths)
+        return CheckpointRange(n, *lengths)
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """What a restore point consists of."""
@@ -101,7 +101,7 @@ class Inspected(Core):
         own = kv.cells.own[cells]
         if start:
             cells, own = cells[own >= start], own[own >= start]
-        rows = _rows(kv, own, {layer: take(one, cells) for layer, one in kv.rows.items()})
+        rows = _rows(kv, own, {layer: read_rows(one, cells) for layer, one in kv.rows.items()})
         return Stored("slot", slot, (), n, rows, _state(kv, kv.state_pos[slot], kv.states[slot]), start)
 
     def checkpoints(self, slot: int) -> list[int]:
@@ -132,6 +132,6 @@ class Inspected(Core):
         """Raise Crash unless the memory is consistent."""
         self.memory.check()
 
-    def watch_removals(self, hear: Callable[[Removal], None]) -> None:
+    def observe_removals(self, hear: Callable[[Removal], None]) -> None:
         """From now on tell of every removal of rows."""
-        self.memory.seq_rm = watched(self.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]
+        self.memory.seq_rm = observe_seq_rm(self.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Mapping, Sequence
 
-from cachesim.engines.shared.command_line import CommandLine, SetOn, read_line, unwritten, whole, write_line
+from cachesim.engines.shared.command_line import CommandLine, SetOn, parse_integer, read_line, unwritten, write_line
 from cachesim.engines.shared.flags import flag, flags_of
 
 POOLINGS = ("mean", "last", "rank")
@@ -173,17 +173,17 @@ IGNORED: Mapping[str, int] = {
 
 def _read_step(line: CommandLine, text: str) -> None:
     """The step of periodic checkpoints, in builds that have them: the same number as the spacing; 0 or less = never."""
-    every = whole(text)
+    every = parse_integer(text)
     line.options["checkpoint_min_step"] = every if every > 0 else NEVER
 
 
 def _read_sleep(line: CommandLine, text: str) -> None:
-    line.sleeps = whole(text) >= 0
+    line.sleeps = parse_integer(text) >= 0
 
 
 def _read_field(name: str, line: CommandLine, text: str) -> None:
     """The default of a request's field."""
-    line.request[name] = whole(text)
+    line.request[name] = parse_integer(text)
 
 
 OTHERS: Mapping[str, SetOn] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import MANY, Context, Load, Manual, World, draw_batches
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Load, Manual, draw_batches
 from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
@@ -15,24 +15,24 @@ from cachesim.model.spec import TRAINED_ON
 
 def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
     """A slot for each conversation, with a context of its own or a common one; or one slot for all."""
-    for n in advice.numbers_of_slots(now, load):
-        yield {"parallel": n, "kv_unified": True, **advice.room(now, load.total)}
-        yield {**advice.apart(now, load, n), "kv_unified": False}
-        yield {**advice.apart(now, load, n), "slot_prompt_similarity": advice.UNLIKE}
+    for n in advice.slot_counts(now, load):
+        yield {"parallel": n, "kv_unified": True, **advice.widen_context(now, load.total)}
+        yield {**advice.separate_contexts(now, load, n), "kv_unified": False}
+        yield {**advice.separate_contexts(now, load, n), "slot_prompt_similarity": advice.UNLIKE}
     if now["parallel"] != 1:
         yield {"parallel": 1}
-        yield from advice.others("kv_unified", now, not now["kv_unified"])
+        yield from advice.other_values("kv_unified", now, not now["kv_unified"])
 
 
 TRIES = advice.tries_of(
     FLAGS, "cache_prompt", "slot_prompt_similarity", "cache_idle_slots", "checkpoint_min_step", advice.more_checkpoints,
-    advice.smaller_batches, _slots, advice.larger_cache, "swa_full", advice.room_for_all, "context_shift",
+    advice.smaller_batches, _slots, advice.larger_cache, "swa_full", advice.context_for_all, "context_shift",
     advice.fewer_drafts, "cache_reuse",
 )
 """From what costs nothing to what costs memory, and last what is known to give wrong answers with some models."""
 
 
-def draw(rng: Rng, model: str) -> World:
+def draw(rng: Rng, model: str) -> DrawnServer:
     """A server for this model: the corners among its options, small batches, little room."""
     batch, ubatch = draw_batches(rng)
     if "W" in model and ubatch < 16 and rng.chance(50):
@@ -63,7 +63,7 @@ def draw(rng: Rng, model: str) -> World:
         edges = (*edges, 130, 256, 264, 300, 400, 130, 264, 300)    # a ring has 256 cells: only then is something lost
     shares = 1 if server.get("kv_unified") else server["parallel"]
     room = server["ctx_size"] // shares - 16
-    return World("llama_cpp", model, server, edges, min(room, MANY * ubatch))
+    return DrawnServer("llama_cpp", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))
 
 
 MANUAL = Manual(

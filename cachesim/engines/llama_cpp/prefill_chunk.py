@@ -12,7 +12,7 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import share_prompt
-from cachesim.engines.shared.restore_point_tracker import ALL
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
@@ -95,13 +95,13 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     most, told = srv.settings.max_checkpoints, srv.rules.limit_told
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, most)
-    for lost in srv.drop(slot, near, told, "erased", ALL):
+    for lost in srv.drop(slot, near, told, "erased", ALL_TOKENS):
         srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
-    for lost in srv.drop(slot, srv.rules.ckpt_limit(slot.facts, most), told, "evicted", ALL):
+    for lost in srv.drop(slot, srv.rules.ckpt_limit(slot.facts, most), told, "evicted", ALL_TOKENS):
         srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     same = srv.rules.ckpt_replace(slot.facts, n_tokens)
     note = next((slot.facts[i].note for i in same.value), None)
-    for lost in srv.drop(slot, same, told, "erased", ALL):
+    for lost in srv.drop(slot, same, told, "erased", ALL_TOKENS):
         srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
@@ -110,4 +110,4 @@ def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     slot.checkpoints.append(Checkpoint(facts, blob, draft))
     n = len(slot.checkpoints)
     srv.emit(ev.CkptCreate(slot.id, task.id, n, most, pos_min, pos_max, n_tokens, ev.mib(facts.size)))
-    srv.changed(slot, "stored", kept=ALL)
+    srv.changed(slot, "stored", kept=ALL_TOKENS)

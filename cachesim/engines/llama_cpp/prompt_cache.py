@@ -19,7 +19,7 @@ from cachesim.engines.llama_cpp.server_flags import MIB
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared.prompt_cache_limits import Eviction, Limits, part
 from cachesim.engines.shared.restore_point_tracker import RestorePoints
-from cachesim.engines.shared.server_loop import write_down
+from cachesim.engines.shared.server_loop import log_decision
 
 LOST = Blob(0, None, None, None)
 
@@ -56,7 +56,7 @@ class PromptCache:
         self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(state), ev.mib(draft)))
         size = state + sum(c.facts.size for c in slot.checkpoints)
         decision = self.rules.pc_alloc(self._facts(slot.tokens), len(slot.tokens), size, self.limits)
-        write_down(self.log, decision, slot)
+        log_decision(self.log, decision, slot)
         plan: Admission = decision.value
         if plan.verdict == "already":
             self.log.emit(ev.PcAlready())
@@ -93,7 +93,7 @@ class PromptCache:
             f_keep, f_sim = part(fact.lcp, fact.n_tokens), part(fact.lcp, len(prompt))
             self.log.emit(ev.PcCand(fact.n_tokens, fact.lcp, ev.share(f_keep), ev.share(f_sim)))
         decision = self.rules.pc_load(facts, len(slot.tokens), lcp, len(prompt))
-        write_down(self.log, decision, slot)
+        log_decision(self.log, decision, slot)
         if decision.value is None:
             return True
         self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
@@ -122,7 +122,7 @@ class PromptCache:
         slot.tokens, slot.checkpoints = list(entry.tokens), list(entry.checkpoints)
         slot.source = "entry"
         self.points.changed(slot, "overwritten", rule)
-        write_down(self.log, after, slot)
+        log_decision(self.log, after, slot)
         if after.value:
             del self.entries[index]
             self.points.lost(entry, "consumed", after.rule)
@@ -141,7 +141,7 @@ class PromptCache:
         """PC-UPDATE: drop the oldest entries over the limits, then say what is left."""
         sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
         decision = self.rules.pc_update(sizes, lengths, self.limits)
-        write_down(self.log, decision, None)
+        log_decision(self.log, decision, None)
         plan: Eviction = decision.value
         for _ in range(plan.for_size):
             self.log.emit(ev.PcEvict(ev.mib(self._evict(decision.rule).size)))

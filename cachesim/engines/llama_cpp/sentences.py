@@ -8,14 +8,14 @@ from typing import Any
 from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp import sentences_checkpoint as checkpoint
 from cachesim.engines.llama_cpp import sentences_slot as slot
-from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences
+from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
 
 
 def _moved(blocks: Any, because: Because) -> str:
     if blocks is None:
         return "cache reuse is not supported by this memory (recurrent state)"
     if not blocks:
-        return Dull(f"no block of {because['least']} tokens or more to reuse")
+        return NoEffect(f"no block of {because['least']} tokens or more to reuse")
     n_tokens, n_blocks = counted(sum(one.n for one in blocks), "token"), counted(len(blocks), "block")
     return f"reuses {n_tokens} in {n_blocks} at shifted positions (--cache-reuse)"
 
@@ -24,10 +24,10 @@ def _task(value: Any, because: Because) -> str:
     kind = because["kind"]
     if "n_ubatch" not in because:
         uses = "uses prompt cache and checkpoints"
-        return Dull(f"{kind}: {uses}") if value else f"{kind}: no prompt cache, no checkpoints"
+        return NoEffect(f"{kind}: {uses}") if value else f"{kind}: no prompt cache, no checkpoints"
     n_tokens, n_ubatch = because["n_tokens"], because["n_ubatch"]
     if not value:
-        return Dull(f"{kind}: may be split into micro-batches")
+        return NoEffect(f"{kind}: may be split into micro-batches")
     if value == "whole":
         return f"{kind}: evaluated in one micro-batch ({n_tokens} tokens, n_ubatch {n_ubatch})"
     return f"{kind}: {n_tokens} tokens are too large to process (n_ubatch {n_ubatch})"
@@ -49,20 +49,20 @@ def _end(value: Any, because: Because) -> str:
 
 def _shared(value: int | None, because: Because) -> str:
     if value is None:
-        return Dull("several prompts in one request are not supported")
-    return f"{counted(value, 'token')} shared by {because['prompts']} prompts, evaluated once" if value else Dull(
+        return NoEffect("several prompts in one request are not supported")
+    return f"{counted(value, 'token')} shared by {because['prompts']} prompts, evaluated once" if value else NoEffect(
         f"{counted(because['prompts'], 'prompt')} share no token")
 
 
 def _marks(value: bool, because: Because) -> str:
     if value:
-        return Dull("user messages are known from the chat template or message_delimiters")
+        return NoEffect("user messages are known from the chat template or message_delimiters")
     return "message_delimiters of a plain completion are ignored"
 
 
 def _shift(plan: Any, because: Because) -> str:
     if plan is None:
-        return Dull(f"no context shift: {because['held']} of {because['n_ctx']} tokens")
+        return NoEffect(f"no context shift: {because['held']} of {because['n_ctx']} tokens")
     return f"context shift at {because['held']} tokens: n_keep = {plan.n_keep}, n_discard = {plan.n_discard}"
 
 
@@ -73,7 +73,7 @@ PROMPT: dict[str, Say] = {
         f"n_past - 1 = {v}: at least one token must be evaluated for logits"),
     "LC-NPAST-REUSE": _moved,
     "LC-TASK": _task,
-    "LC-TASK-REUSE": lambda v, b: Dull(f"{b['kind']}: cached tokens are reused") if v else (
+    "LC-TASK-REUSE": lambda v, b: NoEffect(f"{b['kind']}: cached tokens are reused") if v else (
         f"{b['kind']}: no cached token is reused"),
     "LC-SHARED": _shared,
     "LC-MARKS": _marks,
@@ -85,8 +85,8 @@ PROMPT: dict[str, Say] = {
 }
 
 PROMPT_VARIANTS: dict[str, Say] = {
-    "LC-SHIFT.SHARED": lambda v, b: v or Dull("context shift allowed: the prompt is not shared"),
-    "LC-MARKS.CHAT": lambda v, b: _marks(v, b) if not v else Dull("user messages are known from the chat template"),
+    "LC-SHIFT.SHARED": lambda v, b: v or NoEffect("context shift allowed: the prompt is not shared"),
+    "LC-MARKS.CHAT": lambda v, b: _marks(v, b) if not v else NoEffect("user messages are known from the chat template"),
 }
 
 # What a rule about llama.cpp's memories, its start or its drafts said.
@@ -128,19 +128,19 @@ def _split(split: Any, because: Because) -> str:
 
 def _spec_ckpt(saved: bool, because: Because) -> str:
     draft = f"a draft of {counted(because['n_draft'], 'token')} (n_rs_seq {because['n_rs_seq']})"
-    return f"state saved before {draft}" if saved else Dull(f"no state saved before {draft}")
+    return f"state saved before {draft}" if saved else NoEffect(f"no state saved before {draft}")
 
 
 def _replay(replays: bool, because: Because) -> str:
     rejected = counted(because["n_rollback"], "rejected token")
     if replays:
         return f"{rejected}: restores the state saved before the draft and re-evaluates the accepted tokens"
-    return Dull(f"{rejected}: removed with seq_rm")
+    return NoEffect(f"{rejected}: removed with seq_rm")
 
 
 def _room(text: str, because: Because) -> str:
     fits = f"{counted(because['n_batch'], 'token')} in a batch of {because['capacity']}"
-    return f"{fits}: {text}" if text else Dull(f"{fits}: they fit")
+    return f"{fits}: {text}" if text else NoEffect(f"{fits}: they fit")
 
 
 MEMORY: dict[str, Say] = {
@@ -167,9 +167,9 @@ MEMORY: dict[str, Say] = {
     "LC-SPEC-REPLAY": _replay,
     "LC-SPEC-UNREAD": lambda v, b: "the state saved before the draft finds no room: " + (
         f"the server aborts ({v})" if v else "the requests at work fail"),
-    "LC-SPEC-ACCEPT": lambda v, b: Dull("draft token accepted" if v else "draft token not accepted"),
+    "LC-SPEC-ACCEPT": lambda v, b: NoEffect("draft token accepted" if v else "draft token not accepted"),
     "LC-SPEC-ROOM": _room,
-    "LC-SPEC-SPLIT": lambda v, b: Dull("the draft lies in the batch view") if v is None else (
+    "LC-SPEC-SPLIT": lambda v, b: NoEffect("the draft lies in the batch view") if v is None else (
         f"token {v} of the draft is not in the batch view: the request fails"),
 }
 
@@ -185,10 +185,10 @@ MEMORY_VARIANTS: dict[str, Say] = {
     "LC-KV-STATE.WINDOW": lambda v, b: f"saves cells with pos > pos_max {b['pos_max']} - n_swa {b['n_swa']}",
     "LC-KV-STATE.RING": lambda v, b: "saves every cell of the sequence",
     "LC-SPEC-MAX.ROOM": lambda v, b: f"drafts at most {counted(v, 'token')} (share of a batch: {b['share']})",
-    "LC-SPEC-ACCEPT.EOG": lambda v, b: Dull(
+    "LC-SPEC-ACCEPT.EOG": lambda v, b: NoEffect(
         "draft token not accepted: behind an end of generation" if b["same"] and not v else
         "draft token accepted" if v else "draft token not accepted"),
-    "LC-SPEC-SPLIT.NONE": lambda v, b: Dull("drafts are not compared with the batch view"),
+    "LC-SPEC-SPLIT.NONE": lambda v, b: NoEffect("drafts are not compared with the batch view"),
 }
 
 SENTENCES = Sentences(

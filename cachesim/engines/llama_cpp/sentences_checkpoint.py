@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from cachesim.engines.shared.sentences import Because, Dull, Say, erased, indices
+from cachesim.engines.shared.sentences import Because, NoEffect, Say, erasure_text, indices
 
 
 def _enabled(value: Any, because: Because) -> str:
@@ -138,22 +138,22 @@ def _by_position(place: str) -> Callable[[bool, Because], str]:
 
 def _due(value: int | None, because: Because) -> str:
     if value is None:
-        return Dull(f"no periodic checkpoint due at n_tokens = {because['start']}")
+        return NoEffect(f"no periodic checkpoint due at n_tokens = {because['start']}")
     return f"checkpoint due at n_tokens = {because['start']}: last one at {value}, every {because['every']} tokens"
 
 
 def _after(value: Any, because: Because) -> str:
-    return "checkpoint created behind the whole prompt" if value else Dull("no checkpoint behind the whole prompt")
+    return "checkpoint created behind the whole prompt" if value else NoEffect("no checkpoint behind the whole prompt")
 
 
 def _dull_if_none(say: Say) -> Say:
-    return lambda value, because: say(value, because) if value else Dull(say(value, because))
+    return lambda value, because: say(value, because) if value else NoEffect(say(value, because))
 
 
 def _spaced(when: Callable[[Because], str]) -> Say:
     def say(value: Any, because: Because) -> str:
         where = f"at most {because['min_step']} tokens behind the one before ({when(because)})"
-        return erased(value, "", where) if value else Dull(f"no checkpoint erased for spacing: none {where}")
+        return erasure_text(value, "", where) if value else NoEffect(f"no checkpoint erased for spacing: none {where}")
 
     return say
 
@@ -167,18 +167,18 @@ FAMILIES: dict[str, Say] = {
         f"the server aborts ({v})" if v else "forcing full prompt re-processing (n_past = 0)"),
     "LC-CKPT-RESET": lambda v, b: f"forcing full prompt re-processing (n_past = 0; common prefix {b['n_past']})" + (
         "; all checkpoints erased" if v.forget else ""),
-    "LC-CKPT-ERASE": lambda v, b: erased(v, "invalidated", ""),
+    "LC-CKPT-ERASE": lambda v, b: erasure_text(v, "invalidated", ""),
     "LC-CKPT-BREAK": lambda v, b: f"batch: tokens {b['start']}..{v - 1}" + (
         ", ends at a checkpoint boundary" if v in b["breaks"] else ""),
     "LC-CKPT-PERIODIC": _due,
     "LC-CKPT-CREATE": created(),
     "LC-CKPT-AFTER": _after,
-    "LC-CKPT-COUNT": lambda v, b: Dull(f"checkpoint n_tokens = {v}: tokens of the slot before the batch"),
-    "LC-CKPT-REPLACE": _dull_if_none(lambda v, b: erased(v, "", f"n_tokens = {b['n_tokens']}, as the new one")),
-    "LC-CKPT-SPACING": _dull_if_none(lambda v, b: erased(v, "", "")),
-    "LC-CKPT-LIMIT": _dull_if_none(lambda v, b: erased(v, "", f"limit {b['max']}" if v else "")),
-    "LC-CKPT-NOTE": lambda v, b: Dull("nothing noted on the checkpoint" if v is None else f"noted: {v}"),
-    "LC-CKPT-TOLD": lambda v, b: Dull(f"the log names checkpoints {indices(v) or 'none'}"),
+    "LC-CKPT-COUNT": lambda v, b: NoEffect(f"checkpoint n_tokens = {v}: tokens of the slot before the batch"),
+    "LC-CKPT-REPLACE": _dull_if_none(lambda v, b: erasure_text(v, "", f"n_tokens = {b['n_tokens']}, as the new one")),
+    "LC-CKPT-SPACING": _dull_if_none(lambda v, b: erasure_text(v, "", "")),
+    "LC-CKPT-LIMIT": _dull_if_none(lambda v, b: erasure_text(v, "", f"limit {b['max']}" if v else "")),
+    "LC-CKPT-NOTE": lambda v, b: NoEffect("nothing noted on the checkpoint" if v is None else f"noted: {v}"),
+    "LC-CKPT-TOLD": lambda v, b: NoEffect(f"the log names checkpoints {indices(v) or 'none'}"),
 }
 
 
@@ -193,19 +193,19 @@ VARIANTS: dict[str, Say] = {
     "LC-CKPT-PICK.WHOLE": pick(lambda b: f"pos_max <= {b['last']} and ({_pk2(b)})"),
     "LC-CKPT-PICK.V1": pick(_v1),
     "LC-CKPT-PICK.V3": pick(_v3),
-    "LC-CKPT-ERASE.ER2": lambda v, b: erased(v, "invalidated", f"pos_max > pos_next {b['pos_next']}"),
-    "LC-CKPT-ERASE.REWRITTEN": lambda v, b: erased(v, "invalidated", f"pos_max >= pos_next {b['pos_next']}"),
-    "LC-CKPT-ERASE.ER1": lambda v, b: erased(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
-    "LC-CKPT-ERASE.ER1-NEWEST": lambda v, b: erased(
+    "LC-CKPT-ERASE.ER2": lambda v, b: erasure_text(v, "invalidated", f"pos_max > pos_next {b['pos_next']}"),
+    "LC-CKPT-ERASE.REWRITTEN": lambda v, b: erasure_text(v, "invalidated", f"pos_max >= pos_next {b['pos_next']}"),
+    "LC-CKPT-ERASE.ER1": lambda v, b: erasure_text(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
+    "LC-CKPT-ERASE.ER1-NEWEST": lambda v, b: erasure_text(
         v, "invalidated", f"pos_min > pos_min_thold {b['thold']}" + (", newest first" if len(v) > 1 else "")),
-    "LC-CKPT-ERASE.ER0": lambda v, b: erased(v, "invalidated", f"pos_min > n_past - n_swa = {b['thold']}"),
-    "LC-CKPT-ERASE.V1": lambda v, b: erased(v, "invalidated", " or ".join(filter(None, (
+    "LC-CKPT-ERASE.ER0": lambda v, b: erasure_text(v, "invalidated", f"pos_min > n_past - n_swa = {b['thold']}"),
+    "LC-CKPT-ERASE.V1": lambda v, b: erasure_text(v, "invalidated", " or ".join(filter(None, (
         f"n_tokens > common prefix {b['prefix_end']}" if "prefix_end" in b else "",
         f"pos_max > pos_next {b['pos_next']}")))),
-    "LC-CKPT-ERASE.V3": lambda v, b: erased(
+    "LC-CKPT-ERASE.V3": lambda v, b: erasure_text(
         v, "invalidated", f"n_tokens > common prefix {b['prefix_end']}" if "prefix_end" in b
         else f"pos_max > pos_next {b['pos_next']}"),
-    "LC-CKPT-PERIODIC.NONE": lambda v, b: Dull("no periodic checkpoints"),
+    "LC-CKPT-PERIODIC.NONE": lambda v, b: NoEffect("no periodic checkpoints"),
     "LC-CKPT-CREATE.CR10": created(_cr10),
     "LC-CKPT-CREATE.V3": created(_cr_v3),
     "LC-CKPT-CREATE.CR8": created(_cr8),
@@ -216,16 +216,17 @@ VARIANTS: dict[str, Say] = {
     "LC-CKPT-CREATE.CR2": created(_by_position("before the last batch")),
     "LC-CKPT-CREATE.NEVER": created(lambda yes, b: "checkpoints are taken behind the prompt"),
     "LC-CKPT-CREATE.CR0": _after,
-    "LC-CKPT-COUNT.BATCH": lambda v, b: Dull(
+    "LC-CKPT-COUNT.BATCH": lambda v, b: NoEffect(
         f"checkpoint n_tokens = {v}: {b['stop']} tokens in the slot - n_batch {b['n_batch']}"),
-    "LC-CKPT-REPLACE.NONE": lambda v, b: Dull("no checkpoint erased: one with the same n_tokens stays"),
+    "LC-CKPT-REPLACE.NONE": lambda v, b: NoEffect("no checkpoint erased: one with the same n_tokens stays"),
     "LC-CKPT-SPACING.CR10": _spaced(lambda b: "of older tasks"),
     "LC-CKPT-SPACING.CR11": _spaced(lambda b: f"of older tasks, while {b['max']} are reached"),
-    "LC-CKPT-SPACING.NONE": lambda v, b: Dull("no checkpoint erased: spacing is not checked"),
-    "LC-CKPT-LIMIT.OLDEST": _dull_if_none(lambda v, b: erased(v, "oldest", f"limit {b['max']}" if v else "")),
-    "LC-CKPT-LIMIT.DENSEST": _dull_if_none(lambda v, b: erased(
+    "LC-CKPT-SPACING.NONE": lambda v, b: NoEffect("no checkpoint erased: spacing is not checked"),
+    "LC-CKPT-LIMIT.OLDEST": _dull_if_none(lambda v, b: erasure_text(v, "oldest", f"limit {b['max']}" if v else "")),
+    "LC-CKPT-LIMIT.DENSEST": _dull_if_none(lambda v, b: erasure_text(
         v, "", f"closest neighbours, limit {b['max']}" if v else "")),
-    "LC-CKPT-TOLD.NEXT": lambda v, b: Dull(f"the log names the checkpoints that moved up: {indices(v) or 'none'}"),
-    "LC-CKPT-TOLD.NEWEST": lambda v, b: Dull(f"the log names the newest checkpoint instead: {indices(v) or 'none'}"),
+    "LC-CKPT-TOLD.NEXT": lambda v, b: NoEffect(f"the log names the checkpoints that moved up: {indices(v) or 'none'}"),
+    "LC-CKPT-TOLD.NEWEST":
+        lambda v, b: NoEffect(f"the log names the newest checkpoint instead: {indices(v) or 'none'}"),
 }
 

@@ -6,7 +6,7 @@ from math import isnan
 from typing import Any
 
 from cachesim.base.errors import counted
-from cachesim.engines.shared.sentences import Because, Dull, Say
+from cachesim.engines.shared.sentences import Because, NoEffect, Say
 
 ANY = -1                 # id_slot of a request that names none
 
@@ -80,14 +80,14 @@ def _update(plan: Any, because: Because) -> str:
 def _idle(plan: Any, because: Because) -> str:
     held = counted(because["held"], "token")
     if not plan.save:
-        return Dull(f"idle slot of {held} not saved to the prompt cache")
+        return NoEffect(f"idle slot of {held} not saved to the prompt cache")
     clear = ", then cleared (unified KV cache)" if plan.clear else ""
     return f"idle slot of {held} saved to the prompt cache{clear}"
 
 
 def _slot_id(value: int | None, because: Because) -> str:
     if value == because["id_slot"]:
-        return Dull(f"id_slot {value}")
+        return NoEffect(f"id_slot {value}")
     if value is None:
         return f"no slot {because['id_slot']}: the request is refused"
     return f"id_slot {because['id_slot']} modulo {counted(because['n_slots'], 'slot')} is slot {value}"
@@ -96,24 +96,24 @@ def _slot_id(value: int | None, because: Because) -> str:
 def _cleared(value: Any, because: Because) -> str:
     n = because["checkpoints"]
     if not n:
-        return Dull("slot cleared")
+        return NoEffect("slot cleared")
     return f"slot cleared; {counted(n, 'checkpoint')} {'erased' if value else 'not erased'}"
 
 
 def _slot_file(value: Any, because: Because) -> str:
     said = f"slot file: {len(value)} of {counted(because['n'], 'checkpoint')}"
-    return said if because["n"] else Dull(said)
+    return said if because["n"] else NoEffect(said)
 
 
 FAMILIES: dict[str, Say] = {
     "LC-SLOT-SELECT": _slot,
     "LC-SLOT-ID": _slot_id,
-    "LC-PC-ASK": lambda v, b: Dull("prompt cache used") if v else "the slot is empty: prompt cache not used",
+    "LC-PC-ASK": lambda v, b: NoEffect("prompt cache used") if v else "the slot is empty: prompt cache not used",
     "LC-PC-ALLOC": _alloc,
     "LC-PC-LOAD": _better,
     "LC-PC-UPDATE": _update,
     "LC-IDLE-SAVE": _idle,
-    "LC-IDLE-PURGE": lambda v, b: Dull("idle slots may be purged to make room") if v else (
+    "LC-IDLE-PURGE": lambda v, b: NoEffect("idle slots may be purged to make room") if v else (
         "no idle slot may be purged: the KV cache is not unified"),
     "LC-CLEAR": _cleared,
     "LC-RESTORE-FAIL": lambda v, b: f"{v[0]}: tokens dropped, " + (
@@ -124,9 +124,9 @@ FAMILIES: dict[str, Say] = {
 VARIANTS: dict[str, Say] = {
     "LC-SLOT-SELECT.SL0": _slot_0,
     "LC-SLOT-SELECT.IDLE": _slot_idle,
-    "LC-PC-ASK.PC4": lambda v, b: Dull("prompt cache used, by an empty slot too"),
-    "LC-IDLE-SAVE.NONE": lambda v, b: Dull("idle slots are not saved"),
+    "LC-PC-ASK.PC4": lambda v, b: NoEffect("prompt cache used, by an empty slot too"),
+    "LC-IDLE-SAVE.NONE": lambda v, b: NoEffect("idle slots are not saved"),
     "LC-IDLE-PURGE.NONE": lambda v, b: "no idle slot may be purged",
-    "LC-SLOT-FILE.BARE": lambda v, b: "slot file: checkpoints are not part of it" if b["n"] else Dull(
+    "LC-SLOT-FILE.BARE": lambda v, b: "slot file: checkpoints are not part of it" if b["n"] else NoEffect(
         "slot file: no checkpoints"),
 }

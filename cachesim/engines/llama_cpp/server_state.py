@@ -24,11 +24,11 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.batch import Spoken
+from cachesim.engines.shared.batch import TokenOutput
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import ALL, RestorePoints
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints
 from cachesim.engines.shared.server_loop import SlotDriver
-from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.model import Model, make_model
 from cachesim.model.forward import Carried, mtp_head
 
@@ -41,7 +41,7 @@ class Core(SlotDriver):
         sampler: Sampler = forced_or_hashed,
     ) -> None:
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
-        self.sampler, self.points = Counted(sampler, log), RestorePoints(self, log)
+        self.sampler, self.points = CountingSampler(sampler, log), RestorePoints(self, log)
         self.settings = settings(opts, kind, rules)
         habits = [
             rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(), rules.kv_shift(),
@@ -72,7 +72,7 @@ class Core(SlotDriver):
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # where the last view began and ended in its batch
-        self.said: dict[int, Spoken] = {}
+        self.said: dict[int, TokenOutput] = {}
         self.tick, self.dead = 0, False
         self.ended = 0                               # tasks that were released
         self.empty_rounds = 0                        # rounds in sequence in which nothing came of the busy slots
@@ -177,7 +177,7 @@ class Core(SlotDriver):
         assert task is not None
         self.settle()
         self.ended += 1
-        self.points.changed(slot, "evaluated", kept=ALL, grown=True)
+        self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grown=True)
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
         answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen

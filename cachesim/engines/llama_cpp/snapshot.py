@@ -15,10 +15,10 @@ from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Resume
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
-from cachesim.engines.shared.kv_rows import no_hole, take
+from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.prompt_cache_limits import over_limits
-from cachesim.engines.shared.restore_point_tracker import Conversation, Cut
-from cachesim.engines.shared.server_loop import watched
+from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation
+from cachesim.engines.shared.server_loop import observe_seq_rm
 from cachesim.model import Rows
 
 
@@ -51,7 +51,7 @@ def unbroken(cache: AttentionCache, seq: int) -> int:
     first, last = cache.pos_min(seq), cache.pos_max(seq)
     if first:
         return 0
-    return last + 1 if cache.n_cells(seq) == last + 1 else no_hole(cache.cells(seq).held(seq))
+    return last + 1 if cache.n_cells(seq) == last + 1 else contiguous_length(cache.cells(seq).held(seq))
 
 
 def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray, Mapping[int, Rows]]:
@@ -65,7 +65,7 @@ def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray,
     if start and not isinstance(cells, range):
         at = cells[pos >= start]
         pos = table.pos[at]
-    return pos, {layer: take(one, at) for layer, one in cache.rows[cache.stream(seq)].items()}
+    return pos, {layer: read_rows(one, at) for layer, one in cache.rows[cache.stream(seq)].items()}
 
 
 def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
@@ -82,7 +82,7 @@ class Inspected(Core):
         return self.settings.exact and wrong > self.settings.sizes.n_rs_seq
 
     @property
-    def comes_unseen(self) -> bool:
+    def arrival_is_unlogged(self) -> bool:
         """With similarity 0 nothing is written of a request that finds all slots busy."""
         return self.settings.sps == 0
 
@@ -110,13 +110,13 @@ class Inspected(Core):
     def of_entry(self, entry: Entry) -> Conversation:
         """What those of a stored conversation depend on."""
         n, blob = len(entry.tokens), entry.blob
-        rows = 0 if blob is LOST else n if blob.base is None else no_hole(blob.base.pos)
+        rows = 0 if blob is LOST else n if blob.base is None else contiguous_length(blob.base.pos)
         return Conversation(entry.tokens, rows, *_saved(blob, n, self.kind.n_swa), entry.checkpoints)
 
-    def of_checkpoint(self, checkpoint: Checkpoint) -> Cut:
+    def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """What depends on a checkpoint itself."""
         n = checkpoint.facts.n_tokens
-        return Cut(n, *_saved(checkpoint.blob, n, self.kind.n_swa))
+        return CheckpointRange(n, *_saved(checkpoint.blob, n, self.kind.n_swa))
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """What a restore point consists of."""
@@ -173,6 +173,6 @@ class Inspected(Core):
         """Raise Crash unless the memory is consistent."""
         self.memory.check()
 
-    def watch_removals(self, hear: Callable[[Removal], None]) -> None:
+    def observe_removals(self, hear: Callable[[Removal], None]) -> None:
         """From now on tell of every removal of rows."""
-        self.memory.seq_rm = watched(self.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]
+        self.memory.seq_rm = observe_seq_rm(self.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]

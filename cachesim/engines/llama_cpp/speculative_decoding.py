@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
-from cachesim.engines.shared.batch import joined
+from cachesim.engines.shared.batch import join_runs
 from cachesim.engines.shared.vocab import forced_draft
 from cachesim.model import Hidden
 from cachesim.model.forward import before, carried
@@ -72,7 +72,7 @@ def _said_before(srv: Core, view: DecodeBatch) -> Hidden | None:
         seq = view.seq[start]
         parts.append(before(hidden.part(start, stop), srv.carried.get(seq)))
         srv.carried[seq] = carried(hidden, stop - 1)
-    return joined(parts)
+    return join_runs(parts)
 
 
 def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:

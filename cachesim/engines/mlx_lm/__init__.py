@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import Engine, Recorded
+from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.mlx_lm.flags import Options
 from cachesim.engines.mlx_lm.manual import MANUAL
 from cachesim.engines.mlx_lm.model_layout import model_kind
@@ -42,7 +42,7 @@ def log() -> LogGrammar:
     return GRAMMAR
 
 
-ENGINE = Engine("mlx_lm", PROFILES, MANUAL, serve, say, Recorded("mlx-lm"), LINE, BESIDE, when=TIMELINE, log=log)
+ENGINE = Engine("mlx_lm", PROFILES, MANUAL, serve, say, RecordingFormat("mlx-lm"), LINE, BESIDE, when=TIMELINE, log=log)
 
 start = ENGINE.start
 

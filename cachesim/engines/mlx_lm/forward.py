@@ -19,7 +19,7 @@ from cachesim.engines.mlx_lm.caches.array_ops import Ranges
 from cachesim.engines.mlx_lm.element_codec import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
-from cachesim.engines.shared.batch import joined
+from cachesim.engines.shared.batch import join_runs
 from cachesim.model import Hidden, LayerState, Model, Rows, Spec, TokenRun
 from cachesim.model.attention_mask import MaskView, View
 from cachesim.model.grid import Positions
@@ -46,7 +46,7 @@ def forward(model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequ
     else:
         pieces = model.forward(pad.runs(), pad)
         said = pieces if len(pieces) == len(tokens) else [
-            joined([one for one, piece in zip(pieces, pad.pieces, strict=True) if piece.row == row])
+            join_runs([one for one, piece in zip(pieces, pad.pieces, strict=True) if piece.row == row])
             for row in range(len(tokens))
         ]                                                                   # one piece a row, or a row of several
     pad.done()

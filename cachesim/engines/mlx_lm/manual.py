@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from cachesim.engines.capabilities import MANY, Chats, Manual, World
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, ChatDrawing, DrawnServer, Manual
 from cachesim.engines.mlx_lm.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import MODELS
@@ -12,12 +12,12 @@ from cachesim.model.hash_mixing import Rng
 
 TRIES = advice.tries_of(
     FLAGS, "draft_model", "prompt_concurrency", "decode_concurrency",
-    lambda now, load: advice.halves("prefill_step_size", now, load),
-    lambda now, load: advice.more("prompt_cache_size", now, 10, 20, 50, 100), "prompt_cache_bytes",
+    lambda now, load: advice.halved_values("prefill_step_size", now, load),
+    lambda now, load: advice.larger_values("prompt_cache_size", now, 10, 20, 50, 100), "prompt_cache_bytes",
 )
 
 
-def draw(rng: Rng, model: str) -> World:
+def draw(rng: Rng, model: str) -> DrawnServer:
     """A server for this model: short steps, few entries, small batches."""
     step = rng.one((2048, 2048, 64, 8, 7, 4, 3, 2, 2, 1))
     server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "reasoning", "terse", "terse"))}
@@ -32,7 +32,7 @@ def draw(rng: Rng, model: str) -> World:
         server["draft_model"], server["num_draft_tokens"] = "A", rng.one((1, 2, 3))
     if rng.chance(20):
         server["snapshot_interval"] = rng.one((8, 32))
-    return World("mlx_lm", model, server, (1, 2, 3, 8, 11, step), min(400, MANY * step))
+    return DrawnServer("mlx_lm", model, server, (1, 2, 3, 8, 11, step), min(400, MOST_DRAWN_BATCHES * step))
 
 
 def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ MANUAL = Manual(
     flags=FLAGS, silent=IGNORED, known={**MODELS, "gemma-2": WITHOUT_WINDOW},
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
-    slots=False, chats=Chats(draw_system, lambda server: server["template"] != "plain"),
+    slots=False, chats=ChatDrawing(draw_system, lambda server: server["template"] != "plain"),
     takes=frozenset({"messages", "seed", "cancel_at", "drafts", "draft_else"}),
     headline=("prompt_cache_size", "prefill_step_size"),
     unlimited={"prompt_cache_size": 1_000_000}, plenty={"prompt_cache_size": 10},

@@ -16,7 +16,7 @@ from typing import Any, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.mlx_lm.caches import ArraysCache, CacheList, CacheRules, KVCache, RotatingKVCache
-from cachesim.engines.shared.size_formulas import Declared, split
+from cachesim.engines.shared.size_formulas import DeclaredSizes, split_sizes
 from cachesim.model import Layer, Spec, parse
 
 FLOAT = 4
@@ -44,14 +44,14 @@ class ModelKind:
 
 def model_kind(name: str) -> ModelKind:
     """The model of a short name or a notation of layers, perhaps with declared sizes. Raises BadInput."""
-    layers, sizes = split(name)
+    layers, sizes = split_sizes(name)
     spec = parse(NAMES.get(layers, layers))
     if spec.mtp:
         raise BadInput(f"model {name}: this server has no MTP heads", hint="leave out +M")
     return ModelKind(name, spec, tuple(_weight(layer, sizes) for layer in spec.layers))
 
 
-def _weight(layer: Layer, sizes: Declared | None = None) -> Weight:
+def _weight(layer: Layer, sizes: DeclaredSizes | None = None) -> Weight:
     """What a layer weighs; a declared state lies in the last of its slots."""
     slots = tuple(FLOAT * n for n in layer.recurrence.state_numbers) if layer.recurrence else ()
     if sizes is not None:

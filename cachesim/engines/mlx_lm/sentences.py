@@ -10,7 +10,7 @@ from typing import Any
 from cachesim.base.errors import counted
 from cachesim.engines.mlx_lm import sentences_caches as caches
 from cachesim.engines.mlx_lm import sentences_lru as lru
-from cachesim.engines.shared.sentences import Because, Dull, Say, Sentences, numbers
+from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences, numbers
 
 
 def _key(key: Any, because: Because) -> str:
@@ -23,7 +23,7 @@ def _key(key: Any, because: Because) -> str:
 
 def _alone(batchable: bool, because: Because) -> str:
     if batchable:
-        return Dull("the request may join a batch")
+        return NoEffect("the request may join a batch")
     return "the request is not batchable: " + ("it has a seed" if because["seed"] else "there is a draft model")
 
 

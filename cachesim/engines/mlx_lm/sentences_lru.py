@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.base.errors import counted
-from cachesim.engines.shared.sentences import Because, Dull, Say, numbers
+from cachesim.engines.shared.sentences import Because, NoEffect, Say, numbers
 
 
 def _fetched(value: int, because: Because) -> str:
@@ -20,7 +20,7 @@ def _fetched(value: int, because: Because) -> str:
 
 def _hand(hand: Any, because: Because) -> str:
     return {
-        "copy": Dull("the entry is copied (deepcopy) and stays in the prompt cache"),
+        "copy": NoEffect("the entry is copied (deepcopy) and stays in the prompt cache"),
         "give": "the entry is removed from the prompt cache on fetch",
         "lend": "the entry is handed out itself and stays in the prompt cache",
     }[hand.how]
@@ -28,51 +28,51 @@ def _hand(hand: Any, because: Because) -> str:
 
 def _keep(value: int, because: Because) -> str:
     back = ": one token must be left to process" if value < because["common"] else ""
-    return Dull(f"longer entry trimmed to {counted(value, 'token')}{back}")
+    return NoEffect(f"longer entry trimmed to {counted(value, 'token')}{back}")
 
 
 def _trimmed(value: bool, because: Because) -> str:
     said = f"trimmed {because['trimmed']} of {because['wanted']} tokens"
-    return Dull(said) if value else f"{said}: the longer entry is not used"
+    return NoEffect(said) if value else f"{said}: the longer entry is not used"
 
 
 def _prefixes(value: Any, because: Because) -> str:
     if not value:
-        return Dull(f"no prefix entry removed (keys that are prefixes: {numbers(because['prefixes'])})")
+        return NoEffect(f"no prefix entry removed (keys that are prefixes: {numbers(because['prefixes'])})")
     return f"removes the prefix entries of {numbers(value)} tokens: the new entry is trimmable"
 
 
 def _count(value: int, because: Because) -> str:
     said = f"{counted(because['entries'], 'entry', 'entries')}, limit {because['max_size']}"
-    return f"evicts {counted(value, 'entry', 'entries')} ({said})" if value else Dull(f"nothing evicted ({said})")
+    return f"evicts {counted(value, 'entry', 'entries')} ({said})" if value else NoEffect(f"nothing evicted ({said})")
 
 
 def _bytes(value: bool, because: Because) -> str:
     said = f"{because['size']:,} bytes, limit {because['max_bytes']:,}"
-    return f"evicts an entry ({said})" if value else Dull(f"nothing evicted ({said})")
+    return f"evicts an entry ({said})" if value else NoEffect(f"nothing evicted ({said})")
 
 
 def _present(value: Any, because: Because) -> str:
     owners = f", {counted(value.owners, 'owner')} more" if value.owners else ""
-    return Dull("a key that is present: the " + ("new cache replaces the stored one" if value.take_new else (
+    return NoEffect("a key that is present: the " + ("new cache replaces the stored one" if value.take_new else (
         "stored cache stays")) + owners)
 
 
 PLAIN: dict[str, Say] = {
-    "ML-LRU-EXACT": lambda v, b: Dull(f"the query of {b['query']} tokens is {'' if v else 'not '}a key"),
-    "ML-LRU-SHORTER": lambda v, b: Dull(f"longest key that is a prefix: {v} tokens" if v else "no key is a prefix"),
-    "ML-LRU-LONGER": lambda v, b: Dull(
+    "ML-LRU-EXACT": lambda v, b: NoEffect(f"the query of {b['query']} tokens is {'' if v else 'not '}a key"),
+    "ML-LRU-SHORTER": lambda v, b: NoEffect(f"longest key that is a prefix: {v} tokens" if v else "no key is a prefix"),
+    "ML-LRU-LONGER": lambda v, b: NoEffect(
         f"a longer key is {'' if v else 'not '}tried (shorter key: {b['shorter']} tokens)"),
     "ML-LRU-KEEP": _keep,
-    "ML-LRU-USABLE": lambda v, b: Dull("every layer is trimmable") if v else "the longer entry is not trimmable",
+    "ML-LRU-USABLE": lambda v, b: NoEffect("every layer is trimmable") if v else "the longer entry is not trimmable",
     "ML-LRU-TRIMMED": _trimmed,
     "ML-LRU-HAND": _hand,
     "ML-LRU-PRESENT": _present,
     "ML-LRU-MOVE": lambda v, b: (
-        "the entry that the request was fetched from is deleted" if v else Dull("no entry is moved")),
+        "the entry that the request was fetched from is deleted" if v else NoEffect("no entry is moved")),
     "ML-LRU-PREFIX": _prefixes,
     "ML-LRU-SNAP": lambda v, b: (
-        f"stores copies for prefixes of {numbers(v)} tokens" if v else Dull("no copies for prefixes stored")),
+        f"stores copies for prefixes of {numbers(v)} tokens" if v else NoEffect("no copies for prefixes stored")),
     "ML-LRU-SNAPTRIM": lambda v, b: f"the copy is trimmed in {sum(v)} of {counted(len(v), 'layer')}",
     "ML-LRU-COUNT": _count,
     "ML-LRU-BYTES": _bytes,
@@ -83,15 +83,15 @@ PLAIN: dict[str, Say] = {
 OWN: dict[str, Say] = {
     "ML-LRU-HAND.move": lambda v, b: "the entry is handed out itself and moved to its new key later" if (
         v.how == "lend" and v.old_key and not v.count_down) else _hand(v, b),
-    "ML-LRU-TRIMMED.any": lambda v, b: Dull(f"trimmed {b['trimmed']} of {b['wanted']} tokens; not checked"),
+    "ML-LRU-TRIMMED.any": lambda v, b: NoEffect(f"trimmed {b['trimmed']} of {b['wanted']} tokens; not checked"),
     "ML-LRU-PREFIX.but_last": lambda v, b: (
         f"{_prefixes(v, b)} (one that is one token shorter stays)" if v else _prefixes(v, b)),
     "ML-LRU-PREFIX.reach": lambda v, b: (
         f"removes the prefix entries of {numbers(v)} tokens: every layer of the new one can be trimmed so far" if v
         else _prefixes(v, b)),
-    "ML-LRU-PREFIX.none": lambda v, b: Dull("prefix entries stay"),
-    "ML-LRU-MOVE.never": lambda v, b: Dull("the entry that the request was fetched from stays"),
-    "ML-LRU-SNAP.none": lambda v, b: Dull("this version stores no copies for prefixes"),
+    "ML-LRU-PREFIX.none": lambda v, b: NoEffect("prefix entries stay"),
+    "ML-LRU-MOVE.never": lambda v, b: NoEffect("the entry that the request was fetched from stays"),
+    "ML-LRU-SNAP.none": lambda v, b: NoEffect("this version stores no copies for prefixes"),
     "ML-LRU-VICTIM.single": lambda v, b: f"evicts the oldest of {counted(b['queues'][0], 'entry', 'entries')}",
     "ML-LRU-VICTIM.two": lambda v, b: (
         f"evicts the oldest {'checkpoint' if v else 'normal'} entry (queues: {numbers(b['queues'])})"),

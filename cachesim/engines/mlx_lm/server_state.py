@@ -22,7 +22,7 @@ from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.server_flags import settings
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.events import Decided, Log
 from cachesim.model import Model, make_model
 
@@ -105,7 +105,7 @@ class Core(Driver):
         self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
         self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
         self.settings = settings(opts)
-        self.machine = Machine(model, kind, self.settings, Counted(sampler, log), log)
+        self.machine = Machine(model, kind, self.settings, CountingSampler(sampler, log), log)
         spec = self.settings.draft
         drafting = make_model(spec, exact=model.exact, seed=model.seed + 1) if spec and model else None
         self.draft = (drafting, spec) if spec else None

@@ -40,7 +40,7 @@ class Inspected(Core):
         """The server's own, which it keeps from request to request."""
         return PromptCache(self, self.point)
 
-    def holders(self) -> Sequence[int]:
+    def occupied_slots(self) -> Sequence[int]:
         """The rows in progress: of a finished one nothing is kept but entries."""
         return self.busy()
 

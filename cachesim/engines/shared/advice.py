@@ -24,22 +24,22 @@ def tries_of(flags: Sequence[Flag], *steps: str | Tries) -> Tries:
 
     def tries(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
         for step in order:
-            yield from others(step, now, *values[step]) if isinstance(step, str) else step(now, load)
+            yield from other_values(step, now, *values[step]) if isinstance(step, str) else step(now, load)
 
     return tries
 
 
-def others(name: str, now: Mapping[str, Any], *values: Option) -> Iterator[Try]:
+def other_values(name: str, now: Mapping[str, Any], *values: Option) -> Iterator[Try]:
     """The option at each of these values that it has not."""
     return ({name: value} for value in values if now[name] != value)
 
 
-def more(name: str, now: Mapping[str, Any], *values: int) -> Iterator[Try]:
+def larger_values(name: str, now: Mapping[str, Any], *values: int) -> Iterator[Try]:
     """The option at the next two of these values that are larger."""
     return ({name: value} for value in [value for value in values if value > now[name]][:2])
 
 
-def halves(name: str, now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def halved_values(name: str, now: Mapping[str, Any], load: Load) -> Iterator[Try]:
     """The number halved three times, as far as the longest request fills more than one batch of it."""
     value = now[name]
     for _ in range(3):
@@ -48,18 +48,18 @@ def halves(name: str, now: Mapping[str, Any], load: Load) -> Iterator[Try]:
             yield {name: value}
 
 
-def room(now: Mapping[str, Any], tokens: int) -> Try:
+def widen_context(now: Mapping[str, Any], tokens: int) -> Try:
     """The context with room for so many tokens, nothing where it has it. A context of 0 is as large as the model's."""
     return {} if not now["ctx_size"] or now["ctx_size"] >= tokens else {"ctx_size": (tokens // PAD + 1) * PAD}
 
 
-def apart(now: Mapping[str, Any], load: Load, n: int) -> Try:
+def separate_contexts(now: Mapping[str, Any], load: Load, n: int) -> Try:
     """So many slots, each with a context of its own in which the longest request has room."""
-    each = room({"ctx_size": now["ctx_size"] // n}, load.longest)
+    each = widen_context({"ctx_size": now["ctx_size"] // n}, load.longest)
     return {"parallel": n, **{name: n * int(value) for name, value in each.items()}}
 
 
-def numbers_of_slots(now: Mapping[str, Any], load: Load) -> list[int]:
+def slot_counts(now: Mapping[str, Any], load: Load) -> list[int]:
     """Two, and one for each conversation."""
     wanted = min(load.conversations, SLOTS)
     return [n for n in dict.fromkeys((2, wanted)) if 1 < n <= wanted and n != now["parallel"]]
@@ -67,8 +67,8 @@ def numbers_of_slots(now: Mapping[str, Any], load: Load) -> list[int]:
 
 def smaller_batches(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
     """Smaller micro-batches, and smaller batches, which no micro-batch exceeds."""
-    yield from halves("ubatch_size", now, load)
-    for one in halves("batch_size", now, load):
+    yield from halved_values("ubatch_size", now, load)
+    for one in halved_values("batch_size", now, load):
         yield one if int(one["batch_size"]) >= now["ubatch_size"] else {**one, "ubatch_size": one["batch_size"]}
 
 
@@ -80,12 +80,12 @@ def larger_cache(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
 
 def more_checkpoints(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
     """More checkpoints of a slot."""
-    return more("ctx_checkpoints", now, 32, 64, 128, 256)
+    return larger_values("ctx_checkpoints", now, 32, 64, 128, 256)
 
 
-def room_for_all(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
+def context_for_all(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
     """A context that is large enough for all conversations: the prompt cache of llama.cpp holds as many tokens."""
-    if wider := room(now, load.total):
+    if wider := widen_context(now, load.total):
         yield wider
 
 
@@ -93,4 +93,4 @@ def fewer_drafts(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
     """No drafts, or drafts of one token."""
     if now["spec_type"] != "none":
         yield {"spec_type": "none"}
-        yield from others("spec_draft_n_max", now, 1)
+        yield from other_values("spec_draft_n_max", now, 1)

@@ -35,28 +35,28 @@ SetOn = Callable[[CommandLine, str], None]
 """Sets on a command line what a word with this value means."""
 
 
-def whole(text: str) -> int:
+def parse_integer(text: str) -> int:
     """The number that a flag's value is: 32 bits, as the servers read it. Raises BadInput."""
     if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
         raise BadInput(f"{quoted(text)} is no integer of 32 bits")
     return int(text)
 
 
-def share(text: str) -> float:
+def parse_number(text: str) -> float:
     """The finite number that a flag's value is. Raises BadInput."""
     if not _SHARE.fullmatch(text):
         raise BadInput(f"{quoted(text)} is no number")
     return float(text)
 
 
-def on_off(text: str) -> bool:
+def parse_on_off(text: str) -> bool:
     """The truth value that a flag's value is. Raises BadInput."""
     if text not in ("on", "off"):
         raise BadInput(f"{quoted(text)} is neither on nor off")
     return text == "on"
 
 
-READERS: Mapping[type, Callable[[str], Option]] = {int: whole, float: share, str: str}
+READERS: Mapping[type, Callable[[str], Option]] = {int: parse_integer, float: parse_number, str: str}
 """How values are read, by the type of a flag's default; a truth value has none."""
 
 

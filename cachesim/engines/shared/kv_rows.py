@@ -20,7 +20,7 @@ from cachesim.model.grid import Values
 FIRST = 256              # cells of the smallest table
 
 
-def room(has: int, need: int, most: int | None = None) -> int:
+def grown_size(has: int, need: int, most: int | None = None) -> int:
     """Length of a table of ``has`` cells that ``need`` cells are to fit into: doubled, but never above ``most``."""
     if need <= has:
         return has
@@ -30,7 +30,7 @@ def room(has: int, need: int, most: int | None = None) -> int:
     return size if most is None else min(size, most)
 
 
-def longer(array: np.ndarray, n: int, axis: int = 0, fill: int = 0) -> np.ndarray:
+def extend_array(array: np.ndarray, n: int, axis: int = 0, fill: int = 0) -> np.ndarray:
     """A copy of the array with n entries along an axis; new ones hold ``fill``."""
     shape = list(array.shape)
     shape[axis] = n
@@ -43,12 +43,12 @@ RowTable = dict[int, Rows]
 """The rows of each layer by cell."""
 
 
-def no_rows(layers: Iterable[int]) -> RowTable:
+def empty_rows(layers: Iterable[int]) -> RowTable:
     """A table of these layers, in which nothing was written yet."""
     return {layer: Rows(np.zeros(0, np.uint64), None, None) for layer in layers}
 
 
-def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
+def read_rows(rows: Rows, cells: np.ndarray | slice) -> Rows:
     """The rows in the given cells, for reading only; those of a slice change with the cells."""
     need = _stop(cells)
     if need > len(rows.digest):
@@ -56,16 +56,16 @@ def take(rows: Rows, cells: np.ndarray | slice) -> Rows:
     return _each(rows, lambda array: array[cells])
 
 
-def copied(rows: Rows) -> Rows:
+def copy_rows(rows: Rows) -> Rows:
     """The rows as they are now."""
     return _each(rows, lambda array: array.copy())
 
 
-def put(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
+def write_rows(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
     """Write rows into cells: the arrays grow with them; those of numbers are made when the first numbers arrive."""
     mine, need = kept[layer], _stop(cells)
     if need > len(mine.digest):
-        kept[layer] = mine = _longer(mine, room(len(mine.digest), need))
+        kept[layer] = mine = _longer(mine, grown_size(len(mine.digest), need))
     mine.digest[cells] = rows.digest
     if rows.k is None or rows.v is None:
         return
@@ -77,7 +77,7 @@ def put(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> No
     mine.v[cells] = rows.v
 
 
-def put_all(kept: RowTable, layer: int, rows: Rows) -> None:
+def replace_rows(kept: RowTable, layer: int, rows: Rows) -> None:
     """Overwrite all rows of a layer by copies of these, and what lies beyond them by zeros."""
     mine = kept[layer]
     k, v = (_copy(old, new, len(rows.digest)) for old, new in ((mine.k, rows.k), (mine.v, rows.v)))
@@ -98,7 +98,7 @@ def _stop(cells: np.ndarray | slice) -> int:
 
 
 def _longer(rows: Rows, n: int) -> Rows:
-    return _each(rows, lambda array: longer(array, n))
+    return _each(rows, lambda array: extend_array(array, n))
 
 
 def _each(rows: Rows, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
@@ -106,7 +106,7 @@ def _each(rows: Rows, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
     return Rows(change(rows.digest), k, None if rows.v is None else change(rows.v))
 
 
-def by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndarray | slice]:
+def sort_by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndarray | slice]:
     """(positions ascending, cells in that order); a slice where the cells allow it."""
     if len(pos) > 1 and not (pos[1:] >= pos[:-1]).all():
         order = np.argsort(pos, kind="stable")
@@ -116,7 +116,7 @@ def by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndar
     return pos, cells
 
 
-def no_hole(pos: np.ndarray) -> int:
+def contiguous_length(pos: np.ndarray) -> int:
     """Number of rows from position 0 on without a hole. ``pos``: (n,) positions, mostly ascending."""
     if len(pos) and pos[0] == 0 and pos[-1] == len(pos) - 1 and bool((pos[1:] - pos[:-1] == 1).all()):
         return len(pos)

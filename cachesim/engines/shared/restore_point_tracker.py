@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from cachesim.engines.inspection import Key, Point
 from cachesim.events import Advanced, Gained, Log, Lost
 
-ALL = 2**62
+ALL_TOKENS = 2**62
 """All tokens that there are."""
 
 
@@ -28,7 +28,7 @@ class Conversation(NamedTuple):
     checkpoints: Sequence[Any]
 
 
-class Cut(NamedTuple):
+class CheckpointRange(NamedTuple):
     """What depends on nothing but a checkpoint itself: the tokens that it stands for, and the lengths at which its
     windows and states could be used."""
 
@@ -37,7 +37,7 @@ class Cut(NamedTuple):
     hi: int
 
 
-Cuts = Mapping[Key, tuple[Any, Cut, Point]]
+Cuts = Mapping[Key, tuple[Any, CheckpointRange, Point]]
 """Checkpoints by key, what depends on each alone, and the point that was reported of it."""
 
 
@@ -53,11 +53,11 @@ class _Reported(NamedTuple):
     short: bool = False
 
 
-NOTHING = _Reported(0, 0, 1, 0, {})
+UNREPORTED = _Reported(0, 0, 1, 0, {})
 """A conversation that was never reported."""
 
 
-class Owner(ABC):
+class RestorePointSource(ABC):
     """A server with such points."""
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Owner(ABC):
         """What those of a stored conversation depend on."""
 
     @abstractmethod
-    def of_checkpoint(self, checkpoint: Any) -> Cut:
+    def of_checkpoint(self, checkpoint: Any) -> CheckpointRange:
         """What depends on a checkpoint itself."""
 
 
@@ -77,7 +77,7 @@ class RestorePoints:
     """The restore points of a server. As long as nobody listens, changes are only noted, and worked out when somebody
     asks."""
 
-    def __init__(self, owner: Owner, log: Log) -> None:
+    def __init__(self, owner: RestorePointSource, log: Log) -> None:
         self.owner, self.log = owner, log
         self.slots: dict[int, _Reported] = {}
         self.entries: dict[Key, tuple[Any, _Reported]] = {}
@@ -88,20 +88,20 @@ class RestorePoints:
     def touch(self, slot: int, n: int) -> None:
         """Tokens of a slot, or its rows, from position ``n`` on may be others than they were; to be reported with the
         next change."""
-        self.touched[slot] = min(n, self.touched.get(slot, ALL))
+        self.touched[slot] = min(n, self.touched.get(slot, ALL_TOKENS))
 
     def changed(self, slot: Any, cause: str, rule: str = "", kept: int = 0, grown: bool = False) -> None:
         """A slot has changed, because of this rule: tokens, and rows of full attention, before position ``kept`` are as
         they were. ``grown``: its checkpoints are as they were, too."""
         key, number = ("slot", slot.id, 0), slot.id
-        was, live = self.slots.get(number) or NOTHING, self.log.heard(Advanced)
+        was, live = self.slots.get(number) or UNREPORTED, self.log.heard(Advanced)
         if not self.log.heard(Gained):
             self.unheard[key] = slot
         if key in self.unheard or (grown and not live and not was.short):
             return
         now = self.owner.of_slot(slot)
         n = len(now.tokens)
-        start = min(kept, self.touched.pop(number, ALL), was.n, was.rows, n)
+        start = min(kept, self.touched.pop(number, ALL_TOKENS), was.n, was.rows, n)
         lo, hi = now.lo, min(now.hi, now.rows, n)
         if live and (start < n or kept < was.n or (n, lo, hi) != (was.n, was.lo, was.hi)):
             tokens = tuple(now.tokens[start:])
@@ -123,7 +123,7 @@ class RestorePoints:
         were more tokens and rows?"""
         name = ("checkpoint", of[1]) if of[0] == "slot" else ("entry checkpoint", of[2])
         keys = {id(one.blob): key for key, (one, _, _) in known.items()}
-        found, short, n = dict[Key, tuple[Any, Cut, Point]](), False, len(now.tokens)
+        found, short, n = dict[Key, tuple[Any, CheckpointRange, Point]](), False, len(now.tokens)
         for one in now.checkpoints:
             key = keys.get(id(one.blob)) or (*name, self._next())
             cut = known[key][1] if key in known else self.owner.of_checkpoint(one)
@@ -149,7 +149,7 @@ class RestorePoints:
     def stored(self, entry: Any, cause: str = "stored", rule: str = "", instead: Any = None) -> None:
         """A conversation is stored, or ``instead`` of another one under its key."""
         key = self._key(instead) if instead is not None else ("entry", -1, self._next())
-        was = self.entries[key][1] if instead is not None else NOTHING
+        was = self.entries[key][1] if instead is not None else UNREPORTED
         self.entries[key] = entry, was
         if not self.log.heard(Gained):
             self.unheard[key] = entry
@@ -175,7 +175,7 @@ class RestorePoints:
         """The keys of checkpoints and stored conversations: by slot, then those stored first."""
         for key, one in self.unheard.items():
             if key[0] == "slot":
-                was = self.slots.get(key[1]) or NOTHING
+                was = self.slots.get(key[1]) or UNREPORTED
                 self.slots[key[1]] = was._replace(cuts=self._cuts(key, self.owner.of_slot(one), was.cuts)[0])
             else:
                 was = self.entries[key][1]

@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
     case: str
 
 
-Hear = Callable[[Outcome, Mapping[str, Any]], None]
+OutcomeObserver = Callable[[Outcome, Mapping[str, Any]], None]
 """Receives an outcome and the answers that could have been given instead, by name."""
 
 
@@ -55,13 +55,14 @@ def _case(value: Any) -> str:
     return "none" if value is None or (isinstance(value, int | float) and not value) else "some"
 
 
-def same_answer(a: Any, b: Any) -> bool:
+def is_same_answer(a: Any, b: Any) -> bool:
     """True if two answers of rules are equal, their types included; a record with numbers that are not numbers, too."""
     a, b = (getattr(one, "value", one) for one in (a, b))
     return type(a) is type(b) and (bool(np.all(a == b)) or (isinstance(a, tuple) and repr(a) == repr(b)))
 
 
-def instead(fn: Callable[..., Any], answer: Any, variants: Iterable[Callable[..., Any]], args: Any) -> dict[str, Any]:
+def alternatives(fn: Callable[..., Any], answer: Any, variants: Iterable[Callable[..., Any]],
+                 args: Any) -> dict[str, Any]:
     """The other admissible answers, by name: the opposite of a truth value; what each of the ``variants`` (rules of
     other rule sets in the same place) answers to the same arguments; where none of them differs, a neighbour."""
     value = getattr(answer, "value", answer)
@@ -70,7 +71,7 @@ def instead(fn: Callable[..., Any], answer: Any, variants: Iterable[Callable[...
         try:                            # what returns a plain value may be given the object that it is asked about
             given = other(*(args if isinstance(answer, Decision) else copy.deepcopy(args)))
             theirs = getattr(given, "value", given)
-            if not same_answer(value, theirs) and not _both_decline(value, theirs):
+            if not is_same_answer(value, theirs) and not _both_decline(value, theirs):
                 found[about(other).id] = theirs
         except Exception:               # it cannot be asked this: no answer of its own
             continue
@@ -130,32 +131,32 @@ def graded_rules(rules: RuleSet) -> dict[str, Callable[..., Any]]:
     return {field: fn for field, fn in rules.fields().items() if callable(fn) and hasattr(fn, "about")}
 
 
-def listening(rules: T, variants: Variants, hear: Hear) -> T:
+def report_outcomes(rules: T, variants: Variants, hear: OutcomeObserver) -> T:
     """A rule set that decides like this one and reports every outcome."""
     return rules.changed({field: _listening(fn, variants.get(field, []), hear)
                           for field, fn in graded_rules(rules).items()})  # fmt: skip
 
 
-def _listening(fn: Callable[..., Any], variants: list[Callable[..., Any]], hear: Hear) -> Callable[..., Any]:
+def _listening(fn: Callable[..., Any], variants: list[Callable[..., Any]], hear: OutcomeObserver) -> Callable[..., Any]:
     name = about(fn).id
     others = [other for other in variants if about(other).id != name]
 
     @wraps(fn)
     def asked(*args: Any) -> Any:
         answer = fn(*args)
-        hear(Outcome(name, case_of(answer)), instead(fn, answer, others, args))
+        hear(Outcome(name, case_of(answer)), alternatives(fn, answer, others, args))
         return answer
 
     return asked
 
 
-class Endless(BaseException):
+class TooManyDecisions(BaseException):
     """Raised when a run asks more often than it may. It derives from BaseException, so that no driver takes it for an
     error of its server."""
 
 
-def ending(rules: T, most: int) -> T:
-    """A rule set that decides like this one, and raises Endless when it is asked more than ``most`` times."""
+def limit_decisions(rules: T, most: int) -> T:
+    """A rule set that decides like this one, and raises TooManyDecisions when it is asked more than ``most`` times."""
     asked = count(1)
     return rules.changed({field: _ending(fn, asked, most) for field, fn in graded_rules(rules).items()})
 
@@ -164,13 +165,13 @@ def _ending(fn: Callable[..., Any], asked: Iterator[int], most: int) -> Callable
     @wraps(fn)
     def bounded(*args: Any) -> Any:
         if next(asked) > most:
-            raise Endless(f"more than {most} decisions")
+            raise TooManyDecisions(f"more than {most} decisions")
         return fn(*args)
 
     return bounded
 
 
-def replacing(rules: T, variants: Variants, outcome: Outcome, other: str) -> T:
+def replace_outcome(rules: T, variants: Variants, outcome: Outcome, other: str) -> T:
     """A rule set in which this outcome is the answer of this name wherever there is one."""
     return rules.changed({field: _replacing(fn, variants.get(field, []), outcome.case, other)
                           for field, fn in graded_rules(rules).items() if about(fn).id == outcome.rule})  # fmt: skip
@@ -186,7 +187,7 @@ def _replacing(fn: Callable[..., Any], variants: list[Callable[..., Any]], case:
         if case_of(answer) != case:
             return answer
         simple = other == NEGATED and isinstance(getattr(answer, "value", answer), bool)
-        found = instead(fn, answer, [] if simple else others, args)
+        found = alternatives(fn, answer, [] if simple else others, args)
         if other not in found:
             return answer
         return Decision(found[other], answer.because, answer.rule) if isinstance(answer, Decision) else found[other]

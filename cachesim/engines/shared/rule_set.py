@@ -26,10 +26,10 @@ class Change(NamedTuple):
     source: str
 
 
-SAID = frozenset({"erase_told", "limit_told", "share_digits", "fatal_lines", "bad_batch_lines", "silent", "unlogged",
-                  "late", "outside"})
+LOG_FIELDS = frozenset({"erase_told", "limit_told", "share_digits", "fatal_lines", "bad_batch_lines", "silent",
+                        "unlogged", "late", "outside"})
 """Fields that change only what the log says, or what lies outside the simulator."""
-ABOUT = frozenset({"name", "build", "source", "ended", "inferred", "unset"})
+DESCRIPTION_FIELDS = frozenset({"name", "build", "source", "ended", "inferred", "unset"})
 """Fields that describe a version and decide nothing."""
 
 
@@ -65,7 +65,7 @@ class RuleSet(ABC):
 
     def changes(self, newer: Self) -> list[Change]:
         """What was changed between this version and a newer one, the log aside."""
-        rows = [one for one in differences(self, newer) if one[0] not in SAID]
+        rows = [one for one in differences(self, newer) if one[0] not in LOG_FIELDS]
         found = [Change(name, _told(a), _told(b), changed_by(self.ended, name, a, b))
                  for name, a, b in rows if not is_table(a)]  # fmt: skip
         for outer, a, b in (one for one in rows if is_table(one[1])):
@@ -109,7 +109,7 @@ def table_fields(rules: Any) -> dict[str, Any]:
 
 def differences(a: Any, b: Any) -> Sequence[tuple[str, Any, Any]]:
     """Fields in which two tables differ, names and sources aside."""
-    pairs = ((f.name, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name not in ABOUT)
+    pairs = ((f.name, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name not in DESCRIPTION_FIELDS)
     return [(name, mine, theirs) for name, mine, theirs in pairs if mine != theirs]
 
 

@@ -15,7 +15,7 @@ Because = Mapping[str, Any]
 Say = Callable[[Any, Because], str]
 
 
-class Dull(str):
+class NoEffect(str):
     """A sentence about a decision that changed nothing. A report leaves it out unless everything is wanted."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ def indices(values: Iterable[int]) -> str:
     return ", ".join(f"#{one}" for one in values)
 
 
-def erased(gone: Iterable[int], what: str, why: str) -> str:
+def erasure_text(gone: Iterable[int], what: str, why: str) -> str:
     """Which checkpoints a rule erases, and why; "no checkpoint erased" where it erases none. ``what`` describes
     them: "invalidated", "older"."""
     listed = list(gone)

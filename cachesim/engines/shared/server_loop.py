@@ -9,10 +9,10 @@ import numpy as np
 
 from cachesim.base.tokens import POS_INF, Tokens
 from cachesim.engines.base import Answer
-from cachesim.engines.contract import Removal, Server, copied
+from cachesim.engines.contract import Removal, Server, copy_server
 from cachesim.engines.inspection import Key
 from cachesim.engines.rule import Decision
-from cachesim.engines.shared.restore_point_tracker import ALL, Owner, RestorePoints
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints, RestorePointSource
 from cachesim.events import Advanced, Decided, Declined, Log, Settled
 
 
@@ -41,13 +41,13 @@ class AnySlot(Protocol):
         ...
 
 
-def write_down(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
+def log_decision(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
     """Write a decision down; returns its value."""
     log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because, decision.case))
     return decision.value
 
 
-def watched(seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray],
+def observe_seq_rm(seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray],
             hear: Callable[[Removal], None]) -> Callable[..., bool]:
     """A memory's ``seq_rm(seq, p0, p1)``, which tells of every removal what was there before and after."""
 
@@ -72,7 +72,7 @@ class Driver(Server):
 
     def decide(self, decision: Decision, slot: AnySlot | None) -> Any:
         """Write a decision down; returns its value."""
-        return write_down(self.log, decision, slot)
+        return log_decision(self.log, decision, slot)
 
     def capture(self, decision: Decision, slot: AnySlot) -> Any:
         """Write down whether a restore point is made here; returns the decision's value. A rule from outside that does
@@ -113,7 +113,7 @@ class Driver(Server):
 
     def fork(self) -> Self:
         """A copy that can go its own way; what never changes is shared."""
-        twin: Self = copied(self, *(getattr(self, name) for name in self.FIXED))
+        twin: Self = copy_server(self, *(getattr(self, name) for name in self.FIXED))
         return twin
 
     @property
@@ -135,7 +135,7 @@ class Driver(Server):
         return self.slots[slot].child
 
 
-class SlotDriver(Driver, Owner):
+class SlotDriver(Driver, RestorePointSource):
     """A driver whose restore points are slots, their checkpoints, and stored conversations."""
 
     points: RestorePoints
@@ -154,7 +154,7 @@ class SlotDriver(Driver, Owner):
         if self.log.heard(Advanced):
             for slot in self.slots:
                 if slot.busy or (self.window_is_shared and slot.tokens):
-                    self.points.changed(slot, "evaluated", rule, ALL, grown=True)
+                    self.points.changed(slot, "evaluated", rule, ALL_TOKENS, grown=True)
 
     def trimmed(self, slot: AnySlot, rule: str) -> None:
         """Behind the tokens of a slot there is nothing in the memory any more; its prompt is evaluated from there."""

@@ -26,7 +26,7 @@ HEAD = 16
 _SIZES = re.compile(r"(\d{1,15})/(\d{1,15})(?:/(\d{1,4}))?")
 
 
-class Declared(NamedTuple):
+class DeclaredSizes(NamedTuple):
     """Bytes of one token's K and V rows in one attention layer, and of the state of one recurrent layer; ``head``: the
     width of an attention head in numbers, that of the recorded models without one."""
 
@@ -35,13 +35,13 @@ class Declared(NamedTuple):
     head: int = HEAD
 
 
-def with_sizes(model: str, sizes: Declared) -> str:
+def name_with_sizes(model: str, sizes: DeclaredSizes) -> str:
     """The name of a model with these sizes."""
     head = f"/{sizes.head}" if sizes.head != HEAD else ""
     return f"{model}@{sizes.row}/{sizes.state}{head}"
 
 
-def split(name: str) -> tuple[str, Declared | None]:
+def split_sizes(name: str) -> tuple[str, DeclaredSizes | None]:
     """The model that a name means, and the sizes that it declares (None = none). Raises BadInput."""
     model, at, text = name.partition("@")
     if not at:
@@ -49,7 +49,7 @@ def split(name: str) -> tuple[str, Declared | None]:
     found = _SIZES.fullmatch(text)
     if found is None:
         raise BadInput(f"model {quoted(name)}: sizes are two numbers of bytes", hint="for example GGGA@24576/26345472")
-    return model, Declared(int(found[1]), int(found[2]), int(found[3] or HEAD))
+    return model, DeclaredSizes(int(found[1]), int(found[2]), int(found[3] or HEAD))
 
 
 F16, F32 = 2, 4
@@ -84,7 +84,7 @@ class ModelSizes(NamedTuple):
         rows, states = sum(bool(one.part) for one in layers), sum(bool(one.recurrence) for one in layers)
         row, state = self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0
         wide = scale == 1 and any(one.window for one in layers)                   # kernels count real cells
-        return with_sizes(model, Declared(row, state, self.head if wide else HEAD))
+        return name_with_sizes(model, DeclaredSizes(row, state, self.head if wide else HEAD))
 
 
 def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:

@@ -74,7 +74,7 @@ class InForce(NamedTuple):
     unsure: tuple[Change, ...]
 
 
-def at(line: Sequence[RuleSet], when: Timeline, point: Landed) -> InForce:
+def rules_at(line: Sequence[RuleSet], when: Timeline, point: Landed) -> InForce:
     """The rules in force at a point that is not before the oldest of them."""
     rules = base = line[0]
     made: list[Change] = []
@@ -105,7 +105,7 @@ class RuleSetPeriod(NamedTuple):
     until: Landed | None
 
 
-def span(line: Sequence[RuleSet], when: Timeline, name: str) -> RuleSetPeriod:
+def rule_set_period(line: Sequence[RuleSet], when: Timeline, name: str) -> RuleSetPeriod:
     """When the rules of a rule set of the main branch were in force."""
     number = [one.name for one in line].index(name)
     own = when.own[name]
@@ -120,7 +120,7 @@ def span(line: Sequence[RuleSet], when: Timeline, name: str) -> RuleSetPeriod:
     return RuleSetPeriod(first, own, None)
 
 
-def told_span(found: RuleSetPeriod, when: Timeline) -> str:
+def format_period(found: RuleSetPeriod, when: Timeline) -> str:
     """A span as it is printed: ``b9509..b9573``, ``2026-07-10..2026-07-30``; ``+`` = it may have lasted longer."""
     first, own = when.told(found.first), when.told(found.own)
     if found.until is None:

@@ -29,7 +29,7 @@ def forced_or_hashed(held: Sequence[int], request: Request, n_gen: int) -> int:
     return SAMPLED + zlib.crc32(array("q", held).tobytes())
 
 
-class Counted:
+class CountingSampler:
     """A sampler whose choices are counted in the log; forced tokens are none."""
 
     def __init__(self, sampler: Sampler, log: Log) -> None:

@@ -71,7 +71,7 @@ class Meter(Silent):
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """A request is answered."""
         if self.server is not None and not self.server.dead:
-            slots = sum(size_of(self.server.live(slot), self.sizes) for slot in self.server.holders())
+            slots = sum(size_of(self.server.live(slot), self.sizes) for slot in self.server.occupied_slots())
             self.most = max(self.most, slots + self._stored(self.server))
 
     def _stored(self, server: Server) -> int:

@@ -11,7 +11,7 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Manual, Option
 from cachesim.engines.contract import Engine
-from cachesim.engines.rule_files import typed
+from cachesim.engines.rule_files import profile_argument
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.lower_bound import Bound, lower_bound, sent
 from cachesim.judging.reproduce_command import case_words, line_words, set_words
@@ -187,7 +187,7 @@ def command_words(one: Trial, base: Setup, asked: Sequence[str] = ()) -> list[st
     if "-p" in words:
         del words[(at := words.index("-p")) : at + 2]
     changed = [word for change in one.changes for word in set_words(change.options)]
-    return [words[0], "-p", typed(one.case.profile), *words[1:], *changed]
+    return [words[0], "-p", profile_argument(one.case.profile), *words[1:], *changed]
 
 
 def sayable(one: Trial) -> bool:

@@ -56,7 +56,7 @@ def profile_name(text: str) -> str:
     one, a build, a date, a commit or a version the rule set in force then, with a line on stderr. Whether the profile
     exists is asked later. A file of rules is run, and becomes the name of its profile; raises BadInput."""
     from cachesim.base.console import note
-    from cachesim.engines.build_names import meant
+    from cachesim.engines.build_names import resolve_name
     from cachesim.engines.registry import latest, renamed
     from cachesim.engines.rule_files import is_rule_file, profile_of
 
@@ -66,7 +66,7 @@ def profile_name(text: str) -> str:
         note(f"{text} is {renamed()[text]} now")
     if text in latest() or text in renamed():
         return renamed().get(text) or latest()[text]
-    found = meant(text)
+    found = resolve_name(text)
     if found is None:
         return text
     note(found.note)

@@ -11,7 +11,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.layout import Fitted, indented, lean_table, shortened
 from cachesim.engines.registry import rules_of
-from cachesim.engines.shared.rule_set import ABOUT, SAID
+from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS
 from cachesim.events import Decided
 from cachesim.judging.judged_run import Run
 from cachesim.judging.reproduce_command import flags_line
@@ -36,7 +36,7 @@ def diff_data(a: Run, b: Run) -> Data:
 def _rules(a: str, b: str) -> Data:
     """Fields of the tables that differ, and how many there are."""
     mine, theirs = rules_of(a), rules_of(b)
-    count = sum(name.partition(".")[0] not in ABOUT | SAID for name in mine.fields())
+    count = sum(name.partition(".")[0] not in DESCRIPTION_FIELDS | LOG_FIELDS for name in mine.fields())
     return {"count": count, "changes": [change._asdict() for change in mine.changes(theirs)]}
 
 

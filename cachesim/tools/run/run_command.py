@@ -136,7 +136,7 @@ def _complete(runs: Runs) -> list[int]:
     nothing else is undecided. Exit codes of what could not be written, which is told."""
     from pathlib import Path
 
-    from cachesim.engines.rule_files import heading
+    from cachesim.engines.rule_files import file_header
     from cachesim.scenarios.toml_writer import complete
 
     codes = []
@@ -147,7 +147,7 @@ def _complete(runs: Runs) -> list[int]:
         found = {key: [one[key] for one in data["requests"]] for key in names}
         try:
             path = Path(job.scenario.file)
-            if complete(path, job.profile, {**found, "broken": data["broken"]}, heading(job.profile, path.parent)):
+            if complete(path, job.profile, {**found, "broken": data["broken"]}, file_header(job.profile, path.parent)):
                 complain(f"{job.scenario.file}: numbers of {job.profile} written, read them and remove `completed`")
         except BadInput as error:
             complain(str(error))

@@ -118,9 +118,9 @@ def theirs(error: BaseException) -> BadInput | None:
     """What a rule from a file of the user raised; None where none of them was at work."""
     if "cachesim.engines.rule_files" not in sys.modules:         # no such file was asked for
         return None
-    from cachesim.engines.rule_files import blamed
+    from cachesim.engines.rule_files import locate_fault
 
-    return blamed(error)
+    return locate_fault(error)
 
 
 # ``--on dask://HOST:PORT``: work on the machines of a cluster, for every command that has it.
@@ -128,9 +128,9 @@ def theirs(error: BaseException) -> BadInput | None:
 def check_elsewhere(address: str | None, profiles: Iterable[str]) -> None:
     """Raise BadInput where work is to be done on other machines (None = it is not) under a rule set of a file, which
     they do not have."""
-    from cachesim.engines.rule_files import digest
+    from cachesim.engines.rule_files import rule_file_digest
 
-    if address and any(digest(name) for name in profiles if name):
+    if address and any(rule_file_digest(name) for name in profiles if name):
         raise BadInput(f"--on {quoted(address)}: other machines do not have the file of rules",
                        hint="install it as a package with an entry point cachesim.profiles")  # fmt: skip
 

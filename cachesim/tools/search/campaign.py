@@ -15,7 +15,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, Unwritable
 from cachesim.base.pool import Unfinished, spread
-from cachesim.engines.rule_files import digest
+from cachesim.engines.rule_files import rule_file_digest
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import TRIES, shrink
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_case
@@ -52,7 +52,7 @@ class CampaignPlan(NamedTuple):
     @property
     def rules(self) -> str:
         """What stands in the files of rules that are searched."""
-        return " ".join(digest(name) for name in (self.profile, self.against) if name)
+        return " ".join(rule_file_digest(name) for name in (self.profile, self.against) if name)
 
 
 class CampaignJob(NamedTuple):

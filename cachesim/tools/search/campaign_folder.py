@@ -17,7 +17,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.files import alone, make_folder, write_new, write_whole
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.rule import role_of
-from cachesim.engines.rule_files import heading, typed
+from cachesim.engines.rule_files import file_header, profile_argument
 from cachesim.judging.failure_chain import explained
 from cachesim.judging.reproduce_command import try_command
 from cachesim.scenarios.toml_writer import to_toml
@@ -107,10 +107,10 @@ def case_toml(
     """The case as a scenario file. Its name (None = its id) is its id; the expectations are for `cachesim run
     --complete`. Where it is the simulator that fails its traceback precedes, as comments."""
     name = case_id(case, profile, finding, folder) if name is None else name
-    why = f"{finding.name}: {finding.text} ({finding.label}). Found by cachesim fuzz -p {typed(profile)}."
+    why = f"{finding.name}: {finding.text} ({finding.label}). Found by cachesim fuzz -p {profile_argument(profile)}."
     head = {
         "id": name, "title": f"{finding.name} fails under {profile}", "source": ["cachesim"], "why": why,
-        "engine": case.engine, "model": case.model, "profiles": [profile], **heading(profile, folder),
+        "engine": case.engine, "model": case.model, "profiles": [profile], **file_header(profile, folder),
     }  # fmt: skip
     text = to_toml(head, case.given(), {name: n for name, n in case.words.items() if n}, case.asked)
     return "".join(f"# {line}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text

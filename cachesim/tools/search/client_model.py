@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from string import ascii_lowercase
 from typing import NamedTuple
 
-from cachesim.engines.capabilities import World
+from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import Piece, Pieces
 from cachesim.scenarios.notation.word_lengths import THINK, size, span
@@ -29,7 +29,7 @@ class Clients:
     which a conversation left the one before."""
 
     rng: Rng
-    world: World
+    world: DrawnServer
     words: dict[str, int] = field(default_factory=dict)
     talks: list[Exchange] = field(default_factory=list)
     parted: list[int] = field(default_factory=list)

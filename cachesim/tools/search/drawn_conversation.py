@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any, Iterable, Mapping
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.engines.capabilities import Chats, Manual, World
+from cachesim.engines.capabilities import ChatDrawing, DrawnServer, Manual
 from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import word_lengths
@@ -32,7 +32,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """Classes by which a search can be narrowed: attention, windows, recurrent, hybrids, hybrids with windows, MTP."""
 
 
-def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> World:
+def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnServer:
     """A server of this engine; ``models`` narrows the choice, and sets options (``key=value``)."""
     manual = ENGINES[engine].manual
     known = [one for one in manual.drawn if one in models] or list(manual.drawn)
@@ -117,12 +117,12 @@ def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> DrawnConv
     return _drawn(rng, draw_world(rng, engine, models), seed)
 
 
-def draw_in(world: World, seed: int) -> DrawnConversation:
+def draw_in(world: DrawnServer, seed: int) -> DrawnConversation:
     """The conversation that an integer stands for with a server that is there already."""
     return _drawn(Rng(seed, "conversation"), world, seed)
 
 
-def _drawn(rng: Rng, world: World, seed: int) -> DrawnConversation:
+def _drawn(rng: Rng, world: DrawnServer, seed: int) -> DrawnConversation:
     drawer = _Drawer(rng, world, Clients(rng, world))
     asked = drawer.all()
     taken = tuple(_taken(one, drawer.manual.takes) for one in asked)
@@ -149,7 +149,7 @@ class _Drawer:
     """Draws one request after the other."""
 
     rng: Rng
-    world: World
+    world: DrawnServer
     clients: Clients
     saved: int = 0
 
@@ -203,7 +203,7 @@ class _Drawer:
             more["extra"] = tuple((one.name, rng.one(one.drawn)) for one in drawn if rng.chance(40))
         return Asked(prompt, answer, chat=chat, **self.manual.draw_fields(rng, self.world.server), **more)
 
-    def _chat(self, space: Chats, burst: bool) -> tuple[tuple[str, Pieces], ...]:
+    def _chat(self, space: ChatDrawing, burst: bool) -> tuple[tuple[str, Pieces], ...]:
         """Messages: a new chat, the next turn of an old one, its last message written anew, a tool's answer, a
         repeat. Who comes at the same time as somebody else often has a chat of his own."""
         rng, clients = self.rng, self.clients

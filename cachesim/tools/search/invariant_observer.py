@@ -72,7 +72,7 @@ class InvariantObserver(Observer):
         super().started(server)
         self.judges[key] = self.judge
         self.played.log = server.log
-        server.watch_removals(self._removed)
+        server.observe_removals(self._removed)
         server.log.listener, server.log.kinds = self.hear, JUDGED
 
     def _removed(self, done: Removal) -> None:
@@ -100,7 +100,7 @@ class InvariantObserver(Observer):
             self.server.check()
         except Crash as crash:
             self.played.unsound.append((number, INCONSISTENT, {"error": str(crash)}))
-        for seq in self.server.holders():
+        for seq in self.server.occupied_slots():
             held = self.server.held(seq)
             steps = held[1:] - held[:-1]
             if (steps > 1).any():

@@ -7,7 +7,7 @@ from typing import Callable, Iterator, Mapping
 
 from cachesim.engines.base import NO_ROOM, Answer
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.rule import Role, role_of, took
+from cachesim.engines.rule import Role, has_effect, role_of
 from cachesim.events import Decided, SeqRm
 from cachesim.judging.judged_run import Run
 from cachesim.scenarios.option_checks import in_force
@@ -138,7 +138,7 @@ def _stores(said: Decided) -> bool:
     """Does this decision make, use or keep a stored object? An entry that is found may be number 0, and one that does
     not leave the cache is kept."""
     role = role_of(said.rule)
-    return role in STORING and took(role, said.value)
+    return role in STORING and has_effect(role, said.value)
 
 
 def _causes(played: PlayedConversation, at: int) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import Unwritable
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.rule_outcomes import same_answer
-from cachesim.engines.shared.rule_set import SAID, RuleSet
+from cachesim.engines.shared.rule_outcomes import is_same_answer
+from cachesim.engines.shared.rule_set import LOG_FIELDS, RuleSet
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.campaign import rarely_collected
@@ -106,7 +106,7 @@ def variants(profile: str) -> list[Variant]:
     for name, rules in engine.profiles.items():
         for field, rule in rules.fields().items():
             old = mine.get(field)
-            if field in SAID or not (hasattr(rule, "rule") and hasattr(old, "rule")) or rule is old:
+            if field in LOG_FIELDS or not (hasattr(rule, "rule") and hasattr(old, "rule")) or rule is old:
                 continue
             found.setdefault((field, rule.rule), Variant(field, old.rule, rule.rule, name))
     return list(found.values())
@@ -162,7 +162,7 @@ def others_of(known: Sequence[Variant]) -> Others:
 def _says(other: Any, args: Any, names: Any, said: Any) -> bool:
     """Does another rule decide the same?"""
     try:
-        return same_answer(said, other(*args, **names))
+        return is_same_answer(said, other(*args, **names))
     except Exception:                   # it cannot even be asked this: that is something else
         return False
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.errors import CAUSE, BadInput, cut
-from cachesim.engines.rule_files import blamed
+from cachesim.engines.rule_files import locate_fault
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.tools.search.drawn_conversation import DrawnConversation
@@ -108,7 +108,7 @@ WIDE = 200                   # characters of a line of it
 def failed(error: Exception) -> PropertyFailure | None:
     """The finding that a rule of the user raised this or returned no decision, or that the simulator itself failed.
     None for what else cannot be played: that is no failure."""
-    theirs = blamed(error)
+    theirs = locate_fault(error)
     if theirs is not None:
         place = f"{Path(theirs.file).name}:{theirs.line}"
         return PropertyFailure(USERS_RULE, 0, type(error).__name__, {"error": str(theirs)}, place)

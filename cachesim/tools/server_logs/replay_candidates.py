@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple, Sequence, cast
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.contract import Server, copied
+from cachesim.engines.contract import Server, copy_server
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.request_spec import make_steps
@@ -50,7 +50,7 @@ class Playing:
 
     def _again(self, server: Server | None) -> Server | None:
         try:
-            return None if server is None else cast(Server, copied(server))
+            return None if server is None else cast(Server, copy_server(server))
         except RecursionError:
             return None
 

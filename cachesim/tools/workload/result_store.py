@@ -21,7 +21,7 @@ from cachesim.base.json_shapes import INT64, anything, check, each, integer, num
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.base.untrusted_files import parse_json, path_of, read_bytes
-from cachesim.engines.rule_files import digest
+from cachesim.engines.rule_files import rule_file_digest
 from cachesim.tools.workload.cell_jobs import CellJob, model_of
 
 FORM = 2                # of these files
@@ -47,7 +47,8 @@ def id_of(job: CellJob) -> str:
     """Equal ids mean equal lines. Raises BadInput where a file of the job cannot be read."""
     files = [(Path(file).name, hashlib.sha256(read_bytes(Path(file), TRACE_BYTES, "workload")).hexdigest())
              for file in job.files]  # fmt: skip
-    told = [files, job.profile, digest(job.profile), job.model, model_of(job.model), dict(job.given), *job[4:]]
+    digest = rule_file_digest(job.profile)
+    told = [files, job.profile, digest, job.model, model_of(job.model), dict(job.given), *job[4:]]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -9,9 +9,9 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
-from cachesim.engines.build_names import build_with, in_force, meant
+from cachesim.engines.build_names import build_with, in_force, resolve_name
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.timeline import Landed, at
+from cachesim.engines.shared.timeline import Landed, rules_at
 
 DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
 
@@ -33,7 +33,7 @@ DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
     ("mlx_lm@2026-03-30", "mlx_lm@m1019"),
 ])  # fmt: skip
 def test_a_point_in_the_life_of_a_recorded_rule_set(text, profile):
-    found = meant(text)
+    found = resolve_name(text)
     assert found.profile == profile
     assert found.note.startswith(f"{text.rpartition('@')[2]} -> {profile}")
 
@@ -47,7 +47,7 @@ def test_a_point_in_the_life_of_a_recorded_rule_set(text, profile):
     ("ik_llama@dd837ff21", "ik_llama@2105", "#2205", {"spec_save": "IK-SPEC-SAVE.ROOT-ONLY"}),
 ])  # fmt: skip
 def test_a_point_between_two_of_them_has_the_changes_that_had_come(text, base, pulls, changed):
-    found = meant(text)
+    found = resolve_name(text)
     name = text.rpartition("@")[2]
     assert found.profile == f"{base.partition('@')[0]}@{name}"
     told = found.note.removeprefix(f"{name} -> {base} with ")
@@ -66,7 +66,7 @@ def test_a_point_between_two_of_them_has_the_changes_that_had_come(text, base, p
     ("b8180", "(in force b8152..b8165); without #19924, #20279, of which a part had come"),
 ])  # fmt: skip
 def test_what_is_not_known_is_said(text, words):
-    assert words in meant(text).note
+    assert words in resolve_name(text).note
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -76,13 +76,13 @@ def test_what_is_not_known_is_said(text, words):
 ])  # fmt: skip
 def test_what_nothing_is_known_of_is_refused(text, words):
     with pytest.raises(BadInput) as bad:
-        meant(text)
+        resolve_name(text)
     assert words in str(bad.value)
 
 
 @pytest.mark.parametrize("text", ["hea", "b99x", "2026-13-01", "lama@b33", "llama_cpp@head", "ik_llama@b4700", ""])
 def test_what_is_no_such_name(text):
-    assert meant(text) is None
+    assert resolve_name(text) is None
 
 
 @pytest.mark.parametrize("name", DATED)
@@ -91,7 +91,7 @@ def test_a_recorded_rule_set_is_in_force_where_it_was_recorded(name):
     line = [engine.profiles[one] for one in engine.line]
     assert set(engine.when.own) == set(engine.line)
     for profile, point in engine.when.own.items():
-        assert not at(line, engine.when, point).rules.changes(engine.profiles[profile]) or name == "ik_llama"
+        assert not rules_at(line, engine.when, point).rules.changes(engine.profiles[profile]) or name == "ik_llama"
 
 
 @pytest.mark.parametrize("name", DATED)

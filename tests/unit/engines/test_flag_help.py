@@ -8,9 +8,9 @@ from contextlib import suppress
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.registry import SHIPPED
+from cachesim.engines.registry import BUILTIN
 
-ENGINES = [pytest.param(engine, id=name) for name, engine in SHIPPED.items()]
+ENGINES = [pytest.param(engine, id=name) for name, engine in BUILTIN.items()]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -48,5 +48,5 @@ def test_what_recordings_call_a_flag_is_one_of_its_spellings(engine):
     ("--no-cache-prompt", "cache_prompt", False),
 ])  # fmt: skip
 def test_other_spellings_of_llama_server(word, name, on):
-    flag, switches_on = SHIPPED["llama_cpp"].manual.named(word)
+    flag, switches_on = BUILTIN["llama_cpp"].manual.named(word)
     assert (flag.name, switches_on) == (name, on)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cachesim.engines.ik_llama.memory.cells import Cells as IkCells
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.shared import kv_rows as row_tables
-from cachesim.engines.shared.kv_rows import longer, no_rows, put, put_all, room, take
+from cachesim.engines.shared.kv_rows import empty_rows, extend_array, grown_size, read_rows, replace_rows, write_rows
 from cachesim.model import Rows
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import play
@@ -28,31 +28,31 @@ def rows(*values):
 
 
 def test_a_table_doubles_and_never_passes_its_size():
-    assert [room(0, n, 1000) for n in (0, 1, 256, 257, 999, 1000)] == [0, 256, 256, 512, 1000, 1000]
-    assert room(300, 200) == 300
+    assert [grown_size(0, n, 1000) for n in (0, 1, 256, 257, 999, 1000)] == [0, 256, 256, 512, 1000, 1000]
+    assert grown_size(300, 200) == 300
 
 
 def test_what_was_there_stays_and_the_rest_is_filled():
-    assert longer(np.array([3, 4]), 4, fill=-1).tolist() == [3, 4, -1, -1]
-    assert longer(np.ones((2, 1), bool), 2, axis=1).tolist() == [[True, False]] * 2
+    assert extend_array(np.array([3, 4]), 4, fill=-1).tolist() == [3, 4, -1, -1]
+    assert extend_array(np.ones((2, 1), bool), 2, axis=1).tolist() == [[True, False]] * 2
 
 
 def test_rows_that_were_never_written_are_zero():
-    kept = no_rows((0,))
-    put(kept, 0, np.array([1, 3]), rows(7, 8))
-    found = take(kept[0], slice(0, 1000))
+    kept = empty_rows((0,))
+    write_rows(kept, 0, np.array([1, 3]), rows(7, 8))
+    found = read_rows(kept[0], slice(0, 1000))
     assert found.digest[:5].tolist() == [0, 7, 0, 8, 0] and found.k.shape == found.v.shape == (1000, 2, 3)
     assert not found.k[4:].any() and (found.v[3] == -8).all()
-    assert take(kept[0], np.array([999, 3])).digest.tolist() == [0, 8]
+    assert read_rows(kept[0], np.array([999, 3])).digest.tolist() == [0, 8]
 
 
 def test_a_copied_buffer_is_overwritten_to_its_end():
-    kept = no_rows((0,))
+    kept = empty_rows((0,))
     kept[0] = rows(1, 2, 3)
-    put_all(kept, 0, rows(9))
-    assert take(kept[0], slice(0, 3)).digest.tolist() == [9, 0, 0] and not take(kept[0], slice(1, 3)).k.any()
-    put_all(kept, 0, Rows(np.zeros(2, np.uint64), None, None))
-    assert not take(kept[0], slice(0, 3)).k.any()
+    replace_rows(kept, 0, rows(9))
+    assert read_rows(kept[0], slice(0, 3)).digest.tolist() == [9, 0, 0] and not read_rows(kept[0], slice(1, 3)).k.any()
+    replace_rows(kept, 0, Rows(np.zeros(2, np.uint64), None, None))
+    assert not read_rows(kept[0], slice(0, 3)).k.any()
 
 
 def whole(cells, n, together):

@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from cachesim.engines.contract import copied
+from cachesim.engines.contract import copy_server
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, Stage, groups
@@ -33,7 +33,7 @@ def test_what_was_saved_is_its_own_copy():
 def test_a_copy_goes_its_own_way(profile):
     whole, _ = behind(profile)
     stage, scenario = behind(profile, 2)
-    stage.server = copied(other := stage.server)
+    stage.server = copy_server(other := stage.server)
     stage.log = stage.server.log
     for first, group in list(groups(scenario.steps))[2:]:
         stage.send(first, group)

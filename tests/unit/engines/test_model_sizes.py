@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
-from cachesim.engines.shared.size_formulas import Declared, split, states_bytes, with_sizes
+from cachesim.engines.shared.size_formulas import DeclaredSizes, name_with_sizes, split_sizes, states_bytes
 from cachesim.model import parse
 
 QWEN = {
@@ -107,7 +107,7 @@ def test_a_header_is_cut_anywhere_without_a_traceback(tmp_path):
 def test_sizes_of_few_layers_add_up_to_the_real_ones():
     for name in known_sizes():
         found = sizes_of(name)
-        layers, sizes = split(found.declared(found.layers, 64))
+        layers, sizes = split_sizes(found.declared(found.layers, 64))
         assert sizes is not None and layers == found.layers
 
 
@@ -115,13 +115,14 @@ def test_only_windows_of_unscaled_tokens_declare_the_width_of_a_head():
     gemma, hybrid = sizes_of("gemma-3"), sizes_of("qwen3-next")
     assert (gemma.declared(gemma.layers)[-4:], gemma.declared(gemma.layers, 64).count("/")) == ("/256", 1)
     assert hybrid.head == 256 and hybrid.declared("GGGA") == "GGGA@24576/26345472"
-    assert split("W8 A@512/0/64") == ("W8 A", Declared(512, 0, 64)) and split("A@512/0")[1] == Declared(512, 0)
+    assert split_sizes("W8 A@512/0/64") == ("W8 A", DeclaredSizes(512, 0, 64))
+    assert split_sizes("A@512/0")[1] == DeclaredSizes(512, 0)
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp@b11549", "ik_llama@main", "mlx_lm@0.32.2"])
 def test_every_engine_takes_declared_sizes(profile):
     engine = ENGINES[profile.partition("@")[0]]
-    server = engine.start(profile, with_sizes("GGGA", Declared(24576, 26345472)), {}, "none")
+    server = engine.start(profile, name_with_sizes("GGGA", DeclaredSizes(24576, 26345472)), {}, "none")
     assert server.stored_bytes() == (0, 0)
     with pytest.raises(BadInput, match="sizes are two numbers of bytes"):
         engine.start(profile, "GGGA@12", {}, "none")

@@ -19,13 +19,13 @@ from tests.shared import ROOT
 
 GOOD = """
 from dataclasses import replace
-from cachesim.engines.contract import Recorded
+from cachesim.engines.contract import RecordingFormat
 from cachesim.engines.llama_cpp import ENGINE as LLAMA, PROFILES
 from cachesim.engines.llama_cpp.profiles import NEWEST
 
 TWIN = replace(PROFILES[NEWEST], name="twin@one")
-ENGINE = replace(LLAMA, name="twin", profiles={"twin@one": TWIN}, recorded=Recorded("twin.cpp"), line=("twin@one",),
-                 beside={}, newest="twin@one", renamed={}, notes={})
+ENGINE = replace(LLAMA, name="twin", profiles={"twin@one": TWIN}, recorded=RecordingFormat("twin.cpp"),
+                 line=("twin@one",), beside={}, newest="twin@one", renamed={}, notes={})
 MINE = replace(PROFILES[NEWEST], name="llama_cpp@packaged", data_header=8)
 """
 
@@ -77,7 +77,7 @@ def test_a_module_gives_the_rule_sets_that_it_names(site):
     code = GOOD + "_STEP = replace(MINE, name='llama_cpp@step')\nfrom cachesim.engines.llama_cpp.profiles import HEAD\n"
     code += "_TWIN, TWIN = TWIN, None\n"
     package(site, "several", code, {plugins.PROFILES: ("m", "several")})
-    assert set(registry.profiles()) - {n for e in registry.SHIPPED.values() for n in e.profiles} == {
+    assert set(registry.profiles()) - {n for e in registry.BUILTIN.values() for n in e.profiles} == {
         "llama_cpp@packaged"
     }
 
@@ -110,7 +110,7 @@ def test_a_bad_engine_is_one_line_and_the_rest_is_there(site, capsys, code, why)
 ], ids=str)  # fmt: skip
 def test_a_bad_rule_set_is_one_line(site, capsys, code, why):
     package(site, "bad", code, {plugins.PROFILES: ("worse", "bad:SETS")})
-    assert set(registry.profiles()) == {name for one in registry.SHIPPED.values() for name in one.profiles}
+    assert set(registry.profiles()) == {name for one in registry.BUILTIN.values() for name in one.profiles}
     told = capsys.readouterr().err
     assert why in told and told.count("\n") == 1 and "plug-in worse (bad 1.0) is left out" in told
 

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.engines.registry import profiles
-from cachesim.engines.rule import RULES, Decision, Role, Source, about, role_of, rule, rule_id, took
+from cachesim.engines.rule import RULES, Decision, Role, Source, about, has_effect, role_of, rule, rule_id
 
 ENGINES = list(profiles())              # imports them all, and with them their rules
 SHIPPED = [name for name, fn in RULES.items() if fn.__module__.startswith("cachesim.")]
@@ -85,7 +85,7 @@ def test_what_is_no_rule_is_named():
     (Role.CREATE, True, True), (Role.STORE, (), False),
 ])
 def test_a_number_zero_is_an_object_where_objects_are_numbered(role, value, done):
-    assert took(role, value) is done
+    assert has_effect(role, value) is done
 
 
 @pytest.mark.parametrize("source, link, text", [

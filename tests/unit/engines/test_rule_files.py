@@ -47,7 +47,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(registry, "ENGINES", registry.Engines())
     monkeypatch.setattr(rule_files, "_files", {})
     monkeypatch.setattr(pool, "_first", [])
-    assert all(one.profiles for one in registry.SHIPPED.values())       # their rules are known before and after
+    assert all(one.profiles for one in registry.BUILTIN.values())       # their rules are known before and after
     before = dict(RULES)
     yield
     RULES.clear()
@@ -310,8 +310,8 @@ def test_one_of_several_is_named_by_variable_or_name(capsys, rules):
         assert call_json(capsys, "try", "S4", "-p", f"{file}:{name}")[1]["runs"][0]["profile"] == "llama_cpp@other"
     runs = call_json(capsys, "try", "S4", "-p", f"{file}:MINE", "-p", "llama_cpp@other")[1]["runs"]
     assert [one["profile"] for one in runs] == ["llama_cpp@mine", "llama_cpp@other"], "the file is run once"
-    assert rule_files.typed("llama_cpp@other") == f"{file}:OTHER"
-    assert rule_files.typed("llama_cpp@head") == "llama_cpp@head"
+    assert rule_files.profile_argument("llama_cpp@other") == f"{file}:OTHER"
+    assert rule_files.profile_argument("llama_cpp@head") == "llama_cpp@head"
 
 
 def test_two_files_may_not_bring_the_same_name(capsys, rules):
@@ -383,10 +383,10 @@ def test_a_line_of_a_file_beside_it_is_named(capsys, rules, tmp_path):
 def test_what_a_campaign_found_was_found_under_the_files_beside_it_too(capsys, rules):
     rules(HELPER, "helper.py")
     call(capsys, "try", "S4", "-p", rules(IMPORTS))
-    before = rule_files.digest("llama_cpp@mine")
+    before = rule_files.rule_file_digest("llama_cpp@mine")
     real = next(iter(rule_files._files))
     rule_files._files[real] = rule_files._files[real]._replace(beside={})
-    assert before != rule_files.digest("llama_cpp@mine") != ""
+    assert before != rule_files.rule_file_digest("llama_cpp@mine") != ""
 
 
 def test_workers_import_it_too(capsys, rules):
@@ -406,7 +406,7 @@ def test_it_leaves_no_byte_code_beside_the_file(capsys, rules, tmp_path):
 
 
 def test_the_house_has_no_reason_to_refuse_what_we_ship():
-    for engine in registry.SHIPPED.values():
+    for engine in registry.BUILTIN.values():
         for one in engine.profiles.values():
             assert registry._NAME.fullmatch(one.name)
             for other in engine.profiles.values():

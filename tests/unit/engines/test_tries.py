@@ -6,7 +6,14 @@ import pytest
 
 from cachesim.engines.capabilities import Flag, Load
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.advice import apart, halves, more, numbers_of_slots, room, tries_of
+from cachesim.engines.shared.advice import (
+    halved_values,
+    larger_values,
+    separate_contexts,
+    slot_counts,
+    tries_of,
+    widen_context,
+)
 
 
 def tries(engine, load=Load(2000, 5000, 3), **now):  # noqa: B008 - immutable
@@ -27,25 +34,25 @@ def test_every_try_changes_an_option_of_the_server(engine):
 
 def test_more_slots_have_room_for_the_longest_request():
     now, load = {"ctx_size": 4096, "parallel": 1}, Load(2000, 5000, 3)
-    assert numbers_of_slots(now, load) == [2, 3]
-    assert apart(now, load, 2) == {"parallel": 2}
-    assert apart(now, load, 3) == {"parallel": 3, "ctx_size": 3 * 2048}
+    assert slot_counts(now, load) == [2, 3]
+    assert separate_contexts(now, load, 2) == {"parallel": 2}
+    assert separate_contexts(now, load, 3) == {"parallel": 3, "ctx_size": 3 * 2048}
     assert {"parallel": 3, "kv_unified": True, "ctx_size": 5120} in tries("llama_cpp", load, **now)
-    assert numbers_of_slots(now, Load(10, 10, 1)) == []
+    assert slot_counts(now, Load(10, 10, 1)) == []
 
 
 def test_a_context_that_is_the_model_s_has_room():
-    assert room({"ctx_size": 0}, 10**6) == {} == room({"ctx_size": 512}, 512)
-    assert room({"ctx_size": 512}, 513) == {"ctx_size": 768}
+    assert widen_context({"ctx_size": 0}, 10**6) == {} == widen_context({"ctx_size": 512}, 512)
+    assert widen_context({"ctx_size": 512}, 513) == {"ctx_size": 768}
 
 
 def test_smaller_batches_only_where_a_prompt_fills_several():
-    assert list(halves("n", {"n": 512}, Load(200, 200, 1))) == [{"n": 128}, {"n": 64}]
-    assert list(halves("n", {"n": 32}, Load(200, 200, 1))) == [{"n": 16}]
+    assert list(halved_values("n", {"n": 512}, Load(200, 200, 1))) == [{"n": 128}, {"n": 64}]
+    assert list(halved_values("n", {"n": 32}, Load(200, 200, 1))) == [{"n": 16}]
 
 
 def test_more_of_what_memory_costs():
-    assert list(more("n", {"n": 8}, 4, 8, 16, 32, 64)) == [{"n": 16}, {"n": 32}]
+    assert list(larger_values("n", {"n": 8}, 4, 8, 16, 32, 64)) == [{"n": 16}, {"n": 32}]
 
 
 def test_what_is_switched_off_is_switched_on_first():

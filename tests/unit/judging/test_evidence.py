@@ -10,7 +10,7 @@ from cachesim.base.console import as_text
 from cachesim.base.errors import BadInput, Terminated
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.rule_outcomes import NEGATED, Endless, Outcome
+from cachesim.engines.shared.rule_outcomes import NEGATED, Outcome, TooManyDecisions
 from cachesim.judging import evidence
 from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, predicted, table_of, write_table
 from cachesim.judging.judged_run import Stopped, run_judged
@@ -99,7 +99,7 @@ def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
 
 
 @pytest.mark.parametrize("name, error", [
-    ("shift-without-cache", Endless), ("ik16-offset-of-another-prompt", BadInput),
+    ("shift-without-cache", TooManyDecisions), ("ik16-offset-of-another-prompt", BadInput),
 ])  # fmt: skip
 def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(monkeypatch, name, error):
     """With one other answer the first shifts its context for ever; with one the server of the second refuses to

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.shared.kv_rows import longer, room
+from cachesim.engines.shared.kv_rows import extend_array, grown_size
 
 
 class Cells:
@@ -32,10 +32,10 @@ class Cells:
 
     def reach(self, stop: int) -> None:
         """Make the arrays long enough for the first ``stop`` cells."""
-        n = room(len(self.pos), stop, self.size)
+        n = grown_size(len(self.pos), stop, self.size)
         if n > len(self.pos):
-            self.pos, self.own = longer(self.pos, n, fill=-1), longer(self.own, n, fill=-1)
-            self.seqs = longer(self.seqs, n, axis=1)
+            self.pos, self.own = extend_array(self.pos, n, fill=-1), extend_array(self.own, n, fill=-1)
+            self.seqs = extend_array(self.seqs, n, axis=1)
 
     def of(self, seq: int) -> np.ndarray:
         """Indices of the sequence's cells, ascending."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv_cache import KvCache, States
 from cachesim.engines.ik_llama.memory.nan_states import is_nan, silenced, spoil
-from cachesim.engines.shared.batch import DecodeBatch, Spoken, Ubatch, joined, split_by, spoken
-from cachesim.engines.shared.kv_rows import by_position, put, take
+from cachesim.engines.shared.batch import DecodeBatch, TokenOutput, Ubatch, join_runs, read_outputs, split_by
+from cachesim.engines.shared.kv_rows import read_rows, sort_by_position, write_rows
 from cachesim.model import Hidden, LayerState, Model, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition
 
@@ -32,11 +32,11 @@ class UbatchStore(ByPosition):
         cells = kv.cells.of(run.seq)
         if len(cells) and cells[-1] >= n_kv:
             cells = cells[cells < n_kv]
-        self.pos, self.cells = self.window_pos, self.window_cells = by_position(cells, kv.cells.pos[cells])
+        self.pos, self.cells = self.window_pos, self.window_cells = sort_by_position(cells, kv.cells.pos[cells])
         base = kv.window.base if kv.window is not None else 0              # a compacted window has lost those before
         if low or base:
             cells = cells[(cells >= low) & (kv.cells.pos[cells] >= base)]
-            self.window_pos, self.window_cells = by_position(cells, kv.cells.pos[cells])
+            self.window_pos, self.window_cells = sort_by_position(cells, kv.cells.pos[cells])
 
     def positions(self, part: str, run: int) -> np.ndarray:
         """(n,) labels that the run may look at, ascending, its own included."""
@@ -44,11 +44,11 @@ class UbatchStore(ByPosition):
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
         """Write the run's own rows into their cells."""
-        put(self.kv.rows, layer, self.mine, rows)
+        write_rows(self.kv.rows, layer, self.mine, rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """The rows of the sequence that this layer reads, in the order of ``positions``."""
-        return take(self.kv.rows[layer], self.window_cells if layer in self.kv.kind.windows else self.cells)
+        return read_rows(self.kv.rows[layer], self.window_cells if layer in self.kv.kind.windows else self.cells)
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """The recurrent row before the run, None = zeroed."""
@@ -91,7 +91,7 @@ class Context:
 
     def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules) -> None:
         self.kv, self.model, self.n_ubatch, self.rules = kv, model, n_ubatch, rules
-        self.spoken: dict[int, Spoken] = {}
+        self.spoken: dict[int, TokenOutput] = {}
         self.per_step = False
         self.steps: dict[int | tuple[int, int], States] = {}
         self.matrices: dict[int | tuple[int, int], States] = {}
@@ -130,7 +130,7 @@ class Context:
         hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
             hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept, n_kv, low))
-        said = spoken(self.model, batch, ubatch, hidden)
+        said = read_outputs(self.model, batch, ubatch, hidden)
         if blind is not None and kv.spoilt:
             said = silenced(said, ubatch, spoil(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind))
         self.spoken |= said
@@ -173,7 +173,7 @@ class Context:
             self.steps[key] = dict(self.kv.states[run.seq])
             if kept != "place" or k + 1 < len(run.tokens):
                 self.matrices[key] = self.steps[key]
-        return joined(parts)
+        return join_runs(parts)
 
 
 def with_matrix(conv: LayerState | None, matrix: LayerState | None) -> LayerState | None:

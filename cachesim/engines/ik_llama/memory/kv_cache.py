@@ -21,7 +21,7 @@ from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.memory.nan_states import has_nan
 from cachesim.engines.shared.batch import Ubatch
-from cachesim.engines.shared.kv_rows import no_rows, put, take
+from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
 from cachesim.events import Event, SeqRm
 from cachesim.model import LayerState, Model, Rows
 
@@ -108,7 +108,7 @@ class KvCache:
         self.kind, self.refuses, self.emit, self.model, self.window = kind, refuses, emit, model, window
         self.recurrent = kind.recurrent if recurrent is None else recurrent
         self.cells = Cells(size, n_seq)
-        self.rows = no_rows(kind.attention if model else ())
+        self.rows = empty_rows(kind.attention if model else ())
         self.states: list[States] = [{} for _ in range(n_seq)]
         self.state_pos = [-1] * n_seq
         self.tail = [-1] * n_seq              # pure recurrent: last position of the sequence's one cell
@@ -151,7 +151,7 @@ class KvCache:
         for layer, rows in self.rows.items():
             if self.model is not None and len(cells):
                 new = self.cells.pos[cells]
-                put(self.rows, layer, cells, self.model.shift_rows(take(rows, cells), new - delta, new))
+                write_rows(self.rows, layer, cells, self.model.shift_rows(read_rows(rows, cells), new - delta, new))
 
     # --- decoding --------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class KvCache:
         cells, kept = self.cells.of(seq), self.rows
         if partial:
             kept = {i: kept[i] for i in kept if self.window is not None and i in self.kind.windows}
-        rows = None if partial and not kept else {layer: take(one, cells) for layer, one in kept.items()}
+        rows = None if partial and not kept else {layer: read_rows(one, cells) for layer, one in kept.items()}
         states = dict(self.states[seq]) if self.kind.hybrid else {}
         window = None if self.window is None else replace(self.window)
         return Blob(self.size_of(seq, partial), self.cells.pos[cells], self.cells.own[cells], rows, states,
@@ -215,7 +215,7 @@ class KvCache:
             return False
         self.cells.place(first, blob.pos, blob.own, seq)
         for layer, rows in (blob.rows or {}).items():
-            put(self.rows, layer, slice(first, first + n), rows)
+            write_rows(self.rows, layer, slice(first, first + n), rows)
         if self.kind.hybrid:
             self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
         if blob.window is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cachesim.base.errors import BadInput, nearest
-from cachesim.engines.shared.size_formulas import HEAD, split, states_bytes
+from cachesim.engines.shared.size_formulas import HEAD, split_sizes, states_bytes
 from cachesim.model import Spec, parse
 
 KV_ROW = 128                                                      # bytes of a K row plus a V row, F16
@@ -90,7 +90,7 @@ PRIVATE = {"deepseek4": "W128 A W128 A+M"}
 
 def model_kind(name: str) -> ModelKind:
     """The model of a known name, or of a notation, perhaps with declared sizes. Raises BadInput."""
-    layers, sizes = split(name)
+    layers, sizes = split_sizes(name)
     if sizes is not None:
         return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state, head=sizes.head)
     if name in RECORDED:

@@ -13,8 +13,8 @@ from typing import Mapping, Sequence
 
 import numpy as np
 
-from cachesim.engines.shared.batch import Spoken, Ubatch
-from cachesim.engines.shared.kv_rows import RowTable, put, take
+from cachesim.engines.shared.batch import TokenOutput, Ubatch
+from cachesim.engines.shared.kv_rows import RowTable, read_rows, write_rows
 from cachesim.model import LayerState, Rows, Spec
 
 NAN = np.uint64(0x7FF8_0000_0000_0001)
@@ -47,8 +47,8 @@ def spoil(spec: Spec, rows: RowTable, states: Sequence[States], before: Sequence
         if layer.part:
             for start, mine in zip(starts, given, strict=True):
                 if len(cells := start + np.flatnonzero(mine)):
-                    read = take(rows[index], cells)
-                    put(rows, index, cells, Rows(np.full(len(cells), NAN), read.k, read.v))
+                    read = read_rows(rows[index], cells)
+                    write_rows(rows, index, cells, Rows(np.full(len(cells), NAN), read.k, read.v))
             spoilt = bool((rows[index].digest[:n_kv] == NAN).any())
             for mine, views in zip(lost, blind, strict=True):
                 mine |= views[layer.notation] | spoilt
@@ -63,12 +63,12 @@ def spoil(spec: Spec, rows: RowTable, states: Sequence[States], before: Sequence
     return lost
 
 
-def silenced(spoken: dict[int, Spoken], ubatch: Ubatch, lost: Sequence[np.ndarray]) -> dict[int, Spoken]:
+def silenced(spoken: dict[int, TokenOutput], ubatch: Ubatch, lost: Sequence[np.ndarray]) -> dict[int, TokenOutput]:
     """The answers of a micro-batch, by place in the batch, with those that are not a number marked."""
     out = dict(spoken)
     for at, mine in zip(ubatch.at, lost, strict=True):
         for place in at + np.flatnonzero(mine):
             if (said := out.get(int(place))) is not None:
                 logits = None if said.logits is None else np.full_like(said.logits, np.nan)
-                out[int(place)] = Spoken(int(NAN), logits)
+                out[int(place)] = TokenOutput(int(NAN), logits)
     return out

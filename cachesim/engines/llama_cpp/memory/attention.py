@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, inde
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Habits, Ubatch, by_run, in_order
-from cachesim.engines.shared.kv_rows import copied, no_rows, put, put_all, take
+from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows, write_rows
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
 
@@ -47,7 +47,7 @@ class AttentionCache:
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
         self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
         self.copies: list[tuple[int, int]] = []         # streams whose rows the next decode copies
-        self.rows = [no_rows(self.layers if model else ()) for _ in self.streams]
+        self.rows = [empty_rows(self.layers if model else ()) for _ in self.streams]
 
     def stream(self, seq: int) -> int:
         """Number of the sequence's stream."""
@@ -111,7 +111,7 @@ class AttentionCache:
         Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::seq_cp "sc_info", llama_kv_cache::update (3f545be)."""
         for src, dst in self.copies:
             for layer, rows in self.rows[src].items():
-                put_all(self.rows[dst], layer, rows)
+                replace_rows(self.rows[dst], layer, rows)
         self.copies.clear()
 
     def seq_keep(self, seq: int) -> None:
@@ -141,7 +141,7 @@ class AttentionCache:
                 if self.model is None or not len(cells):
                     continue
                 new = table.pos[cells]
-                turned = self.model.shift_rows(take(rows, cells), new - table.shift[cells], new)
+                turned = self.model.shift_rows(read_rows(rows, cells), new - table.shift[cells], new)
                 self.write(number, layer, cells, turned)
             table.shift[:] = 0
             table.has_shift = False
@@ -220,7 +220,7 @@ class AttentionCache:
 
     def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
         """Put rows into cells of a stream."""
-        put(self.rows[number], layer, cells, rows)
+        write_rows(self.rows[number], layer, cells, rows)
 
     # --- saving and loading --------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class AttentionCache:
         """KV-STATE: a copy of the sequence's cells."""
         at = index(self.saved_cells(seq, keep))
         number = self.stream(seq)
-        rows = {layer: copied(take(rows, at)) for layer, rows in self.rows[number].items()}
+        rows = {layer: copy_rows(read_rows(rows, at)) for layer, rows in self.rows[number].items()}
         return AttentionState(self.streams[number].pos[at].copy(), rows)
 
     def state_read(self, seq: int, state: AttentionState) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, index, listed
-from cachesim.engines.shared.kv_rows import longer, room
+from cachesim.engines.shared.kv_rows import extend_array, grown_size
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
 """(key positions, query position) -> which keys the query cannot see."""
@@ -43,9 +43,9 @@ class Cells:
     def reach(self, stop: int) -> None:
         """Make the arrays long enough for the first ``stop`` cells, or for all there are."""
         if stop > len(self.pos):
-            n = room(len(self.pos), min(stop, self.size), self.size)
-            self.pos, self.shift = longer(self.pos, n, fill=-1), longer(self.shift, n)
-            self.seqs = longer(self.seqs, n, axis=1)
+            n = grown_size(len(self.pos), min(stop, self.size), self.size)
+            self.pos, self.shift = extend_array(self.pos, n, fill=-1), extend_array(self.shift, n)
+            self.seqs = extend_array(self.seqs, n, axis=1)
 
     # --- looking ------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, in_one
-from cachesim.engines.shared.batch import Spoken, joined, spoken
+from cachesim.engines.shared.batch import TokenOutput, join_runs, read_outputs
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun
 
@@ -89,7 +89,7 @@ class Context:
     ) -> None:
         self.memory, self.model, self.emit, self.bad_batch_lines = memory, model, emit, bad_batch_lines
         self.n_batch, self.n_ubatch = n_batch, n_ubatch
-        self.spoken: dict[int, Spoken] = {}
+        self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, Hidden]] = []
         self._waiting: Waiting | None = None
         self.waiting = 0                                # tokens that were put off
@@ -129,7 +129,7 @@ class Context:
         self.spoken = {}
         return True
 
-    def settle(self) -> list[Spoken]:
+    def settle(self) -> list[TokenOutput]:
         """Evaluate the tokens that were put off. Returns what the model said after each, nothing where nothing is
         computed."""
         if self._waiting is None:
@@ -150,7 +150,8 @@ class Context:
     @property
     def hidden(self) -> Hidden | None:
         """What the model said after each token of the last batch, None where nothing is computed."""
-        return joined([part for _, part in sorted(self._pieces, key=lambda piece: piece[0])]) if self._pieces else None
+        pieces = sorted(self._pieces, key=lambda piece: piece[0])
+        return join_runs([part for _, part in pieces]) if pieces else None
 
     def _continues(self, batch: DecodeBatch) -> bool:
         """Does every sequence go on right after what the memory holds? With 2-D positions gaps are let through."""
@@ -176,7 +177,7 @@ class Context:
             read = [before.part(at, at + len(run.tokens)) for run, at in zip(runs, placed.ubatch.at, strict=True)]
             hidden = self.model.forward(runs, store, read)
         self._pieces += zip(placed.ubatch.at, hidden, strict=True)
-        self.spoken |= spoken(self.model, batch, placed.ubatch, hidden)
+        self.spoken |= read_outputs(self.model, batch, placed.ubatch, hidden)
 
     def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
         """Evaluate the ubatch; where there are rollback planes, its last tokens one by one, to keep the states between
@@ -194,7 +195,7 @@ class Context:
                 parts += model.forward([piece], store.piece(number, start, stop))
                 states.append(dict(recr.row(run.seq)))
             recr.keep_planes(run.seq, states[-2::-1])
-            out.append(joined(parts))
+            out.append(join_runs(parts))
         return out
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from cachesim.base.errors import BadInput, nearest
 from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
-from cachesim.engines.shared.size_formulas import split, states_bytes
+from cachesim.engines.shared.size_formulas import split_sizes, states_bytes
 from cachesim.model import Spec, parse
 
 KV_ROW = 256                                                     # bytes of a K row plus a V row, F32
@@ -99,7 +99,7 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
 def model_kind(name: str) -> ModelKind:
     """The model of a recorded name, or of a notation, perhaps behind an architecture or with declared sizes. Raises
     BadInput."""
-    layers, sizes = split(name)
+    layers, sizes = split_sizes(name)
     if sizes is not None:
         return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state)
     if name in RECORDED:

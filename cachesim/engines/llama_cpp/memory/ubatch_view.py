@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.recurrent_cells import goes_on
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
-from cachesim.engines.shared.kv_rows import RowTable, by_position, put, take
+from cachesim.engines.shared.kv_rows import RowTable, read_rows, sort_by_position, write_rows
 from cachesim.model import LayerState, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition, StretchView, View
 
@@ -75,7 +75,7 @@ class UbatchStore(ByPosition):
             table = cache.cells(seq)
             cells = table.of(seq)
             at = index(cells)
-            known = (table.pos[at], at) if isinstance(cells, range) else by_position(cells, table.pos[at])
+            known = (table.pos[at], at) if isinstance(cells, range) else sort_by_position(cells, table.pos[at])
             self._seen[part, run] = known
         return known
 
@@ -94,12 +94,12 @@ class UbatchStore(ByPosition):
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
         """Write the run's own new rows into their cells."""
         part, kept = self._kept(layer, run)
-        put(kept, layer, index(self.found[part][run]), rows)
+        write_rows(kept, layer, index(self.found[part][run]), rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """Every row of the run's sequence, in the order of ``positions``."""
         part, kept = self._kept(layer, run)
-        return take(kept[layer], self._visible(part, run)[1])
+        return read_rows(kept[layer], self._visible(part, run)[1])
 
     def _kept(self, layer: int, run: int) -> tuple[str, RowTable]:
         """The part that a layer belongs to, and the rows of all its layers in the stream of a run."""

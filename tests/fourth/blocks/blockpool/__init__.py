@@ -14,7 +14,7 @@ from blockpool.sentences import SENTENCES
 from blockpool.server import Server
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.engines.contract import Engine, Recorded, RuleSet
+from cachesim.engines.contract import Engine, RecordingFormat, RuleSet
 from cachesim.events import Log
 from cachesim.model import make_model
 
@@ -28,4 +28,4 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
     return Server(rules, spec, options(flags), tiny, log)
 
 
-ENGINE = Engine("blockpool", PROFILES, MANUAL, serve, SENTENCES.say, Recorded("blockpool"), LINE, keeps="state")
+ENGINE = Engine("blockpool", PROFILES, MANUAL, serve, SENTENCES.say, RecordingFormat("blockpool"), LINE, keeps="state")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from blockpool.flags import FLAGS
-from cachesim.engines.capabilities import MANY, Field, Manual, World
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual
 from cachesim.model.hash_mixing import Rng
 
 
-def draw(rng: Rng, model: str) -> World:
+def draw(rng: Rng, model: str) -> DrawnServer:
     """A server for this model: small blocks, few of them."""
     block = rng.one((16, 16, 8, 4, 4, 2))
-    most = min(400, MANY * block)
+    most = min(400, MOST_DRAWN_BATCHES * block)
     room = rng.one((2, 2, 3, 8))
     blocks = 3 + room * (-(-(most + 80) // block))
     step = rng.one((2048, 2048, 64, 4 * block, block))
@@ -19,7 +19,7 @@ def draw(rng: Rng, model: str) -> World:
         "max_num_seqs": rng.one((128, 128, 2, 1)), "prefix_cache_retention_interval": rng.one((0, 0, -1, 2 * block)),
         "use_eagle": rng.chance(10), "enable_prefix_caching": True,
     }  # fmt: skip
-    return World("blockpool", model, server, (1, block - 1 or 1, block, block + 1, 2 * block), most)
+    return DrawnServer("blockpool", model, server, (1, block - 1 or 1, block, block + 1, 2 * block), most)
 
 
 MANUAL = Manual(

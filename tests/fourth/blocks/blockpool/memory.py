@@ -9,7 +9,7 @@ import numpy as np
 from blockpool.pool import Block
 from blockpool.row import Row
 from cachesim.engines.inspection import RowsPart, StatePart
-from cachesim.engines.shared.kv_rows import no_rows, put, take
+from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
 from cachesim.model import LayerState, Rows, Spec, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
@@ -28,7 +28,7 @@ class Memory:
 
     def __init__(self, spec: Spec, block: int) -> None:
         self.spec, self.block = spec, block
-        self.rows = no_rows(i for i, layer in enumerate(spec.layers) if layer.part)
+        self.rows = empty_rows(i for i, layer in enumerate(spec.layers) if layer.part)
         self.states: dict[int, dict[int, LayerState]] = {}
         self.recurrent = [i for i, layer in enumerate(spec.layers) if layer.recurrence]
 
@@ -43,7 +43,8 @@ class Memory:
         if not self.rows:
             return ()
         cells = self.cells(blocks, 0, stop - start)
-        return (RowsPart(0, np.arange(start, stop), {layer: take(one, cells) for layer, one in self.rows.items()}),)
+        rows = {layer: read_rows(kept, cells) for layer, kept in self.rows.items()}
+        return (RowsPart(0, np.arange(start, stop), rows),)
 
     def state(self, block: Block | None, stop: int) -> StatePart | None:
         """The state after ``stop`` tokens, None for a model without states."""
@@ -71,12 +72,12 @@ class Step(ByPosition):
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
         """Write the new rows to their blocks."""
         one = self.chunks[run]
-        put(self.memory.rows, layer, self.memory.cells(one.row.rows, one.start, one.stop), rows)
+        write_rows(self.memory.rows, layer, self.memory.cells(one.row.rows, one.start, one.stop), rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """All rows of the request."""
         one = self.chunks[run]
-        return take(self.memory.rows[layer], self.memory.cells(one.row.rows, 0, one.stop))
+        return read_rows(self.memory.rows[layer], self.memory.cells(one.row.rows, 0, one.stop))
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """The state that was there before the step: no run reads what another writes in the same one."""

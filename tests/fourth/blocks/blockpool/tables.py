@@ -20,7 +20,7 @@ from cachesim import events as ev
 from cachesim.base.tokens import Tokens
 from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 from cachesim.engines.shared.server_loop import Driver
-from cachesim.engines.shared.vocab import Counted, Sampler, forced_or_hashed
+from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.model import Model, Spec
 
 NOUNS = {ROWS: "block", STATE: "state"}
@@ -49,7 +49,7 @@ class Tables(Driver):
         self.memory = Memory(spec, self.block)
         self.has_rows, self.has_states = bool(self.memory.rows), bool(self.memory.recurrent)
         self.pool = Pool(opts.num_gpu_blocks, rules.side, self._evicted)
-        self.sampler = Counted(sampler, log)
+        self.sampler = CountingSampler(sampler, log)
         self.slots: list[Row] = []
         self.queue: deque[Task] = deque()
         self.waiting: deque[Row] = deque()
@@ -63,7 +63,7 @@ class Tables(Driver):
         """The requests in progress."""
         return [row.id for row in self.running]
 
-    def holders(self) -> list[int]:
+    def occupied_slots(self) -> list[int]:
         """The requests in progress: of a finished one nothing is kept but blocks that others can find."""
         return self.busy()
 

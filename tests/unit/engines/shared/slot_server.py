@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cachesim.engines.inspection import Point
-from cachesim.engines.shared.restore_point_tracker import ALL, Conversation, Cut, RestorePoints
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, CheckpointRange, Conversation, RestorePoints
 from cachesim.events import Advanced, Gained, Log, Lost
 from tests.unit.engines.restore_points import Reported
 
@@ -19,7 +19,7 @@ class Checkpoint:
 
     n: int
     lo: int = 1
-    hi: int = ALL
+    hi: int = ALL_TOKENS
     blob: Any = field(default_factory=list)
 
 
@@ -31,7 +31,7 @@ class Held:
     id: int = 0
     rows: int | None = None
     lo: int = 1
-    hi: int = ALL
+    hi: int = ALL_TOKENS
     checkpoints: Any = ()
 
 
@@ -51,7 +51,7 @@ class Server:
 
     def of_checkpoint(self, checkpoint):
         self.looked += 1
-        return Cut(checkpoint.n, checkpoint.lo, checkpoint.hi)
+        return CheckpointRange(checkpoint.n, checkpoint.lo, checkpoint.hi)
 
     def changed(self, slot, kept=0, **more):
         """The events of a change."""

@@ -7,23 +7,30 @@ from dataclasses import make_dataclass
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.registry import SHIPPED
-from cachesim.engines.shared.command_line import CommandLine, on_off, read_line, unwritten, whole, write_line
+from cachesim.engines.registry import BUILTIN
+from cachesim.engines.shared.command_line import (
+    CommandLine,
+    parse_integer,
+    parse_on_off,
+    read_line,
+    unwritten,
+    write_line,
+)
 from cachesim.engines.shared.flags import flag, flags_of
 
 
 def drafter(text):
     kind, _, most = text.partition(":")
-    return {"kind": kind, "drafts": whole(most)}
+    return {"kind": kind, "drafts": parse_integer(most)}
 
 
 def sleep(line, text):
-    line.sleeps = whole(text) >= 0
+    line.sleeps = parse_integer(text) >= 0
 
 
 ROWS = {
     "size": flag(0, "-c", "--size"), "slots": flag(-1, "-np", unwritten=-1), "similarity": flag(0.1, "-sps"),
-    "shift": flag(False, "--shift", off=("--no-shift",)), "flash": flag(True, "-fa", off=("-nfa",), read=on_off),
+    "shift": flag(False, "--shift", off=("--no-shift",)), "flash": flag(True, "-fa", off=("-nfa",), read=parse_on_off),
     "kind": flag("none", "--kind", read=drafter, write=lambda options: ["--kind", f"{options['kind']}:1"]),
     "cache_prompt": flag(True, "--cache", off=("--no-cache",), request=True), "full": flag(False, "--full"),
     "drafts": flag(3, "--drafts", write=unwritten), "ours": flag(1),
@@ -75,13 +82,13 @@ def test_a_line_is_written_in_the_order_of_the_flags():
     assert write_line({"kind": "x", "full": True}, FLAGS) == ["--kind", "x:1", "--full"]
 
 
-@pytest.mark.parametrize("engine", [name for name, engine in SHIPPED.items() if engine.recorded.read])
+@pytest.mark.parametrize("engine", [name for name, engine in BUILTIN.items() if engine.recorded.read])
 def test_every_spelling_of_an_engine_is_read(engine):
-    kit = SHIPPED[engine]
+    kit = BUILTIN[engine]
     for row in kit.manual.flags:
         value = {bool: (), str: ("none",)}.get(type(row.default), ("1",))
         for word in row.spellings:
-            line = kit.recorded.read([word, *(("on",) if row.read is on_off else value)])
+            line = kit.recorded.read([word, *(("on",) if row.read is parse_on_off else value)])
             assert row.name in {**line.options, **line.request}
         for word in row.off:
             line = kit.recorded.read([word])

@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput, Crash
 from cachesim.base.limits import SLOTS
 from cachesim.engines.capabilities import Flag
-from cachesim.engines.registry import SHIPPED
+from cachesim.engines.registry import BUILTIN
 from cachesim.engines.shared.flags import check_flags, flag, flags_of, options_of
 
 
@@ -82,9 +82,9 @@ def test_a_number_without_a_least_may_be_any():
     check_flags({"most": -5, "similarity": 1, "name": "anything"}, flags_of(SMALL))
 
 
-@pytest.mark.parametrize("engine", SHIPPED)
+@pytest.mark.parametrize("engine", BUILTIN)
 def test_a_server_starts_with_every_default_and_every_value_that_is_tried(engine):
-    flags = SHIPPED[engine].manual.flags
+    flags = BUILTIN[engine].manual.flags
     check_flags({row.name: row.default for row in flags}, flags)
     for row in flags:
         for value in (*row.tries, *row.choices):
@@ -92,6 +92,6 @@ def test_a_server_starts_with_every_default_and_every_value_that_is_tried(engine
 
 
 def test_those_that_govern_a_rule_come_before_those_that_affect_it():
-    governing = SHIPPED["llama_cpp"].rule_flags
+    governing = BUILTIN["llama_cpp"].rule_flags
     assert governing["LC-IDLE-SAVE"] == ["cache_idle_slots", "kv_unified", "cache_ram"]
     assert governing["LC-NPAST-LCP"] == ["cache_prompt"]

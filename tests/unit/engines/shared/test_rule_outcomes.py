@@ -11,15 +11,15 @@ import pytest
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_outcomes import (
     NEGATED,
-    Endless,
     Outcome,
+    TooManyDecisions,
+    alternatives,
     case_of,
-    ending,
-    instead,
-    listening,
+    is_same_answer,
+    limit_decisions,
     neighbours,
-    replacing,
-    same_answer,
+    replace_outcome,
+    report_outcomes,
     variants_of,
 )
 from cachesim.engines.shared.rule_set import RuleSet
@@ -92,18 +92,18 @@ def test_an_answer_has_a_case(value, case):
 
 
 def test_a_truth_value_has_an_opposite_and_variants_that_differ():
-    assert instead(odd, odd(12), [odd_or_big], (12,)) == {NEGATED: True, "TEST-ODD.BIG": True}
-    assert instead(odd, odd(3), [odd_or_big], (3,)) == {NEGATED: False}
+    assert alternatives(odd, odd(12), [odd_or_big], (12,)) == {NEGATED: True, "TEST-ODD.BIG": True}
+    assert alternatives(odd, odd(3), [odd_or_big], (3,)) == {NEGATED: False}
 
 
 def test_a_number_is_another_rule_s_or_its_neighbour_where_none_differs():
-    assert instead(first, first("ab"), [last], ("ab",)) == {"TEST-PICK.LAST": 1}
-    assert instead(first, first("a"), [last], ("a",)) == {"one more": 1, "none": None}
-    assert instead(first, first(""), [last], ("",)) == {"the first": 0}
+    assert alternatives(first, first("ab"), [last], ("ab",)) == {"TEST-PICK.LAST": 1}
+    assert alternatives(first, first("a"), [last], ("a",)) == {"one more": 1, "none": None}
+    assert alternatives(first, first(""), [last], ("",)) == {"the first": 0}
 
 
 def test_a_variant_that_cannot_be_asked_is_none():
-    assert instead(odd, odd(1), [last], (1,)) == {NEGATED: False}
+    assert alternatives(odd, odd(1), [last], (1,)) == {NEGATED: False}
 
 
 @pytest.mark.parametrize("value, found", [
@@ -121,7 +121,7 @@ def test_neighbours(value, found):
     (Decision(2, {"a": 1}), Decision(2, {"b": 1}), True),
 ])
 def test_answers_are_compared_with_their_types(a, b, same):
-    assert same_answer(a, b) is same
+    assert is_same_answer(a, b) is same
 
 
 def test_two_records_that_decline_are_one_answer():
@@ -135,12 +135,12 @@ def test_two_records_that_decline_are_one_answer():
         """Never searches either."""
         return Decision(Need(n + 1, False), {})
 
-    assert instead(need, need(1), [need_more], (1,)) == {f"search {NEGATED}": Need(1, True)}
+    assert alternatives(need, need(1), [need_more], (1,)) == {f"search {NEGATED}": Need(1, True)}
 
 
 def test_outcomes_are_reported_of_inner_tables_too():
     heard = []
-    rules = listening(ONE, VARIANTS, lambda outcome, others: heard.append((outcome, sorted(others))))
+    rules = report_outcomes(ONE, VARIANTS, lambda outcome, others: heard.append((outcome, sorted(others))))
     assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
     assert heard == [
         (Outcome("TEST-ODD", "no"), ["TEST-ODD.BIG", NEGATED]), (Outcome("TEST-PICK", "alone"), ["none", "one more"]),
@@ -149,18 +149,18 @@ def test_outcomes_are_reported_of_inner_tables_too():
 
 
 def test_one_outcome_is_replaced_and_no_other():
-    rules = replacing(ONE, VARIANTS, Outcome("TEST-ODD", "no"), "TEST-ODD.BIG")
+    rules = replace_outcome(ONE, VARIANTS, Outcome("TEST-ODD", "no"), "TEST-ODD.BIG")
     assert [rules.odd(n).value for n in (2, 12, 3)] == [False, True, True]
     assert rules.odd(12).rule == "TEST-ODD" and rules.pick is ONE.pick
-    opposite = replacing(ONE, VARIANTS, Outcome("TEST-ODD", "yes"), NEGATED)
+    opposite = replace_outcome(ONE, VARIANTS, Outcome("TEST-ODD", "yes"), NEGATED)
     assert [opposite.odd(n).value for n in (2, 3)] == [False, False] and opposite.inner.odd(3).value is False
-    alone = replacing(ONE, VARIANTS, Outcome("TEST-PICK", "alone"), "none")
+    alone = replace_outcome(ONE, VARIANTS, Outcome("TEST-PICK", "alone"), "none")
     assert (alone.pick("a").value, alone.pick("ab").value) == (None, 0)
 
 
 def test_a_run_that_asks_too_often_is_ended():
-    rules = ending(ONE, 3)
+    rules = limit_decisions(ONE, 3)
     assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
-    with pytest.raises(Endless, match="more than 3 decisions"):
+    with pytest.raises(TooManyDecisions, match="more than 3 decisions"):
         rules.odd(1)
-    assert not issubclass(Endless, Exception)              # no driver may take it for an error of its server
+    assert not issubclass(TooManyDecisions, Exception)              # no driver may take it for an error of its server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.capabilities import World
+from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.parse import parse_text
@@ -12,7 +12,7 @@ from cachesim.scenarios.notation.tree import PLAIN
 from cachesim.scenarios.notation.word_lengths import THINK, canonical
 from cachesim.tools.search.client_model import Clients, Exchange
 
-WORLD = World("llama_cpp", "A", {}, (8, 64), 100)
+WORLD = DrawnServer("llama_cpp", "A", {}, (8, 64), 100)
 
 
 def written(text, clients):

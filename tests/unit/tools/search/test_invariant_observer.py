@@ -66,7 +66,7 @@ def noting(held=(), **server):
     one = PlayedConversation(from_line("A1"), HEAD, Log())
     notes = InvariantObserver(one, {})
     sequences = [np.array(positions) for positions in held]
-    looked_at = {"holders": lambda: range(len(held)), "held": sequences.__getitem__, "check": lambda: None}
+    looked_at = {"occupied_slots": lambda: range(len(held)), "held": sequences.__getitem__, "check": lambda: None}
     notes.server = SimpleNamespace(**{**looked_at, **server})
     return one, notes
 
