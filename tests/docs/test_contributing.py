@@ -38,7 +38,7 @@ def typed(tmp_path):
 
 
 def test_there_are_two_files_and_their_commands():
-    assert set(FILES) == {"my_rules.py", "lru.py"} and len(COMMANDS) == 9
+    assert set(FILES) == {"my_rules.py", "lru.py"} and len(COMMANDS) == 10
 
 
 def test_the_first_has_ten_lines():
