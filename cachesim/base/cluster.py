@@ -1,8 +1,8 @@
-"""Work on other machines, through dask.distributed (extra `cluster`), on a cluster that exists.
+"""Jobs on an existing dask.distributed cluster (extra `cluster`).
 
-What is sent is the name of a function, which the worker imports, and a JSON string; what comes back is a JSON string.
-So a job is data that can be read in a log. The scheduler must be trusted all the same: whoever can connect to it can
-run any Python code on its workers, and it can do so here, because dask itself sends pickles.
+A job is the name of a function, which the worker imports, and a JSON string; the result is a JSON string. So a job can
+be read in a log. The scheduler must be trusted nevertheless: dask sends pickles, so anybody who can connect to the
+scheduler can run Python code on its workers, and the scheduler can run Python code here.
 """
 
 from __future__ import annotations
@@ -19,19 +19,18 @@ from cachesim.base.extras import install_command
 from cachesim.base.pool import Done, Unfinished
 
 SCHEME = "dask://"
-SECONDS = 10            # for the scheduler to answer
-AHEAD = 3               # jobs that are sent for every thread of the workers, so that none of them waits for us
+SECONDS = 10            # timeout for the scheduler's answer
+AHEAD = 3               # jobs in flight per worker thread, so that threads do not idle
 
 
 class Cluster:
-    """A scheduler, ``dask://HOST:PORT``, and its workers. A context manager: when it is left, what was sent and is not
-    done is cancelled."""
+    """Connection to a dask scheduler, ``dask://HOST:PORT``. A context manager: leaving it cancels unfinished jobs."""
 
     def __init__(self, address: str) -> None:
-        """Connect. Raises BadInput where the address is none, nobody answers, or the package is missing."""
+        """Connect. Raises BadInput if the address is invalid, nothing answers, or dask.distributed is missing."""
         self.address, where = address, checked_address(address)
         try:
-            self._dask: Any = import_module("distributed")      # by its name, because nothing else needs it
+            self._dask: Any = import_module("distributed")      # an optional dependency, imported on first use
         except ImportError:
             raise BadInput("dask.distributed is not installed", hint=install_command("cluster")) from None
         try:
@@ -47,25 +46,25 @@ class Cluster:
             self._client.close(timeout=SECONDS)
 
     def threads(self) -> int:
-        """Jobs that the workers there are now do at the same time."""
+        """Return the number of jobs that the current workers run at the same time."""
         return sum(self._client.nthreads().values())
 
     def each(
         self, function: str, payloads: Iterable[str], left: Callable[[], float | None] = lambda: None
     ) -> Iterator[Done[str, str]]:
-        """Results as they come, each payload's once. ``function``: "module:name" in cachesim, from string to string.
-        A job whose worker ends is given to another one, by the scheduler; if that happens too often the result is
-        ``Unfinished``. ``left``: seconds until it stops; None = it does not. Raises BadInput if the cluster is lost, or
-        the workers have no cachesim of this version; what ``function`` raises."""
+        """Yield the result of each payload once, in order of completion. ``function``: "module:name" in cachesim, from
+        JSON string to JSON string. The scheduler repeats a job whose worker ends; after too many workers the result is
+        ``Unfinished``. ``left``: remaining seconds, None = unlimited. Raises BadInput if the cluster is lost or a
+        worker has another version of cachesim, and every exception of ``function``."""
         todo = enumerate(payloads)
         sent: dict[Any, tuple[int, str]] = {}
 
         def send() -> list[Any]:
-            """The next job, if there is one."""
-            if (left() or 1) <= 0 or (one := next(todo, None)) is None:
+            """Submit the next job; return its future, or an empty list if no job or no time is left."""
+            if (left() or 1) <= 0 or (job := next(todo, None)) is None:
                 return []
-            future = self._client.submit(_call, function, one[1], __version__, limits.lifted(), pure=False)
-            sent[future] = one
+            future = self._client.submit(_call, function, job[1], __version__, limits.lifted(), pure=False)
+            sent[future] = job
             return [future]
 
         first = [future for _ in range(max(1, AHEAD * self.threads())) for future in send()]
@@ -86,32 +85,33 @@ class Cluster:
         if future.status == "finished":
             return str(future.result())
         if future.status != "error":
-            raise BadInput(f"the cluster at {self.address} gave up a job: {future.status}")
+            raise BadInput(f"the cluster at {self.address} abandoned a job: {future.status}")
         error = future.exception()
         if isinstance(error, self._dask.KilledWorker):
             return Unfinished(f"{error.allowed_failures + 1} workers ended")
         if isinstance(error, ImportError):
-            raise BadInput(f"a worker cannot import what it is asked to do: {cut(str(error))}",
+            raise BadInput(f"a worker cannot import the function of its job: {cut(str(error))}",
                            hint="install the same cachesim on every worker") from None  # fmt: skip
         raise error
 
 
 def _call(function: str, payload: str, version: str, numbers: dict[str, int]) -> str:
-    """On the worker."""
+    """Run a job on the worker."""
     if version != __version__:
-        raise BadInput(f"a worker has cachesim {__version__}, this is {version}", hint="install the same everywhere")
+        raise BadInput(f"a worker has cachesim {__version__}, expected {version}",
+                       hint="install the same version everywhere")  # fmt: skip
     limits.lift(numbers)
     module, _, name = function.partition(":")
     if not module.startswith("cachesim."):
-        raise BadInput(f"{quoted(function)} is no function of cachesim")
+        raise BadInput(f"not a function of cachesim: {quoted(function)}")
     json.loads(payload)
     return str(getattr(import_module(module), name)(payload))
 
 
 def checked_address(text: str) -> str:
-    """The address of a scheduler as dask wants it. Raises BadInput."""
+    """Return the scheduler address in dask's form, ``tcp://HOST:PORT``. Raises BadInput."""
     host, _, port = text.removeprefix(SCHEME).rpartition(":")
     if not text.startswith(SCHEME) or not host or "/" in host or not (port.isascii() and port.isdigit()):
-        raise BadInput(f"{quoted(text)} is no address of a cluster", hint="dask://HOST:PORT of a dask scheduler")
+        raise BadInput(f"not a cluster address: {quoted(text)}", hint="expected dask://HOST:PORT of a dask scheduler")
     return f"tcp://{host}:{port}"
 

@@ -1,4 +1,4 @@
-"""Where does output go? Results to stdout, complaints and progress to stderr; JSON always with its schema number."""
+"""Output functions: results go to stdout, errors, notes and progress to stderr. JSON carries its schema number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generator, Iterable, Mapping, TypeVar
 
-from cachesim.base.errors import arriving
+from cachesim.base.errors import stdout_errors
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,28 +18,27 @@ WIDTH = 80
 T = TypeVar("T")
 
 
-class Manners:
-    """How the command line wants to be talked to: ``colour`` "auto" (on a terminal), "always" or "never"; ``quiet``:
-    results and errors only; ``columns`` where stdout is no terminal."""
+class OutputOptions:
+    """Output options of the command line, for the whole process."""
 
-    colour = "auto"
-    quiet = False
-    columns = WIDTH
+    colour = "auto"     # "auto" (on a terminal), "always" or "never"
+    quiet = False       # only results and errors
+    columns = WIDTH     # width if stdout is not a terminal
 
 
 def say(text: str) -> None:
-    """A result, on stdout. Raises BadInput if that cannot be written, as the functions below."""
-    with arriving():
+    """Print a result on stdout. Raises BadInput if stdout cannot be written."""
+    with stdout_errors():
         print(text)
 
 
 def ask(prompt: str) -> str | None:
-    """A line that the user types on the terminal, without spaces around it, in small letters; None at the end of the
-    input. Ctrl-C and the end of the input leave the cursor at the beginning of a line."""
-    with arriving():
+    """Print a prompt and return the typed line, stripped and in lower case; None at the end of the input. After Ctrl-C
+    and at the end of the input, the cursor is moved to a new line."""
+    with stdout_errors():
         print(prompt, end="", flush=True)
     try:
-        stream = getattr(sys.stdin, "buffer", None)          # bytes that are no text are no reason to end
+        stream = getattr(sys.stdin, "buffer", None)          # undecodable bytes must not raise
         line = sys.stdin.readline() if stream is None else stream.readline().decode(errors="replace")
     except KeyboardInterrupt:
         say("")
@@ -50,32 +49,33 @@ def ask(prompt: str) -> str | None:
 
 
 def say_json(data: Mapping[str, Any]) -> None:
-    """A result as JSON, on stdout."""
+    """Print a result as JSON with its schema number on stdout. Raises BadInput if stdout cannot be written."""
     say(json.dumps({"schema": SCHEMA, **data}))
 
 
 def show(*parts: RenderableType, width: int | None = None) -> None:
-    """Tables and text, on stdout: as wide as the terminal, ``width`` columns where there is none (else $COLUMNS, else
-    80)."""
+    """Print tables and text on stdout, as wide as the terminal. If stdout is not a terminal: ``width`` columns, else
+    $COLUMNS, else 80. Raises BadInput if stdout cannot be written."""
     from rich.console import Console
 
     class Pipe(Console):
-        """Leaves a reader that went away to the command line, which has an exit code for it."""
+        """Console that raises BrokenPipeError, which the command line turns into an exit code."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
     console = Pipe(
-        width=None if sys.stdout.isatty() else width or Manners.columns, highlight=False,
-        force_terminal=True if Manners.colour == "always" else None, no_color=Manners.colour == "never" or None,
+        width=None if sys.stdout.isatty() else width or OutputOptions.columns, highlight=False,
+        force_terminal=True if OutputOptions.colour == "always" else None,
+        no_color=OutputOptions.colour == "never" or None,
     )
-    with arriving():
+    with stdout_errors():
         for part in parts:
             console.print(part, crop=False)
 
 
 def as_text(*parts: RenderableType) -> str:
-    """Tables and text as a string of ``WIDTH`` columns, without colours."""
+    """Return tables and text as a string, ``WIDTH`` columns wide, without colours."""
     from rich.console import Console
 
     console = Console(width=WIDTH, highlight=False, file=io.StringIO(), force_terminal=False, no_color=True)
@@ -86,8 +86,8 @@ def as_text(*parts: RenderableType) -> str:
 
 
 def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, None, None]:
-    """The items, with a progress bar on stderr if that is a terminal. ``total``: None if nobody knows."""
-    if Manners.quiet or (total is not None and total < 2) or sys.stderr is None or not sys.stderr.isatty():
+    """Yield the items and show a progress bar on stderr if that is a terminal. ``total``: None if unknown."""
+    if OutputOptions.quiet or (total is not None and total < 2) or sys.stderr is None or not sys.stderr.isatty():
         yield from items
         return
     from rich.console import Console
@@ -97,19 +97,19 @@ def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, N
 
 
 def note(text: str) -> None:
-    """One line on stderr that ``-q`` leaves out."""
-    if not Manners.quiet:
+    """Print a line on stderr unless ``-q`` was given."""
+    if not OutputOptions.quiet:
         complain(text)
 
 
 def complain(text: str) -> None:
-    """One line on stderr, whatever the text holds and whoever reads it."""
+    """Print a line on stderr. Escapes unprintable characters and ignores a closed stderr."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     on_stderr(f"cachesim: {line}")
 
 
 def on_stderr(line: str) -> None:
-    """A line on stderr as it is, where there is one."""
+    """Print a line on stderr unchanged, if stderr exists."""
     if sys.stderr is not None:
-        with suppress(OSError):              # nobody is left to be told
+        with suppress(OSError):              # stderr is closed
             print(line, file=sys.stderr, flush=True)

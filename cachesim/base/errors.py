@@ -1,8 +1,8 @@
-"""One error type per meaning, so that a caller knows what happened from the type alone.
+"""Exception types, one per meaning, and helpers for the text of messages.
 
-``BadInput`` is the user's file or command (``NotInBuild``: right, but not for this version), ``ProcessAborted`` is the
-simulated server process ending itself, ``Crash`` is our own fault. A rule that says no is a return value, never an
-exception.
+``BadInput`` is a fault in the user's file or command (``NotInBuild``: valid, but not for this version).
+``ProcessAborted`` means that the simulated server process ended itself, ``Crash`` is a bug in cachesim. A rule that
+refuses something returns a value; it never raises.
 """
 
 from __future__ import annotations
@@ -13,26 +13,25 @@ from difflib import get_close_matches
 from reprlib import Repr
 from typing import Iterable, Iterator
 
-# How is a count written? One checkpoint, two checkpoints.
 
-def counted(n: int, one: str, more: str = "") -> str:
-    """``n`` and what is counted: ``one`` of them, or ``more`` of them (the same with an s where nothing is said)."""
-    return f"{n} {one if n == 1 else more or one + 's'}"
+def counted(n: int, singular: str, plural: str = "") -> str:
+    """Return a count with its noun: "1 checkpoint", "2 checkpoints". ``plural`` is ``singular`` + "s" by default."""
+    return f"{n} {singular if n == 1 else plural or singular + 's'}"
 
 
 ENDING = tuple(name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that ask us to end, besides Ctrl-C: what was found is told before."""
+"""Signals besides Ctrl-C that end cachesim; it prints its results so far first."""
 
-ECHOED = 80                  # characters of a value that a message repeats
-CAUSE, PLACE = 400, 255      # of a whole cause or hint, and of the name of a file
+ECHOED = 80                  # maximum characters of a quoted value in a message
+CAUSE, PLACE = 400, 255      # maximum characters of a cause or hint, and of a file name
 
-_brief = Repr()              # looks at the first entries of a long list only
+_brief = Repr()              # formats only the first entries of a long list
 _brief.maxlist = _brief.maxdict = _brief.maxtuple = 20
 _brief.maxstring = _brief.maxother = ECHOED
 
 
 class BadInput(Exception):
-    """A file or an argument that cannot be used. ``str()`` is one line: place, cause, nearest right word."""
+    """A file or an argument that cannot be used. ``str()`` is a single line: ``file:line: cause (hint)``."""
 
     def __init__(self, cause: str, *, file: str = "", line: int | None = None, hint: str = "") -> None:
         self.cause, self.hint = cut(cause, CAUSE), cut(hint, CAUSE)
@@ -44,7 +43,7 @@ class BadInput(Exception):
         return f"{place}{self.cause}{f' ({self.hint})' if self.hint else ''}"
 
     def at(self, file: str, line: int | None = None) -> BadInput:
-        """The same error with its place filled in where it was not known further down."""
+        """Return a copy of this error with ``file`` and ``line`` filled in where they are missing."""
         return type(self)(self.cause, file=self.file or file, line=self.line or line, hint=self.hint)
 
 
@@ -53,14 +52,14 @@ class NotInBuild(BadInput):
 
 
 class Unwritable(BadInput):
-    """A file that the machine does not take: no room, no permission, no such folder."""
+    """A file that cannot be written: disk full, no permission, folder missing."""
 
 
 class ProcessAborted(Exception):
-    """The simulated process ended itself (a GGML_ABORT or GGML_ASSERT of the real engine). ``text`` is what the real
-    one says; ``kind`` an identifier of this end, the same whatever its ``numbers`` are.
+    """The simulated process ended itself (a GGML_ABORT or GGML_ASSERT of the real engine).
 
-    Raised inside a driver, caught by whoever runs it, and turned into an event and a verdict.
+    ``text`` is the message of the real engine, ``kind`` an identifier that does not depend on the ``numbers`` in it. A
+    driver raises this exception; its caller turns it into an event and a verdict.
     """
 
     def __init__(self, text: str, kind: str, **numbers: int) -> None:
@@ -69,7 +68,7 @@ class ProcessAborted(Exception):
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal of ``ENDING`` came. What ends well at Ctrl-C ends well at this too."""
+    """A signal of ``ENDING`` arrived. A subclass of KeyboardInterrupt, so that code that handles Ctrl-C handles it."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -77,13 +76,13 @@ class Terminated(KeyboardInterrupt):
 
 
 class Crash(Exception):
-    """Something that cannot happen did: a fault of cachesim, reported as one."""
+    """A bug in cachesim: a state that should be impossible."""
 
 
 @contextmanager
-def arriving() -> Iterator[None]:
-    """What is written to standard output inside arrives there: a full disk is told in one line (Unwritable), a reader
-    that went away is left to the command line."""
+def stdout_errors() -> Iterator[None]:
+    """Turn an error while writing to standard output (disk full) into Unwritable. BrokenPipeError passes through: the
+    command line handles it."""
     try:
         yield
     except BrokenPipeError:
@@ -93,7 +92,7 @@ def arriving() -> Iterator[None]:
 
 
 def cut(text: str, most: int = ECHOED) -> str:
-    """A text in one line of at most ``most`` characters; of a longer one the middle is left out."""
+    """Return ``text`` as a single printable line of at most ``most`` characters, shortened in the middle."""
     text = _ends(text, most)
     if text.isprintable():
         return text
@@ -108,19 +107,19 @@ def _ends(text: str, most: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value from elsewhere, as a message repeats it: in quotes if it is a text, never more than 80 characters."""
+    """Return untrusted input for a message, in at most 80 characters. Strings are quoted."""
     if isinstance(value, str):
         return repr(value) if len(value) <= ECHOED - 2 else repr(cut(value, ECHOED - 2))
     if isinstance(value, int) and value.bit_length() > 4 * ECHOED:
-        return f"an integer of {value.bit_length()} bits"       # its digits may be too many to be written
+        return f"an integer of {value.bit_length()} bits"       # Python refuses to print too many digits
     try:
         return cut(_brief.repr(value))
-    except ValueError:                                          # such an integer inside of something
+    except ValueError:                                          # contains an integer with too many digits
         return f"a {type(value).__name__}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """A hint naming the known word closest to ``word``, or the empty string."""
+    """Return a hint that names the known word closest to ``word``, or the empty string."""
     if len(word) > ECHOED:
         return ""
     match = get_close_matches(word, list(known), n=1)

@@ -1,4 +1,4 @@
-"""Commands that install the packages of an extra. They name these packages, because ours is on no index."""
+"""Commands that install the packages of an extra. They list the packages, because cachesim is not on PyPI."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def install_command(extra: str) -> str:
-    """The command that installs what an extra needs, from a checkout and from a wheel alike."""
+    """Return the pip command that installs the requirements of an extra; it suits a checkout and a wheel."""
     return f"pip install {' '.join(map(shlex.quote, requirements(extra)))}"
 
 
 def requirements(extra: str) -> list[str]:
-    """What an extra and the extras in it need."""
+    """Return the requirements of an extra, with those of the extras that it includes."""
     found: list[str] = []
-    for one in _declared(extra):
-        ours = re.fullmatch(rf"{NAME}\[(.*)\]", one)
-        found += [more for name in ours[1].split(",") for more in requirements(name)] if ours else [one]
+    for entry in _declared(extra):
+        ours = re.fullmatch(rf"{NAME}\[(.*)\]", entry)
+        found += [more for name in ours[1].split(",") for more in requirements(name)] if ours else [entry]
     return list(dict.fromkeys(found))
 
 
 def _declared(extra: str) -> list[str]:
-    """The entries of an extra: those of a checkout's pyproject.toml, which may be newer than what was installed, else
-    those of the installed distribution."""
+    """Return the entries of an extra: from the checkout's pyproject.toml, which may be newer than the installed
+    distribution, else from the distribution."""
     if PROJECT.is_file():
         project = tomllib.loads(PROJECT.read_text("utf-8")).get("project", {})
         if project.get("name") == NAME:
             return list(project["optional-dependencies"][extra])
     mark = re.compile(rf"""\s*;\s*extra == ["']{re.escape(extra)}["']$""")
-    return [mark.sub("", one) for one in requires(NAME) or () if mark.search(one)]
+    return [mark.sub("", entry) for entry in requires(NAME) or () if mark.search(entry)]

@@ -1,8 +1,8 @@
-"""How is a file written so that a reader finds all of it or nothing? All files are written here.
+"""Atomic file writes and lock files. All files that cachesim writes are written here.
 
-The bytes go into a temporary file in the same folder, which then takes the name in one step. A process that is killed
-in between leaves the old file as it was, and a temporary one, whose name begins with a dot. Only a file of lines that
-grows (``add_line``) is written where it is: its reader takes what stands behind the last end of a line for no line.
+The bytes go into a temporary file in the same folder, which is then renamed. A process that is killed in between leaves
+the old file unchanged and a temporary file whose name begins with a dot. Only ``add_line`` appends in place: its reader
+must ignore bytes after the last newline.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | sum(getattr(os, name, 0) for name 
 
 
 def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
-    """Write or replace a file; a symbolic link stays one, and so does the mode of a file that is replaced. ``sync``:
-    it must outlive the machine, not only the process. Raises Unwritable, naming the file, which is then as it was."""
-    with _told(file):
+    """Write or replace a file atomically. Symbolic links and the mode of a replaced file are preserved. ``sync``: flush
+    to disk, so that the file survives a crash of the machine. Raises Unwritable and leaves the file unchanged."""
+    with _errors_of(file):
         target = file.resolve()
         with _beside(target, data, sync) as temporary:
             if target.exists():
@@ -38,9 +38,9 @@ def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
 
 
 def write_new(file: Path, data: bytes) -> bool:
-    """Write a file that is not there yet; False, and nothing is changed, if it is. Of several processes that write the
-    same name at the same time one gets True. Raises Unwritable as above."""
-    with _told(file), _beside(file, data) as temporary:
+    """Write a new file atomically; return False and change nothing if it exists. If several processes write the name at
+    the same time, exactly one gets True. Raises Unwritable."""
+    with _errors_of(file), _beside(file, data) as temporary:
         _default_mode(temporary)
         try:
             os.link(temporary, file)
@@ -52,8 +52,8 @@ def write_new(file: Path, data: bytes) -> bool:
 
 
 def add_line(file: Path, line: bytes) -> None:
-    """Add a line to a file that is there; it is on the disk then. Raises Unwritable; the file is then as it was."""
-    with _told(file):
+    """Append a line to an existing file and flush it to disk. Raises Unwritable and leaves the file unchanged."""
+    with _errors_of(file):
         handle = os.open(file, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
         size = os.fstat(handle).st_size
         try:
@@ -69,31 +69,31 @@ def add_line(file: Path, line: bytes) -> None:
 
 
 def make_folder(folder: Path) -> Path:
-    """The folder, made if it is missing, in which a file was written and removed again. Raises Unwritable."""
-    with _told(folder):
+    """Create a folder if it is missing, check that files can be written there, and return it. Raises Unwritable."""
+    with _errors_of(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    with _told(folder), _beside(folder / "probe", b"probe"):
+    with _errors_of(folder), _beside(folder / "probe", b"probe"):
         return folder
 
 
 @contextmanager
-def alone(file: Path) -> Iterator[bool]:
-    """Is no other process inside, with the same name? The lock ends with the process, however that ended; the file,
-    which is there for the lock only, is removed behind it. Where the system has no such locks, nobody is kept out.
-    Raises Unwritable."""
-    with _told(file):
+def locked(file: Path) -> Iterator[bool]:
+    """Try to lock ``file`` inside the block; yields False if another process holds the lock. The system releases the
+    lock when the process ends, for whatever reason. The file exists only for the lock and is removed afterwards. On
+    systems without such locks, every process gets True. Raises Unwritable."""
+    with _errors_of(file):
         handle = _locked(file)
     try:
         yield handle is not None
     finally:
         if handle is not None:
             with suppress(OSError):
-                os.unlink(file)              # whoever has opened it meanwhile looks again, see _locked
+                os.unlink(file)              # a process that has opened it meanwhile tries again, see _locked
             os.close(handle)
 
 
 def _locked(file: Path) -> int | None:
-    """The handle of the file, which nobody else has locked; None if somebody has."""
+    """Return the handle of the locked file; None if another process has locked it."""
     while True:
         handle = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
         try:
@@ -111,22 +111,22 @@ def _locked(file: Path) -> int | None:
 
 
 def _lock(handle: int) -> bool:
-    """Lock a file for this process, and those forked from it, if nobody else has."""
+    """Lock a file for this process and its forks. Return False if another process has locked it."""
     try:
         if fcntl is not None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return not isinstance(error, BlockingIOError)      # another one: a file system without locks
+        return not isinstance(error, BlockingIOError)      # any other error: a file system without locks
     return True
 
 
 @contextmanager
-def _told(file: Path) -> Iterator[None]:
-    """What the system says becomes one line with the file's name."""
+def _errors_of(file: Path) -> Iterator[None]:
+    """Turn operating-system errors into Unwritable with the file name."""
     try:
         yield
     except OSError as error:
-        why = "a file with this name is in the way" if isinstance(error, FileExistsError) else error.strerror
+        why = "a file with this name exists" if isinstance(error, FileExistsError) else error.strerror
         raise Unwritable(f"cannot be written: {(why or str(error)).lower()}", file=str(file)) from None
     except (ValueError, RuntimeError) as error:      # a NUL in the name, a link to itself
         raise Unwritable(f"cannot be written: {error}", file=str(file)) from None
@@ -134,8 +134,8 @@ def _told(file: Path) -> Iterator[None]:
 
 @contextmanager
 def _beside(target: Path, data: bytes, sync: bool = True) -> Iterator[Path]:
-    """A temporary file beside ``target`` with these bytes, on the disk; it is removed unless it was given a name."""
-    # Not mkstemp: its name is known too late, if a signal comes while the file is made.
+    """Write a temporary file in the folder of ``target`` and yield it. It is removed unless the caller renamed it."""
+    # Not mkstemp: if a signal arrives while it creates the file, the name is still unknown here.
     name, ours = tempfile.mktemp(dir=target.parent, prefix=f".{target.name[:100]}."), True
     try:
         try:
@@ -156,7 +156,7 @@ def _beside(target: Path, data: bytes, sync: bool = True) -> Iterator[Path]:
 
 
 def _claimed(temporary: Path, file: Path) -> bool:
-    """Without hard links: whoever creates the name first may replace what it created."""
+    """Create ``file`` on a file system without hard links: the process that creates the name first may replace it."""
     try:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
     except FileExistsError:
@@ -166,7 +166,7 @@ def _claimed(temporary: Path, file: Path) -> bool:
 
 
 def _default_mode(file: Path) -> None:
-    """A temporary file is its owner's alone; a new file gets what open() would have given it."""
+    """Give a temporary file (mode 0600) the mode that open() gives to a new file."""
     mask = os.umask(0)
     os.umask(mask)
     file.chmod(0o666 & ~mask)

@@ -1,7 +1,8 @@
-"""Has a value from a JSON file the shape that a format demands? Shapes are functions that are built from each other.
+"""Composable validators ("shapes") for values from JSON files.
 
-A shape takes a value and raises Misfit if it is another; ``check`` makes one line of that, with the path to the place:
-``steps[3].request.prompt[2]: a token is wanted, not 'x'``. The types are JSON's: true is no integer, nor is 1.0.
+A shape is a function that raises Misfit if the value does not match. ``check`` turns a Misfit into a one-line error
+with the path: ``steps[3].request.prompt[2]: expected a token, found 'x'``. JSON types are strict: neither true nor 1.0
+is accepted as an integer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _NOTHING = object()
 
 
 class Misfit(Exception):
-    """A value of another shape: what is wrong, and the path from the value looked at to the place."""
+    """Mismatch between a value and a shape, with the path from the checked value to the place of the mismatch."""
 
     def __init__(self, cause: str, hint: str = "", value: object = _NOTHING) -> None:
         super().__init__(cause)
@@ -26,17 +27,17 @@ class Misfit(Exception):
 
     @property
     def cause(self) -> str:
-        """What is wrong, with the value if there is one: it is written out only when it is told."""
-        return self._cause if self._value is _NOTHING else f"{self._cause} is wanted, not {quoted(self._value)}"
+        """Cause of the mismatch, with the value. Formatted on demand, because many a Misfit is dropped."""
+        return self._cause if self._value is _NOTHING else f"expected {self._cause}, found {quoted(self._value)}"
 
     def within(self, step: str) -> Misfit:
-        """The same one step further out: ``[3]``, ``.name``."""
+        """Prepend a step to the path, ``[3]`` or ``.name``, and return this error."""
         self.path = step + self.path
         return self
 
 
 def check(value: Any, shape: Shape, file: str = "") -> None:
-    """Raise BadInput, naming file and place, unless the value has the shape."""
+    """Raise BadInput with file and path unless the value has the shape."""
     try:
         shape(value)
     except Misfit as misfit:
@@ -46,50 +47,50 @@ def check(value: Any, shape: Shape, file: str = "") -> None:
 
 
 def wanted(what: str, value: Any) -> Misfit:
-    """The error for a value that is not ``what``."""
+    """Return the error for a value that is not ``what``, a noun with its article."""
     return Misfit(what, value=value)
 
 
 def anything(value: Any) -> None:
-    """No demand."""
+    """Accept every value."""
 
 
 def flag(value: Any) -> None:
-    """true or false."""
+    """Accept true and false."""
     if type(value) is not bool:
         raise wanted("true or false", value)
 
 
 def text(value: Any) -> None:
-    """A string."""
+    """Accept a string."""
     if type(value) is not str:
         raise wanted("a string", value)
 
 
 def number(value: Any) -> None:
-    """A number, whole or not."""
+    """Accept an integer of 64 bits or a float."""
     if type(value) is not float and (type(value) is not int or abs(value) > INT64):
         raise wanted("a number", value)
 
 
 def integer(low: int = -INT64 - 1, high: int = INT64, what: str = "") -> Shape:
-    """A whole number of that range, of 64 bits where none is said. ``what``: how messages call it."""
-    told = what or f"an integer from {low} to {high}"
+    """Return a shape for integers from ``low`` to ``high`` (default: 64 bits). ``what``: its name in messages."""
+    name = what or f"an integer from {low} to {high}"
 
     def shape(value: Any) -> None:
         if type(value) is not int or not low <= value <= high:
-            raise wanted(told, value)
+            raise wanted(name, value)
 
     return shape
 
 
 def one_of(*shapes: Shape) -> Shape:
-    """Any of these shapes; a misfit is told as the last one tells it."""
+    """Return a shape that accepts whatever any of ``shapes`` accepts. The last of them raises the error."""
 
     def shape(value: Any) -> None:
-        for one in shapes[:-1]:
+        for inner in shapes[:-1]:
             try:
-                return one(value)
+                return inner(value)
             except Misfit:
                 continue
         return shapes[-1](value)
@@ -97,18 +98,18 @@ def one_of(*shapes: Shape) -> Shape:
     return shape
 
 
-def optional(one: Shape) -> Shape:
-    """The shape, or null."""
+def optional(inner: Shape) -> Shape:
+    """Return a shape that also accepts null."""
 
     def shape(value: Any) -> None:
         if value is not None:
-            one(value)
+            inner(value)
 
     return shape
 
 
 def each(shape: Shape, what: str = "a list") -> Shape:
-    """A list, every entry of one shape."""
+    """Return a shape for lists whose entries all have ``shape``. ``what``: name of the list in messages."""
 
     def listed(value: Any) -> None:
         if type(value) is not list:
@@ -123,7 +124,8 @@ def each(shape: Shape, what: str = "a list") -> Shape:
 
 
 def integers(low: int, high: int, what: str) -> Shape:
-    """A list of whole numbers of that range, looked at quickly: prompts are long. ``what`` is one of them."""
+    """Return a shape for lists of integers from ``low`` to ``high``, optimised for long prompts. ``what``: name of an
+    entry in messages."""
     slowly = each(integer(low, high, what), "a list")
 
     def shape(value: Any) -> None:
@@ -135,7 +137,8 @@ def integers(low: int, high: int, what: str) -> Shape:
 
 
 def record(fields: Mapping[str, Shape], needs: Iterable[str] = (), others: Shape | None = None) -> Shape:
-    """An object with these fields, of which it ``needs`` some. Unknown ones are refused, unless ``others`` is given."""
+    """Return a shape for objects with these fields. ``needs``: mandatory fields. ``others``: shape of fields that are
+    not listed; without it they are errors."""
     known, demanded = dict(fields), tuple(needs)
 
     def shape(value: Any) -> None:
@@ -143,13 +146,13 @@ def record(fields: Mapping[str, Shape], needs: Iterable[str] = (), others: Shape
             raise wanted("an object", value)
         for name in demanded:
             if name not in value:
-                raise Misfit(f"no '{name}'")
+                raise Misfit(f"missing key '{name}'")
         for name, inner in value.items():
-            one = known.get(name, others)
-            if one is None:
+            expected = known.get(name, others)
+            if expected is None:
                 raise Misfit(f"unknown key {quoted(name)}", nearest(name, known))
             try:
-                one(inner)
+                expected(inner)
             except Misfit as misfit:
                 raise misfit.within(f".{cut(name)}") from None
 

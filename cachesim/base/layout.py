@@ -1,4 +1,4 @@
-"""What reports share in layout: lines that wrap behind their indent, tables as wide as there is room, short names."""
+"""Layout helpers of reports: wrapped and indented lines, tables that fit the width, shortened prompts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-ROOMY = 100            # columns from which on tables are set wider
+ROOMY = 100            # columns from which tables use wider spacing
 
 
 class Fitted:
-    """Something that is made for the width of the console."""
+    """Renderable that is built for the width of the console. ``make`` gets the width in columns."""
 
     def __init__(self, make: Callable[[int], RenderableType]) -> None:
         self.make = make
@@ -23,17 +23,17 @@ class Fitted:
 
 
 def indented(text: str | Text, style: str = "", by: int = 2) -> Padding:
-    """A line that goes on behind its indent where it is too long, never in the middle of a word."""
+    """Return a line whose continuation lines keep its indent. It wraps between words."""
     return Padding(Text(text, style) if isinstance(text, str) else text, (0, 0, 0, by), expand=False)
 
 
 def lean_table(width: int = 0) -> Table:
-    """A table without lines; columns a space apart, two where the console of this ``width`` has room for it."""
+    """Return a table without borders. Columns are 1 space apart, or 2 from a ``width`` of ``ROOMY`` columns on."""
     return Table(box=None, padding=(0, 2 if width >= ROOMY else 1, 0, 0), header_style="dim", expand=False)
 
 
 def shortened(text: str, most: int) -> str:
-    """Words of a prompt, without those in its middle where it is longer than ``most``."""
+    """Return a prompt in notation words in at most ``most`` characters, without words of its middle."""
     if len(text) <= most:
         return text
     words = text.split(".")

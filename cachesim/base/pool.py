@@ -1,12 +1,12 @@
-"""Work in several processes: how is none of it lost when one of them dies, and none of them left when we do?
+"""Process pool that survives the death of a worker and leaves no process behind.
 
-Every worker has a pipe of its own and one share at a time, so that the death of a worker costs the share it was at and
-nothing else. That share is given to another process once; if that dies too, the result is ``Unfinished``. A worker ends
-when its parent does, however that ended, and it does not hear Ctrl-C: the parent does, and ends it.
+Each worker has its own pipe and one share at a time, so a dying worker loses only that share. Another process repeats
+the share once; if that process dies too, the result is ``Unfinished``. A worker ends when its parent ends, for whatever
+reason. It ignores Ctrl-C: the parent handles it and ends the workers.
 
-Why not `concurrent.futures.ProcessPoolExecutor`? A worker that dies breaks the whole pool without a word on which share
-it was at, the queue of results is shared (a worker killed while it writes leaves the lock to nobody), and before Python
-3.14 there is no public way to end the workers at an interrupt.
+`concurrent.futures.ProcessPoolExecutor` does not suffice: a dying worker breaks the pool without naming the share, all
+workers share a result queue (a worker killed while writing never releases its lock), and before Python 3.14 it has no
+public way to end the workers at an interrupt.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, Na
 from cachesim.base import limits
 from cachesim.base.errors import ENDING, Crash
 
-if TYPE_CHECKING:               # it takes a while to import, and one process does without
+if TYPE_CHECKING:               # slow to import and not needed with a single process
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
 
 S = TypeVar("S")
 R = TypeVar("R")
-TRIES = 2                       # processes that may die at a share before it is given up
+TRIES = 2                       # processes that may die at a share before it counts as unfinished
 
 
-Beginning = tuple[Callable[..., object], tuple[Any, ...]]
-_first: list[Beginning] = []
+InitCall = tuple[Callable[..., object], tuple[Any, ...]]
+_init_calls: list[InitCall] = []
 
 
-def begin_with(do: Callable[..., object], *args: Any) -> None:
-    """From now on a new worker does this before its first share, where it does not inherit what we did. ``do`` must be
-    a function of a module."""
-    _first.append((do, args))
+def begin_with(function: Callable[..., object], *args: Any) -> None:
+    """Call ``function(*args)`` in every new worker before its first share, because a spawned worker does not inherit
+    the parent's state. ``function`` must be a module-level function."""
+    _init_calls.append((function, args))
 
 
 class Unfinished(NamedTuple):
-    """Instead of a result: the processes that worked on this share ended, the last of them so."""
+    """Result of a share whose processes all died. ``how``: end of the last process, "killed by SIGKILL"."""
 
     how: str
 
 
 class Done(NamedTuple, Generic[S, R]):
-    """A share, its number in the order in which they were given, and what came of it."""
+    """A share with its result. ``number``: position of the share in the input, from 0."""
 
     number: int
     share: S
@@ -67,8 +67,8 @@ class _Worker(NamedTuple):
 
 
 class Pool(Generic[S, R]):
-    """Up to ``jobs`` processes that do ``work``, which must be a function of a module. A context manager: when it is
-    left, for whatever reason, its processes are gone."""
+    """Pool of up to ``jobs`` processes that run ``work``, a module-level function. A context manager: leaving it, also
+    by an exception, ends its processes."""
 
     def __init__(self, work: Callable[[S], R], jobs: int) -> None:
         self.work, self.jobs = work, jobs
@@ -82,9 +82,9 @@ class Pool(Generic[S, R]):
         self.close()
 
     def each(self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None) -> Iterator[Done[S, R]]:
-        """Results as they come. ``left``: seconds until it stops, whatever is not done then; None = it does not. A
-        process is started when there is a share for it and not before. What ``work`` raises is raised here, with the
-        worker's traceback as a note."""
+        """Yield results in order of completion. ``left``: remaining seconds, None = unlimited; shares that are not done
+        by then are dropped. A process is started only when there is a share for it. Raises every exception of ``work``,
+        with the worker's traceback as a note."""
         from multiprocessing.connection import Connection, wait
 
         todo = (_Share(i, what) for i, what in enumerate(shares))
@@ -102,11 +102,11 @@ class Pool(Generic[S, R]):
                 yield from self._take(link, again)
 
     def _give(self, share: _Share, again: deque[_Share]) -> Iterator[Done[S, R]]:
-        while self._idle and not self._idle[-1].process.is_alive():      # it died while it had nothing to do
+        while self._idle and not self._idle[-1].process.is_alive():      # died while idle
             self._bury(self._idle.pop())
         if not self._idle:
             self._start()
-        worker = self._idle[-1]               # known in one place at least, whenever an interrupt comes
+        worker = self._idle[-1]               # always in _idle or _busy, so that close() finds it after an interrupt
         self._busy[worker.link] = worker, share
         self._idle.pop()
         try:
@@ -139,21 +139,21 @@ class Pool(Generic[S, R]):
 
         context = get_context()
         ours, theirs = context.Pipe()
-        first = ((limits.lift, (limits.lifted(),)), *_first)
-        process = context.Process(target=_serve, args=(self.work, theirs, first), daemon=True)
-        with _held(), theirs:
+        calls = ((limits.lift, (limits.lifted(),)), *_init_calls)
+        process = context.Process(target=_serve, args=(self.work, theirs, calls), daemon=True)
+        with _blocked_signals(), theirs:
             process.start()
             self._idle.append(_Worker(process, ours))
 
     def _bury(self, worker: _Worker) -> str:
-        """Forget a worker that ended; how it did."""
+        """Remove a worker that ended and return how it ended."""
         self._busy.pop(worker.link, None)
         worker.link.close()
         worker.process.join()
-        return told(worker.process.exitcode or 0)
+        return exit_text(worker.process.exitcode or 0)
 
     def close(self) -> None:
-        """End all processes, whatever they are doing, and wait until they are gone. May be called again."""
+        """Kill all processes and wait until they have ended. May be called again."""
         workers = [*self._idle, *(worker for worker, _ in self._busy.values())]
         self._idle, self._busy = [], {}
         for worker in workers:
@@ -164,7 +164,7 @@ class Pool(Generic[S, R]):
 
 
 def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[Done[S, R]]:
-    """Results as they come; in this process if ``jobs`` is 1."""
+    """Yield results in order of completion. Runs in this process if ``jobs`` is 1."""
     if jobs < 2:
         yield from (Done(i, share, work(share)) for i, share in enumerate(shares))
         return
@@ -173,7 +173,7 @@ def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator
 
 
 def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | Unfinished]:
-    """Results in the order of the shares; in this process if ``jobs`` is 1."""
+    """Yield results in the order of the shares. Runs in this process if ``jobs`` is 1."""
     kept: dict[int, R | Unfinished] = {}
     following = 0
     for done in finished(work, shares, jobs):
@@ -184,24 +184,24 @@ def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R
 
 
 def whole(results: Iterable[R | Unfinished]) -> list[R]:
-    """All results, where none may be missing. Raises Crash."""
+    """Return all results as a list. Raises Crash if a share is unfinished."""
     out = []
-    for one in results:
-        if isinstance(one, Unfinished):
-            raise Crash(f"a process ended twice at the same work: {one.how}")
-        out.append(one)
+    for result in results:
+        if isinstance(result, Unfinished):
+            raise Crash(f"two worker processes ended at the same share: {result.how}")
+        out.append(result)
     return out
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def told(exitcode: int) -> str:
-    """How a process ended, for a reader."""
+def exit_text(exitcode: int) -> str:
+    """Return how a process ended, for a message. ``exitcode``: negative for a signal, as in multiprocessing."""
     if exitcode >= 0:
         return f"exit code {exitcode}"
     try:
@@ -216,8 +216,8 @@ def _over(left: Callable[[], float | None]) -> bool:
 
 
 @contextmanager
-def _held() -> Iterator[None]:
-    """Signals wait while a process starts: the new one does not know yet what to do with them."""
+def _blocked_signals() -> Iterator[None]:
+    """Block SIGINT and SIGTERM while a process starts, because its handlers are not installed yet."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -228,15 +228,15 @@ def _held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-# In the worker
+# --- Worker side ---------------------------------------------------------------------------------------------
 
 
-def _serve(work: Callable[[Any], Any], link: Connection, first: Sequence[Beginning]) -> None:
-    """Share after share, until the pipe is closed or the parent is gone. ``first``: what makes this process what its
-    parent is."""
-    for do, args in first:
-        do(*args)
-    signal.signal(signal.SIGINT, lambda *_: None)    # not SIG_IGN, which programs started by the work would inherit
+def _serve(work: Callable[[Any], Any], link: Connection, calls: Sequence[InitCall]) -> None:
+    """Run share after share until the pipe is closed or the parent ends. ``calls`` copy the parent's state into this
+    process first."""
+    for function, args in calls:
+        function(*args)
+    signal.signal(signal.SIGINT, lambda *_: None)    # not SIG_IGN: programs started by ``work`` would inherit it
     for name in ENDING:
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
@@ -257,12 +257,13 @@ def _serve(work: Callable[[Any], Any], link: Connection, first: Sequence[Beginni
 def _send(link: Connection, reply: tuple[Any, Exception | None]) -> None:
     try:
         link.send(reply)
-    except (TypeError, AttributeError, ValueError) as error:     # what cannot be pickled
+    except (TypeError, AttributeError, ValueError) as error:     # cannot be pickled
         link.send((None, Crash(f"a result cannot be sent: {error}; {reply[1] or type(reply[0]).__name__}")))
 
 
 def _end_with_parent() -> None:
-    """The pipe that every child has from its parent breaks when that is gone, however it ended."""
+    """Wait for the end of the parent process, for whatever reason, and exit. Uses the pipe that multiprocessing opens
+    between parent and child."""
     from multiprocessing import parent_process
 
     parent = parent_process()

@@ -1,4 +1,4 @@
-"""A part of some work, for one of several machines that know nothing of each other."""
+"""Share of a job for a machine, when several machines divide the work without communicating."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import NamedTuple
 
 
 class Shard(NamedTuple):
-    """Part ``number`` of ``of``, from 1."""
+    """Part ``number`` of ``of`` parts, counted from 1."""
 
     number: int
     of: int
 
     def span(self, total: int) -> tuple[int, int]:
-        """The part of the pieces 0 .. total-1 (conversations, jobs) that is done: the first, and the one behind the
-        last. The parts follow each other without a gap, and differ by one piece at most."""
+        """Return the half-open range of items (conversations, jobs) of this shard, out of 0 .. total-1. The shards are
+        contiguous and their sizes differ by at most 1."""
         return (self.number - 1) * total // self.of, self.number * total // self.of
 
     @property
     def suffix(self) -> str:
-        """What is added to the name of a file, so that parts can share a folder."""
+        """Suffix for file names, so that shards can share a folder."""
         return "" if self == WHOLE else f".{self.number}of{self.of}"
 
 

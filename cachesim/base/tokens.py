@@ -1,4 +1,4 @@
-"""Tokens, positions, and the one question asked of them everywhere: how much do two lists share?
+"""Types of tokens and positions, and their longest common prefix.
 
 A token is a non-negative integer. Its position is its index in the sequence, from 0 (text only).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, NewType, Sequence
 
 Pos = NewType("Pos", int)          # index of a token in its sequence; -1 stands for "none"
-SeqId = NewType("SeqId", int)      # an engine's sequence; in llama-server the slot's id
+SeqId = NewType("SeqId", int)      # id of a sequence in an engine; in llama-server the slot id
 Tokens = tuple[int, ...]
 
 POS_NONE = Pos(-1)
@@ -23,16 +23,16 @@ class Span(NamedTuple):
 
 
 def common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
-    """Length of the longest common prefix of two lists of tokens, or two texts, of the same type.
+    """Return the length of the longest common prefix of two token lists or two texts. Both must have the same type.
 
-    Compares slices (one C loop each) and halves the range, so that long equal prefixes stay cheap.
+    Binary search over slice comparisons (each a single C loop), so that long equal prefixes stay cheap.
     """
     n = min(len(a), len(b))
-    if not n or a[0] != b[0]:       # most that are compared
+    if not n or a[0] != b[0]:       # the most frequent case
         return 0
     if a[:n] == b[:n]:
         return n
-    lo, hi = 0, n                   # equal up to lo, different somewhere below hi
+    lo, hi = 0, n                   # equal up to lo, a difference before hi
     while hi - lo > 1:
         mid = (lo + hi) // 2
         if a[lo:mid] == b[lo:mid]:

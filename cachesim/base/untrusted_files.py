@@ -1,9 +1,9 @@
-"""How is a file from elsewhere read? As data, up to a bound, and only if it is a regular file.
+"""Bounded readers for untrusted files: bytes, text, lines and JSON.
 
-Whatever the name and whatever lies there (a FIFO, a device, a folder, a socket, nothing, a name that no system takes),
-the answer is bytes or one BadInput with the path; nothing waits, and nothing is read beyond the bound. What is inside a
-JSON file is bounded before it is parsed: nesting, number of values, digits. Source: CPython's json parser recurses at
-every bracket and makes an object of every value.
+Whatever the path names (a FIFO, a device, a folder, a socket, nothing, an invalid name), the result is the content of a
+regular file or a BadInput with the path. Reading never blocks and never exceeds the limit. Nesting, number of values
+and digits of a JSON file are checked before parsing, because CPython's json parser recurses at every bracket and
+creates an object for every value.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ FILE, FOLDER, OTHER = "file", "folder", "other"
 
 
 def kind(path: Path | str) -> str:
-    """What lies at a path: FILE, FOLDER, OTHER (a device, a FIFO, a socket), or "" where nothing can be found."""
+    """Return FILE, FOLDER, OTHER (a device, a FIFO, a socket), or "" if nothing is found at the path."""
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):                # not there, not ours to see, too long a name, a NUL in it
+    except (OSError, ValueError):                # missing, no permission, name too long or with a NUL
         return ""
     return FILE if stat.S_ISREG(mode) else FOLDER if stat.S_ISDIR(mode) else OTHER
 
 
 def path_of(name: str | Path) -> Path:
-    """The path that an argument names. Raises BadInput for an empty one, which pathlib takes for the current folder."""
+    """Return the path of an argument. Raises BadInput for "", which pathlib treats as the current folder."""
     if not str(name):
-        raise BadInput("the name of a file is empty", hint="the current folder is .")
+        raise BadInput("empty file name", hint="write . for the current folder")
     return Path(name)
 
 
 def files_in(folder: Path, ending: str) -> list[Path]:
-    """The files in a folder, and in those below it, whose names end so, sorted. A folder that cannot be read, or that
-    goes while it is looked at, holds none; a link to a folder is not followed."""
+    """Return the files in a folder and its subfolders whose names have this ending, sorted. Folders that cannot be read
+    or that disappear meanwhile count as empty. Links to folders are not followed."""
     found = (Path(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(ending))
     return sorted(found)
 
 
 def read_bytes(path: Path, limit: Limit, what: str = "file") -> bytes:
-    """The bytes of a regular file, as many as ``limit`` allows. ``what``: how messages call it. Raises BadInput."""
-    with _regular(path, f"a folder, where one {what} is wanted") as stream:
+    """Return the bytes of a regular file. ``what``: its name in messages. Raises BadInput, also beyond ``limit``."""
+    with _regular(path, f"expected a {what}, found a folder") as stream:
         pieces, size = [], 0
         while piece := stream.read(CHUNK):
             pieces.append(piece)
             size += len(piece)
             if size > limit.now:
-                raise limit.passed(f"{what} is larger than allowed", file=str(path))
+                raise limit.exceeded(f"{what} is larger than allowed", file=str(path))
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def read_start(path: Path, most: int) -> bytes:
-    """The first bytes of a regular file, whatever its size. Raises BadInput."""
+    """Return the first ``most`` bytes of a regular file of any size. Raises BadInput."""
     with _regular(path) as stream:
         return stream.read(most)
 
 
 def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
-    """The lines of a text file of any size, one by one, without their ends; of a line only the first ``longest``
-    characters. UTF-16 is known by its mark, what is no text becomes U+FFFD. Raises BadInput when the first line is
-    asked for, and where reading fails later."""
+    """Yield the lines of a text file of any size, without line ends, each cut at ``longest`` characters. UTF-16 is
+    detected by its byte order mark; undecodable bytes become U+FFFD. Raises BadInput at the first line if the file
+    cannot be opened, and later if reading fails."""
     with _regular(path) as stream:
         wide = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         stream.seek(0)
@@ -80,11 +80,11 @@ def open_lines(path: Path, longest: int = 1 << 16) -> Iterator[str]:
 
 @contextmanager
 def _regular(path: Path, folder: str = "not a regular file") -> Iterator[BinaryIO]:
-    """A regular file, opened. Raises BadInput where it is none, cannot be opened, or reading fails inside. ``folder``:
-    what is said of a folder."""
+    """Open a regular file. Raises BadInput if it is not a regular file, cannot be opened, or reading fails in the
+    block. ``folder``: message for a folder."""
     file = str(path)
     try:
-        if (found := kind(path)) in (OTHER, FOLDER):     # before it is opened: opening a device may do something
+        if (found := kind(path)) in (OTHER, FOLDER):     # checked first: opening a device can have side effects
             raise BadInput(folder if found == FOLDER else "not a regular file", file=file)
         with os.fdopen(os.open(path, _HOW), "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -94,11 +94,11 @@ def _regular(path: Path, folder: str = "not a regular file") -> Iterator[BinaryI
         why = folder if kind(path) == FOLDER else (error.strerror or "cannot be read").lower()
         raise BadInput(why, file=file) from None
     except ValueError:
-        raise BadInput("no such file: a name holds no NUL", file=file) from None
+        raise BadInput("no such file: the name contains a NUL", file=file) from None
 
 
 def _lines(text: io.TextIOWrapper, longest: int) -> Iterator[str]:
-    """The rest of a line that is too long is read and dropped."""
+    """Yield lines cut at ``longest`` characters; the rest of a longer line is read and dropped."""
     dropping = False
     while piece := text.readline(longest):
         if not dropping:
@@ -107,7 +107,7 @@ def _lines(text: io.TextIOWrapper, longest: int) -> Iterator[str]:
 
 
 def decode(data: bytes, file: str) -> str:
-    """The text of a file's bytes. Raises BadInput for none, and for what is not UTF-8."""
+    """Return the text of UTF-8 bytes. Raises BadInput if they are empty, only white space, or not UTF-8."""
     if not data.strip():
         raise BadInput("the file is empty", file=file)
     try:
@@ -118,18 +118,18 @@ def decode(data: bytes, file: str) -> str:
 
 
 def read_text(path: Path, limit: Limit, what: str = "file") -> str:
-    """The text of a regular file that is not empty. Raises BadInput."""
+    """Return the text of a regular file that is not empty. Raises BadInput."""
     return decode(read_bytes(path, limit, what), str(path))
 
 
 def too_deep(file: str, line: int | None = None) -> BadInput:
-    """The error to raise for a file whose brackets, tables or objects are nested too deeply."""
+    """Return the error for a file whose brackets, tables or objects are nested too deeply."""
     return BadInput(f"nested deeper than {NESTING.now} levels", file=file, line=line)
 
 
 # --- JSON ----------------------------------------------------------------------------------------------------
 
-# A text that nobody closed goes on to the end of the file: without that, the search would begin again at each quote.
+# An unterminated string extends to the end of the file: otherwise the search would restart at each quote (quadratic).
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.S)
 _NOT_OPEN_OR_CLOSE = bytes(set(range(256)) - set(b"[]{}"))
 _AS_ONE_KIND = bytes.maketrans(b"{}", b"[]")
@@ -137,18 +137,18 @@ _LARGE_EXPONENT = re.compile(rb"[eE]\+?[0-9]{3}")
 
 
 def read_json(path: Path, what: str = "file") -> Any:
-    """The value in a JSON file. Raises BadInput."""
+    """Return the value in a JSON file. Raises BadInput."""
     return parse_json(read_bytes(path, TRACE_BYTES, what), str(path), what)
 
 
 def parse_json(data: bytes, file: str = "", what: str = "file") -> Any:
-    """The value that JSON text stands for; of a key that is given twice the last one holds. Raises BadInput for text
-    that is none, is nested too deeply, holds too many values, or a number that is none (NaN, Infinity, 1e999)."""
+    """Parse JSON text. If a key occurs twice, the last value counts. Raises BadInput for invalid JSON, deep nesting,
+    too many values, and invalid numbers (NaN, Infinity, 1e999)."""
     text = decode(data, file)
     bare = _TEXT.sub(b"", data)
     JSON_VALUES.check(sum(map(bare.count, (b"[", b"{", b",", b":"))), what, file=file)
     _check_nesting(bare, file)
-    # only a large exponent or very many digits make a number that is too large for a float
+    # a number can exceed the range of a float only with a large exponent or very many digits
     suspect = _LARGE_EXPONENT.search(bare) is not None or max(map(len, bare.split(b","))) > 100
     hook = _finite if suspect else None
     del data, bare
@@ -162,11 +162,11 @@ def parse_json(data: bytes, file: str = "", what: str = "file") -> Any:
 
 
 class _NoNumber(ValueError):
-    """A number that JSON does not have, or that no float holds."""
+    """A number that is not valid JSON or exceeds the range of a float."""
 
 
 def _refuse(word: str) -> NoReturn:
-    raise _NoNumber(f"{word} is no number of JSON")
+    raise _NoNumber(f"{word} is not a JSON number")
 
 
 def _finite(digits: str) -> float:
@@ -177,8 +177,8 @@ def _finite(digits: str) -> float:
 
 
 def _check_nesting(bare: bytes, file: str) -> None:
-    """Raise BadInput if the brackets of a text without strings are nested too deeply. Innermost pairs are taken out,
-    level by level: as many passes as levels, and no recursion."""
+    """Raise BadInput if the brackets of JSON without its strings are nested too deeply. Removes innermost pairs level
+    by level: a pass per level, without recursion."""
     left = bare.translate(_AS_ONE_KIND, _NOT_OPEN_OR_CLOSE)
     for _ in range(NESTING.now):
         left, before = left.replace(b"[]", b""), left

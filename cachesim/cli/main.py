@@ -20,7 +20,7 @@ from typing import Any, Collection, Iterator, NoReturn, Sequence
 
 from cachesim import __version__
 from cachesim.base import exits
-from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, arriving, cut, nearest, quoted
+from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, stdout_errors
 
 COMMANDS = {
     "run": ("tools.run.run_command", "run scenario files under one or more profiles"),
@@ -79,7 +79,7 @@ class Parser(ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help and version, of which the parent class would not say that they cannot be written."""
-        with arriving():
+        with stdout_errors():
             (file or sys.stdout).write(message)
 
 
@@ -148,7 +148,7 @@ def _flushed(argv: list[str]) -> int:
         return _run(argv)
     finally:
         try:
-            with arriving():
+            with stdout_errors():
                 sys.stdout.flush()
         except Unwritable:
             _forget_stdout()

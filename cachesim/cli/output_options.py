@@ -12,7 +12,7 @@ from argparse import ArgumentParser
 from contextlib import suppress
 from typing import Any, Sequence
 
-from cachesim.base.console import WIDTH, Manners, complain
+from cachesim.base.console import WIDTH, OutputOptions, complain
 from cachesim.base.errors import BadInput, Crash, quoted
 
 COLOURS = ("auto", "always", "never")
@@ -30,10 +30,11 @@ def add_manners(parser: ArgumentParser) -> None:
 def mind(argv: Sequence[str]) -> None:
     """From now on what is printed keeps to the command line. Raises BadInput for a colour that is none."""
     ours = list(argv)[: list(argv).index("--")] if "--" in argv else list(argv)
-    Manners.quiet = "-q" in ours or "--quiet" in ours
-    Manners.colour = _colour(ours)
+    OutputOptions.quiet = "-q" in ours or "--quiet" in ours
+    OutputOptions.colour = _colour(ours)
     columns = os.environ.get("COLUMNS", "")
-    Manners.columns = int(columns) if columns.isascii() and columns.isdigit() and 0 < int(columns) < 10_000 else WIDTH
+    valid = columns.isascii() and columns.isdigit() and 0 < int(columns) < 10_000
+    OutputOptions.columns = int(columns) if valid else WIDTH
 
 
 def _colour(argv: list[str]) -> str:

@@ -111,11 +111,11 @@ class Log:
         nothing. Raises BadInput when they are more than a run may have."""
         self.spent, self.passes, self.exact = self.spent + tokens, self.passes + passes, self.exact + exact
         if self.spent > limits.NEW_TOKENS.now:
-            raise limits.NEW_TOKENS.passed("the run evaluates and generates more tokens than it may")
+            raise limits.NEW_TOKENS.exceeded("the run evaluates and generates more tokens than it may")
         if self.passes > limits.PASSES.now:
-            raise limits.PASSES.passed("the run takes more steps than it may")
+            raise limits.PASSES.exceeded("the run takes more steps than it may")
         if self.exact > limits.EXACT_WORK.now:
-            raise limits.EXACT_WORK.passed("the run does more exact arithmetic than it may")
+            raise limits.EXACT_WORK.exceeded("the run does more exact arithmetic than it may")
 
     def refund(self, tokens: int, passes: int, exact: int = 0) -> None:
         """They were not evaluated after all."""
@@ -125,7 +125,7 @@ class Log:
         """Count a token that the sampler is about to choose. Raises BadInput when they are more than a run may have."""
         self.sampled += 1
         if self.sampled > limits.SAMPLED_TOKENS.now:
-            raise limits.SAMPLED_TOKENS.passed("the run generates more tokens than it may")
+            raise limits.SAMPLED_TOKENS.exceeded("the run generates more tokens than it may")
 
     def mark(self) -> int:
         """Start the next request; returns its number, from 0."""

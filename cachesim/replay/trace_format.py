@@ -159,12 +159,12 @@ def log(value: Any) -> None:
     if any(one["ev"] == "spec_ckpt" for one in value):
         for i, one in enumerate(value):
             if one["ev"] == "spec_step" and "drafted" not in one:
-                raise Misfit("no 'drafted'").within(f"[{i}]")
+                raise Misfit("missing key 'drafted'").within(f"[{i}]")
 
 
 def _check_form(value: dict[str, Any]) -> None:
     if type(value.get("ev")) is not str:
-        raise Misfit("no 'ev'") if "ev" not in value else wanted("a string", value["ev"]).within(".ev")
+        raise Misfit("missing key 'ev'") if "ev" not in value else wanted("a string", value["ev"]).within(".ev")
     for name in NEEDED.get(value["ev"], ()):
         if name not in value:
             raise Misfit(f"no '{name}'")
@@ -216,7 +216,7 @@ def _operation(value: Any, known: tuple[str, ...]) -> str:
     if type(value) is not dict:
         raise wanted("an object", value)
     if "op" not in value:
-        raise Misfit("no 'op'")
+        raise Misfit("missing key 'op'")
     op = value["op"]
     if type(op) is not str:
         raise wanted("a string", op).within(".op")

@@ -20,7 +20,7 @@ PAGES = ROOT / "cachesim" / "pages"
 DOCUMENTS = [README, *sorted(PAGES.glob("*.md"))]
 """The README, and the pages that it leads to."""
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.S)
-LIMITS_HEAD = "| limit | at most | of | protects | lifted by |"
+LIMITS_HEAD = "| limit | maximum | what is limited | protects | raised with |"
 LIMITS = re.compile(re.escape(LIMITS_HEAD) + r"\n(?:\|.*\n)*")
 
 
@@ -46,8 +46,8 @@ def names() -> dict[str, object]:
 
 def limits_table() -> str:
     """The table of limits."""
-    rows = [f"| {one.name} | {one.value:,} {one.unit} | {one.of} | {one.protects} | {one.flag and f'`{one.flag}`'} |"
-            for one in TABLE]  # fmt: skip
+    rows = [f"| {limit.name} | {limit.value:,} {limit.unit} | {limit.subject} | {limit.protects} | "
+            f"{limit.flag and f'`{limit.flag}`'} |" for limit in TABLE]  # fmt: skip
     return "\n".join([LIMITS_HEAD, "|---|---|---|---|---|", *rows]) + "\n"
 
 

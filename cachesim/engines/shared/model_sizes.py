@@ -130,7 +130,7 @@ def sizes_in(path: Path) -> ModelSizes:
     if isinstance(config, dict) and isinstance(config.get("text_config"), dict):
         config = config["text_config"]
     if not isinstance(config, dict):
-        raise BadInput("no configuration of a model: an object is wanted", file=str(path))
+        raise BadInput("not a model configuration: expected an object", file=str(path))
     return _of_config(_Numbers(config, str(path)))
 
 

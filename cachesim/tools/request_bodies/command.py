@@ -25,7 +25,7 @@ def add_body_arguments(parser: ArgumentParser) -> None:
                         help="let the scenario file quote: what differs in request bodies; texts that a log has")
     for limit in (BODIES, BODY_BYTES):
         parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
-                            help=f"{limit.unit} allowed, {limit.of} (default {limit.value})")  # fmt: skip
+                            help=f"{limit.subject} [{limit.unit}], default {limit.value}")  # fmt: skip
 
 
 def run_bodies(args: Namespace) -> int:

@@ -86,7 +86,7 @@ def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[
 
 def _prompt(found: Any, body: Body, file: str) -> Prompt:
     if found is None:
-        raise TEMPLATE_TIME.passed(f"the template fails at request {body.number} for lack of time or memory", file=file)
+        raise TEMPLATE_TIME.exceeded(f"the template ran out of time or memory at request {body.number}", file=file)
     if "error" in found:
         raise BadInput(f"request {body.number}: {cut(found['error'], 200)}", file=file)
     return Prompt(found["text"], found["history"])

@@ -42,7 +42,7 @@ def add_limits(parser: ArgumentParser, *more: Limit) -> None:
     """The flags that lift limits: those of a run, and those of ``more``."""
     for limit in (*limits.OF_A_RUN, *more):
         parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
-                            help=f"{limit.unit} allowed, {limit.of} (default {limit.value})")  # fmt: skip
+                            help=f"{limit.subject} [{limit.unit}], default {limit.value}")  # fmt: skip
 
 
 def lift_limits(args: Namespace) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping
 
 from cachesim.base.errors import BadInput
-from cachesim.base.files import alone, make_folder, write_new, write_whole
+from cachesim.base.files import locked, make_folder, write_new, write_whole
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.rule import role_of
 from cachesim.engines.rule_files import file_header, profile_argument
@@ -133,7 +133,7 @@ class CampaignFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """No other process works on this campaign inside. Raises BadInput if one does."""
-        with alone(self.path / f".{self.state.name}.lock") as free:
+        with locked(self.path / f".{self.state.name}.lock") as free:
             if not free:
                 raise BadInput("another process is at work on this campaign", file=str(self.state))
             yield

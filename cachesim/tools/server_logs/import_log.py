@@ -151,7 +151,7 @@ def _missing(session: LogSession, found: Rebuild | None) -> Iterator[str]:
         yield "the log begins in the middle of a request"
     if found is not None and found.undecided:
         going_on = [f"what {counted(len(found.untried), 'request')} may go on from"] if found.untried else []
-        yield f"the search was cut after {SOUGHT.now:,} units of work; not all was tried of: " \
+        yield f"the search was cut after {SOUGHT.now:,} {SOUGHT.unit}; not all was tried of: " \
               f"{', '.join([*found.unsought, *going_on])}; {SOUGHT.flag} N does more"
 
 

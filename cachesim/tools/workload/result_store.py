@@ -16,7 +16,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim import __version__
 from cachesim.base.errors import BadInput
-from cachesim.base.files import add_line, alone, make_folder, write_new, write_whole
+from cachesim.base.files import add_line, locked, make_folder, write_new, write_whole
 from cachesim.base.json_shapes import INT64, anything, check, each, integer, number, optional, record, text
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.shard import WHOLE, Shard
@@ -71,7 +71,7 @@ class WorkloadFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """No other process works on this file inside. Raises BadInput if one does."""
-        with alone(self.file.with_name(f".{self.file.name}.lock")) as free:
+        with locked(self.file.with_name(f".{self.file.name}.lock")) as free:
             if not free:
                 raise BadInput("another process is at work on this workload", file=str(self.file))
             yield

@@ -1,4 +1,4 @@
-"""Does work on a real dask cluster, on the loopback, give what it gives here, whoever dies on the way?"""
+"""Tests of jobs on a local dask cluster: same results as a local run, also after the death of workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JOBS = list(blocks(PLAN, 300))
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two workers, each a process; they import the tree that is tested."""
+    """Start two worker processes that import the tested tree."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)
     try:
@@ -83,7 +83,7 @@ def test_what_a_worker_raises_is_raised_here(cluster):
 
 def test_another_version_on_a_worker_is_refused(cluster, monkeypatch):
     monkeypatch.setattr("cachesim.base.cluster.__version__", "0.0.1")
-    with pytest.raises(BadInput, match=r"a worker has cachesim .*, this is 0\.0\.1"):
+    with pytest.raises(BadInput, match=r"a worker has cachesim .*, expected 0\.0\.1"):
         list(cluster.each(PLAY, map(packed, JOBS[:1])))
 
 
@@ -91,7 +91,7 @@ def test_a_job_at_which_workers_die_is_lost_and_named(cluster):
     died = distributed.KilledWorker("job", "worker", 3)
     ended = cluster._result(SimpleNamespace(status="error", exception=lambda: died))
     assert ended == Unfinished("4 workers ended")
-    with pytest.raises(BadInput, match="gave up a job: cancelled"):
+    with pytest.raises(BadInput, match="abandoned a job: cancelled"):
         cluster._result(SimpleNamespace(status="cancelled"))
 
 
@@ -103,12 +103,12 @@ def test_jobs_and_results_are_json_and_come_back():
 
 
 @pytest.mark.parametrize("text", ["", "dask://", "dask://host", "tcp://host:1", "dask://host:x", "dask://a/b:1"])
-def test_what_is_no_address_is_refused(text):
+def test_an_invalid_address_is_refused(text):
     with pytest.raises(BadInput, match="no address of a cluster"):
         checked_address(text)
 
 
-def test_nobody_answers(monkeypatch):
+def test_an_unreachable_scheduler_is_an_error(monkeypatch):
     monkeypatch.setattr("cachesim.base.cluster.SECONDS", 0.2)
     with pytest.raises(BadInput, match="no dask scheduler answers at dask://127"):
         Cluster("dask://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""Does output go where it belongs, and is a bar shown to a terminal only?"""
+"""Tests of console output: stdout, stderr, JSON and progress bars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cachesim.cli.output_options import report_crash
 
 
 class Terminal(io.StringIO):
-    """A stderr that somebody looks at."""
+    """A stderr that is a terminal."""
 
     def isatty(self):
         return True
@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
     (Terminal(), 3, True), (Terminal(), 2, True), (Terminal(), 1, False), (Terminal(), None, True),
     (io.StringIO(), 3, False), (None, 3, False),
 ])  # fmt: skip
-def test_progress_is_shown_to_a_terminal_where_there_is_some(monkeypatch, stderr, total, shown):
+def test_progress_is_shown_on_a_terminal_if_there_is_enough_work(monkeypatch, stderr, total, shown):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stderr)
     items = list(range(total or 3))

@@ -1,4 +1,4 @@
-"""Messages are one short line whatever is in the file: values are cut at 80 characters."""
+"""Tests of error messages: a single short line, values cut at 80 characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Can every install command that a message, a page or a script prints be used as it stands?"""
+"""Tests of install commands: every command in a message, page or script works as printed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.shared import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 COMMAND = re.compile(r"pip install ((?:-\S+ |'[^']*' ?|[\w.<>=]+ ?)+)")
-LOCAL = {".", "-e", "pre-commit"}               # from a checkout; and a tool of nobody's extra
+LOCAL = {".", "-e", "pre-commit"}               # from a checkout; and a tool that is not in an extra
 PLAIN = {one for listed in EXTRAS.values() for one in listed if not one.startswith(extras.NAME)}
 
 
@@ -32,8 +32,8 @@ def test_the_extra_of_an_extra_is_named_too():
     assert set(extras.requirements("live")) < set(extras.requirements("dev"))
 
 
-def test_a_wheel_gives_the_same(monkeypatch, tmp_path):
-    """Without a checkout the metadata of what is installed is read, which may be that of an older tree."""
+def test_a_wheel_gives_the_same_command_as_a_checkout(monkeypatch, tmp_path):
+    """Without a checkout, the metadata of the installed distribution is read, which may be older than the tree."""
     metadata = [f'{one} ; extra == "{extra}"' for extra, listed in EXTRAS.items() for one in listed]
     monkeypatch.setattr(extras, "requires", lambda name: ["numpy>=1.26", *metadata])
     here = {extra: extras.install_command(extra) for extra in EXTRAS}
@@ -50,7 +50,7 @@ def test_a_pyproject_of_another_project_is_not_read(monkeypatch, tmp_path):
 
 
 def written():
-    """Every install command in a file under version control, with the file. The changelog's are history."""
+    """Return every install command in a file under version control, with the file. Skips the changelog (history)."""
     listed = subprocess.run(["git", "ls-files", "*.md", "*.py", "*.sh", "*.yaml"], cwd=ROOT, capture_output=True,
                             text=True).stdout.split()  # fmt: skip
     for name in listed:

@@ -1,4 +1,4 @@
-"""Is a file written whole or not at all, and never over another's?"""
+"""Tests of atomic file writes and lock files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from subprocess import PIPE, Popen
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.files import alone, make_folder, write_new, write_whole
+from cachesim.base.files import locked, make_folder, write_new, write_whole
 
 ROOT_MAY_ALL = pytest.mark.skipif(os.geteuid() == 0, reason="root writes into a read-only folder")
 
@@ -60,10 +60,10 @@ def test_an_interrupt_while_a_temporary_file_is_made_leaves_none(tmp_path, monke
     assert names(tmp_path) == []
 
 
-def test_a_temporary_file_of_somebody_else_is_left_alone(tmp_path, monkeypatch):
+def test_a_temporary_file_of_another_process_is_not_touched(tmp_path, monkeypatch):
     (tmp_path / "other").write_bytes(b"other")
     monkeypatch.setattr("tempfile.mktemp", lambda **_: str(tmp_path / "other"))
-    with pytest.raises(BadInput, match="in the way"):
+    with pytest.raises(BadInput, match="with this name exists"):
         write_new(tmp_path / "a", b"new")
     assert ((tmp_path / "other").read_bytes(), names(tmp_path)) == (b"other", ["other"])
 
@@ -94,7 +94,7 @@ def test_a_new_file_is_never_written_over_another(tmp_path, monkeypatch, links):
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "no/such/folder", "nul\0"], ids=["long", "folder", "nul"])
-def test_a_name_that_cannot_be_is_one_line(tmp_path, name):
+def test_an_invalid_name_is_a_one_line_error(tmp_path, name):
     for write in (write_whole, write_new):
         with pytest.raises(BadInput, match="cannot be written") as told:
             write(Path(f"{tmp_path}/{name}"), b"")
@@ -114,20 +114,20 @@ def test_a_folder_is_made_and_tried(tmp_path):
     assert make_folder(tmp_path / "a" / "b") == make_folder(tmp_path / "a" / "b")
     assert names(tmp_path / "a" / "b") == []
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(BadInput, match="a file with this name is in the way"):
+    with pytest.raises(BadInput, match="a file with this name exists"):
         make_folder(tmp_path / "file")
     with pytest.raises(BadInput, match="not a directory"):
         make_folder(tmp_path / "file" / "below")
 
 
-def test_a_folder_that_takes_no_file_is_one_line(tmp_path, monkeypatch):
+def test_a_folder_without_room_is_a_one_line_error(tmp_path, monkeypatch):
     monkeypatch.setattr("os.open", fails)
     with pytest.raises(BadInput, match="no space left"):
         make_folder(tmp_path)
 
 
 @ROOT_MAY_ALL
-def test_a_read_only_folder_is_one_line(tmp_path):
+def test_a_read_only_folder_is_a_one_line_error(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(BadInput, match="permission denied"):
         make_folder(tmp_path)
@@ -136,30 +136,30 @@ def test_a_read_only_folder_is_one_line(tmp_path):
 HOLDING = """
 import sys, time
 from pathlib import Path
-from cachesim.base.files import alone
-with alone(Path(sys.argv[1])) as free:
+from cachesim.base.files import locked
+with locked(Path(sys.argv[1])) as free:
     print(free, flush=True)
     time.sleep(60)
 """
 
 
-def test_a_lock_keeps_others_out_until_its_holder_has_gone_however_it_went(tmp_path):
+def test_a_lock_excludes_other_processes_until_its_holder_ends(tmp_path):
     file = tmp_path / "lock"
     with Popen([sys.executable, "-c", HOLDING, str(file)], stdout=PIPE) as other:
         try:
             assert other.stdout.readline() == b"True\n"
-            with alone(file) as free:
+            with locked(file) as free:
                 assert not free
-            assert names(tmp_path) == ["lock"]           # whoever was refused does not take it away
+            assert names(tmp_path) == ["lock"]           # a refused process does not remove it
         finally:
             other.kill()
     for _ in range(2):
-        with alone(file) as free:
+        with locked(file) as free:
             assert free
         assert names(tmp_path) == []
 
 
-def test_a_lock_that_is_removed_before_it_is_had_is_made_again(tmp_path, monkeypatch):
+def test_a_lock_file_removed_before_locking_is_created_again(tmp_path, monkeypatch):
     file, opened = tmp_path / "lock", []
     plain = os.open
 
@@ -170,11 +170,11 @@ def test_a_lock_that_is_removed_before_it_is_had_is_made_again(tmp_path, monkeyp
         return opened[-1]
 
     monkeypatch.setattr("os.open", late)
-    with alone(file) as free:
+    with locked(file) as free:
         assert free and len(opened) == 2 and file.exists()
 
 
-def test_without_locks_nobody_is_kept_out(tmp_path, monkeypatch):
+def test_without_file_locks_every_process_gets_the_lock(tmp_path, monkeypatch):
     monkeypatch.setattr("cachesim.base.files.fcntl", None)
-    with alone(tmp_path / "lock") as one, alone(tmp_path / "lock") as other:
+    with locked(tmp_path / "lock") as one, locked(tmp_path / "lock") as other:
         assert one and other

@@ -1,4 +1,4 @@
-"""Shapes: JSON's types are told apart, and a misfit is one line with the path to it."""
+"""Tests of JSON shapes: strict types, and one-line errors with a path."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def test_a_shape(shape, good, bad):
 
 
 @pytest.mark.parametrize(("value", "told"), [
-    ({"p": [{"x": 1}, {"x": 10}]}, "f: p[1].x: an integer from 0 to 9 is wanted, not 10"),
+    ({"p": [{"x": 1}, {"x": 10}]}, "f: p[1].x: expected an integer from 0 to 9, found 10"),
     ({"p": [{"x": 1, "nam": "a"}]}, "f: p[0]: unknown key 'nam' (did you mean 'name'?)"),
-    ({"p": [{}]}, "f: p[0]: no 'x'"), ({"p": 1}, "f: p: a list is wanted, not 1"), (3, "f: an object is wanted, not 3"),
+    ({"p": [{}]}, "f: p[0]: missing key 'x'"), ({"p": 1}, "f: p: expected a list, found 1"),
+    (3, "f: expected an object, found 3"),
 ], ids=["value", "unknown", "missing", "list", "object"])  # fmt: skip
 def test_the_place_is_named(value, told):
     with pytest.raises(BadInput) as caught:

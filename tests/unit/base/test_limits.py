@@ -1,4 +1,4 @@
-"""Limits: one table; a refusal names the number and the flag; what is lifted holds for the whole process."""
+"""Tests of the limits: the table, errors that name maximum and flag, and raised limits of the process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def nothing_lifted():
 
 
 def test_every_limit_is_in_the_table_once():
-    made = [one for one in vars(limits).values() if isinstance(one, limits.Limit)]
-    assert list(limits.TABLE) == made
-    assert len({one.name for one in made}) == len(made)
+    defined = [value for value in vars(limits).values() if isinstance(value, limits.Limit)]
+    assert list(limits.TABLE) == defined
+    assert len({limit.name for limit in defined}) == len(defined)
 
 
-def test_a_limit_says_what_it_protects_and_patience_has_a_flag():
-    assert {one.protects for one in limits.TABLE} <= {limits.MACHINE, limits.PATIENCE}
-    assert all(one.flag for one in limits.TABLE if one.protects == limits.PATIENCE)
+def test_every_limit_that_protects_time_has_a_flag():
+    assert {limit.protects for limit in limits.TABLE} <= {limits.MACHINE, limits.TIME}
+    assert all(limit.flag for limit in limits.TABLE if limit.protects == limits.TIME)
 
 
 def test_the_limit_itself_is_allowed():
@@ -32,7 +32,7 @@ def test_the_limit_itself_is_allowed():
         limits.LAYERS.check(65, "model", file="f", line=3)
 
 
-def test_a_refusal_names_the_flag_and_the_number_that_holds():
+def test_an_error_names_the_flag_and_the_current_maximum():
     with pytest.raises(BadInput, match=r"1,000,001 tokens, at most 1,000,000 tokens .*\(--max-tokens N allows more\)"):
         limits.NEW_TOKENS.check(1_000_001, "request 3")
     limits.lift({"new tokens": 5})
@@ -55,10 +55,10 @@ def test_every_flag_is_an_option_of_a_command():
         parser = ArgumentParser()
         _module(name).add_arguments(parser)
         known |= set(parser._option_string_actions)
-    assert {one.flag for one in limits.TABLE if one.flag} <= known
+    assert {limit.flag for limit in limits.TABLE if limit.flag} <= known
 
 
-def test_the_command_line_lifts_and_the_next_one_forgets(capsys):
+def test_the_next_command_line_resets_the_limits(capsys):
     from cachesim.cli.main import main
 
     assert main(["try", "A4/A", "--max-tokens", "70"]) == 0

@@ -1,4 +1,4 @@
-"""Does the pool lose nothing when a worker dies, and leave nobody behind?"""
+"""Tests of the process pool: no lost shares, no remaining processes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.pool import Pool, Unfinished, cores, finished, spread, told
+from cachesim.base.pool import Pool, Unfinished, cores, exit_text, finished, spread
 
-FOREVER = 3600          # seconds; nobody waits for it
+FOREVER = 3600          # seconds; no test waits that long
 DEADLY = -1
 
 
@@ -28,14 +28,14 @@ def who(_):
 
 
 def fatal(n):
-    """Kills its process at DEADLY."""
+    """Kill this process at DEADLY."""
     if n == DEADLY:
         os.kill(os.getpid(), signal.SIGKILL)
     return n
 
 
 def fatal_once(job):
-    """Kills its process unless another died of it before."""
+    """Kill this process unless another process died of this share before."""
     folder, n = job
     try:
         Path(folder, str(n)).touch(exist_ok=False)
@@ -57,7 +57,7 @@ def wait_for_ever(_):
 
 
 def ask_to_end(n):
-    """What a terminal does at Ctrl-C: every process of the group is told."""
+    """Send SIGINT to every process of the group, as a terminal does at Ctrl-C."""
     os.kill(os.getpid(), signal.SIGINT)
     return n
 
@@ -122,7 +122,7 @@ def test_a_worker_that_dies_while_it_waits_costs_nothing():
         assert not {pid for _, _, pid in pool.each(range(4))} & dead
 
 
-def test_what_the_work_raises_is_raised_here_with_its_place():
+def test_an_exception_of_the_work_keeps_its_traceback():
     with pytest.raises(BadInput) as caught:
         list(spread(refuse, range(3), 2))
     assert str(caught.value).startswith("f") and caught.value.line == 3
@@ -130,12 +130,12 @@ def test_what_the_work_raises_is_raised_here_with_its_place():
     assert children() == 0
 
 
-def test_a_result_that_cannot_be_sent_is_told():
+def test_a_result_that_cannot_be_pickled_is_an_error():
     with pytest.raises(Crash, match="cannot be sent"):
         list(spread(opaque, range(2), 2))
 
 
-def test_time_that_is_over_ends_it_in_the_middle_of_the_work():
+def test_the_pool_stops_when_the_time_is_over():
     ends = iter([None, None, None, 0.0])
     with Pool(wait_for_ever, 2) as pool:
         assert list(pool.each(range(9), lambda: next(ends, 0.0))) == []
@@ -162,24 +162,24 @@ def test_workers_do_not_hear_an_interrupt():
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_workers_end_when_their_parent_is_killed(number):
-    """The pipe that all of them hold breaks only when the last is gone."""
+    """All workers hold this pipe; it breaks only when the last of them has ended."""
     code = (
         "import sys\nfrom tests.unit.base.test_pool import say_and_wait\nfrom cachesim.base.pool import Pool\n"
         "with Pool(say_and_wait, 3) as pool:\n    list(pool.each(range(3)))"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as parent:
         lines = [parent.stdout.readline() for _ in range(3)]
-        os.kill(parent.pid, number)              # first, so that nobody waits for it for ever
+        os.kill(parent.pid, number)              # first, so that the test cannot hang
         assert lines == [b"ready\n"] * 3
         assert parent.stdout.read() == b""
     assert parent.returncode == -number
 
 
 def say_and_wait(_):
-    os.write(1, b"ready\n")                      # at once: lines of several processes do not mix
+    os.write(1, b"ready\n")                      # in a single write: lines of several processes do not mix
     time.sleep(FOREVER)
 
 
 def test_how_a_process_ended():
-    assert [told(code) for code in (1, -9, -250)] == ["exit code 1", "killed by SIGKILL", "killed by signal 250"]
+    assert [exit_text(code) for code in (1, -9, -250)] == ["exit code 1", "killed by SIGKILL", "killed by signal 250"]
     assert 1 <= cores() <= (os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""Parts of some work: nothing is left out, nothing is done twice."""
+"""Tests of shards: they cover all work without overlap."""
 
 from __future__ import annotations
 

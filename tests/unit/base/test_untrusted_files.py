@@ -1,4 +1,4 @@
-"""Files from elsewhere: whatever lies at a path, it is bytes or one line of BadInput; nothing waits for a writer."""
+"""Tests of readers for untrusted files: bytes or a one-line BadInput, without blocking."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_file_larger_than_a_chunk_is_whole(tmp_path):
     assert read_bytes(tmp_path / "a", limits.TRACE_BYTES) == data
 
 
-def test_what_is_no_regular_file(tmp_path):
+def test_paths_that_are_not_regular_files(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(tmp_path / "socket"))
@@ -56,7 +56,7 @@ def test_what_is_no_regular_file(tmp_path):
         assert refusal(path) == f"{path}: not a regular file"
         assert kind(path) == OTHER
     server.close()
-    assert refusal(tmp_path) == f"{tmp_path}: a folder, where one test file is wanted"
+    assert refusal(tmp_path) == f"{tmp_path}: expected a test file, found a folder"
 
 
 def test_what_cannot_be_found(tmp_path):
@@ -72,7 +72,7 @@ def test_what_cannot_be_found(tmp_path):
 
 @pytest.mark.parametrize(("name", "what"), [("", FOLDER), ("file", FILE), ("nowhere", ""), ("x" * 300, ""),
                                             ("a\0b", ""), ("file/below", ""), ("\udc80", "")], ids=ascii)  # fmt: skip
-def test_what_lies_at_a_path_is_asked_without_an_exception(tmp_path, name, what):
+def test_the_kind_of_a_path_never_raises(tmp_path, name, what):
     (tmp_path / "file").write_text("x")
     assert kind(tmp_path / name) == what
     assert kind(f"{tmp_path}/{name}") == what
@@ -101,9 +101,9 @@ def json_refusal(data):
 JSON = {
     "4301 digits": (b"9" * 4301, "f: broken JSON: a number has too many digits"),
     "4301 digits inside": (b'{"a":[' + b"9" * 4301 + b"]}", "too many digits"),
-    "Infinity": (b'{"a":Infinity}', "f: broken JSON: Infinity is no number of JSON"),
-    "-Infinity": (b"[-Infinity]", "-Infinity is no number of JSON"),
-    "NaN": (b"[NaN]", "NaN is no number of JSON"),
+    "Infinity": (b'{"a":Infinity}', "f: broken JSON: Infinity is not a JSON number"),
+    "-Infinity": (b"[-Infinity]", "-Infinity is not a JSON number"),
+    "NaN": (b"[NaN]", "NaN is not a JSON number"),
     "1e999": (b"[1e999]", "f: broken JSON: a number is too large"),
     "-1E+0999": (b"[-1E+0999]", "a number is too large"),
     "digits and an exponent": (b"[" + b"9" * 250 + b"e99]", "a number is too large"),
@@ -141,7 +141,7 @@ def test_too_many_values_are_refused_before_they_are_made():
 @pytest.mark.parametrize("data", [b'"' + b'\\"' * 1_000_000, b"[" * 5_000_000, b"]" * 5_000_000, b'"",' * 1_300_000],
                          ids=["quotes", "opening", "closing", "texts"])  # fmt: skip
 def test_the_work_is_in_proportion_to_the_text(data):
-    """Quadratic work would take hours here."""
+    """Check linear time: quadratic work would take hours."""
     assert json_refusal(data)
 
 
@@ -153,7 +153,7 @@ def test_a_file_of_json(tmp_path):
         read_json(tmp_path / "a")
 
 
-def test_files_of_a_folder_that_goes_while_it_is_looked_at(tmp_path, monkeypatch):
+def test_files_of_a_folder_that_is_removed_meanwhile(tmp_path, monkeypatch):
     for name in ("b.json", "a.json", "a.toml", "in/c.json", "gone/d.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")

@@ -140,7 +140,7 @@ def test_new_tokens_are_counted_and_held_ones_are_not(profile):
     ({"NEW_TOKENS": 99}, "none", "request 0: .*at most 99 tokens are allowed .--max-tokens N"),
     ({"SAMPLED_TOKENS": 4}, "none", "request 1: .*at most 4 tokens are allowed .--max-sampled N"),
     ({"PASSES": 5}, "none", "request [01]: .*at most 5 micro-batches are allowed .--max-passes N"),
-    ({"EXACT_WORK": 300}, "exact", "request 0: .*at most 300 units are allowed .--max-exact N"),
+    ({"EXACT_WORK": 300}, "exact", "request 0: .*at most 300 work units are allowed .--max-exact N"),
 ])  # fmt: skip
 def test_every_engine_keeps_every_limit(profile, numbers, mode, said, lift):
     scenario = from_line("S40.A60/S.A.B20>5", model="AAAA", profiles=(profile,))

@@ -209,8 +209,8 @@ def test_a_verdict_that_does_not_agree_is_exit_1(capsys, tmp_path):
         (lambda text: text.replace('"op":"completion"', '"op":"completio"', 1), "did you mean 'completion'?"),
         (lambda text: text.replace('"-ub"', '"-ubb"', 1), "unknown flag '-ubb'"),
         (lambda text: "[" * 40 + "]" * 40, "nested deeper"),
-        (lambda text: '{"engine": "llama.cpp"}', "no 'commit'"),
-        (lambda text: "[]", "an object is wanted"),
+        (lambda text: '{"engine": "llama.cpp"}', "missing key 'commit'"),
+        (lambda text: "[]", "expected an object"),
     ],
 )
 def test_a_spoilt_trace_is_one_line_with_its_file(capsys, tmp_path, spoil, told):

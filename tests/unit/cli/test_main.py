@@ -48,7 +48,7 @@ def refused(capsys, *argv):
         (["profiles", "diff", "a"], "2 names"),
         (["replay", "x.json", "--mode", "exacty"], "exacty"),
         (["why", "x.toml", "-1"], "'-1' is not an integer from 0 to"),
-        (["why", ".", "0"], "a folder, where one scenario file is wanted"),
+        (["why", ".", "0"], "expected a scenario file, found a folder"),
         (["try", "S40", "--model", "Qwen4-Next"], "did you mean 'qwen3-next'? see cachesim options llama_cpp"),
         (["try", "S40", "--model", "xyz", "-p", "mlx_lm@head"], "C, H; names: cachesim options mlx_lm"),
         (["fuzz", "-p", "llama_cpp@head", "--examples", "0"], "--examples must be at least 1"),

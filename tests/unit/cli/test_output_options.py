@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cachesim.base import exits
-from cachesim.base.console import WIDTH, Manners
+from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.main import CARD, COMMANDS, main
 from cachesim.cli.output_options import error_data, mind, wants_json
@@ -82,7 +82,7 @@ def test_columns_count_in_a_pipe_too(columns):
 def test_manners_of_one_command_line_are_not_those_of_the_next(capsys):
     main([*LINE, "-q", "--color", "always"])
     main(list(LINE))
-    assert (Manners.quiet, Manners.colour) == (False, "auto")
+    assert (OutputOptions.quiet, OutputOptions.colour) == (False, "auto")
 
 
 @pytest.mark.parametrize(("argv", "error"), [
@@ -151,7 +151,7 @@ def test_manners_are_those_of_the_command_line(line, quiet, colour):
             mind(line.split())
         return
     mind(line.split())
-    assert (Manners.quiet, Manners.colour) == (quiet, colour)
+    assert (OutputOptions.quiet, OutputOptions.colour) == (quiet, colour)
     mind(["run"])
 
 
@@ -162,7 +162,7 @@ def test_manners_are_those_of_the_command_line(line, quiet, colour):
 def test_columns_are_those_of_the_environment_if_they_can_be(monkeypatch, columns, width):
     monkeypatch.delenv("COLUMNS", raising=False) if columns is None else monkeypatch.setenv("COLUMNS", columns)
     mind(["run"])
-    assert Manners.columns == width
+    assert OutputOptions.columns == width
 
 
 def test_an_error_as_data_has_its_place_and_cause():

@@ -80,7 +80,7 @@ def test_layer_types_name_the_layers(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "content", "told"), [
-    ("config.json", b"[]", "no configuration of a model"),
+    ("config.json", b"[]", "not a model configuration"),
     ("config.json", b'{"num_hidden_layers": 1e9}', "key num_attention_heads|key num_hidden_layers is no size"),
     ("config.json", b'{"num_hidden_layers": 99999}', "99999 layers"),
     ("config.json", b'{"layer_types": ["dance"]}', "layer_types holds a kind that is not known"),

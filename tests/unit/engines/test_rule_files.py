@@ -294,7 +294,7 @@ def test_paths_that_are_no_files(capsys, rules, tmp_path):
     gone = tmp_path / "my_rule.py"
     assert refused(capsys, "try", "S4", "-p", gone) == f"{gone}: no such file or directory"
     (tmp_path / "folder.py").mkdir()
-    assert "a folder, where one file of rules is wanted" in refused(capsys, "try", "S4", "-p", tmp_path / "folder.py")
+    assert "expected a file of rules, found a folder" in refused(capsys, "try", "S4", "-p", tmp_path / "folder.py")
     os.mkfifo(tmp_path / "pipe.py")
     assert "not a regular file" in refused(capsys, "try", "S4", "-p", tmp_path / "pipe.py")
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")

@@ -42,7 +42,7 @@ def test_what_is_no_id_is_left_to_the_reader(text):
 
 
 def test_an_empty_name_is_not_the_current_folder():
-    with pytest.raises(BadInput, match="the name of a file is empty"):
+    with pytest.raises(BadInput, match="empty file name"):
         named("")
 
 

@@ -130,7 +130,7 @@ def test_a_broken_file(tmp_path, data, told):
 
 def test_a_file_that_cannot_be_opened(tmp_path):
     assert ": no such file" in refusal(tmp_path / "nowhere.toml")
-    assert ": a folder, where one scenario file is wanted" in refusal(tmp_path)
+    assert ": expected a scenario file, found a folder" in refusal(tmp_path)
     os.mkfifo(tmp_path / "pipe.toml")
     assert ": not a regular file" in refusal(tmp_path / "pipe.toml")
 

@@ -114,7 +114,7 @@ def test_a_template_that_is_broken_or_reaches_out_is_one_line(source, what):
 def test_a_template_without_end_is_ended(monkeypatch):
     monkeypatch.setattr(limits.TEMPLATE_TIME, "now", 1)
     loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
-    assert "lack of time or memory" in refused(loop)
+    assert "out of time or memory" in refused(loop)
 
 
 def test_output_is_bounded(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, Terminated
-from cachesim.base.files import alone
+from cachesim.base.files import locked
 from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import Kind
 from cachesim.scenarios.load import load
@@ -146,7 +146,7 @@ def test_the_same_campaign_is_not_begun_twice_in_a_folder(capsys, tmp_path):
 def test_two_processes_do_not_work_on_one_campaign(capsys, tmp_path):
     call(capsys, *BAD, "--no-shrink", "--out", tmp_path)
     [state] = tmp_path.glob("campaign-*.json")
-    with alone(tmp_path / f".{state.name}.lock") as free:
+    with locked(tmp_path / f".{state.name}.lock") as free:
         assert free
         code, out, err = call(capsys, *BAD, "--out", tmp_path, "--resume")
         assert (code, out) == (exits.BAD_INPUT, "")

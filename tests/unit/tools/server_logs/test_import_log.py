@@ -192,7 +192,7 @@ def test_a_search_that_is_cut_says_so_and_decides_nothing(tmp_path, monkeypatch,
     code, cut = main(["import", str(file), "--model", "GGGA", "--max-sought", str(sought)]), sought == 5
     assert (data["undecided"], data["differ"]) == ((len(differing), 0) if cut else (0, len(differing)))
     assert {data["requests"][number]["agrees"] for number in differing} == {None if cut else False}
-    assert [one for one in data["missing"] if "the search was cut after 5 units of work" in one] or not cut
+    assert [one for one in data["missing"] if "the search was cut after 5 work units" in one] or not cut
     out = " ".join(capsys.readouterr().out.split())
     assert ("undecided: the search was cut" in out, "log and simulator differ" in out) == (cut, not cut)
     assert code == (3 if cut else 0)
