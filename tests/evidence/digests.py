@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import json
 import textwrap
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +23,17 @@ def digest(data):
 def of_file(path):
     """The digest of a recording."""
     return digest(Path(path).read_bytes())
+
+
+def of_case(path):
+    """Return the SHA-256 digest of what a scenario file sends to a server: engine, model, options, words and requests.
+
+    Titles, reasons, sources, expectations and the names of rule sets do not count.
+    """
+    top = tomllib.loads(Path(path).read_text("utf-8"))
+    case = {key: top.get(key) for key in ("engine", "model", "server", "words")}
+    case["request"] = [{key: value for key, value in step.items() if key != "why"} for step in top["request"]]
+    return hashlib.sha256(json.dumps(case, sort_keys=True).encode()).hexdigest()
 
 
 def of_rule(rule):

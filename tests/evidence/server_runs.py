@@ -5,7 +5,6 @@ The outputs are in scenarios/evidence, one file per build.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from functools import cache
@@ -15,6 +14,7 @@ from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisi
 from cachesim.judging.evidence import ENDLESS
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
+from tests.evidence.digests import of_case
 from tests.evidence.search import Found
 from tests.evidence.survey import variants
 from tests.shared import ROOT
@@ -30,7 +30,7 @@ def runs():
     for file in sorted(FOLDER.glob("*.json")):
         for name, one in sorted(json.loads(file.read_text("utf-8"))["scenarios"].items()):
             case = files.get(name)
-            fresh = case and hashlib.sha256(case.read_bytes()).hexdigest() == one["scenario"]
+            fresh = case and of_case(case) == one["scenario"]
             if fresh and one["as_simulated"] and first_difference(load(case), one, None) is None:
                 found.append((file, load(case), one))
     return found

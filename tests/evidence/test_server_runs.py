@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
@@ -11,6 +10,7 @@ from cachesim.engines.shared.rule_outcomes import NEGATED, Outcome
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
 from tests.evidence import server_runs
+from tests.evidence.digests import of_case
 from tests.shared import ROOT
 
 FILE = next((ROOT / "scenarios").rglob("bug-stale-ckpt-adjacent.toml"))
@@ -26,7 +26,7 @@ def stored(tmp_path, monkeypatch):
         requests = [{"n": i, "cache_n": one.answer.cache_n, "prompt_n": one.answer.prompt_n,
                      "differs": one.judged.equal_cold is False} for i, one in enumerate(run.requests)]  # fmt: skip
         requests[0] |= changes
-        one = {"scenario": hashlib.sha256(FILE.read_bytes()).hexdigest(), "profile": PROFILE, "flags": [],
+        one = {"scenario": of_case(FILE), "profile": PROFILE, "flags": [],
                "requests": requests, "as_simulated": True}  # fmt: skip
         (tmp_path / "b1.json").write_text(json.dumps({"build": "b1", "version": "", "scenarios": {FILE.stem: one}}))
 

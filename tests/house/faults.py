@@ -12,13 +12,13 @@ The last sentence of an entry is ``Evidence: ...``, several pieces separated by 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from functools import cache
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
+from tests.evidence.digests import of_case
 from tests.shared import ROOT, TRACES
 
 FAULTS = ROOT / "scenarios" / "FAULTS.md"
@@ -133,7 +133,7 @@ def _of_scenario(name: str, file: Path) -> str:
     if stored is None:
         return f"{file.stem} has no scenario {name}"
     scenario = next((ROOT / "scenarios").rglob(f"{name}.toml"), None)
-    if scenario is None or hashlib.sha256(scenario.read_bytes()).hexdigest() != stored["scenario"]:
+    if scenario is None or of_case(scenario) != stored["scenario"]:
         return f"{name} has changed since {file.stem} ran it"
     if not stored["as_simulated"]:
         return f"{file.stem} did otherwise than simulated in {name}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
 
+from tests.evidence.digests import of_case
 from tests.house import faults
 from tests.house.faults import Fault, doubt, misplaced
 from tests.shared import ROOT
@@ -75,7 +75,7 @@ def stored(tmp_path, **changes):
     """The output of a build for one scenario, in the form of scenarios/evidence."""
     file = next((ROOT / "scenarios").rglob("seed-24143-hybrid.toml"))
     one = {
-        "scenario": hashlib.sha256(file.read_bytes()).hexdigest(), "profile": "llama_cpp@b1", "flags": ["-np", "1"],
+        "scenario": of_case(file), "profile": "llama_cpp@b1", "flags": ["-np", "1"],
         "requests": [{"n": 0, "cache_n": 0, "prompt_n": 5, "warm": [1], "cold": [2], "max_dlogprob": 0.5,
                       "differs": True}], "as_simulated": True, **changes,
     }  # fmt: skip

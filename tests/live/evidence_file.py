@@ -7,17 +7,16 @@ An entry stands for a scenario: what the server answered request by request, and
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from cachesim.base.files import write_whole
-from tests.live.build import sha256
+from tests.evidence.digests import of_case
 
 
 def entry_of(scenario, profile, recording, as_simulated):
     """The entry of a scenario (with its file) from its recording. ``as_simulated``: True if the profile reproduces it,
     None if that is not known."""
     return {
-        "scenario": sha256(Path(scenario.file)), "profile": profile, "model": recording["model"],
+        "scenario": of_case(scenario.file), "profile": profile, "model": recording["model"],
         "base_flags": recording["base_flags"], "flags": recording["flags"], "requests": requests_of(recording),
         "as_simulated": as_simulated,
     }  # fmt: skip

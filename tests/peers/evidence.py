@@ -24,7 +24,7 @@ from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import groups
 from cachesim.tools.live.token_map import MappedText, TokenMap, Vocabulary
-from tests.live.build import sha256
+from tests.evidence.digests import of_case
 from tests.live.evidence_file import store
 from tests.peers import real_server
 from tests.peers.bursts import CONTENT
@@ -189,7 +189,7 @@ def main(args):
             continue
         same = as_simulated(scenario, profile, found, notes)
         print(f"{name:42} {SAID[same]}", flush=True)
-        entries[name] = {"scenario": sha256(file), "profile": profile, "flags": [f"{key}={value}" for key, value in
+        entries[name] = {"scenario": of_case(file), "profile": profile, "flags": [f"{key}={value}" for key, value in
                          scenario.server.items()], "requests": found, "as_simulated": same}
     store(corpus_root() / "evidence" / f"mlx-lm-{number}.json", f"mlx-lm-{number}",
           f"mlx-lm {number}, mlx {version('mlx')}", entries)
