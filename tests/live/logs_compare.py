@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from cachesim.engines.llama_cpp.log_events import EVENTS
 from cachesim.tools.server_logs.line_prefixes import message
-from cachesim.tools.server_logs.recognise import grammars, read_by
+from cachesim.tools.server_logs.recognise import grammars, read_message
 from tests.replay.log_writer import write_start, write_steps
 
 NUMBERS = ("id_slot", "tokens_evaluated", "cache_n", "predicted_n")
@@ -118,7 +118,7 @@ _STAMP = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} ")
 def known_lines(lines):
     """The lines of kinds that a written log has."""
     grammar = grammars()["llama_cpp"]
-    found = ((line, read_by(grammar, message(line))) for line in lines)
+    found = ((line, read_message(grammar, message(line))) for line in lines)
     return [line for line, read in found if read is not None and read.line.ev in MADE]
 
 

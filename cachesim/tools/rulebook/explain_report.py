@@ -38,10 +38,10 @@ def _all_rules() -> list[str]:
     return list(RULES)
 
 
-def about_rules(names: Iterable[str]) -> list[dict[str, Any]]:
+def about_rules(word_names: Iterable[str]) -> list[dict[str, Any]]:
     """What is known of these rules."""
     every = rules_report.tables()
-    return [rules_report.rule_data(name, RULES[name], every) for name in names]
+    return [rules_report.rule_data(name, RULES[name], every) for name in word_names]
 
 
 def term_named(text: str) -> dict[str, Any] | None:

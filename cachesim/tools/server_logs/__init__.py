@@ -1,1 +1,2 @@
-"""Logs of real servers as people have them: pasted, wrapped, cut, of any build. Read as data, bounded, never obeyed."""
+"""Import of server logs: reconstruct the requests of a log as a scenario. Logs may be pasted, wrapped, truncated and of
+any build. Their lines are untrusted data, read within fixed limits."""

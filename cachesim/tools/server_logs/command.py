@@ -1,4 +1,4 @@
-"""``cachesim import FILE...``: which requests made a server write this log, or what do these request bodies change?"""
+"""``cachesim import FILE...``: turn a server log into a scenario, or report what changed between request bodies."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+",
-                        help="log of a server, of any build; or request bodies: JSON, JSON lines, HAR, a folder")
-    parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (one log only)")
+                        help="server log of any build, or request bodies: JSON, JSON lines, HAR, folder")
+    parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (for a single log)")
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
-    parser.add_argument("--model", metavar="MODEL", default="", help="layers or a model's name (default: solved for)")
-    add_profiles(parser, "rule set, build or date of the server (default: solved for)")
+    parser.add_argument("--model", metavar="MODEL", default="",
+                        help="layers or name of the model (default: inferred from the log)")
+    add_profiles(parser, "rule set, build or date of the server (default: inferred from the log)")
     add_settings(parser)
     add_limits(parser, LOG_REQUESTS, REBUILT, SOUGHT)
     add_body_arguments(parser)
@@ -40,38 +41,38 @@ def run(args: Namespace) -> int:
     if are_bodies(args.files):
         return run_bodies(args)
     if wanted(args) and len(args.files) > 1:
-        raise BadInput("a picture shows one log, and there are several")
+        raise BadInput("a picture can show one log only, found several")
     if args.out and len(args.files) > 1:
-        raise BadInput("-o writes one file, and there are several logs")
+        raise BadInput("-o writes one scenario file, found several logs (import each log by itself)")
     if args.out and not args.force and Path(args.out).exists():
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
     engine = args.profiles[0].partition("@")[0] if args.profiles else ""
     if args.settings and not engine:
-        raise BadInput("--set needs -p: which engine's option is it?")
+        raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(args.settings, engine) if args.settings else {}
-    found, logs = [], len(args.files)
+    results, logs = [], len(args.files)
     for name in args.files:
         stem = Path(args.out).stem
         data, text = import_log(Path(name), args.profiles, args.model, server, stem, _reading, args.with_text, logs)
         if args.out:
             if not text:
-                raise BadInput("no request of it can be played", file=name)
+                raise BadInput("the log contains no complete request to simulate", file=name)
             write_whole(Path(args.out), text.encode())
-        found.append((data, text))
+        results.append((data, text))
     if args.json:
-        say_json({"logs": [{**data, "toml": text} for data, text in found]})
+        say_json({"logs": [{**data, "toml": text} for data, text in results]})
     else:
-        show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in found))
-        for data, text in found:
+        show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in results))
+        for data, text in results:
             say_tip(args, text if data["line"] else "", args.out)
-    if wanted(args) and found[0][1]:
-        draw_text(args, found[0][1], Shown(f"cachesim import {args.files[0]}"))
-    open_ = any(data["undecided"] or not data["line"] for data, _ in found)
-    return exits.UNDECIDED if open_ else exits.HOLDS
+    if wanted(args) and results[0][1]:
+        draw_text(args, results[0][1], Shown(f"cachesim import {args.files[0]}"))
+    undecided = any(data["undecided"] or not data["line"] for data, _ in results)
+    return exits.UNDECIDED if undecided else exits.HOLDS
 
 
 def _reading(lines: Iterator[str]) -> Iterator[str]:
-    """The lines, with a progress bar on a terminal."""
+    """Yield the lines and draw a progress bar on a terminal."""
     from cachesim.base.console import progress
 
     return progress(lines, None, "reading")

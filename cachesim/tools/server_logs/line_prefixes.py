@@ -1,7 +1,7 @@
-"""What is left of a line of a log without what others put before it? Time stamps, ports, colours, JSON around it.
+"""Parser for the prefix of a log line: time stamps, ports, colours, or a JSON object around the message.
 
-Servers write ``slot FUNCTION: id 0 | task 7 | text``; journald, Docker, a router, Ollama, LM Studio and people who
-paste add to the front of it. Control characters never leave this module.
+Servers write ``slot FUNCTION: id 0 | task 7 | text``. journald, Docker, a router, Ollama, LM Studio and people who
+paste logs put more text in front. The returned text never contains control characters.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple
 
 from cachesim.engines.shared.log_grammar import Number, value
 
-LONGEST = 16_384             # characters of a line that are looked at
+LONGEST = 16_384             # characters of a line that are read
 _COLOUR = re.compile(r"(?:\x1b|\^\[|␛)?\[[0-9;]{0,12}m|\x1b[^m]{0,12}m|\x1b")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
 _PART = re.compile(r"\b(?P<part>slot|srv|cmn|spec|que|res|ui)\s+(?P<function>(?!\d+:)[\w():~]{1,40}):\s*(?P<text>.*)",
@@ -40,8 +40,8 @@ _IDS = {"id_slot": "slot", "slot_id": "slot", "id_task": "task", "task_id": "tas
 
 
 class LogMessage(NamedTuple):
-    """A line without its prefix. ``slot`` and ``task`` are None where it names none; ``function``: the name before the
-    colon, "" = none; ``fields``: what stands behind the bar of a line ``text | key=value``."""
+    """Log line without its prefix. ``slot`` and ``task`` are None if the line does not contain them. ``function``: the
+    name before the colon, "" = none. ``fields``: the values after the bar of a line ``text | key=value``."""
 
     text: str
     slot: int | None = None
@@ -51,22 +51,23 @@ class LogMessage(NamedTuple):
 
 
 def message(line: str) -> LogMessage:
-    """The message of one line; of a line that begins with a JSON object its text."""
+    """Return the message of a line. If the line begins with a JSON object, return the text in that object."""
     line = line[:LONGEST]
     if line.lstrip().startswith("{"):
-        line, fields = _unpacked(line.strip())
+        line, fields = _parse_json(line.strip())
         if fields:
-            return _with(LogMessage(plain(line), fields=fields))
-    return _of(plain(line))
+            return _with_ids(LogMessage(plain(line), fields=fields))
+    return _parse_plain(plain(line))
 
 
 def plain(line: str) -> str:
-    """The line without colours and control characters."""
+    """Return the line without colours and control characters."""
     return _CONTROL.sub("", _COLOUR.sub("", line).replace("\t", " ")).rstrip()
 
 
-def _unpacked(line: str) -> tuple[str, dict[str, Number | str]]:
-    """The text in a JSON object, and its plain values; a line that is no object as it is."""
+def _parse_json(line: str) -> tuple[str, dict[str, Number | str]]:
+    """Return the text and the numeric fields of a JSON object; the unchanged line if it is not a JSON object with a
+    text."""
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError):
@@ -77,12 +78,13 @@ def _unpacked(line: str) -> tuple[str, dict[str, Number | str]]:
     if text is None:
         return line, {}
     flat: dict[str, Number | str] = {
-        str(key)[:40]: one for key, one in found.items() if isinstance(one, int | float) and key != "time"
+        str(key)[:40]: number for key, number in found.items() if isinstance(number, int | float) and key != "time"
     }
     return text, flat if "id_slot" in flat or "slot_id" in flat else {}
 
 
-def _of(line: str) -> LogMessage:
+def _parse_plain(line: str) -> LogMessage:
+    """Return the message of a plain line: logfmt, ``slot``/``srv`` with a function name, or ``text | key=value``."""
     if "msg=" in line and (packed := _LOGFMT.search(line)):
         line = packed[1].replace('\\"', '"')
     if (part := _PART.search(line)) is not None:
@@ -93,19 +95,19 @@ def _of(line: str) -> LogMessage:
         return LogMessage(slot["text"].strip(), int(slot["slot"]), task, part["function"])
     if (found := _FIELDS.search(line)) is not None:
         fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(found["fields"])}
-        return _with(LogMessage(found["text"].strip(), function=found["function"], fields=fields))
-    return LogMessage(_bare(line).strip())
+        return _with_ids(LogMessage(found["text"].strip(), function=found["function"], fields=fields))
+    return LogMessage(_without_stamps(line).strip())
 
 
-def _with(said: LogMessage) -> LogMessage:
-    """Slot and task from the fields."""
-    ids = {_IDS[name]: one for name, one in said.fields.items() if name in _IDS and isinstance(one, int)}
-    rest = {name: one for name, one in said.fields.items() if name not in _IDS}
-    return said._replace(slot=ids.get("slot"), task=ids.get("task"), fields=rest)
+def _with_ids(found: LogMessage) -> LogMessage:
+    """Return the message with slot and task moved out of its fields."""
+    ids = {_IDS[name]: number for name, number in found.fields.items() if name in _IDS and isinstance(number, int)}
+    rest = {name: number for name, number in found.fields.items() if name not in _IDS}
+    return found._replace(slot=ids.get("slot"), task=ids.get("task"), fields=rest)
 
 
-def _bare(line: str) -> str:
-    """The line without time stamps, levels and names of containers at its front."""
+def _without_stamps(line: str) -> str:
+    """Return the line without time stamps, levels and container names at its start."""
     for _ in range(6):
         shorter = _STAMP.sub("", line, count=1)
         if shorter == line:

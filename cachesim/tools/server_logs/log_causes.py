@@ -1,7 +1,8 @@
-"""Why were prompts evaluated from nothing? What the client changed, and what the server could not keep.
+"""Causes of repeated evaluation in a log: the change that the client made to the prompt, and the tokens that the server
+could not keep.
 
-A request goes on from what a slot held: a prompt, and the answer to it. Where the new prompt leaves that text says what
-the client did; how much of what they share is evaluated all the same says what the server lost.
+A request continues from the contents of a slot: a prompt and the answer to it. The position where the new prompt
+differs shows what the client did. The part of the common prefix that was evaluated again shows what the server lost.
 """
 
 from __future__ import annotations
@@ -14,49 +15,49 @@ from itertools import islice
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.tools.server_logs.line_prefixes import plain
-from cachesim.tools.server_logs.reconstruction import Rebuilt
+from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
 
-# Texts of requests that stand inside a log: bodies that a server prints at its highest verbosity.
-#
-# They enter nothing by themselves. ``import --with-text`` quotes their beginnings in comments of the scenario file.
+# Servers print request bodies at their highest verbosity. Nothing of them enters the reconstruction:
+# ``import --with-text`` quotes their beginnings as comments of the scenario file.
 
 BODY = re.compile(r"(?:\brequest:|\bbody:?)\s*(\{.*)$", re.I)
 """``request: {...}`` of llama-server, ``Incoming Request Body: {...}`` of mlx_lm.server, ``with body {...}``."""
-LONGEST = 1 << 20      # characters of one body
-MOST = 200             # texts that are quoted
-SHOWN = 80             # characters of a text
+LONGEST = 1 << 20      # characters of a body, at most
+MOST = 200             # quoted texts, at most
+SHOWN = 80             # quoted characters of a text, at most
 
 
 class Quoted(NamedTuple):
-    """The beginning of a text, where the log has it: number of the line, from 1; role of the message, "prompt" without
-    one."""
+    """Beginning of a request text in the log: number of its line, from 1; role of the message ("prompt" if it has
+    none); text."""
 
     line: int
     role: str
     text: str
 
 
-def texts(lines: Iterable[str]) -> Iterator[Quoted]:
-    """The prompt of each body, or its last message, at most so many; bodies over several lines are put together."""
+def quoted_prompts(lines: Iterable[str]) -> Iterator[Quoted]:
+    """Yield the prompt of each request body in the log, or its last message, for the first ``MOST`` bodies. A body may
+    span several lines."""
     for number, body in islice(_bodies(lines), MOST):
         for role, text in _said(body):
-            yield Quoted(number, role, cut(text))
+            yield Quoted(number, role, shorten(text))
 
 
-def comments(every: Iterable[Quoted]) -> str:
-    """Comments for the end of a scenario file, one line each, "" = there is nothing to quote."""
-    told = [f"#   line {one.line}, {one.role}: {json.dumps(one.text, ensure_ascii=False)}" for one in every]
-    return "\n".join(["", "# Texts of the log; the words above do not stand for them:", *told, ""]) if told else ""
+def quote_as_comments(every: Iterable[Quoted]) -> str:
+    """Return comment lines for the end of a scenario file, "" if there is nothing to quote."""
+    quotes = [f"#   line {quote.line}, {quote.role}: {json.dumps(quote.text, ensure_ascii=False)}" for quote in every]
+    return "\n".join(["", "# Texts from the log (unrelated to the words above):", *quotes, ""]) if quotes else ""
 
 
-def cut(text: str) -> str:
-    """Its beginning, without control characters and line ends."""
+def shorten(text: str) -> str:
+    """Return the first ``SHOWN`` characters of a text, on a single line and without control characters."""
     text = plain(" ".join(text[: 8 * SHOWN].split()))
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} ..."
 
 
 def _bodies(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
-    """Each body with the number of the line where it begins."""
+    """Yield the line number at which each body begins, and the parsed body."""
     start, pieces, size = 0, [], 0
     for number, line in enumerate(lines, 1):
         begins = BODY.search(line)
@@ -68,7 +69,7 @@ def _bodies(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
         if size > LONGEST:
             pieces, size = [], 0
         if not pieces or not (begins or line.startswith("}")):
-            continue                    # a body over several lines ends where its first brace is closed, at the margin
+            continue                    # a body of several lines ends with an unindented closing brace
         body = None
         with suppress(ValueError, RecursionError):
             body = json.JSONDecoder().raw_decode("\n".join(pieces))[0]
@@ -79,6 +80,7 @@ def _bodies(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
 
 
 def _said(body: Any) -> Iterator[tuple[str, str]]:
+    """Yield the role and the text of the last message of a body, or of its prompt."""
     if not isinstance(body, dict):
         return
     messages = body.get("messages")
@@ -88,67 +90,69 @@ def _said(body: Any) -> Iterator[tuple[str, str]]:
             content = " ".join(part["text"] for part in content
                                if isinstance(part, dict) and isinstance(part.get("text"), str))  # fmt: skip
         if isinstance(content, str) and content:
-            yield cut(str(messages[-1].get("role", "message")))[:20], content
+            yield shorten(str(messages[-1].get("role", "message")))[:20], content
     elif isinstance(body.get("prompt"), str) and body["prompt"]:
         yield "prompt", body["prompt"]
 
 
-NEAR = 16                    # tokens that a chat template puts at the end of a prompt
-OFTEN = 3                    # requests that differ at the same token: something near it changes each time
+NEAR = 16                    # tokens that a chat template puts at the end of a prompt, at most
+OFTEN = 3                    # requests that differ at the same token: so many show that its text changes each time
 
 
 class LogTurn(NamedTuple):
-    """One request: what the client did (``how``), tokens in common with the slot, evaluated ones, and those among them
-    that were in common (``lost``); ``forced``: the log says that all was evaluated, and not what was in common."""
+    """Classified request of a log."""
 
     number: int
-    how: str
-    lcp: int
-    evaluated: int
-    lost: int
-    n_tokens: int
-    forced: bool = False
+    how: str                 # class of the client's change, a key of HOWS
+    lcp: int                 # tokens in common with the slot
+    evaluated: int           # prompt tokens evaluated
+    lost: int                # evaluated tokens of the common prefix
+    n_tokens: int            # prompt tokens
+    forced: bool = False     # the log reports a full evaluation but not the common prefix
 
 
-HOWS = {
+CLIENT_CHANGES = {
     "new": "a new conversation: nothing in common with the slot",
     "extends": "extends what the slot holds",
-    "answer": "the answer came back changed: reasoning removed, or the text rendered anew",
-    "turn end": "differs at the end of the previous prompt: reasoning removed, or the chat template renders a turn "
-                "differently once it is history",
+    "answer": "the client sent the answer back changed: reasoning removed, or the text rendered again",
+    "turn end": "differs at the end of the previous prompt: reasoning removed, or the chat template renders past turns "
+                "differently",
     "history": "differs before the end of the previous prompt: the history was edited, shortened or compacted",
     "start": "differs near the same token each time: a date, an id, or tools in changing order at the front",
 }
-"""What a client did, in a sentence."""
+"""Descriptions of the client's changes."""
 
 ADVICE = {
-    "answer": "send answers back as they were generated: keep the reasoning in the history",
-    "turn end": "keep the reasoning in the history, or use a chat template that renders past turns as at first",
+    "answer": "send answers back exactly as generated: keep the reasoning in the history",
+    "turn end": "keep the reasoning in the history, or use a chat template that renders past turns unchanged",
     "history": "edit or compact the history rarely, and from its end",
-    "start": "put what changes (dates, ids, a list of files) at the end of the prompt",
+    "start": "move changing parts (dates, ids, a list of files) to the end of the prompt",
     "new": "more slots (one for each conversation), or a larger prompt cache",
 }
-"""What helps on the client's side."""
+"""Advice for the client, by the class of its change."""
 
 
-def turns(requests: Sequence[Rebuilt]) -> list[LogTurn]:
-    """What happened at each request whose length is known."""
+def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]:
+    """Return the classified requests: those that are simulated and whose length is known."""
     found = [_turn(number, one) for number, one in enumerate(requests) if one.step >= 0 and one.logged.n_tokens]
     same = Counter(one.lcp // NEAR for one in found if one.how == "history")
     often = {where for where, times in same.items() if times >= OFTEN}
     return [one._replace(how="start") if one.how == "history" and one.lcp // NEAR in often else one for one in found]
 
 
-def _turn(number: int, one: Rebuilt) -> LogTurn:
-    logged, before = one.logged, one.before
+def _turn(number: int, request: ReconstructedRequest) -> LogTurn:
+    """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix."""
+    logged, before = request.logged, request.before
     n_tokens = logged.n_tokens or 0
-    evaluated = n_tokens - (one.got or 0) if logged.prompt_n is None else logged.prompt_n
-    lost = max(0, evaluated - max(1, n_tokens - one.lcp))
-    return LogTurn(number, _how(one.lcp, before.prompt, before.size), one.lcp, evaluated, lost, n_tokens,
-                logged.full and not one.lcp)
+    evaluated = n_tokens - (request.simulated_n or 0) if logged.prompt_n is None else logged.prompt_n
+    lost = max(0, evaluated - max(1, n_tokens - request.lcp))
+    return LogTurn(number, _how(request.lcp, before.prompt, before.size), request.lcp, evaluated, lost, n_tokens,
+                logged.full and not request.lcp)
 
 
 def _how(lcp: int, prompt: int, size: int) -> str:
+    """Return the class (key of ``CLIENT_CHANGES``) of a prompt with ``lcp`` tokens in common with a slot that holds
+    ``size`` tokens, of which ``prompt`` were the previous prompt."""
     if not lcp or not size:
         return "new"
     if lcp >= size - 1:
@@ -159,18 +163,19 @@ def _how(lcp: int, prompt: int, size: int) -> str:
 
 
 def summary(found: Sequence[LogTurn]) -> dict[str, Any]:
-    """How much was evaluated, from nothing and again, what the client did how often, and what would help."""
-    tokens, evaluated = sum(one.n_tokens for one in found), sum(one.evaluated for one in found)
-    again = [one for one in found if one.lost]
-    nothing = [one for one in found if one.lcp and one.evaluated >= one.n_tokens]
+    """Return totals of evaluated and re-evaluated tokens, and the causes with their requests and advice, most expensive
+    first."""
+    tokens, evaluated = sum(turn.n_tokens for turn in found), sum(turn.evaluated for turn in found)
+    again = [turn for turn in found if turn.lost]
+    nothing = [turn for turn in found if turn.lcp and turn.evaluated >= turn.n_tokens]
     causes: list[dict[str, Any]] = [
-        {"cause": how, "says": HOWS[how], "requests": [one.number for one in found if one.how == how],
-         "lost": sum(one.lost for one in found if one.how == how), "advice": ADVICE.get(how, "")}
-        for how in HOWS if any(one.how == how for one in found)
+        {"cause": how, "says": CLIENT_CHANGES[how], "requests": [turn.number for turn in found if turn.how == how],
+         "lost": sum(turn.lost for turn in found if turn.how == how), "advice": ADVICE.get(how, "")}
+        for how in CLIENT_CHANGES if any(turn.how == how for turn in found)
     ]  # fmt: skip
     causes.sort(key=lambda cause: -cause["lost"])
     return {
-        "requests": len(found), "tokens": tokens, "evaluated": evaluated, "lost": sum(one.lost for one in found),
-        "forced": [one.number for one in found if one.forced],
-        "from_nothing": [one.number for one in nothing], "again": [one.number for one in again], "causes": causes,
+        "requests": len(found), "tokens": tokens, "evaluated": evaluated, "lost": sum(turn.lost for turn in found),
+        "forced": [turn.number for turn in found if turn.forced],
+        "from_nothing": [turn.number for turn in nothing], "again": [turn.number for turn in again], "causes": causes,
     }  # fmt: skip

@@ -1,8 +1,8 @@
-"""Which requests would make a server write this log? A scenario whose simulated numbers are those of the log.
+"""Search for the server settings and model under which a simulated server reproduces a log.
 
-What the log says is taken: lengths, slots, answers. What it leaves open is a free variable with few values: the common
-prefix behind a rounded share, the conversation that an entry of the prompt cache held, the rule set, the kind of model.
-Values are tried in order, the simplest first, and the first that makes the simulator reuse what the log says is taken.
+The log gives lengths, slots and answers. The rest are free variables with few values: the common prefix within a
+rounded share, the conversation in a prompt cache entry, the rule set, the kind of model. Values are tried in order,
+simplest first. The first value wins under which the simulator reuses the logged number of tokens.
 """
 
 from __future__ import annotations
@@ -11,46 +11,46 @@ from dataclasses import replace
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.limits import REBUILT
-from cachesim.tools.server_logs.reconstruct import Builder
-from cachesim.tools.server_logs.reconstruction import Rebuild
+from cachesim.tools.server_logs.reconstruct import ScenarioBuilder
+from cachesim.tools.server_logs.reconstruction import Reconstruction
 from cachesim.tools.server_logs.session import LogSession
 
 ROUNDS = 2
 
 
-class Open(NamedTuple):
-    """What is not known of the server: rule sets and models in the order in which they are likely, options that are
-    known (``server``), and values to try for others (``options``), some of them with each model (``joint``)."""
+class SearchSpace(NamedTuple):
+    """Search space: candidate values for everything about the server that the log does not contain."""
 
-    profiles: Sequence[str]
-    models: Sequence[str]
-    server: Mapping[str, Any]
-    options: Mapping[str, Sequence[Any]]
-    joint: Mapping[str, Sequence[Any]]
+    profiles: Sequence[str]                  # rule sets, most likely first
+    models: Sequence[str]                    # kinds of model, most likely first
+    server: Mapping[str, Any]                # known options
+    options: Mapping[str, Sequence[Any]]     # values to try for other options
+    joint: Mapping[str, Sequence[Any]]       # values to try for options in combination with each model
 
 
-def solve(session: LogSession, known: Open, most: int) -> Rebuild | None:
-    """The values under which the simulator says what the log says at most requests: the model, the open options and the
-    rule set, one after the other, and round again as long as one of them helps. None if nothing of the log can be
-    played. No more than ``most`` units of work are done: of a long log the first requests are played, and what was not
-    tried is named in what was found."""
+def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction | None:
+    """Return the best reconstruction: model, open options and rule set that reproduce the log at most requests. Each is
+    optimised in turn, repeatedly as long as the result improves. None if the log contains no request with a known
+    length. At most ``most`` work units are done: of a long log only the first requests are simulated, and the result
+    lists what was not tried."""
     session = replace(session, requests=session.requests[: REBUILT.now])
-    if not any(one.n_tokens for one in session.requests):
+    if not any(request.n_tokens for request in session.requests):
         return None
     return _Search(session, known, most).found()
 
 
 class _Search:
-    """The best so far, and how much work may still be done for a better one."""
+    """Coordinate search with a work budget, and the best reconstruction so far."""
 
-    def __init__(self, session: LogSession, known: Open, most: int) -> None:
+    def __init__(self, session: LogSession, known: SearchSpace, most: int) -> None:
         self.session, self.known = session, known
-        self.best: Rebuild | None = None
+        self.best: Reconstruction | None = None
         self.left = most
-        self.unsought: list[str] = []
+        self.untried_settings: list[str] = []
         self.played: set[tuple[str, str, str]] = set()
 
-    def found(self) -> Rebuild | None:
+    def found(self) -> Reconstruction | None:
+        """Run the search and return the best reconstruction."""
         known = self.known
         self._try("kinds of model", ((known.profiles[0], model, dict(known.server)) for model in known.models))
         for name, values in known.joint.items():
@@ -60,42 +60,43 @@ class _Search:
             before = self.best and self.best.score
             for name, values in known.options.items():
                 self._try(name, ((profile, model, {**server, name: value})
-                                 for profile, model, server in self._from_here() for value in values))  # fmt: skip
-            self._try("kinds of model", ((profile, model, server) for profile, _, server in self._from_here()
+                                 for profile, model, server in self._best_settings() for value in values))  # fmt: skip
+            self._try("kinds of model", ((profile, model, server) for profile, _, server in self._best_settings()
                                          for model in known.models))  # fmt: skip
-            self._try("rule sets", ((name, model, server) for _, model, server in self._from_here()
+            self._try("rule sets", ((name, model, server) for _, model, server in self._best_settings()
                                     for name in known.profiles))  # fmt: skip
             if self.best is None or self.best.score == before:
                 break
         if self.best is not None:
-            self.best.unsought = self.unsought
+            self.best.untried_settings = self.untried_settings
         return self.best
 
-    def _from_here(self) -> list[tuple[str, str, dict[str, Any]]]:
+    def _best_settings(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return the settings of the best reconstruction in a list, [] before the first reconstruction."""
         best = self.best
         return [] if best is None else [(best.profile, best.model, dict(best.server))]
 
     def _try(self, what: str, servers: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-        """Take the best of these, which differ in ``what``, unless everything agrees already. One that is worse is not
-        played to its end, and none is played twice."""
+        """Try candidates that differ in ``what`` and keep the best, unless all requests agree already. A worse
+        candidate is abandoned early, and no candidate is tried twice."""
         for profile, model, server in servers:
             if self.best is not None and self.best.score[1] == 0:
                 return
-            if (known := (profile, model, repr(sorted(server.items())))) in self.played:
+            if (candidate := (profile, model, repr(sorted(server.items())))) in self.played:
                 continue
             if self.left <= 0:
-                self.unsought += [what] * (what not in self.unsought)
+                self.untried_settings += [what] * (what not in self.untried_settings)
                 return
-            self.played.add(known)
-            builder = Builder(self.session, profile, model, server)
-            one = builder.build(self.left, self.best)
+            self.played.add(candidate)
+            builder = ScenarioBuilder(self.session, profile, model, server)
+            found = builder.build(self.left, self.best)
             self.left -= builder.work
-            if builder.cut and self.best is not None:
-                self.unsought += [what] * (what not in self.unsought)
+            if builder.stopped_early and self.best is not None:
+                self.untried_settings += [what] * (what not in self.untried_settings)
                 continue
-            if builder.cut and one.line:
-                self.session = replace(self.session, requests=self.session.requests[: len(one.requests)])
-            if one.line and len(one.requests) == len(self.session.requests) and (
-                self.best is None or one.score > self.best.score
+            if builder.stopped_early and found.line:
+                self.session = replace(self.session, requests=self.session.requests[: len(found.requests)])
+            if found.line and len(found.requests) == len(self.session.requests) and (
+                self.best is None or found.score > self.best.score
             ):
-                self.best = one
+                self.best = found

@@ -1,4 +1,5 @@
-"""Which kind of line is it, of which engine's log? One line, or a whole log."""
+"""Recognition of log lines: kind and engine of a line, or of a whole log, and explanations as data (for JSON and for
+the terminal)."""
 
 from __future__ import annotations
 
@@ -15,61 +16,61 @@ from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
 from cachesim.tools.server_logs.line_prefixes import LogMessage, message, plain
 
-# What does a line of a log mean, or every kind of line in one? As data, for JSON and for the eye.
-
-HEAD = 400                   # lines that are looked at to tell whose log it is
+HEAD = 400                   # lines that are read to identify the engine
 
 
 def explain_line(line: str) -> dict[str, Any] | None:
-    """What a line says, by the engine that most likely printed it; None for a line that no engine prints. ``also``:
-    other engines with the same line. Numbers have the names of their places in the line."""
+    """Return the explanation of a line by the engine that most likely printed it; None for an unknown line. ``also``:
+    other engines that print this line. Numbers are keyed by the names of their fields."""
     found = recognise(line)
     if not found:
         return None
-    return {**_explained(found[0]), "also": [one.engine for one in found[1:]]}
+    return {**_explained(found[0]), "also": [reading.engine for reading in found[1:]]}
 
 
 def explain_log(path: Path) -> dict[str, Any]:
-    """Every kind of line of a log once, in the order in which they come first, with how often and where. Raises
-    BadInput for a file that cannot be read, and for one in which no line is known."""
+    """Return the explanation of every kind of line in a log, in order of first occurrence, with its number of
+    occurrences and first line. Raises BadInput for an unreadable file, and for a file without a known line."""
     engine = engine_of_log(islice(open_lines(path), HEAD))
     kinds: dict[str, dict[str, Any]] = {}
     lines = known = 0
     for number, line in enumerate(open_lines(path), 1):
         lines = number
-        said = recognise(line, () if engine is None else (engine,))
-        if said:
+        readings = recognise(line, () if engine is None else (engine,))
+        if readings:
             known += 1
-            mine = kinds.setdefault(said[0].read.line.ev, {**_explained(said[0]), "line": number, "times": 0})
-            mine["times"] += 1
+            kind = kinds.setdefault(readings[0].read.line.ev, {**_explained(readings[0]), "line": number, "times": 0})
+            kind["times"] += 1
     if engine is None or not known:
-        raise no_log(path)
+        raise unknown_log(path)
     return {"file": str(path), "engine": engine, "lines": lines, "known": known, "kinds": list(kinds.values())}
 
 
-def no_log(path: Path) -> BadInput:
-    """The error for a file in which no line is known."""
-    name = foreign(islice(open_lines(path), HEAD))
-    what = f"this is a log of {name}, which is not simulated" if name else "no line of it is known as a server's log"
-    return BadInput(what, file=str(path), hint=f"known: {', '.join(ENGINES[one].recorded.name for one in grammars())}")
+def unknown_log(path: Path) -> BadInput:
+    """Return the error for a file without a known line."""
+    name = foreign_software(islice(open_lines(path), HEAD))
+    what = f"log of unsupported software: {name}" if name else "not a known server log"
+    supported = ", ".join(ENGINES[engine].recorded.name for engine in grammars())
+    return BadInput(what, file=str(path), hint=f"supported: {supported}")
 
 
-def _explained(said: RecognisedLine) -> dict[str, Any]:
-    engine, meaning, line = ENGINES[said.engine], said.meaning, said.read.line
+def _explained(recognised: RecognisedLine) -> dict[str, Any]:
+    """Return the explanation of a recognised line as data."""
+    engine, meaning, line = ENGINES[recognised.engine], recognised.meaning, recognised.read.line
     return {
-        "engine": said.engine, "kind": line.ev, "text": said.text[:400], "says": meaning.says,
-        "numbers": dict(said.read.numbers), "slot": said.read.slot, "task": said.read.task,
+        "engine": recognised.engine, "kind": line.ev, "text": recognised.text[:400], "says": meaning.says,
+        "numbers": dict(recognised.read.numbers), "slot": recognised.read.slot, "task": recognised.read.task,
         "causes": list(meaning.causes), "flags": list(meaning.flags),
         "rules": _rules(engine.newest or engine.line[-1], meaning.rules), "since": line.since, "until": line.until,
     }  # fmt: skip
 
 
 def _rules(profile: str, families: Iterable[str]) -> list[str]:
-    """The rules of these families in the newest rule set."""
+    """Return the rules of these families in a rule set."""
     table = ENGINES[profile.partition("@")[0]].rules(profile)
-    mine = {getattr(value, "rule", "") for value in table.fields().values()}
+    rules = {getattr(value, "rule", "") for value in table.fields().values()}
     wanted = tuple(families)
-    return sorted(rule for rule in mine if rule in RULES and rule.startswith(wanted)) if wanted else []
+    return sorted(rule for rule in rules if rule in RULES and rule.startswith(wanted)) if wanted else []
 
 
 FOREIGN: Mapping[str, re.Pattern[str]] = {
@@ -81,11 +82,11 @@ FOREIGN: Mapping[str, re.Pattern[str]] = {
     "the Go part of Ollama": re.compile(r"source=\w+\.go:\d+|\[GIN\]"),
     "an HTTP server": re.compile(r'"(?:GET|POST|PUT) \S+ HTTP/\d'),
 }
-"""Whose log it is, if it is none of ours."""
+"""Software that is not simulated, with a pattern of its log lines."""
 
 
 class RecognisedLine(NamedTuple):
-    """A line that was recognised, in one engine's words."""
+    """Recognised line, with the meaning that an engine gives it."""
 
     engine: str
     read: Read
@@ -94,52 +95,53 @@ class RecognisedLine(NamedTuple):
 
 
 def grammars() -> Mapping[str, LogGrammar]:
-    """The engines whose logs are known."""
+    """Return the log grammars of all engines that have a grammar."""
     found = {name: engine.log() for name, engine in ENGINES.items()}
     return {name: grammar for name, grammar in found.items() if grammar.lines}
 
 
-def read_by(grammar: LogGrammar, said: LogMessage) -> Read | None:
-    """The kind of a message, with what stood behind its bar."""
-    slot = said.slot if said.slot is not None and said.slot >= 0 else None
-    task = said.task if said.task is not None and said.task >= 0 else None
-    read = grammar.read(said.text, slot, task)
-    if read is None or not said.fields:
+def read_message(grammar: LogGrammar, logged: LogMessage) -> Read | None:
+    """Return the recognised line of a message, with the fields after its bar; None if the grammar does not know it."""
+    slot = logged.slot if logged.slot is not None and logged.slot >= 0 else None
+    task = logged.task if logged.task is not None and logged.task >= 0 else None
+    read = grammar.read(logged.text, slot, task)
+    if read is None or not logged.fields:
         return read
-    return read._replace(numbers={**said.fields, **read.numbers})
+    return read._replace(numbers={**logged.fields, **read.numbers})
 
 
 def recognise(line: str, engines: Iterable[str] = ()) -> list[RecognisedLine]:
-    """What a line says, in the words of every engine that prints it, the likeliest first; [] for a line that none does.
-    ``engines``: only these."""
-    asked = set(engines)
-    said, clean = message(line), plain(line)
+    """Return the readings of a line by all engines that print it, most likely first; [] if none does. ``engines``
+    restricts the engines, [] = all."""
+    allowed = set(engines)
+    logged, clean = message(line), plain(line)
     found = []
     for name, grammar in grammars().items():
-        if asked and name not in asked:
+        if allowed and name not in allowed:
             continue
-        if (read := read_by(grammar, said)) is not None:
-            line_of = RecognisedLine(name, read, grammar.meanings[read.line.ev], said.text)
+        if (read := read_message(grammar, logged)) is not None:
+            line_of = RecognisedLine(name, read, grammar.meanings[read.line.ev], logged.text)
             found.append((_signs(grammar, clean), line_of))
-    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
+    return [reading for _, reading in sorted(found, key=lambda pair: -pair[0])]
 
 
 def engine_of_log(lines: Iterable[str]) -> str | None:
-    """The engine whose log these lines are, None if none of them is known."""
+    """Return the engine whose log these lines are, None if no line is known."""
     signs: Counter[str] = Counter()
     known = grammars()
     for line in lines:
-        clean, said = plain(line), message(line)
+        clean, logged = plain(line), message(line)
         for name, grammar in known.items():
-            signs[name] += 2 * _signs(grammar, clean) + (read_by(grammar, said) is not None)
+            signs[name] += 2 * _signs(grammar, clean) + (read_message(grammar, logged) is not None)
     best = signs.most_common(1)
     return best[0][0] if best and best[0][1] else None
 
 
-def foreign(lines: Iterable[str]) -> str:
-    """Whose log these lines are, if they are of something else that is known by name; "" otherwise."""
+def foreign_software(lines: Iterable[str]) -> str:
+    """Return the name of the other software whose log these lines are, "" if unknown."""
     return next((name for line in lines for name, sign in FOREIGN.items() if sign.search(plain(line))), "")
 
 
 def _signs(grammar: LogGrammar, line: str) -> int:
+    """Return how many of the engine's typical texts the line contains."""
     return sum(sign in line for sign in grammar.signs)

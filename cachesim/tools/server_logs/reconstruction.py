@@ -1,4 +1,4 @@
-"""What becomes of a log: its requests in a scenario, and how far the simulator says what the log says."""
+"""Reconstruction of a log: its requests as a scenario, and their agreement with the simulation."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.server_logs.session import Logged
+from cachesim.tools.server_logs.session import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import SlotText
 
 
 class Choice(NamedTuple):
-    """A value of what is open: the text that a prompt goes on from, and how much of it. ``why`` = what was assumed."""
+    """Assumed beginning of a prompt: the first ``lcp`` tokens of ``base``. ``why``: the assumption, "" = known from the
+    log."""
 
     base: SlotText
     lcp: int
@@ -20,73 +21,72 @@ class Choice(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rebuilt:
-    """A request of the log in the scenario. ``step``: its number there, -1 = left out; ``got``: what the simulator
-    reuses, ``slot`` where it runs; ``lcp``: its common prefix with ``before``, the text it goes on from; ``assumed``:
-    what was not in the log, ``left_out``: why it is not played."""
+class ReconstructedRequest:
+    """Reconstructed request of a log."""
 
-    logged: Logged
-    step: int = -1
-    text: str = ""
-    got: int | None = None
-    slot: int | None = None
-    assumed: str = ""
-    left_out: str = ""
-    lcp: int = 0
-    before: SlotText = field(default_factory=SlotText)
+    logged: LoggedRequest
+    step: int = -1                                           # number in the scenario, -1 = left out
+    text: str = ""                                           # notation
+    simulated_n: int | None = None                           # tokens that the simulator reuses
+    slot: int | None = None                                  # slot in the simulation
+    assumed: str = ""                                        # assumptions that are not in the log
+    left_out: str = ""                                       # reason for leaving it out
+    lcp: int = 0                                             # common prefix with `before`
+    before: SlotText = field(default_factory=SlotText)       # text that its prompt continues
 
     @property
     def agrees(self) -> bool | None:
-        """Does the simulator reuse what the log says, as far as was searched? None = one of them says nothing."""
-        return self.got == self.logged.cache_n if self.step >= 0 and tells(self.logged) else None
+        """True if the simulator reuses as many tokens as the log says; None if either number is unknown."""
+        return self.simulated_n == self.logged.cache_n if self.step >= 0 and logs_reuse(self.logged) else None
 
 
-def tells(logged: Logged) -> bool:
-    """Does the log say what a request reused, so that the simulator can agree with it?"""
+def logs_reuse(logged: LoggedRequest) -> bool:
+    """Return whether the log contains the number of reused tokens, so that the simulation can be compared with it."""
     return logged.cache_n is not None and (logged.named or not logged.guessed)
 
 
 @dataclass(slots=True)
-class Rebuild:
-    """A log as a scenario under a rule set and a model. ``untried``: requests of which not every choice was tried;
-    ``unsought``: what of the server was not tried for its requests, in words: the search was cut."""
+class Reconstruction:
+    """Log as a scenario under a rule set and a model."""
 
     profile: str
     model: str
     server: Mapping[str, Any]
-    requests: list[Rebuilt] = field(default_factory=list)
-    line: str = ""
-    untried: set[int] = field(default_factory=set)
-    unsought: list[str] = field(default_factory=list)
+    requests: list[ReconstructedRequest] = field(default_factory=list)
+    line: str = ""                                           # notation of the whole scenario
+    untried_requests: set[int] = field(default_factory=set)           # requests for which not every choice was tried
+    untried_settings: list[str] = field(default_factory=list)        # settings not fully tried, in words
 
     def agrees(self, number: int) -> bool | None:
-        """Does the simulator reuse at a request what the log says? None = one of them says nothing, or they differ and
-        the search that might have made them agree was cut."""
+        """Return whether simulator and log agree on the reused tokens of a request. None if either number is unknown,
+        or if they differ and the search stopped early."""
         return None if self.open(number) else self.requests[number].agrees
 
     def open(self, number: int) -> bool:
-        """Does a request differ from the log, and might agree if the search had not been cut?"""
-        return self.requests[number].agrees is False and bool(self.unsought or number in self.untried)
+        """Return whether a request differs from the log but could agree if the search had not stopped early."""
+        return self.requests[number].agrees is False and bool(self.untried_settings or number in self.untried_requests)
 
     @property
     def undecided(self) -> int:
-        """How many requests differ from the log that might agree if the search had not been cut."""
+        """Number of requests that differ from the log but could agree if the search had not stopped early."""
         return sum(map(self.open, range(len(self.requests))))
 
     @property
     def score(self) -> tuple[int, int, int]:
-        """Requests that agree, and, counted down, those that do not, and those of which something was assumed."""
-        found = [one.agrees for one in self.requests]
-        assumed = sum(bool(one.assumed) for one in self.requests)
-        return sum(one is True for one in found), -sum(one is False for one in found), -assumed
+        """Number of agreeing requests, then negative numbers of differing requests and of requests with an
+        assumption."""
+        found = [request.agrees for request in self.requests]
+        assumed = sum(bool(request.assumed) for request in self.requests)
+        return sum(request is True for request in found), -sum(request is False for request in found), -assumed
 
-    def can_pass(self, other: Rebuild, left: Sequence[Logged]) -> bool:
-        """May its score become higher than that of another with the requests that are ``left``? It does not where more
-        differ by now."""
+    def can_exceed(self, best: Reconstruction, left: Sequence[LoggedRequest]) -> bool:
+        """Return whether this score can still exceed the score of ``best`` with the remaining requests ``left``. False
+        if more requests differ already."""
         agree, differ, assumed = self.score
-        most = agree + sum(map(tells, left)), differ, assumed
-        return differ >= other.score[1] and most > other.score
+        most = agree + sum(map(logs_reuse, left)), differ, assumed
+        return differ >= best.score[1] and most > best.score
 
     @property
     def scenario(self) -> Scenario:
+        """Reconstructed scenario."""
         return from_line(self.line, model=self.model, profiles=(self.profile,), server=self.server)

@@ -1,4 +1,4 @@
-"""A simulated server on its way through the requests of a log, which can go back and try another one."""
+"""Simulated server that runs candidate requests of a log and can be reset to an earlier state."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Silent, Stage, Waiting, groups
 from cachesim.scenarios.schema import Step
 
-SENT, PART, WINDOWED = 128, 128, 4  # units of work of a request, and of a generated token of a model with a window;
-                                    # so many tokens of a prompt are one
+SENT, PART, WINDOWED = 128, 128, 4  # work units per request; prompt tokens per work unit; work units per generated
+                                    # token of a model with a window
 
 
 class RunningPrompt(NamedTuple):
-    """A request whose prompt is evaluated: the ``slot`` that works on it, and the tokens that it reused."""
+    """Request whose prompt is being evaluated: its slot, and the number of tokens that it reused."""
 
     slot: int
     cache_n: int
 
 
-class Playing:
-    """A server, the ``lines`` of the requests that it has answered for good, and the lengths of their ``words``;
-    ``work``: what was done for that, in units that take about as long as a token that is generated. An answer is
-    generated when somebody needs the server behind it: most that are sent are known to be wrong by their prompt."""
+class CandidateServer:
+    """Simulated server with the requests accepted so far (``lines``, in the notation) and the token counts of their
+    ``words``.
+
+    ``work`` counts work units; a unit takes about as long as a generated token. Answers are generated only when the
+    state after them is needed, because most candidates are rejected after their prompt.
+    """
 
     def __init__(self, profile: str, model: str, server: Mapping[str, Any]) -> None:
         self.lines: list[str] = []
@@ -44,17 +47,20 @@ class Playing:
         return Stage(self.blank, self.profile, "none", Path("."), Silent(), self.profile)
 
     def _copy(self) -> Server | None:
-        """The server as it is; None for one that is nested too deeply to be copied, and is played again instead."""
-        self._answer()
-        return self._again(self.stage.server)
+        """Return a copy of the server, None if it is nested too deeply to be copied (its requests are run again
+        instead)."""
+        self._finish_answers()
+        return self._copy_of(self.stage.server)
 
-    def _again(self, server: Server | None) -> Server | None:
+    def _copy_of(self, server: Server | None) -> Server | None:
+        """Return a copy of a server, None if it is None or nested too deeply."""
         try:
             return None if server is None else cast(Server, copy_server(server))
         except RecursionError:
             return None
 
-    def _back(self, server: Server | None) -> None:
+    def _reset(self, server: Server | None) -> None:
+        """Reset the server to an earlier state. None: start a new server and run all accepted requests again."""
         self.waiting = {}
         if server is not None:
             self.stage.server, self.stage.log = server, server.log
@@ -66,14 +72,15 @@ class Playing:
             self._work(self.stage.submit(first, group))
 
     def steps(self, texts: Sequence[str]) -> list[Step]:
-        """The steps of a line. Raises BadInput."""
+        """Return the scenario steps of requests in the notation. Raises BadInput."""
         line = "/".join(texts)
-        spelled = re.sub(r"[A-Za-z_]+(?![A-Za-z_\d+}])", lambda found: f"{found[0]}{self.words[found[0]]}", line)
-        return list(make_steps(parse(spelled).steps, self.words, self.flags))
+        with_lengths = re.sub(r"[A-Za-z_]+(?![A-Za-z_\d+}])", lambda found: f"{found[0]}{self.words[found[0]]}", line)
+        return list(make_steps(parse(with_lengths).steps, self.words, self.flags))
 
     def _send(self, texts: Sequence[str]) -> RunningPrompt | None:
-        """The last of some requests that are sent together, behind its prompt; None if they cannot be played."""
-        self._answer()
+        """Send requests together and run the server until the prompt of the last is evaluated. Return that prompt, None
+        if the simulator refuses the requests."""
+        self._finish_answers()
         try:
             steps = self.steps(texts)
             first = len(self.lines) - len(texts) + 1
@@ -84,31 +91,32 @@ class Playing:
         except BadInput:
             return None
         finally:
-            self.stage.log.events.clear()               # nobody reads them, and every copy would take them along
-        slots = (one for one in range(self.stage.server.n_slots) if self.stage.server.answer_at(one) is answer)
-        return RunningPrompt(next(slots, answer.id_slot), answer.cache_n)      # or the slot that it was worked on in
+            self.stage.log.events.clear()               # not needed, and every copy would contain them
+        slots = (slot for slot in range(self.stage.server.n_slots) if self.stage.server.answer_at(slot) is answer)
+        return RunningPrompt(next(slots, answer.id_slot), answer.cache_n)      # a finished answer has left its slot
 
-    def _answer(self) -> None:
-        """Generate what is left of the answers to the requests that were sent last."""
+    def _finish_answers(self) -> None:
+        """Generate the rest of the answers to the requests sent last."""
         if self.waiting:
             self._work(self.waiting)
             self.stage.log.events.clear()
         self.waiting = {}
 
     def _work(self, waiting: Waiting, until: Callable[[], bool] | None = None) -> None:
-        """Work, and count what is generated."""
+        """Run the server, and count the generated tokens as work."""
         answers = [answer for _, answer in waiting.values()]
         before = sum(len(answer.tokens) for answer in answers)
         self.stage.work(waiting, until)
         self.work += (sum(len(answer.tokens) for answer in answers) - before) * self.round
 
     def _count(self, steps: Sequence[Step]) -> None:
-        """A request costs its prompt, and copies of a server that holds all before it."""
+        """Count the work for prompts, and for copies of a server that holds all earlier requests."""
         self.work += sum(SENT + len(self.lines) + len(step.request.prompt) // PART for step in steps)
 
     def rounds(self, base: Server | None, texts: Sequence[str], over: Sequence[str]) -> int:
-        """Rounds of the server's loop behind the last of some requests until those that are over have been answered."""
-        self._back(self._again(base))
+        """Return the number of server loop iterations from the last of the requests until those of ``over`` are
+        answered."""
+        self._reset(self._copy_of(base))
         server, steps = self.stage.server, self.steps(texts)
         self._count(steps)
         answers = []
@@ -117,9 +125,9 @@ class Playing:
                 server.take_tasks()
                 server.update()
             answers.append(server.submit(step.request))
-        wanted = [answer for answer, text in zip(answers, texts, strict=True) if text in over]
+        awaited = [answer for answer, text in zip(answers, texts, strict=True) if text in over]
         rounds = 0
-        while server.working and not all(answer.done for answer in wanted):
+        while server.working and not all(answer.done for answer in awaited):
             server.take_tasks()
             server.update()
             rounds += 1

@@ -1,4 +1,5 @@
-"""What does a slot hold, in words? Texts that are cut and continued, and the notation of a prompt made of them."""
+"""Slot contents as words: texts that are cut and continued, their notation, and estimates of common prefixes and of the
+contents before the log begins."""
 
 from __future__ import annotations
 
@@ -6,45 +7,45 @@ from itertools import count
 from typing import Iterable, Iterator, NamedTuple
 
 from cachesim.scenarios.notation.normalise import letters
-from cachesim.tools.server_logs.session import Logged
-
-# How long is the common prefix, and what was in a slot before, after what a log prints of them?
+from cachesim.tools.server_logs.session import LoggedRequest
 
 END = 4                      # tokens between the last checkpoint of a prompt and its end, in most engines
-ANSWER = 2048                # tokens of an answer before the log begins, at most
-BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)    # usual micro-batches
-LADDER = 12                  # prompts before the log begins, at most
-MOST = 64                    # values of a free variable that are tried
+ANSWER = 2048                # tokens of the answer before the log begins, at most
+BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)    # usual micro-batch sizes
+MAX_EARLIER = 12                  # prompts before the log begins, at most
+MOST = 64                    # values tried for a free variable, at most
 
 
-def ladder(logged: Logged, needed: int, end: int = END) -> tuple[list[int], int]:
-    """Prompts, each the next one's beginning, that leave checkpoints where the log saw some, and the length of the last
-    answer: a server makes a checkpoint a few tokens before the end of a prompt (``end``), and one a micro-batch before
-    that."""
+def earlier_prompts(logged: LoggedRequest, needed: int, end: int = END) -> tuple[list[int], int]:
+    """Return lengths of earlier prompts, each a prefix of the next, that would leave the checkpoints listed in the log,
+    and the length of the last answer. A server creates a checkpoint ``end`` tokens before the end of a prompt, and
+    another a micro-batch before that."""
     marks = sorted({hi + 1 for _, hi, _ in logged.checked} | ({logged.restored} if logged.restored else set()))
-    ends = [one + end for one in marks if not {one + size for size in BATCHES} & set(marks)][-LADDER:]
+    ends = [mark + end for mark in marks if not {mark + size for size in BATCHES} & set(marks)][-MAX_EARLIER:]
     if not ends:
         return [needed], 1
     answer = needed - ends[-1] + 1
     return (ends, max(1, answer)) if answer <= ANSWER else ([*ends, needed], 1)
 
 
-def thold(logged: Logged, n_swa: int = 0) -> tuple[int, ...]:
-    """What the number behind `against` says of the common prefix: a memory with a window needs so much less."""
+def prefixes_by_threshold(logged: LoggedRequest, n_swa: int = 0) -> tuple[int, ...]:
+    """Return the common prefixes that fit the threshold after `against`. For a memory with a window, the threshold is
+    lower by the window size."""
     return tuple(dict.fromkeys(int(at) + n_swa + more for _, _, at in logged.checked[:1] for more in (0, 1)))
 
 
-def held_by_shares(logged: Logged) -> int | None:
-    """Tokens in the slot: f_sim / f_keep of the prompt's, to the rounding of both."""
+def held_by_shares(logged: LoggedRequest) -> int | None:
+    """Return the number of tokens in the slot: prompt length times f_sim / f_keep, within the rounding of both."""
     if not logged.f_keep or logged.f_sim is None or logged.n_tokens is None:
         return None
     return round(logged.f_sim * logged.n_tokens / logged.f_keep)
 
 
-def prefix_by_shares(logged: Logged, mine: SlotText, n_tokens: int) -> Iterable[tuple[int, str]]:
-    """Lengths of the common prefix that print as these shares; with what they assume, "" if there is one only."""
+def prefix_by_shares(logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterable[tuple[int, str]]:
+    """Return the lengths of the common prefix that print as these shares, most likely first, each with its assumption
+    ("" if a single length fits)."""
     assert logged.f_keep is not None
-    held = mine.size
+    held = contents.size
     low, high = 0, min(held, n_tokens)
     for share, whole in ((logged.f_keep, held), (logged.f_sim, n_tokens)):
         if share is not None:
@@ -52,23 +53,24 @@ def prefix_by_shares(logged: Logged, mine: SlotText, n_tokens: int) -> Iterable[
     fits = range(low, high + 1)
     if len(fits) <= 1:
         return [(max(0, low), "")]
-    likely = (*thold(logged), logged.cache_n, mine.prompt, held, (low + high) // 2)
-    wanted = [one for one in likely if one is not None and one in fits]
-    order = dict.fromkeys([*wanted, *fits][:MOST])
+    likely = (*prefixes_by_threshold(logged), logged.cache_n, contents.prompt, held, (low + high) // 2)
+    preferred = [length for length in likely if length is not None and length in fits]
+    order = dict.fromkeys([*preferred, *fits][:MOST])
     return [(lcp, f"a common prefix of {lcp} tokens ({low} to {high} print the same shares)") for lcp in order]
 
 
 def _least(share: float, whole: int) -> int:
-    """Smallest count whose share of ``whole`` prints as this with three decimals."""
+    """Return the smallest count whose share of ``whole`` prints as ``share`` with three decimals."""
     return max(0, -(-int((share * 1000 - 0.5) * whole) // 1000))
 
 
 def _most(share: float, whole: int) -> int:
+    """Return the largest count whose share of ``whole`` prints as ``share`` with three decimals."""
     return int((share * 1000 + 0.5) * whole) // 1000
 
 
 class WordRange(NamedTuple):
-    """``take`` of a word's ``full`` tokens, from ``start`` on."""
+    """Tokens ``start`` to ``start + take`` of a word of ``full`` tokens."""
 
     word: str
     take: int
@@ -77,18 +79,18 @@ class WordRange(NamedTuple):
 
 
 class SlotText(NamedTuple):
-    """A text as parts of words; ``prompt``: tokens of it that were the prompt of the request which left it."""
+    """Text as ranges of words. ``prompt``: number of its tokens that were the prompt of the request that left it."""
 
     parts: tuple[WordRange, ...] = ()
     prompt: int = 0
 
     @property
     def size(self) -> int:
-        """Its length in tokens."""
+        """Length in tokens."""
         return sum(part.take for part in self.parts)
 
-    def first(self, tokens: int) -> SlotText:
-        """Its beginning of at most so many tokens."""
+    def prefix(self, tokens: int) -> SlotText:
+        """Return the first ``tokens`` tokens, or all if there are fewer."""
         kept, left = [], tokens
         for part in self.parts:
             if left <= 0:
@@ -97,22 +99,22 @@ class SlotText(NamedTuple):
             left -= part.take
         return SlotText(tuple(kept), min(self.prompt, tokens))
 
-    def goes_on(self, other: SlotText, start: int, stop: int) -> SlotText:
-        """It, and a piece of another text behind it."""
+    def append_piece(self, text: SlotText, start: int, stop: int) -> SlotText:
+        """Return this text followed by the tokens ``start`` to ``stop`` of another."""
         parts, at = list(self.parts), 0
-        for part in other.parts:
+        for part in text.parts:
             low, high = max(start - at, 0), min(stop - at, part.take)
             if low < high:
                 parts.append(part._replace(take=high - low, start=part.start + low))
             at += part.take
         return self._replace(parts=tuple(parts))
 
-    def then(self, word: str, tokens: int) -> SlotText:
-        """It, and a new word behind it."""
+    def append_word(self, word: str, tokens: int) -> SlotText:
+        """Return this text followed by a new word."""
         return self._replace(parts=(*self.parts, WordRange(word, tokens, tokens))) if tokens > 0 else self
 
-    def written(self, new: str = "") -> str:
-        """In the notation; the length stands with ``new``, which occurs for the first time."""
+    def notation(self, new: str = "") -> str:
+        """Return the notation. The word ``new`` occurs for the first time and is written with its length."""
         return ".".join(f"{part.word}{_length(part, new)}" for part in self.parts)
 
 
@@ -122,6 +124,6 @@ def _length(part: WordRange, new: str) -> str:
     return "" if part.take == part.full else f"[{part.start or ''}:{part.start + part.take}]"
 
 
-def names() -> Iterator[str]:
-    """A, B, ... Z, AA, AB, ...: words of letters; an answer has the small letters of its prompt."""
+def word_names() -> Iterator[str]:
+    """Yield names of words: A, B, ... Z, AA, AB, ... An answer has the name of its prompt in lower case."""
     return map(letters, count())

@@ -6,10 +6,11 @@ from tests.meta.floors.fault import Fault
 
 SERVER_LOGS = [
     Fault("a batch of a request whose beginning is not in the log tells what was reused",
-          "tools/server_logs/line_handlers.py", "p0 is not None and one.whole and not one.begun:",
-          "p0 is not None and not one.begun:"),
+          "tools/server_logs/line_handlers.py", "p0 is not None and request.whole and not request.evaluation_begun:",
+          "p0 is not None and not request.evaluation_begun:"),
     Fault("a repeated prompt loses its last token", "tools/server_logs/log_causes.py",
-          "evaluated - max(1, n_tokens - one.lcp))", "evaluated - (n_tokens - one.lcp))"),
+          "evaluated - max(1, n_tokens - request.lcp))",
+          "evaluated - (n_tokens - request.lcp))"),
     Fault("a client that extends the slot changed the answer", "tools/server_logs/log_causes.py",
           "if lcp >= size - 1:", "if lcp >= size:"),
 ]  # fmt: skip

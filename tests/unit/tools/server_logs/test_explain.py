@@ -1,4 +1,5 @@
-"""Lines of real logs are known, and what is said of them holds together."""
+"""Explanations of log lines: all cache lines of real logs are known, and their explanations refer to existing rules and
+flags."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def test_every_kind_of_line_has_a_meaning_and_every_rule_and_flag_exists(name):
 
 @pytest.mark.parametrize("name", ["llama_cpp", "ik_llama", "mlx_lm"])
 def test_a_template_reads_what_it_writes(name):
-    """Numbers put into a template come out under their names, and no line before it takes them."""
+    """Numbers inserted into a template are read back under their names, and no earlier template matches the line."""
     grammar = ENGINES[name].log()
     for line in grammar.lines:
         text = collapsed(line.template)
@@ -56,14 +57,14 @@ def test_every_line_about_caches_of_a_real_log_is_known(file):
     assert engine_of_log(lines) == expected
 
 
-def test_the_most_asked_line():
+def test_the_forced_full_evaluation_is_explained():
     found = explain_line(FULL)
     assert found is not None and found["engine"] == "llama_cpp" and found["also"] == ["ik_llama"]
     assert "n_past = 0" in found["says"] and found["causes"] and "-ctxcp" in found["flags"]
     assert any(rule.startswith("LC-CKPT-RESET") for rule in found["rules"])
 
 
-def test_numbers_have_the_names_of_their_places():
+def test_numbers_are_keyed_by_field_names():
     found = explain_line(CHECK)
     assert found is not None
     assert (found["slot"], found["task"]) == (2, 7)
@@ -71,7 +72,7 @@ def test_numbers_have_the_names_of_their_places():
 
 
 @pytest.mark.parametrize("line", ["", "hello", "checking checkpoint with", "\x1b[2J"])
-def test_what_no_server_prints_is_nothing(line):
+def test_unknown_lines_are_not_explained(line):
     assert explain_line(line) is None
 
 
@@ -90,9 +91,9 @@ def test_utf_16_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("text, what", [
-    ("INFO 08-01 vllm engine started", "a log of vLLM"), ("hello\nworld", "no line of it is known"),
-    ("", "no line of it"),
-    ("\x00\x01\x02" * 999, "no line of it"),
+    ("INFO 08-01 vllm engine started", "log of unsupported software: vLLM"), ("hello\nworld", "not a known server log"),
+    ("", "not a known server log"),
+    ("\x00\x01\x02" * 999, "not a known server log"),
 ])
 def test_a_log_of_something_else(tmp_path, text, what):
     file = tmp_path / "other.log"
@@ -101,7 +102,7 @@ def test_a_log_of_something_else(tmp_path, text, what):
         explain_log(file)
 
 
-def test_a_folder_and_nothing_are_refused(tmp_path):
+def test_a_folder_and_a_missing_file_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing.log"):
         with pytest.raises(BadInput):
             explain_log(path)
@@ -113,7 +114,7 @@ def test_a_line_of_any_length_is_read(tmp_path):
     assert explain_log(file)["lines"] == 2
 
 
-def test_all_engines_with_a_log_are_asked():
+def test_all_engines_have_a_log_grammar():
     assert set(grammars()) == {"llama_cpp", "ik_llama", "mlx_lm"}
 
 
@@ -143,12 +144,12 @@ SPELLINGS = [
     ("ik_llama", "prompt cache is disabled because this model has private state outside the generic KV cache",
      "no_cache"),
 ]  # fmt: skip
-"""Lines as servers of many builds print them: padded or not, with what stands before them."""
+"""Lines as servers of many builds print them: with and without padding, with their prefixes."""
 
 
 @pytest.mark.parametrize("engine, line, kind", SPELLINGS)
 def test_other_spellings_are_known(engine, line, kind):
-    assert [said.read.line.ev for said in recognise(line, (engine,))] == [kind]
+    assert [reading.read.line.ev for reading in recognise(line, (engine,))] == [kind]
 
 
 @pytest.mark.parametrize("line", [
@@ -157,7 +158,7 @@ def test_other_spellings_are_known(engine, line, kind):
     '"task_id":12,"p0":35}',
 ])  # fmt: skip
 @pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama"])
-def test_numbers_behind_the_bar_are_not_lost_to_a_name_in_the_text(engine, line):
-    """llama-server of 2024 wrote this form, too."""
-    [said] = recognise(line, (engine,))
-    assert (said.read.slot, said.read.task, said.read.numbers["p0"]) == (1, 12, 35)
+def test_numbers_after_the_bar_take_precedence_over_names_in_the_text(engine, line):
+    """llama-server of 2024 printed this form, too."""
+    [reading] = recognise(line, (engine,))
+    assert (reading.read.slot, reading.read.task, reading.read.numbers["p0"]) == (1, 12, 35)

@@ -1,4 +1,4 @@
-"""A log becomes a scenario whose simulated numbers are the log's."""
+"""Import of a log: the simulated numbers of the scenario are those of the log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.slot_contents import SlotText, names
+from cachesim.tools.server_logs.slot_contents import SlotText, word_names
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
 CACHED = Path(__file__).parent / "default_verbosity.log"      # b11549, -np 2 -kvu -c 2048 -b 64 -ub 16, a hybrid model
@@ -42,7 +42,7 @@ def test_at_verbosity_4_the_tree_of_prefixes_is_known():
 
 
 def test_overlapping_requests_are_sent_together():
-    """Three clients with four turns each on three slots of a real server: who waited for whom is rebuilt as well."""
+    """Three clients with four turns each on three slots of a real server: waiting times are reconstructed, too."""
     data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
     assert (data["agree"], data["differ"]) == (12, 0)
     first, second, third, fourth, *_ = data["line"].split("/")
@@ -51,15 +51,15 @@ def test_overlapping_requests_are_sent_together():
     assert all(one["left_out"] == "" and one["assumed"] == "" for one in data["requests"])
 
 
-def test_of_a_long_log_the_first_requests_are_played_and_the_others_counted(monkeypatch):
+def test_only_the_first_requests_of_a_long_log_are_simulated(monkeypatch):
     monkeypatch.setattr(LOG_REQUESTS, "now", 9)
     monkeypatch.setattr(REBUILT, "now", 5)
     data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
     assert (data["log_requests"], len(data["requests"]), data["agree"]) == (12, 5, 5)
-    assert data["missing"][0].startswith("of 12 requests the first 5 were played")
+    assert data["missing"][0].startswith("only the first 5 of 12 requests were simulated")
 
 
-def test_json_lines_and_prefixes_change_nothing(tmp_path):
+def test_json_lines_and_prefixes_are_ignored(tmp_path):
     plain = import_log(CACHED)[0]["line"]
     wrapped = tmp_path / "wrapped.log"
     lines = CACHED.read_text("utf-8").splitlines()
@@ -69,7 +69,7 @@ def test_json_lines_and_prefixes_change_nothing(tmp_path):
     assert import_log(wrapped)[0]["line"] == plain
 
 
-def test_the_file_runs_and_reuses_what_the_log_says(tmp_path, capsys):
+def test_the_file_runs_and_reuses_the_logged_tokens(tmp_path, capsys):
     out = tmp_path / "my-case.toml"
     assert main(["import", str(CACHED), "-o", str(out)]) == 0
     capsys.readouterr()
@@ -91,12 +91,12 @@ def test_an_existing_file_is_not_overwritten(tmp_path, capsys):
 def test_the_result_comes_first(capsys):
     assert main(["import", str(CACHED)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "lines known, 7 requests 2 of 7 requests were evaluated from nothing despite a common prefix" in text
+    assert "lines known, 7 requests 2 of 7 requests were evaluated from position 0 despite a common prefix" in text
 
 
 @pytest.mark.parametrize("cut", range(0, 58, 3))
-def test_a_log_that_begins_or_ends_anywhere_gives_what_it_gives(tmp_path, cut):
-    """Any beginning and any end is missing; nothing is invented that the log contradicts."""
+def test_a_truncated_log_is_imported_or_refused(tmp_path, cut):
+    """A log with a missing beginning or end can be imported or is refused with BadInput."""
     lines = CACHED.read_text("utf-8").splitlines(keepends=True)
     for part in (lines[cut:], lines[:cut]):
         file = tmp_path / "part.log"
@@ -122,29 +122,29 @@ def test_an_imported_log_is_drawn(tmp_path, capsys):
     assert main(["import", str(CACHED), "--svg", str(picture), "-p", "llama_cpp@b11549", "--model", "GGGA"]) == 0
     assert picture.read_text("utf-8").startswith("<svg") and "7 of 7 requests" in capsys.readouterr().out
     assert main(["import", str(CACHED), str(PARALLEL), "--svg", str(picture)]) == 2
-    assert "a picture shows one log" in capsys.readouterr().err
+    assert "a picture can show one log only" in capsys.readouterr().err
 
 
 def test_a_log_of_something_else_is_named(tmp_path, capsys):
     file = tmp_path / "other.log"
     file.write_text("INFO 08-01 [core.py:58] Initializing a V1 LLM engine\n")
     assert main(["import", str(file)]) == 2
-    assert "a log of vLLM" in capsys.readouterr().err
+    assert "log of unsupported software: vLLM" in capsys.readouterr().err
 
 
 def test_words_are_letters_and_never_repeat():
-    some = [name for name, _ in zip(names(), range(2000), strict=False)]
+    some = [name for name, _ in zip(word_names(), range(2000), strict=False)]
     assert some[:3] == ["A", "B", "C"] and some[25:28] == ["Z", "AA", "AB"] and len(set(some)) == 2000
 
 
 def test_a_text_is_cut_and_continued():
-    text = SlotText().then("A", 10).then("B", 5)
-    assert (text.size, text.written("B"), text.first(12).written(), text.first(4).written()) == (
+    text = SlotText().append_word("A", 10).append_word("B", 5)
+    assert (text.size, text.notation("B"), text.prefix(12).notation(), text.prefix(4).notation()) == (
         15, "A.B5", "A.B[:2]", "A[:4]")  # fmt: skip
-    assert text.first(0).parts == () and text.first(99) == text
+    assert text.prefix(0).parts == () and text.prefix(99) == text
 
 
-# What real logs say, typed by hand: requests, the line that is rebuilt, and how many of them agree and differ.
+# Real logs, read by hand: the reconstructed line, and the numbers of agreeing and differing requests.
 REAL = {
     "buun-2026-05-hybrid-42": ("A5663/A[:3433].B231>b1", 1, 0),
     "ik-2026-06-mtp-1931": ("A39936/A[:2528].B1>b1", 1, 0),
@@ -163,7 +163,7 @@ REAL = {
 
 @pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")
 @pytest.mark.parametrize("name", REAL)
-def test_a_real_log_is_rebuilt(name):
+def test_a_real_log_is_reconstructed(name):
     data, _ = import_log(LOGS / f"{name}.log")
     assert (data["line"], data["agree"], data["differ"]) == REAL[name]
 
@@ -178,21 +178,21 @@ def test_prefixes_of_three_slots_are_taken_from_the_log():
 
 
 NEVER = "2026-11-21 14:18:58 [cache_wrapper][INFO]: Prompt cache: using 390/420 tokens from cache\n" * 6
-"""A log that no server wrote: a recurrent state cannot go back."""
+"""An impossible log: a recurrent state cannot be truncated."""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("sought", [5, 100_000])
-def test_a_search_that_is_cut_says_so_and_decides_nothing(tmp_path, monkeypatch, capsys, sought):
+def test_a_search_that_stops_early_reports_undecided_requests(tmp_path, monkeypatch, capsys, sought):
     monkeypatch.setattr(SOUGHT, "now", sought)
     (file := tmp_path / "a.log").write_text(NEVER)
     data, _ = import_log(file, model="GGGA")
     differing = [one["request"] for one in data["requests"] if one["simulated"] != one["cache_n"]]
     assert differing
-    code, cut = main(["import", str(file), "--model", "GGGA", "--max-sought", str(sought)]), sought == 5
-    assert (data["undecided"], data["differ"]) == ((len(differing), 0) if cut else (0, len(differing)))
-    assert {data["requests"][number]["agrees"] for number in differing} == {None if cut else False}
-    assert [one for one in data["missing"] if "the search was cut after 5 work units" in one] or not cut
+    code, stopped_early = main(["import", str(file), "--model", "GGGA", "--max-sought", str(sought)]), sought == 5
+    assert (data["undecided"], data["differ"]) == ((len(differing), 0) if stopped_early else (0, len(differing)))
+    assert {data["requests"][number]["agrees"] for number in differing} == {None if stopped_early else False}
+    assert [one for one in data["missing"] if "stopped early, after 5 work units" in one] or not stopped_early
     out = " ".join(capsys.readouterr().out.split())
-    assert ("undecided: the search was cut" in out, "log and simulator differ" in out) == (cut, not cut)
-    assert code == (3 if cut else 0)
+    assert "undecided: the search stopped early" in out if stopped_early else "log and simulation differ" in out
+    assert code == (3 if stopped_early else 0)

@@ -1,4 +1,4 @@
-"""What single lines of a log add to a request, and what they must not."""
+"""Handlers of log lines: values that each line adds to a request, and values that it must not add."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def only(*lines):
     return one
 
 
-def test_the_first_batch_tells_what_was_reused_if_the_request_begins_in_the_log():
+def test_the_first_batch_gives_the_reused_tokens_of_a_request_that_begins_in_the_log():
     [one] = session(IK_LAUNCH, IK_BATCH.format(512), IK_BATCH.format(576), IK_RELEASE, engine="ik_llama").requests
     assert one.cache_n == 512
 
 
-def test_a_batch_of_a_request_that_began_before_the_log_tells_nothing():
+def test_a_batch_is_ignored_if_the_request_began_before_the_log():
     [one] = session(IK_BATCH.format(512), IK_RELEASE, engine="ik_llama").requests
     assert one.cache_n is None and not one.whole
 
 
 @pytest.mark.parametrize("share, n_tokens", [("0.640000", 100), ("0.333333", None), ("0.000000", None),
                                              ("1.500000", None), ("-1", None), ("nan", None)])  # fmt: skip
-def test_the_length_follows_from_the_share_that_is_done_if_one_length_prints_so(share, n_tokens):
+def test_the_length_follows_from_the_printed_share_if_it_is_unique(share, n_tokens):
     done = 64 if share == "0.640000" else 1_000_000
     one = only(PROGRESS.format(done, share))
     assert (None if one.guessed else one.n_tokens) == n_tokens
 
 
-def test_a_line_with_garbage_in_place_of_a_number_changes_nothing():
+def test_garbage_in_place_of_a_number_is_ignored():
     one = only(NEW.format(100), PROGRESS.format("x", "0.5"), TIME.format("-5"), RELEASE.format("x", 0))
     assert (one.n_tokens, one.prompt_n, one.end) == (100, None, None)
 
@@ -55,11 +55,11 @@ def test_lengths_reused_and_evaluated_tokens_follow_from_each_other():
     one = only(NEW.format(100), TIME.format(30), MADE.format(5), RELEASE.format(104, 0))
     assert (one.n_tokens, one.prompt_n, one.cache_n, one.predicted_n, one.end) == (100, 30, 70, 5, 104)
     one = only(TIME.format(30), MADE.format(5), RELEASE.format(104, 0))
-    assert (one.n_tokens, one.cache_n) == (100, 70)          # the last token that was generated is not in the slot
+    assert (one.n_tokens, one.cache_n) == (100, 70)          # the last generated token is not in the slot
     assert only(TIME.format(30), RELEASE.format(104, 0)).guessed
 
 
-def test_what_a_context_shift_discarded_was_there():
+def test_tokens_discarded_by_a_context_shift_count_as_prompt():
     shift = "slot context shift, n_keep = 0, n_left = 99, n_discard = 40"
     one = only(shift, shift, TIME.format(100), MADE.format(5), RELEASE.format(24, 1))
     assert (one.shifts, one.truncated, one.n_tokens) == ([(0, 40), (0, 40)], True, 100)
@@ -79,7 +79,7 @@ def test_the_slot_is_left_with_what_its_last_request_held():
     assert second.held == 104
 
 
-def test_restored_checkpoints_and_full_evaluations_say_what_was_reused():
+def test_restored_checkpoints_and_full_evaluations_give_the_reused_tokens():
     one = only("restored context checkpoint (pos_min = 63, pos_max = 63, n_tokens = 64, n_past = 64, size = 1.0 MiB)")
     assert (one.restored, one.cache_n) == (64, 64)
     one = only(NEW.format(100), "restored context checkpoint (pos_min = 63, pos_max = 63, n_tokens = 64, n_past = 64, "
@@ -90,13 +90,13 @@ def test_restored_checkpoints_and_full_evaluations_say_what_was_reused():
     assert one.full and one.cache_n == 0
 
 
-def test_facts_of_the_server_are_those_that_it_said_first():
+def test_the_first_value_of_a_server_fact_is_kept():
     found = session(LAUNCH.format(0, 7), SLOT.format(NEW.format(9)), SLOT.format(NEW.format(8).replace("2048", "64")))
     assert found.facts["n_ctx_slot"] == 2048 and found.requests[0].n_tokens == 9
     assert (found.lines, found.recognised, found.kinds) == (3, 3, {"launch": 1, "new_prompt": 2})
 
 
-def test_where_only_evaluated_tokens_are_known_the_rest_is_the_longest_prompt_before():
+def test_a_prompt_with_only_evaluated_tokens_extends_the_longest_prompt_before_it():
     stamp = "2026-11-21 13:50:16,140 - INFO - {}"
     lines = [stamp.format(text) for text in (
         "Prompt Cache: 3 sequences, 0.00 GB", "Prompt processing progress: 5/5", "Prompt Cache: 4 sequences, 0.00 GB",
@@ -106,8 +106,8 @@ def test_where_only_evaluated_tokens_are_known_the_rest_is_the_longest_prompt_be
     assert (two.cache_n, two.n_tokens, two.guessed) == (5, 14, True)
 
 
-def test_a_request_without_a_length_is_no_prompt_before_another():
-    """The log begins while two slots are at work: of one only the answer's timings are left."""
+def test_a_request_without_a_length_does_not_count_as_an_earlier_prompt():
+    """The log begins while two slots are active: for one of the requests it contains only the timings of the answer."""
     made, evaluated = (f"slot print_timing: id  {slot} | task {slot + 5} | {text}"
                        for slot, text in enumerate((MADE.format(5), TIME.format(30))))  # fmt: skip
     one, two = session(made, evaluated).requests

@@ -1,4 +1,4 @@
-"""Lines as people paste them lose their wrapping, and nothing else."""
+"""Prefixes of pasted log lines are removed, and nothing else."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ TEXT = "forcing full prompt re-processing due to lack of cache data"
     "slot update_slots: id 0 | task 20 | " + TEXT,
     "slot   operator(): id  0 | task 20 |  " + TEXT,
 ])
-def test_what_was_put_around_a_line_goes(line):
-    said = message(line)
-    assert (said.text, said.slot, said.task) == (TEXT, 0, 20)
+def test_prefixes_and_wrappers_are_removed(line):
+    logged = message(line)
+    assert (logged.text, logged.slot, logged.task) == (TEXT, 0, 20)
 
 
-def test_numbers_behind_a_bar_are_fields():
+def test_numbers_after_a_bar_are_fields():
     fields = 'tid="13" timestamp=17 id_slot=0 id_task=3817 p0=50376'
-    said = message(f"INFO [    batch_pending_prompt] kv cache rm [p0, end) | {fields}")
-    assert (said.text, said.slot, said.task, said.fields["p0"]) == ("kv cache rm [p0, end)", 0, 3817, 50376)
+    logged = message(f"INFO [    batch_pending_prompt] kv cache rm [p0, end) | {fields}")
+    assert (logged.text, logged.slot, logged.task, logged.fields["p0"]) == ("kv cache rm [p0, end)", 0, 3817, 50376)
 
 
 def test_json_of_older_servers_has_its_numbers_beside_the_text():
-    said = message(json.dumps({"level": "INFO", "msg": "slot released", "id_slot": 1, "id_task": 7, "n_past": 99}))
-    assert (said.text, said.slot, said.task, said.fields["n_past"]) == ("slot released", 1, 7, 99)
+    logged = message(json.dumps({"level": "INFO", "msg": "slot released", "id_slot": 1, "id_task": 7, "n_past": 99}))
+    assert (logged.text, logged.slot, logged.task, logged.fields["n_past"]) == ("slot released", 1, 7, 99)
 
 
 @pytest.mark.parametrize("line", [
     "", "{", "{]", '{"msg": 3}', "[" * 9999, "\x00\x01", "slot", "slot x:", "a" * 99_999, "{" * 5000,
 ])
-def test_garbage_is_a_message_of_its_own(line):
+def test_garbage_is_an_unchanged_message(line):
     assert len(message(line).text) <= LONGEST
 
 
-def test_escape_sequences_never_come_out():
+def test_escape_sequences_are_removed():
     assert plain("\x1b]0;title\x07\x1b[2Jx\u202ey\r") == plain(plain("\x1b]0;title\x07\x1b[2Jx\u202ey\r"))
     assert not set(plain("\x1b[2J\x9b31m\x07\u202e\u200b")) & set("\x1b\x9b\x07\u202e\u200b")
 

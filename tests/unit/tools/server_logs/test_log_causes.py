@@ -1,34 +1,35 @@
-"""What a client did before each request of a log, and what the server lost of it."""
+"""Classification of the client's change before each request of a log, and the tokens that the server lost."""
 
 from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.log_causes import ADVICE, HOWS, NEAR, summary, turns
-from cachesim.tools.server_logs.reconstruction import Rebuilt
-from cachesim.tools.server_logs.session import Logged
+from cachesim.tools.server_logs.log_causes import ADVICE, CLIENT_CHANGES, NEAR, classify_requests, summary
+from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
+from cachesim.tools.server_logs.session import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 
 
 def request(lcp, n_tokens, evaluated, prompt=100, size=110, **more):
-    """A request behind a slot that holds a prompt and its answer, ``size`` tokens."""
-    logged = Logged(0, n_tokens=n_tokens, prompt_n=evaluated, **more)
+    """Return a request after a slot that holds a prompt and its answer, ``size`` tokens in all."""
+    logged = LoggedRequest(0, n_tokens=n_tokens, prompt_n=evaluated, **more)
     before = SlotText((WordRange("A", size, size),) if size else (), prompt)
-    return Rebuilt(logged, step=0, lcp=lcp, before=before)
+    return ReconstructedRequest(logged, step=0, lcp=lcp, before=before)
 
 
 @pytest.mark.parametrize("lcp, how", [
     (0, "new"), (110, "extends"), (109, "extends"), (108, "answer"), (101, "answer"), (100, "turn end"),
     (100 - NEAR, "turn end"), (99 - NEAR, "history"), (1, "history"),
 ])  # fmt: skip
-def test_where_a_prompt_leaves_the_slot_says_what_the_client_did(lcp, how):
-    """The last token that was generated may not be in the slot: a prompt with all but one of them extends it."""
-    [one] = turns([request(lcp, 150, 150 - lcp)])
+def test_the_position_of_the_difference_gives_the_class(lcp, how):
+    """The last generated token may be missing in the slot, so a prompt that contains all other tokens extends the
+    slot."""
+    [one] = classify_requests([request(lcp, 150, 150 - lcp)])
     assert one.how == how and (one.lcp, one.n_tokens, one.evaluated) == (lcp, 150, 150 - lcp)
 
 
-def test_a_slot_that_held_nothing_makes_a_new_conversation():
-    [one] = turns([request(5, 150, 150, prompt=0, size=0)])
+def test_an_empty_slot_means_a_new_conversation():
+    [one] = classify_requests([request(5, 150, 150, prompt=0, size=0)])
     assert one.how == "new"
 
 
@@ -36,45 +37,46 @@ def test_a_slot_that_held_nothing_makes_a_new_conversation():
     (100, 150, 50, 0), (100, 150, 150, 100), (0, 150, 150, 0), (110, 110, 1, 0), (110, 110, 110, 109),
     (100, 150, 20, 0),
 ])  # fmt: skip
-def test_lost_is_what_was_in_common_and_evaluated_all_the_same(lcp, n_tokens, evaluated, lost):
-    """The last token of a prompt is evaluated in any case: a repeated prompt loses nothing by it."""
-    [one] = turns([request(lcp, n_tokens, evaluated)])
+def test_lost_tokens_are_evaluated_tokens_of_the_common_prefix(lcp, n_tokens, evaluated, lost):
+    """The last token of a prompt is always evaluated: a repeated prompt does not lose it."""
+    [one] = classify_requests([request(lcp, n_tokens, evaluated)])
     assert one.lost == lost
 
 
-def test_what_the_log_does_not_say_is_what_the_simulator_evaluates():
+def test_unlogged_counts_come_from_the_simulation():
     one = request(100, 150, None)
-    one.got = 90
-    assert [(turn.evaluated, turn.lost) for turn in turns([one])] == [(60, 10)]
+    one.simulated_n = 90
+    assert [(turn.evaluated, turn.lost) for turn in classify_requests([one])] == [(60, 10)]
 
 
-def test_only_requests_that_are_played_and_have_a_length_count():
+def test_only_simulated_requests_with_a_length_count():
     left_out = request(100, 150, 50)
     left_out.step = -1
-    found = turns([left_out, request(100, None, 50), request(100, 150, 50)])
+    found = classify_requests([left_out, request(100, None, 50), request(100, 150, 50)])
     assert [one.number for one in found] == [2]
 
 
-def test_differing_at_one_token_three_times_is_something_that_changes_each_time():
+def test_three_differences_at_the_same_token_are_a_changing_start():
     at = NEAR * 2
-    assert [one.how for one in turns([request(at, 150, 50)] * 2)] == ["history"] * 2
-    found = turns([request(at, 150, 50), request(at + 1, 150, 50), request(at + NEAR - 1, 150, 50),
+    assert [one.how for one in classify_requests([request(at, 150, 50)] * 2)] == ["history"] * 2
+    found = classify_requests([request(at, 150, 50), request(at + 1, 150, 50), request(at + NEAR - 1, 150, 50),
                    request(at + NEAR, 150, 50), request(110, 150, 50)])  # fmt: skip
     assert [one.how for one in found] == ["start", "start", "start", "history", "extends"]
 
 
-def test_a_forced_evaluation_is_one_whose_prefix_is_not_in_the_log():
-    assert [one.forced for one in turns([request(0, 150, 150, full=True), request(9, 150, 150, full=True),
+def test_a_full_evaluation_without_a_logged_prefix_is_forced():
+    assert [one.forced for one in classify_requests([request(0, 150, 150, full=True), request(9, 150, 150, full=True),
                                          request(0, 150, 150)])] == [True, False, False]  # fmt: skip
 
 
 def test_the_summary_adds_up_and_names_the_most_expensive_cause_first():
-    found = summary(turns([
+    found = summary(classify_requests([
         request(100, 150, 150), request(110, 200, 200), request(110, 200, 90), request(0, 50, 50, full=True),
     ]))  # fmt: skip
     assert (found["requests"], found["tokens"], found["evaluated"], found["lost"]) == (4, 600, 490, 210)
     assert (found["forced"], found["from_nothing"], found["again"]) == ([3], [0, 1], [0, 1])
     assert [(one["cause"], one["requests"], one["lost"]) for one in found["causes"]] == [
         ("extends", [1, 2], 110), ("turn end", [0], 100), ("new", [3], 0)]  # fmt: skip
-    assert [(one["says"], one["advice"]) for one in found["causes"]][1] == (HOWS["turn end"], ADVICE["turn end"])
+    assert (found["causes"][1]["says"], found["causes"][1]["advice"]) == (
+        CLIENT_CHANGES["turn end"], ADVICE["turn end"])  # fmt: skip
     assert summary([])["causes"] == [] and summary([])["requests"] == 0

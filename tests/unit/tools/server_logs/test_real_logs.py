@@ -1,6 +1,6 @@
-"""What each file of ../shared/logs says, typed by hand from its lines, and what becomes of it.
+"""Contents of each file of ../shared/logs, read by hand, and the result of its import.
 
-``OPEN`` is what a reader cannot know from the lines either: it must not be claimed as exact.
+``OPEN`` marks values that cannot be known from the log: they must not be reported as exact.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import engine_of_log, grammars
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
-OPEN = "open"                # the log does not say it; a value may be assumed, and is then marked as a guess
+OPEN = "open"                # not in the log; an assumed value is marked as a guess
 LLAMA, IK, MLX = "llama_cpp", "ik_llama", "mlx_lm"
 
-Said = tuple[str, dict[str, Any], list[dict[str, Any]]]
-SAYS: dict[str, Said] = {
+Expected = tuple[str, dict[str, Any], list[dict[str, Any]]]
+EXPECTED: dict[str, Expected] = {
     "buun-2026-05-hybrid-42": (LLAMA, {"n_ctx_slot": 262144, "n_swa": 0, "similarity": 0.1}, [
         {"slot": 0, "task": 6981, "chosen": "lcp", "f_sim": 0.937, "f_keep": 0.606, "n_tokens": 3664, "lcp": 3433,
          "held": 5663, "pos_min": 5662, "full": True, "cache_n": 0, "predicted_n": OPEN}]),
@@ -97,36 +97,36 @@ AGREE = {"buun-2026-05-hybrid-42": 1, "fork-posend-24035": 1, "ik-2026-06-mtp-19
          "llamacpp-b5609-infill-14059": 2, "llamacpp-b6992-gptoss-17118": 2, "llamacpp-b9479-router-21831": 1,
          "llamacpp-mtp-dev-am17an-6": 1, "lmstudio-0.4.5-truncate-1563": 1,
          "mlxengine-lmstudio-zero-1917": 1}  # fmt: skip
-"""Requests of which the log says how much was reused: the simulator says the same of each. The others have none."""
+"""Number of requests whose reused tokens are in the log: the simulation agrees at each. Other logs: 0."""
 
-pytestmark = pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there: real logs are not read")
+pytestmark = pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is missing")
 
 
 def test_every_file_is_expected():
-    assert sorted(SAYS) == sorted(file.stem for file in LOGS.glob("*.log"))
+    assert sorted(EXPECTED) == sorted(file.stem for file in LOGS.glob("*.log"))
 
 
-@pytest.mark.parametrize("name", SAYS)
-def test_a_log_says_what_a_reader_reads_in_it(name):
-    engine, facts, requests = SAYS[name]
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_log_is_read_as_by_hand(name):
+    engine, facts, requests = EXPECTED[name]
     file = LOGS / f"{name}.log"
     assert engine_of_log(open_lines(file)) == engine
     session = read_session(engine, grammars()[engine], open_lines(file))
     assert {name: session.facts.get(name) for name in facts} == facts
     assert len(session.requests) == len(requests)
-    for one, said in zip(session.requests, requests, strict=True):
-        for field, value in said.items():
+    for one, expected in zip(session.requests, requests, strict=True):
+        for field, value in expected.items():
             if value is OPEN:
                 assert getattr(one, field) is None or (field == "n_tokens" and one.guessed), field
             else:
                 assert getattr(one, field) == value, field
-        assert one.guessed == (said["n_tokens"] is OPEN)
+        assert one.guessed == (expected["n_tokens"] is OPEN)
 
 
-@pytest.mark.parametrize("name", SAYS)
-def test_the_simulator_says_what_the_log_says(name):
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_simulation_agrees_with_the_log(name):
     data, text = import_log(LOGS / f"{name}.log")
     assert (data["agree"], data["differ"]) == (AGREE.get(name, 0), 0)
-    assert bool(text) == bool(SAYS[name][2]) and data["log_requests"] == len(SAYS[name][2])
-    assert all(one["assumed"] for one, said in zip(data["requests"], SAYS[name][2], strict=True)
-               if said["n_tokens"] is OPEN)  # fmt: skip
+    assert bool(text) == bool(EXPECTED[name][2]) and data["log_requests"] == len(EXPECTED[name][2])
+    assert all(one["assumed"] for one, expected in zip(data["requests"], EXPECTED[name][2], strict=True)
+               if expected["n_tokens"] is OPEN)  # fmt: skip

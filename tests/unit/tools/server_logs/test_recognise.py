@@ -1,10 +1,10 @@
-"""Whose log it is, by its lines."""
+"""Identification of the engine of a log by its lines."""
 
 from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.recognise import engine_of_log, foreign, grammars, recognise
+from cachesim.tools.server_logs.recognise import engine_of_log, foreign_software, grammars, recognise
 
 LLAMA = "slot launch_slot_: id  0 | task 7 | processing task, is_child = 0"
 IK = "INFO [   launch_slot_with_task] slot is processing task | tid=1 id_slot=0 id_task=7"
@@ -16,11 +16,11 @@ def test_a_log_is_that_of_the_engine_that_prints_its_lines(line, engine):
     assert engine_of_log(["hello", line]) == engine and recognise(line)[0].engine == engine
 
 
-def test_lines_of_nobody_are_no_log():
+def test_unknown_lines_have_no_engine():
     assert engine_of_log([]) is None and engine_of_log(["hello", ""]) is None and recognise("hello") == []
 
 
-def test_only_the_engines_that_are_asked_for_answer():
+def test_only_the_requested_engines_are_tried():
     assert {one.engine for one in recognise(LLAMA, ["llama_cpp"])} == {"llama_cpp"}
     assert recognise(LLAMA, ["mlx_lm"]) == [] and set(grammars()) >= {"llama_cpp", "ik_llama", "mlx_lm"}
 
@@ -30,4 +30,4 @@ def test_only_the_engines_that_are_asked_for_answer():
     ('127.0.0.1 "POST /v1/completions HTTP/1.1" 200', "an HTTP server"), (LLAMA, ""), ("", ""),
 ])  # fmt: skip
 def test_logs_of_something_else_are_named(line, name):
-    assert foreign(["hello", line]) == name
+    assert foreign_software(["hello", line]) == name

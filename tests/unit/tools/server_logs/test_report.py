@@ -1,4 +1,4 @@
-"""How an imported log is told: the result first, what was assumed last."""
+"""Report on an imported log: the result first, assumptions last."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ def data(requests=(), summary=None, **more):
             "summary": nothing | (summary or {}), **more}  # fmt: skip
 
 
-def told(found, out="", everything=False):
+def rendered(found, out="", everything=False):
     console = Console(file=io.StringIO(), width=200, color_system=None)
     console.print(import_report(found, out, everything))
     return console.file.getvalue()
 
 
-def test_the_head_says_how_much_is_known():
-    assert told(data()).startswith("a.log: a log of llama_cpp, 10 of 12 lines known, 7 requests\n")
+def test_the_first_line_counts_the_known_lines():
+    assert rendered(data()).startswith("a.log: a log of llama_cpp, 10 of 12 lines known, 7 requests\n")
 
 
 @pytest.mark.parametrize("summary, says", [
-    ({"requests": 0}, "no request of it can be played: the log does not say how long a prompt is"),
-    ({}, "Nothing was evaluated twice: 25 % of 200 prompt tokens evaluated."),
-    ({"lost": 40}, "25 % of 200 prompt tokens evaluated, 40 of them although they had been evaluated before."),
-    ({"lost": 40, "from_nothing": [1]}, "1 of 2 requests were evaluated from nothing despite a common prefix: 25 %"),
-    ({"lost": 40, "from_nothing": [1], "requests": 1}, "The request was evaluated from nothing"),
+    ({"requests": 0}, "No complete request to simulate: the log contains no prompt length."),
+    ({}, "No tokens re-evaluated: 25 % of 200 prompt tokens evaluated."),
+    ({"lost": 40}, "25 % of 200 prompt tokens evaluated, 40 of them re-evaluated."),
+    ({"lost": 40, "from_nothing": [1]}, "1 of 2 requests were evaluated from position 0 despite a common prefix: 25 %"),
+    ({"lost": 40, "from_nothing": [1], "requests": 1}, "The request was evaluated from position 0"),
     ({"forced": [0, 1]}, "The server forced full re-processing at request 0, 1: 25 % of 200 prompt tokens evaluated;"),
 ])  # fmt: skip
 def test_the_result_is_one_sentence(summary, says):
-    text = told(data([request(0), request(1)], summary))
-    assert says in text and text.count("evaluated twice") == ("twice" in says)
+    text = rendered(data([request(0), request(1)], summary))
+    assert says in text and text.count("No tokens re-evaluated") == ("No tokens re-evaluated" in says)
 
 
 def test_counts_are_short_from_ten_thousand_on():
     assert [short(n) for n in (0, 9_999, 10_000, 1_234_567)] == ["0", "9,999", "10k", "1,235k"]
 
 
-def test_causes_that_cost_something_are_named_with_what_helps():
+def test_causes_with_lost_tokens_are_listed_with_advice():
     causes = [{"cause": "a", "says": "the history was edited", "requests": [1], "lost": 1234, "advice": "do not"},
               {"cause": "b", "says": "a new conversation", "requests": [0], "lost": 0, "advice": "more slots"},
               {"cause": "c", "says": "extends", "requests": list(range(20)), "lost": 5, "advice": ""}]  # fmt: skip
-    text = told(data([request(0)], {"causes": causes}))
-    assert "Cause: the history was edited (request 1: 1,234 tokens recomputed)." in text and "Try: do not." in text
+    text = rendered(data([request(0)], {"causes": causes}))
+    assert "Cause: the history was edited (request 1: 1,234 tokens re-evaluated)." in text and "Try: do not." in text
     assert "a new conversation" not in text and "more slots" not in text and text.count("Try:") == 1
-    assert "Cause: extends (requests 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...: 5 tokens recomputed)." in text
+    assert "Cause: extends (requests 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...: 5 tokens re-evaluated)." in text
 
 
-def test_each_request_has_a_line_and_says_how_sure_it_is():
+def test_each_request_has_a_line_with_its_certainty():
     rows = [request(0), request(1, False), request(2, None, undecided=True), request(3, None, left_out="no length"),
             request(4, assumed="x"), request(5, cache_n=None, lcp=0)]  # fmt: skip
-    lines = [line.split() for line in told(data(rows)).splitlines() if line.strip()[:1].isdigit()]
+    lines = [line.split() for line in rendered(data(rows)).splitlines() if line.strip()[:1].isdigit()]
     assert [line[0] for line in lines] == list("012345")
     assert [line[7] for line in lines] == ["exact", "differs", "undecided", "no", "assumed", "exact"]
     assert lines[5][:7] == ["5", "0", "1,005", "-", "7", "-", "9"]
@@ -73,36 +73,37 @@ def test_each_request_has_a_line_and_says_how_sure_it_is():
 
 def test_a_long_table_is_cut_unless_all_is_asked_for():
     rows = [request(number) for number in range(SHOWN + 3)]
-    assert "3 more with -v" in told(data(rows)) and f"1,0{SHOWN}" not in told(data(rows))
-    assert f"1,0{SHOWN}" in (whole := told(data(rows), everything=True)) and "more with -v" not in whole
-    assert "more with -v" not in told(data(rows[:SHOWN]))
+    assert "3 more with -v" in rendered(data(rows)) and f"1,0{SHOWN}" not in rendered(data(rows))
+    assert f"1,0{SHOWN}" in (whole := rendered(data(rows), everything=True)) and "more with -v" not in whole
+    assert "more with -v" not in rendered(data(rows[:SHOWN]))
 
 
 @pytest.mark.parametrize("numbers, says", [
-    ((5, 0, 0), "simulated under llama_cpp@x (the likeliest), model A: 5 of 5 requests reused as in the log"),
-    ((5, 2, 0), "simulated under llama_cpp@x (the best of those tried), model A: 5 of 7 requests reused as in the log"),
-    ((5, 2, 3), "5 of 10 requests reused as in the log, 3 undecided: the search was cut"),
-    ((0, 0, 0), "model A: the log does not say what was reused"),
+    ((5, 0, 0), "simulated under llama_cpp@x (most likely), model A: 5 of 5 requests reused as many tokens as in the"),
+    ((5, 2, 0), "simulated under llama_cpp@x (best of those tried), model A: 5 of 7 requests reused as many"),
+    ((5, 2, 3), "5 of 10 requests reused as many tokens as in the log, 3 undecided: the search stopped early"),
+    ((0, 0, 0), "model A: the log does not show how many tokens were reused"),
 ])
-def test_how_much_of_the_log_the_simulator_repeats(numbers, says):
+def test_the_agreement_of_simulation_and_log(numbers, says):
     agree, differ, undecided = numbers
-    assert says in told(data([request(0)], agree=agree, differ=differ, undecided=undecided))
-    assert "(given)" in told(data([request(0)], profile_given=True))
+    assert says in rendered(data([request(0)], agree=agree, differ=differ, undecided=undecided))
+    assert "(given)" in rendered(data([request(0)], profile_given=True))
 
 
-def test_differences_assumptions_and_gaps_are_told():
+def test_differences_assumptions_and_gaps_are_listed():
     rows = [request(number, False, assumed=f"why {number}") for number in range(15)]
-    text = told(data(rows, missing=["the log has no timings"]))
+    text = rendered(data(rows, missing=["the log has no timings"]))
     assert "differ at 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...: the log is evidence" in text
     assert "assumed at request 5: why 5" in text and "why 6" not in text and "more assumptions" in text
     assert "note: the log has no timings" in text
-    assert "more assumptions" not in told(data(rows[:6])) and "differ" not in told(data([request(0)])).split("slot")[1]
+    assert "more assumptions" not in rendered(data(rows[:6]))
+    assert "differ" not in rendered(data([request(0)])).split("slot")[1]
 
 
 def test_the_next_step_is_about_the_worst_request():
     rows, turns = [request(0), request(1, step=7)], [{"number": 0, "lost": 1}, {"number": 1, "lost": 9}]
-    text = told(data(rows, {"lost": 10}, turns=turns), "x.toml")
+    text = rendered(data(rows, {"lost": 10}, turns=turns), "x.toml")
     assert "next: cachesim why x.toml 7\n" in text and "next: cachesim advise x.toml\n" in text
-    text = told(data(rows, {"lost": 10}, turns=turns))
+    text = rendered(data(rows, {"lost": 10}, turns=turns))
     assert "next: cachesim import LOG -o case.toml\n" in text and "next: cachesim advise case.toml\n" in text
-    assert "next:" not in told(data(rows, line="")) and "advise" not in told(data(rows, turns=turns), "x.toml")
+    assert "next:" not in rendered(data(rows, line="")) and "advise" not in rendered(data(rows, turns=turns), "x.toml")

@@ -1,4 +1,4 @@
-"""What a log says of requests: lines in the order in which real servers print them."""
+"""Requests of a log whose lines are in the order in which real servers print them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def requests(*lines):
     return read_session("llama_cpp", grammars()["llama_cpp"], lines).requests
 
 
-def test_a_slot_that_is_named_stays_chosen_when_similarities_are_printed_behind():
-    """b11549 prints `selected slot by id`, and then looks at the similarity of that slot all the same."""
+def test_a_slot_selected_by_id_keeps_its_selection_and_gets_the_similarity():
+    """b11549 prints `selected slot by id` and still checks the similarity of that slot afterwards."""
     [one] = requests(
         SLOT.format(1, "selected slot by id (1)"), SLOT.format(1, " - checking sim = 0.976 (82/84) > 0.500"),
         LAUNCH.format(1, 7),
@@ -22,7 +22,7 @@ def test_a_slot_that_is_named_stays_chosen_when_similarities_are_printed_behind(
     assert (one.slot, one.chosen, one.lcp) == (1, "id", 82)
 
 
-def test_the_similarity_of_a_slot_that_was_not_selected_is_forgotten():
+def test_the_similarity_of_a_slot_that_was_not_selected_is_dropped():
     _, two = requests(
         SLOT.format(0, " - checking sim = 0.976 (82/84) > 0.500"),
         SLOT.format(1, " - checking sim = 0.5 (42/84) > 0.5"),
@@ -33,8 +33,8 @@ def test_the_similarity_of_a_slot_that_was_not_selected_is_forgotten():
     assert (two.slot, two.chosen, two.lcp) == (1, "id", None)
 
 
-def test_more_evaluated_tokens_than_the_prompt_has_say_nothing_of_reused_ones():
-    """b11063 with drafts, two requests at work: 525 of 495 tokens are printed (and answered over HTTP)."""
+def test_implausible_evaluated_tokens_do_not_give_reused_tokens():
+    """b11063 with drafts, two active requests: 525 of 495 tokens are printed (and returned over HTTP)."""
     end = "0.00.004.000 I slot      release: id  0 | task 7 | stop processing: n_tokens = 495, truncated = 0"
     for evaluated, reused in ((485, 10), (495, 0), (525, None)):
         timings = (
@@ -45,8 +45,8 @@ def test_more_evaluated_tokens_than_the_prompt_has_say_nothing_of_reused_ones():
         assert (one.n_tokens, one.prompt_n, one.cache_n) == (495, evaluated, reused)
 
 
-def test_a_checkpoint_behind_the_end_of_a_request_is_its_own():
-    """ik_llama.cpp creates one when the answer is complete, and its two streams may change places."""
+def test_a_checkpoint_after_the_end_of_a_request_belongs_to_it():
+    """ik_llama.cpp creates a checkpoint when the answer is complete, and its two output streams may interleave."""
     lines = [
         "INFO [   launch_slot_with_task] slot is processing task | tid=1 id_slot=0 id_task=7",
         "INFO [           release_slots] slot released | tid=1 id_slot=0 id_task=7 n_cache_tokens=40 truncated=false",
@@ -58,7 +58,7 @@ def test_a_checkpoint_behind_the_end_of_a_request_is_its_own():
     assert one.created == [40] and one.full and one.end == 40
 
 
-def test_a_piece_that_moves_is_kept_with_the_prefix_before_it():
+def test_moved_chunks_are_stored_with_the_prefix_before_them():
     line = "slot   operator(): id  0 | task 7 | reusing chunk with size {}, shifting KV cache [{}, {}) -> [{}, {})"
     [one] = requests(LAUNCH.format(0, 7), line.format(90, 40, 130, 20, 110), line.format(8, 144, 152, 110, 118))
     assert one.chunks == [(40, 130), (144, 152)] and one.lcp == 20
@@ -78,7 +78,7 @@ IK = {
 
 
 def test_lines_of_another_thread_belong_to_the_task_that_they_name():
-    """ik_llama.cpp 8337e4c: timings and checkpoints of a request behind the first lines of the next one."""
+    """ik_llama.cpp 8337e4c prints timings and checkpoints of a request after the first lines of the next request."""
     lines = [
         IK["launch"].format(1), IK["prefix"].format(0, 0, 0), IK["batch"].format(1, 0), IK["release"].format(1, 104),
         IK["launch"].format(4), IK["prefix"].format(104, 100, 100), IK["timing"].format(1), IK["batch"].format(4, 0),

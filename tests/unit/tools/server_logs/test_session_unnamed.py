@@ -15,7 +15,7 @@ def info(text, *numbers):
 
 
 def reply(prompt, made, cached):
-    """An answer as DEBUG writes it: JSON behind the stamp, line by line."""
+    """Return the lines of an answer as mlx_lm logs it at level DEBUG: JSON after the stamp, line by line."""
     return [STAMP.format("DEBUG", "Outgoing Response: {"), '\t"usage": {', f'\t\t"prompt_tokens": {prompt},',
             f'\t\t"completion_tokens": {made},', f'\t\t"total_tokens": {prompt + made},',
             '\t\t"prompt_tokens_details": {', f'\t\t\t"cached_tokens": {cached}', "\t\t}", "\t}", "}"]  # fmt: skip
@@ -30,12 +30,12 @@ def test_nothing_is_found_in_an_empty_cache():
     assert read(info(FETCH, 0), info(PROGRESS, 59, 60), info(PROGRESS, 60, 60)) == [(60, 0, 60, None, False)]
 
 
-def test_how_much_was_reused_is_a_guess_where_only_progress_is_logged():
+def test_reused_tokens_are_a_guess_if_only_progress_is_logged():
     lines = [info(FETCH, 0), info(PROGRESS, 60, 60), info(FETCH, 1), info(PROGRESS, 0, 7), info(PROGRESS, 7, 7)]
     assert read(*lines) == [(60, 0, 60, None, False), (67, 60, 7, None, True)]
 
 
-def test_an_answer_says_it():
+def test_an_answer_gives_the_reused_tokens():
     lines = [info(FETCH, 0), info(PROGRESS, 60, 60), *reply(60, 3, 0), info(FETCH, 1), info(PROGRESS, 1, 1)]
     assert read(*lines, *reply(50, 2, 49)) == [(60, 0, 60, 3, False), (50, 49, 1, 2, False)]
 
@@ -45,19 +45,19 @@ def test_a_stream_does_not_take_the_answer_of_a_later_request():
     assert read(*lines)[1] == (40, 31, 9, 2, False)
 
 
-def test_two_at_once_are_told_apart_by_what_they_evaluate():
+def test_concurrent_requests_are_distinguished_by_their_evaluated_tokens():
     lines = [info(FETCH, 0), info(FETCH, 0), info(PROGRESS, 500, 592), info(PROGRESS, 2048, 12699),
              info(PROGRESS, 592, 592), info(PROGRESS, 12699, 12699)]  # fmt: skip
     assert read(*lines) == [(592, 0, 592, None, False), (12699, 0, 12699, None, False)]
 
 
-def test_whose_progress_it_is_may_not_be_known():
-    """One of them found an empty cache; nobody can say which."""
+def test_progress_may_be_ambiguous():
+    """A request found an empty cache, but the log does not show which."""
     found = read(info(FETCH, 0), info(FETCH, 3), info(PROGRESS, 8, 8), info(PROGRESS, 20, 20))
     assert [one[2] for one in found] == [8, 20] and all(one[4] for one in found)
 
 
-def test_numbers_in_what_a_client_sent_are_not_those_of_an_answer():
+def test_numbers_of_a_request_body_are_not_those_of_an_answer():
     sent = [STAMP.format("DEBUG", "Incoming Request Body: {"), '\t"prompt_tokens": 7,', '\t"cached_tokens": 3', "}"]
     assert read(*sent, info(FETCH, 0), info(PROGRESS, 4, 4)) == [(4, 0, 4, None, False)]
 
@@ -66,7 +66,7 @@ def test_a_log_that_begins_in_the_middle_has_the_answer():
     assert read(*reply(50, 2, 49)) == [(50, 49, 1, 2, False)]
 
 
-def test_guesses_do_not_count_as_agreement_and_the_way_out_is_named(tmp_path):
+def test_guesses_do_not_count_as_agreement_and_the_log_level_is_suggested(tmp_path):
     file = tmp_path / "server.log"
     file.write_text("\n".join([info(FETCH, 0), info(PROGRESS, 60, 60), info(FETCH, 1), info(PROGRESS, 7, 7)]))
     data, text = import_log(file)
@@ -75,9 +75,9 @@ def test_guesses_do_not_count_as_agreement_and_the_way_out_is_named(tmp_path):
     assert any("--log-level DEBUG" in one for one in data["missing"])
 
 
-def test_an_entry_behind_a_dash_is_known():
-    [said] = recognise(STAMP.format("INFO", "- assistant: 2 sequences, 0.10 GB"), ("mlx_lm",))
-    assert said.read.line.ev == "fetch_kind" and said.read.numbers["kind"] == "assistant"
+def test_an_entry_after_a_dash_is_known():
+    [reading] = recognise(STAMP.format("INFO", "- assistant: 2 sequences, 0.10 GB"), ("mlx_lm",))
+    assert reading.read.line.ev == "fetch_kind" and reading.read.numbers["kind"] == "assistant"
 
 
 def test_lines_of_lm_studio_are_known():

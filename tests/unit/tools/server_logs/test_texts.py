@@ -1,4 +1,4 @@
-"""No text of a log enters a scenario; with ``--with-text`` the file quotes their beginnings in comments."""
+"""Texts of a log never enter a scenario; with ``--with-text`` the file quotes their beginnings in comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_causes import LONGEST, MOST, SHOWN, comments, texts
+from cachesim.tools.server_logs.log_causes import LONGEST, MOST, SHOWN, quote_as_comments, quoted_prompts
 from tests.unit.tools.server_logs.test_import_log import CACHED
 
 CHAT = {"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "where is\nthe key"}]}
@@ -32,10 +32,10 @@ def lines_of(*bodies: str) -> list[str]:
 
 
 def test_prompts_and_last_messages_are_found_on_one_line_or_several():
-    assert [one[1:] for one in texts(lines_of(*BODIES))] == [
+    assert [one[1:] for one in quoted_prompts(lines_of(*BODIES))] == [
         ("prompt", "once upon a time"), ("user", "where is the key"),
     ]  # fmt: skip
-    assert [one.line for one in texts(["", *lines_of(*BODIES)])] == [2, 3]
+    assert [one.line for one in quoted_prompts(["", *lines_of(*BODIES)])] == [2, 3]
 
 
 def test_without_the_option_no_text_is_in_the_file_and_with_it_the_file_runs_as_before(tmp_path):
@@ -47,7 +47,7 @@ def test_without_the_option_no_text_is_in_the_file_and_with_it_the_file_runs_as_
     assert '# ' in quoting and 'prompt: "once upon a time"' in quoting and 'user: "where is the key"' in quoting
 
 
-def test_the_command_writes_them_where_they_are_asked_for(tmp_path, capsys):
+def test_the_command_quotes_texts_on_request(tmp_path, capsys):
     file, out = with_bodies(tmp_path, *BODIES), tmp_path / "case.toml"
     assert main(["import", str(file), "-o", str(out), "-q"]) == 0 and "once" not in out.read_text()
     assert main(["import", str(file), "-o", str(out), "-q", "--force", "--with-text"]) == 0
@@ -56,9 +56,9 @@ def test_the_command_writes_them_where_they_are_asked_for(tmp_path, capsys):
     capsys.readouterr()
 
 
-def test_a_log_without_bodies_says_that_there_is_nothing_to_quote():
+def test_a_log_without_bodies_is_reported():
     data, text = import_log(CACHED, with_text=True)
-    assert data["missing"][-1] == "no body of a request is in this log: --with-text has nothing to quote"
+    assert data["missing"][-1] == "the log contains no request bodies: --with-text has nothing to quote"
     assert "#" not in text
 
 
@@ -67,20 +67,21 @@ def test_a_log_without_bodies_says_that_there_is_nothing_to_quote():
     'request: {"prompt": 7}', 'request: {"prompt": ""}', 'request: {"messages": [{"content": [7, {"text": 3}]}]}',
     "request: " + '{"a":' * 5000,
 ], ids=range(9))  # fmt: skip
-def test_what_is_no_body_is_passed_over(body):
-    assert list(texts([body, *lines_of(BODIES[0])]))[-1].text == "once upon a time"
+def test_malformed_bodies_are_skipped(body):
+    assert list(quoted_prompts([body, *lines_of(BODIES[0])]))[-1].text == "once upon a time"
 
 
 def test_long_bodies_and_many_of_them_are_bounded_and_control_characters_are_gone():
     long = "request: " + json.dumps({"prompt": "x\x1b[31m\u202ey" * 500})
-    (one,) = texts([long])
+    (one,) = quoted_prompts([long])
     assert len(one.text) == SHOWN + 4 and one.text.endswith(" ...")
     assert "\x1b" not in one.text and "\u202e" not in one.text
-    assert len(list(texts([BODIES[0]] * (MOST + 5)))) == MOST
+    assert len(list(quoted_prompts([BODIES[0]] * (MOST + 5)))) == MOST
     endless = ["request: {", *["x" * 1000] * (LONGEST // 1000 + 2), "}", BODIES[0]]
-    assert [one.text for one in texts(endless)] == ["once upon a time"]
+    assert [one.text for one in quoted_prompts(endless)] == ["once upon a time"]
 
 
 def test_a_comment_stays_on_its_line():
-    told = comments(texts(["request: " + json.dumps({"prompt": 'a "quoted"\n[server]\nparallel = 9'})]))
-    assert tomllib.loads(told) == {} and told.count("\n") == 3
+    body = json.dumps({"prompt": 'a "quoted"\n[server]\nparallel = 9'})
+    quoted = quote_as_comments(quoted_prompts([f"request: {body}"]))
+    assert tomllib.loads(quoted) == {} and quoted.count("\n") == 3
