@@ -1,4 +1,4 @@
-"""llama.cpp's llama-server: its memory, its rules by version, its loop."""
+"""Simulator of llama.cpp's llama-server: memory, rules by version, server loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cachesim.model import make_model
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
-    """A server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    """Return a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
     if not isinstance(rules, Rules):
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
@@ -31,14 +31,15 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 
 
 def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
-    """A decision in words, None where there are none. Only reports need them: they are imported when one asks."""
+    """Return a decision as a sentence, None if its rule has none. Imports the sentences on first use: only reports need
+    them."""
     from cachesim.engines.llama_cpp.sentences import SENTENCES
 
     return SENTENCES.say(rule, value, because)
 
 
 def log() -> LogGrammar:
-    """The lines of the server's log. Only readers of logs need them: they are imported when one asks."""
+    """Return the grammar of the server's log lines. Imports it on first use: only log readers need it."""
     from cachesim.engines.llama_cpp.log_lines import GRAMMAR
 
     return GRAMMAR

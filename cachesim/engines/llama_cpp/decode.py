@@ -1,4 +1,4 @@
-"""From a full batch to sampled tokens: views of n_batch, what happens when there is no room, who speaks.
+"""Decoding of a filled batch: views of n_batch tokens, retries without free cells, sampling, cancelled requests.
 
 Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be).
 """
@@ -21,11 +21,11 @@ from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
 
 FATAL = {NO_ROOM: ("Context size has been exceeded.", base.NO_ROOM), BAD_BATCH: ("Invalid input batch.", "bad-batch")}
-"""What a client is told, and the kind of it."""
+"""Error text for the client and kind of the error, by return code of llama_decode."""
 
 
 def decode(srv: Core, batch: DecodeBatch) -> None:
-    """Evaluate the batch view by view; after each view the slots whose token lies in it speak."""
+    """Evaluate the batch view by view. After each view, sample for the slots whose output token lies in it."""
     n, off = srv.settings.n_batch, 0
     while off < len(batch):
         view = batch.view(off, n)
@@ -38,7 +38,7 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
             srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
             srv.view = off, stop
             mirror(srv, view)
-            for slot in srv.slots:               # prompt tokens count as evaluated when their view is
+            for slot in srv.slots:               # count prompt tokens when their view is evaluated
                 if slot.task is not None:
                     slot.task.answer.prompt_n += max(0, min(stop, slot.fed[1]) - max(off, slot.fed[0]))
             activate_children(srv)
@@ -56,7 +56,8 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
 
 
 def purge_idle(srv: Core) -> bool:
-    """IDLE-PURGE: if the rule allows it, the first idle slot that holds something is emptied, unsaved."""
+    """IDLE-PURGE: if the rule allows it, clear the first idle slot that is not empty, without saving it. Returns True
+    if a slot was cleared."""
     if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
         return False
     for slot in srv.slots:
@@ -68,7 +69,7 @@ def purge_idle(srv: Core) -> bool:
 
 
 def give_up(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:
-    """Nothing can be evaluated: every request at work fails."""
+    """Fail every running request: the batch cannot be evaluated. ``off``: start of the view in the batch [tokens]."""
     first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
     srv.emit(ev.Error(first))
     srv.fail_all(text, kind)
@@ -77,7 +78,7 @@ def give_up(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -
 
 
 def post_decode(srv: Core, off: int, n: int) -> None:
-    """Sampling and stop tests for the slots whose output lies in the view: first those without a draft."""
+    """Sample and check stop conditions for the slots whose output lies in the view, slots without a draft first."""
     for slot in srv.slots:
         if slot.draft and slot.at >= 0:
             _give_up_split(srv, slot, off, n)
@@ -93,7 +94,7 @@ def post_decode(srv: Core, off: int, n: int) -> None:
 
 
 def _give_up_split(srv: Core, slot: Slot, off: int, n: int) -> None:
-    """A draft that does not lie in the view is an error of its slot's client; what was put into the slot stays."""
+    """Fail the request of a slot whose draft extends beyond the view. The slot keeps the drafted tokens."""
     split = srv.rules.spec_split(slot.at, slot.at + len(slot.draft), off, n)
     if split.value is None:
         return
@@ -104,7 +105,7 @@ def _give_up_split(srv: Core, slot: Slot, off: int, n: int) -> None:
 
 
 def _spoken(srv: Core, slot: Slot, task: Task) -> None:
-    """The slot's one token is sampled from what the model said."""
+    """Sample the slot's next token."""
     said = srv.said.get(slot.at)
     if said is not None:
         task.answer.outputs.append(Output(len(slot.tokens) - 1, said.digest, said.logits))
@@ -112,19 +113,19 @@ def _spoken(srv: Core, slot: Slot, task: Task) -> None:
         checkpoint_after_prompt(srv, slot, task)
     slot.at, slot.state = -1, State.GENERATING
     if task.request.kind in SILENT_TASKS:
-        srv.release(slot)                       # it is complete with its prompt
+        srv.release(slot)                       # the task ends with its prompt
         return
     take(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))
 
 
 def _verified(srv: Core, slot: Slot, task: Task) -> None:
-    """The slot's draft is verified; each token that stands goes through the stop tests."""
+    """Verify the slot's draft and check the stop conditions for each accepted token."""
     replayed, slot.replay = slot.replay, False
     ids = verify(srv, slot, task)
     slot.at = -1
     if ids is None:
         return
-    accepted = len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)      # the last replayed one was never drafted
+    accepted = len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)      # the last replayed token was not drafted
     task.answer.draft_n_accepted += accepted
     for token in ids:
         if take(srv, slot, task, token):
@@ -134,7 +135,7 @@ def _verified(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def take(srv: Core, slot: Slot, task: Task, token: int) -> bool:
-    """One more generated token. True = the generation ends with it, and the slot is released."""
+    """Append a generated token to the answer. Returns True if generation ends and the slot is released."""
     slot.sampled = token
     slot.n_gen += 1
     task.answer.tokens.append(token)
@@ -151,16 +152,16 @@ def take(srv: Core, slot: Slot, task: Task, token: int) -> bool:
     return bool(stop)
 
 
-# A client that has gone: every task of its request is cancelled between two rounds; what was evaluated stays.
+# Cancelled requests: every task of the request is cancelled between two iterations; evaluated tokens stay.
 #
-# The cancellations are put before the queue all at once, and a task that was waiting for the slot of the first comes
-# before the second.
+# All cancellations are put at the front of the queue at once. A task that was deferred for the first cancelled slot is
+# processed before the second cancellation.
 # Source: llama.cpp tools/server/server-queue.cpp server_response_reader stop, pop_deferred_task, server-context.cpp
 # SERVER_TASK_TYPE_CANCEL (3f545be).
 
 def leaving(srv: Core) -> list[Slot]:
-    """Slots whose clients hang up before the next round, in that order: they hold as many tokens as the request says,
-    or more."""
+    """Return the slots whose requests are cancelled before the next iteration, in order of cancellation: those that
+    hold at least ``cancel_at`` tokens."""
     due = [(slot.task.request.cancel_place, slot.id) for slot in srv.slots if slot.task and _is_due(slot, slot.task)]
     return [srv.slots[number] for _, number in sorted(due)] if due else []
 
@@ -169,13 +170,13 @@ def _is_due(slot: Slot, task: Task) -> bool:
     at = task.request.cancel_at
     if at is None or len(slot.tokens) < at:
         return False
-    if slot.state in (State.STARTED, State.WAITING):        # they hold another text still
+    if slot.state in (State.STARTED, State.WAITING):        # the slot still holds another conversation
         return False
     return slot.replay or all(draft.at != len(slot.tokens) for draft in task.request.drafts)
 
 
 def hang_up(srv: Core) -> None:
-    """Cancel the requests whose clients have gone, with all their completions."""
+    """Cancel the requests whose clients disconnected, with all their completions."""
     for slot in leaving(srv):
         task = slot.task
         for member in _members(srv, slot, task) if task is not None else ():
@@ -185,8 +186,8 @@ def hang_up(srv: Core) -> None:
 
 
 def _members(srv: Core, parent: Slot, task: Task) -> list[Slot]:
-    """The slots of all completions of a request, in the order in which they are cancelled: as the request says, where
-    it says nothing the parent first. The server goes through a hash table of task ids."""
+    """Return the slots of all completions of a request in their order of cancellation: ``cancel_order`` of the request,
+    then the parent first. The real server iterates over a hash table of task ids."""
     found = [parent, *(s for s in srv.slots if s.task is not None and s.task.parent == task.id)]
     order = task.request.cancel_order
     return sorted(found, key=lambda slot: order.index(slot.id) if slot.id in order else len(order))
@@ -198,5 +199,5 @@ def _cancel(srv: Core, slot: Slot) -> None:
     if slot.task is not None:
         slot.task.answer.cancelled = True
         srv.release(slot)
-    if len(srv.queue) > waiting:                # one that had been deferred
+    if len(srv.queue) > waiting:                # the release moved a deferred task to the queue
         process(srv, srv.queue.popleft())

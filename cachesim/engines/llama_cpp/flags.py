@@ -1,6 +1,6 @@
-"""The flags of llama-server, one row each, and its command lines.
+"""Flags of llama-server, one row each, and conversion from and to command lines.
 
-Source: llama.cpp common/arg.cpp (3f545be); the numbers of older builds from the changes that rules name.
+Source: llama.cpp common/arg.cpp (3f545be); values of older builds from the changes that rules name.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ NEVER = 2**31 - 1
 
 
 def _read_model(text: str) -> str:
-    """The name of one of our models from the path of its file."""
+    """Return the name of a test model from the path of its file."""
     return text.rpartition("/")[2].removeprefix("tiny-").removesuffix(".gguf")
 
 
 def _write_unified(options: Mapping[str, Any]) -> list[str]:
-    """Without a number of slots the server chooses the cache, too."""
+    """Return no flag if the number of slots is left open: the server then chooses the cache, too."""
     if "kv_unified" not in options or options.get("parallel", 1) == -1:
         return []
     return ["-kvu" if options["kv_unified"] else "-no-kvu"]
 
 
 def _write_drafter(options: Mapping[str, Any]) -> list[str]:
-    """The drafter. One token has to be repeated before an n-gram is drafted from, so that it happens in short texts."""
+    """Return the drafter's flags. The n-gram size is 1, so that n-gram drafts occur in short texts."""
     kind, most = options.get("spec_type", "none"), str(options.get("spec_draft_n_max", 3))
     if kind == "none":
         return []
@@ -47,24 +47,24 @@ def _write_pooling(options: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What llama-server is started with, by the long names of its flags, with the defaults of b11549."""
+    """Options of llama-server by the long names of its flags, with the defaults of b11549."""
 
     ctx_size: int = flag(
         0, "-c", "--ctx-size", also=("n_ctx",), least=1, open=0, tokens=True,
-        help="Tokens of the whole context. Slots share it with a unified cache, otherwise each gets an equal part; "
-             "a longer prompt is refused.",
+        help="Context of all slots together [tokens]. Slots share it with a unified cache, otherwise each gets an "
+             "equal part; a longer prompt is refused.",
         governs="LC-SLOT-CTX LC-CTX-POOL", affects="LC-PC-UPDATE LC-SHIFT LC-SPEC-UNREAD",
     )
     batch_size: int = flag(
         2048, "-b", "--batch-size", also=("n_batch",), least=1, tokens=True,
-        help="Most tokens of one batch (n_batch). A prompt is evaluated batch by batch, and checkpoints are "
-             "created between batches only.",
+        help="Maximum batch size n_batch [tokens]. A prompt is evaluated batch by batch, and checkpoints are "
+             "created only between batches.",
         governs="LC-CKPT-BREAK LC-DECODE LC-KV-UNDO LC-SPEC-ROOM", affects="LC-SPEC-MAX",
     )
     ubatch_size: int = flag(
         512, "-ub", "--ubatch-size", also=("n_ubatch",), least=1, tokens=True,
-        help="Most tokens that the model evaluates at once (n_ubatch). One checkpoint is placed 4 + n_ubatch "
-             "tokens before the end of a prompt.",
+        help="Maximum micro-batch size n_ubatch [tokens], the part that the model evaluates at once. One checkpoint "
+             "is placed 4 + n_ubatch tokens before the end of a prompt.",
         governs="LC-CKPT-BREAK LC-KV-UNDO LC-RS-SPLIT", affects="LC-CKPT-CREATE LC-TASK",
     )
     parallel: int = flag(
@@ -75,8 +75,8 @@ class Options:
     )
     kv_unified: bool = flag(
         False, "-kvu", "--kv-unified", off=("-no-kvu", "--no-kv-unified"), write=_write_unified,
-        help="All slots share the cells of one cache, so that one of them may fill the whole context. By default "
-             "on only where the number of slots is left open.",
+        help="All slots share the cells of one cache, so that a single slot may fill the whole context. Default: on "
+             "only if the number of slots is left open.",
         governs="LC-SLOT-CTX LC-IDLE-PURGE LC-DECODE LC-SPEC-UNREAD LC-KV-COPY LC-RS-SPLIT", affects="LC-IDLE-SAVE",
     )
     swa_full: bool = flag(
@@ -87,25 +87,25 @@ class Options:
     )
     ctx_checkpoints: int = flag(
         32, "-ctxcp", "--ctx-checkpoints", "--swa-checkpoints", also=("n_ctx_checkpoints",),
-        help="Most checkpoints of a slot; 0 = none, so that recurrent, hybrid and sliding-window models "
-             "evaluate a changed prompt from its start. (3 before b6723, 8 before b8218.)",
+        help="Maximum number of checkpoints per slot; 0 = none: recurrent, hybrid and sliding-window models then "
+             "re-evaluate a changed prompt from its start. (3 before b6723, 8 before b8218.)",
         governs="LC-CKPT-ON LC-CKPT-PICK LC-CKPT-RESET LC-CKPT-LIMIT LC-CKPT-REPLACE",
     )
     checkpoint_min_step: int = flag(
         -1, "-cms", "--checkpoint-min-step", "--checkpoint-min-spacing", least=0, open=-1, unwritten=-1, tokens=True,
-        help="Fewest tokens between two checkpoints; 0 = no distance is demanded, -1 = the default of the version "
+        help="Minimum distance between two checkpoints [tokens]; 0 = any distance, -1 = the version's default "
              "(8192; 256 from b9310 to b9764). In b8218 to b9309 the step of periodic checkpoints.",
         governs="LC-CKPT-RESET LC-CKPT-PERIODIC LC-CKPT-CREATE LC-CKPT-SPACING", tries=(0, 64, 256, 1024),
     )
     cache_ram: int = flag(
         8192, "-cram", "--cache-ram", also=("cache_ram_mib",), open=-1,
-        help="Limit of the prompt cache in MiB; 0 = no prompt cache, -1 = no limit in bytes (one in tokens remains).",
+        help="Size limit of the prompt cache [MiB]; 0 = no prompt cache, -1 = no size limit (a token limit remains).",
         governs="LC-PC-ASK LC-PC-ALLOC LC-PC-LOAD LC-PC-UPDATE", affects="LC-IDLE-SAVE",
     )
     slot_prompt_similarity: float = flag(
         0.1, "-sps", "--slot-prompt-similarity", also=("similarity",), tries=(0.0, 0.1, 0.5),
-        help="A slot is selected by LCP similarity if the common prefix is a larger share of the "
-             "prompt than this; 0 = always by LRU. (0.5 before b6455.)",
+        help="A slot is selected by LCP similarity if the common prefix is a larger share of the prompt than this; "
+             "0 = always by LRU. (0.5 before b6455.)",
         governs="LC-SLOT-SELECT",
     )
     cache_idle_slots: bool = flag(
@@ -115,39 +115,39 @@ class Options:
     cache_prompt: bool = flag(
         True, "--cache-prompt", off=("--no-cache-prompt",), unwritten=True, request=True, tries=(True,),
         governs="LC-NPAST-LCP",
-        help="Requests reuse what their slot holds, unless they say otherwise; off = every prompt is evaluated "
-             "from its start.",
+        help="Requests reuse the contents of their slot, unless their own cache_prompt says otherwise; off = every "
+             "prompt is evaluated from its start.",
     )
     cache_reuse: int = flag(
         0, "--cache-reuse", also=("n_cache_reuse",), unwritten=0, tokens=True, tries=(256, 1),
-        help="Fewest tokens of a block behind the common prefix that is reused by shifting its positions; 0 = "
-             "no block is.",
+        help="Minimum length [tokens] of a block after the common prefix that is reused by shifting its positions; "
+             "0 = blocks are not reused.",
         governs="LC-NPAST-REUSE",
     )
     context_shift: bool = flag(
         False, "--context-shift", off=("--no-context-shift",), tries=(True, False), governs="LC-SHIFT",
-        help="A full context drops its older half and goes on generating; off = generation ends.",
+        help="A full context discards its older half and generation continues; off = generation ends.",
     )
     spec_type: str = flag(
         "none", "--spec-type", choices=SPEC_TYPES, write=_write_drafter, governs="LC-RS-PLANES LC-SPEC-ON",
-        help="How tokens are drafted; a rejected draft is cut off again or, where the memory cannot be cut, "
-             "restored from a checkpoint.",
+        help="Drafting method. A rejected draft is removed or, where the memory cannot be cut, undone by restoring "
+             "a checkpoint.",
     )
     spec_draft_n_max: int = flag(
-        3, "--spec-draft-n-max", write=unwritten, help="Most tokens of a draft. (16 before b9235.)",
+        3, "--spec-draft-n-max", write=unwritten, help="Maximum length of a draft [tokens]. (16 before b9235.)",
         governs="LC-RS-PLANES LC-RS-BACK LC-SPEC-MAX LC-SPEC-CKPT LC-SPEC-ROOM",
     )
     model_draft: str = flag(
         "", "-md", "--model-draft", model=True, read=_read_model, write=unwritten, governs="LC-SPEC-ON",
-        help="Model that drafts with spec_type draft-simple: layers or a name.",
+        help="Draft model for spec_type draft-simple: layers or a name.",
     )
     kv_unified_per_slot: int = flag(
         0, "--kv-unified-per-slot", open=0, tokens=True, governs="LC-SLOT-CTX LC-CTX-POOL",
-        help="Most tokens of one slot in a unified cache; 0 = no limit. From b10809 on.",
+        help="Maximum context of a slot in a unified cache [tokens]; 0 = no limit. From b10809 on.",
     )
     pooling: str = flag(
         "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
-        help="How an embedding is made of a prompt; last and rank read its last token only.",
+        help="Pooling of an embedding; last and rank read only the last token of the prompt.",
     )
 
 
@@ -158,7 +158,7 @@ READ_OVER: Mapping[str, int] = {
     "--spec-draft-p-min": 1, "-t": 1, "-tb": 1, "-fa": 1, "-ctk": 1, "-ctv": 1, "-fit": 1, "-lv": 1,
     "--slot-save-path": 1, "-ngl": 1, "--embeddings": 0, "--no-warmup": 0, "-cb": 0, "--cont-batching": 0,
 }  # fmt: skip
-"""Flags of recordings that change no decision about caches, and how many values follow them."""
+"""Flags of recordings that change no cache decision, and their number of values."""
 
 IGNORED: Mapping[str, int] = {
     **READ_OVER,
@@ -168,11 +168,11 @@ IGNORED: Mapping[str, int] = {
     "--reasoning-format": 1, "--reasoning-budget": 1, "--mmproj": 1, "--no-mmap": 0, "--mlock": 0, "-ngld": 1,
     "--split-mode": 1, "--tensor-split": 1, "-ts": 1, "-sm": 1, "--api-key": 1, "--n-cpu-moe": 1, "-ot": 1,
 }  # fmt: skip
-"""Flags that a command line may have besides."""
+"""Further flags that a command line may have, and their number of values."""
 
 
 def _read_step(line: CommandLine, text: str) -> None:
-    """The step of periodic checkpoints, in builds that have them: the same number as the spacing; 0 or less = never."""
+    """Set the step of periodic checkpoints in builds that have them, stored as the minimum distance; <= 0 = never."""
     every = parse_integer(text)
     line.options["checkpoint_min_step"] = every if every > 0 else NEVER
 
@@ -182,7 +182,7 @@ def _read_sleep(line: CommandLine, text: str) -> None:
 
 
 def _read_field(name: str, line: CommandLine, text: str) -> None:
-    """The default of a request's field."""
+    """Set the default of a request field."""
     line.request[name] = parse_integer(text)
 
 
@@ -191,16 +191,16 @@ OTHERS: Mapping[str, SetOn] = {
     **dict.fromkeys(("-n", "--predict", "--n-predict"), partial(_read_field, "n_predict")),
     "--keep": partial(_read_field, "n_keep"),
 }  # fmt: skip
-"""Flags of a command line that are no options of ours."""
+"""Command-line flags that are not server options here."""
 
 
 def read_flags(words: Sequence[str]) -> CommandLine:
-    """The options of a command line. Without ``-np`` the version chooses the number of slots. Raises BadInput for an
-    unknown flag or one whose value is missing or wrong."""
+    """Parse the words of a command line. Without ``-np`` the version chooses the number of slots. Raises BadInput for
+    an unknown flag, or a missing or wrong value."""
     return read_line(words, FLAGS, CommandLine({"parallel": -1}), {**READ_OVER, "--seed": 1}, OTHERS)
 
 
 def write_flags(options: Mapping[str, Any]) -> list[str]:
-    """The command line that sets these options of a server, ``MODELS/`` before a draft model; ``read_flags`` reads it
-    back. An option that is left open or has no effect without another is left out."""
+    """Return the command line that sets these options, with ``MODELS/`` before a draft model. ``read_flags`` parses it.
+    Options that are left open, or have no effect without another option, are omitted."""
     return write_line(options, FLAGS)

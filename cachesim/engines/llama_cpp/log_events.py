@@ -1,9 +1,9 @@
-"""Which event does a line of llama-server's log report? One table, read in both directions by whoever needs it.
+"""Log lines of llama-server and the events that they report, in a table that is used for reading and for writing.
 
-A template is the message behind the line's prefix; `{name}` is a field of the event, `{}` a number or word that no
-event holds. The builds are those in which a line is printed at log level 5. Field names are those of the recorded
-traces and of `cachesim.events`. Source: llama.cpp tools/server/server-context.cpp, server-task.cpp, server-queue.cpp
-(b10566 to b11549).
+A template is the message after the line's prefix. `{name}` is a field of the event, `{}` a number or word that is not
+recorded. Build numbers are those that print the line at log level 5. Field names are those of the recorded traces and
+of `cachesim.events`. Source: llama.cpp tools/server/server-context.cpp, server-task.cpp, server-queue.cpp (b10566 to
+b11549).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from cachesim.engines.shared.log_grammar import LONGEST, Line
 
 
 class Entry(NamedTuple):
-    """A line of a log without its prefix. ``level`` is D, I, W or E, "" where the log has none; ``slot`` and ``task``
-    are None where the line names none."""
+    """Log line without its prefix. ``level``: D, I, W or E, "" if the log has no levels. ``slot`` and ``task`` are None
+    if the line does not name them."""
 
     level: str
     slot: int | None
@@ -57,7 +57,7 @@ EVENTS = (
     Line("idle_save", "saving idle slot to prompt cache"),
     Line("slot_clear", "clearing prompt with {n_tokens} tokens"),
     Line("slot_purge", "purging slot {slot_arg} with {n_tokens} tokens"),
-    # A prompt begins.
+    # Start of a prompt.
     Line("launch", "processing task, is_child = {is_child}"),
     Line("new_prompt", "new prompt, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, task.n_tokens = {n_tokens}"),
     Line("reuse_chunk", "reusing chunk with size {n}, shifting KV cache [{c0}, {c1}) -> [{p0}, {p1})"),
@@ -71,7 +71,7 @@ EVENTS = (
          "pos_next = {pos_next}, size = {} MiB)"),
     Line("need_one", "need to evaluate at least 1 token for each active slot "
          "(n_past = {n_past}, task.n_tokens() = {n_tokens})"),
-    # Its batches and checkpoints.
+    # Batches and checkpoints of a prompt.
     Line("batch", "cached n_tokens = {n_tokens}, memory_seq_rm [{p0}, end)"),
     Line("do_ckpt", "main/do_checkpoint = {yes}, pos_min = {pos_min}, pos_max = {pos_max}"),
     Line("ckpt_too_close", f"erasing context checkpoint too close to an earlier one ({_CKPT}, size = {{}} MiB)"),
@@ -82,7 +82,7 @@ EVENTS = (
     Line("copy_to_child", " - copying state to child {child}"),
     Line("kv_full", "failed to find free space in the KV cache, retrying with smaller batch size, off = {}, "
          "n_batch = {n_batch}, ret = {ret}"),
-    # Generation and the end.
+    # Generation and end of a request.
     Line("spec_ckpt", f"created speculative checkpoint ({_CKPT}, size = {{}} MiB, draft = {{}} MiB)"),
     Line("spec_restore", "restoring speculative checkpoint (pos_min = {pos_min}, pos_max = {pos_max}, size = {})"),
     Line("spec_step", "accepted {accepted}/{drafted} draft tokens, new n_tokens = {n_tokens}"),
@@ -95,10 +95,10 @@ EVENTS = (
 )
 
 UNHEARD = (
-    "n_past was set to {}",                                  # said by `need_one`
+    "n_past was set to {}",                                  # reported by `need_one`
     "LLAMA_TRACE = {}",
 )
-"""Warnings that are no events of their own."""
+"""Warnings that do not become events."""
 
 START = (
     Line("server", "print_info: n_swa {}= {n_swa}"),
@@ -108,20 +108,20 @@ START = (
     Line("server", "llama_context: n_rs_seq {}= {n_rs_seq}"),
     Line("server", "initializing, n_slots = {n_slots}, n_ctx_slot = {n_ctx_slot}, kv_unified = '{kv_unified}'"),
 )
-"""What a server says of itself when it starts; of two contexts (a draft's) the first counts."""
+"""Facts that a server logs at startup. With two contexts (target and draft), the first line counts."""
 
 CELLS = "llama_kv_cache_iswa: creating {part} KV cache, size = {cells} cells"
 SEQ_RM = {
     "the context does not support partial sequence removal": "full_only",
     "the context supports bounded partial sequence removal": "bounded",
 }
-"""What the start-up probe of `seq_rm` says; nothing for `partial`."""
+"""Results of the startup probe of `seq_rm`; `partial` is not logged."""
 DISABLED = ("disabling", "it will be disabled")
-"""How the notes end that say which flag was switched off."""
+"""Endings of the lines that report a disabled flag."""
 
 IDLE = "all slots are idle"
 ROUND, UPDATE, DECODE = "processing new tasks", "posting NEXT_RESPONSE", "n_batch (effective) = "
-"""A round of the main loop begins, its tasks are taken and slots are busy, and it decodes a part of its batch."""
+"""Start of an iteration of the main loop; start of the update after the tasks; decode of a part of the batch."""
 NEXT_TOKEN = "n_gen = {}, n_remaining = {}, next token: {token} '{}"
 DRAFT = "generate_draft: id={}, #tokens={n_tokens}, #draft={drafted}, pos_next={}"
 
@@ -136,8 +136,8 @@ _TASK = re.compile(r"task id = (-?\d+), (?=error: )")
 
 
 def entries(line: str) -> Iterator[Entry]:
-    """The messages in a line of a log: mostly one; more where an earlier one had no line's end. A line without a
-    prefix goes on with the message before it and yields an entry of level ""."""
+    """Yield the messages of a log line: usually one; several if a message before had no line end. A line without a
+    prefix continues the previous message and yields an entry of level ""."""
     pieces = _STAMP.split(_COLOUR.sub("", line.rstrip("\r\n")))
     for piece in pieces if pieces[0] else pieces[1:]:
         yield _entry(piece)
@@ -158,8 +158,8 @@ def _entry(text: str) -> Entry:
 
 
 def read_event(entry: Entry) -> dict[str, Any] | None:
-    """The event of an entry as a recorded trace holds it (``slot`` and ``task`` as logged, None where absent); None
-    for a line that reports none. Warnings and errors that the table does not know are events of their text."""
+    """Return the event of an entry as in a recorded trace (``slot`` and ``task`` as logged, None if absent), None if
+    the line reports no event. A warning or error that is not in the table becomes an event with its text."""
     found = match(entry.text)
     if found is not None:
         line, fields = found
@@ -171,8 +171,8 @@ def read_event(entry: Entry) -> dict[str, Any] | None:
 
 
 def match(text: str) -> tuple[Line, dict[str, Any]] | None:
-    """The kind of line of a message, and its fields; None for any other message, and for one with a word where the
-    server writes a number."""
+    """Return the kind of line of a message and its fields; None for an unknown message, or if a field that must be a
+    number is a word."""
     for line in _by_head().get(text[:HEAD], ()):
         found = _pattern(line.template).fullmatch(text)
         if found is not None:
@@ -182,13 +182,13 @@ def match(text: str) -> tuple[Line, dict[str, Any]] | None:
 
 
 def fields_of(template: str, text: str) -> dict[str, str] | None:
-    """The words at the places of a template's fields, None where the text does not fit."""
+    """Return the words in the fields of a template, None if the text does not match."""
     found = _pattern(template).fullmatch(text)
     return None if found is None else found.groupdict()
 
 
 def numbers_of(template: str, text: str) -> dict[str, int] | None:
-    """The same as whole numbers, None also where one of them is none."""
+    """Return the integers in the fields of a template, None if the text does not match or a field is not an integer."""
     words = fields_of(template, text) or {}
     if not words or not all(map(_WHOLE.fullmatch, words.values())):
         return None
@@ -207,7 +207,7 @@ def _value(word: str) -> bool | int | float:
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    """`{name}` is one word, padded on its left; `{}` anything."""
+    """Compile a template: `{name}` matches a word with leading spaces, `{}` anything."""
     out = []
     for literal, place, name in re.findall(r"([^{]*)(\{(\w*)\}|$)", template):
         out.append(re.escape(literal))
@@ -216,7 +216,7 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile("".join(out))
 
 
-HEAD = 6        # every template begins with so many characters of text
+HEAD = 6        # every template starts with at least this many literal characters
 
 
 @cache
@@ -226,7 +226,7 @@ def _by_head() -> Mapping[str, tuple[Line, ...]]:
 
 
 def server_facts(messages: Iterable[str]) -> dict[str, Any]:
-    """What a recording's header says of the server, from the messages of its start."""
+    """Return the server's facts for a recording's header, read from its startup messages."""
     out: dict[str, Any] = {"seq_rm": "partial"}
     cells: dict[str, int] = {}
     notes = []
@@ -245,8 +245,8 @@ def server_facts(messages: Iterable[str]) -> dict[str, Any]:
 
 
 def numbered(events: Iterable[Mapping[str, Any]], one_slot: bool) -> list[dict[str, Any]]:
-    """Events as a step of a recording holds them: no ``slot`` on a server with one, tasks numbered by their first
-    appearance and only where there are several."""
+    """Return events in the form of a recording's step: without ``slot`` on a single-slot server, with tasks numbered in
+    order of appearance, and without task numbers if there is only one task."""
     kept = list(events)
     tasks = task_numbers(kept)
     out = []
@@ -262,7 +262,7 @@ def numbered(events: Iterable[Mapping[str, Any]], one_slot: bool) -> list[dict[s
 
 
 def task_numbers(events: Iterable[Mapping[str, Any]]) -> dict[int, int]:
-    """The number that each task of a log has in a step of a recording."""
+    """Return the number of each task id in a recording's step."""
     tasks: dict[int, int] = {}
     for event in events:
         if event["task"] is not None:

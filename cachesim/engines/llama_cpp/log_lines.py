@@ -1,9 +1,9 @@
-"""All lines about slots, caches and checkpoints that llama-server has printed, of every build that has a rule set.
+"""Log lines about slots, caches and checkpoints of every llama-server build that has a rule set.
 
-``GRAMMAR`` is for whoever reads a log that was pasted: these lines, what they say, and options that follow. Lines of
-recorded builds are `log.EVENTS`, from which recordings are made; here are the older spellings of the same events, and
-lines that are no event of a recording: timings, progress, start-up, errors. Source: llama.cpp tools/server/server.cpp,
-later server-context.cpp, server-task.cpp, and logs in public threads.
+``GRAMMAR`` combines the lines, their meanings and the options that follow from them, to read a pasted log. Lines of
+recorded builds are in `log_events.EVENTS`. This module adds older spellings of these events, and lines that are not
+recorded as events: timings, progress, startup, errors. Source: llama.cpp tools/server/server.cpp, later
+server-context.cpp, server-task.cpp, and logs in public threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _END = f"{_ENDS}, pos_end = {{pos_end}}, n_tokens = {{n_tokens}}"
 
 LINES = (
     *EVENTS, *FACTS,
-    # Which slot, and its end.
+    # Slot selection, launch and release.
     Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
          until=9829),
     Line("slot_by_lcp", "selected slot by LCP similarity, f_sim = {f_sim} (> {thold} thold), f_keep = {f_keep}"),
@@ -45,7 +45,7 @@ LINES = (
     Line("release", "slot released", until=3600),
     Line("idle", "all slots are idle"),
     Line("idle", "all slots are idle and system prompt is empty, clear the KV cache"),
-    # What becomes of a prompt.
+    # Reuse and evaluation of a prompt.
     Line("new_prompt", "new prompt, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, n_prompt_tokens = {n_tokens}"),
     Line("new_prompt", "prompt tokenized, n_ctx_slot = {n_ctx_slot}, n_keep = {n_keep}, n_prompt_tokens = {n_tokens}"),
     Line("n_past", "n_past = {n_past}, slot.prompt.tokens.size() = {held}, seq_id = {seq_id}, "
@@ -93,7 +93,7 @@ LINES = (
     Line("slot_clear", "clearing cache for lora change. {} loras -> {} loras"),
     Line("cache_clear", "clearing KV cache"),
     Line("no_pos_min", "{}:{}: pos_min == -1, but n_past > 0{}"),
-    # Checkpoints, as they were called since August 2025; forks add fields.
+    # Checkpoints, in their spelling since August 2025; forks add fields.
     Line("ckpt_restore", f"restored context checkpoint ({_SWA})", until=8218),
     Line("ckpt_restore", f"restored context checkpoint ({_END}, n_past = {{n_past}}, size = {{mib}} MiB)"),
     Line("ckpt_restore", f"restored context checkpoint ({_ENDS}, n_tokens = {{n_tokens}}, size = {{mib}} MiB)"),
@@ -131,7 +131,7 @@ LINES = (
     Line("idle_save", "idle slots will be saved to prompt cache upon starting a new task"),
     Line("idle_save", "init: idle slots will be saved to prompt cache and cleared upon starting a new task"),
     Line("idle_save", "idle slots will be saved to prompt cache and cleared upon starting a new task"),
-    # What a request cost, and what went wrong.
+    # Timings and errors of a request.
     Line("prompt_time", "prompt eval time = {} ms / {prompt_n} tokens{}"),
     Line("prompt_time", "print_timings: prompt eval time = {} ms / {prompt_n} tokens{}"),
     Line("eval_time", "eval time = {} ms / {predicted_n} tokens{}"),
@@ -153,7 +153,7 @@ LINES = (
     Line("kv_gap", "find_slot: non-consecutive token position {} after {} for sequence {} with {} new tokens"),
     Line("spec_failed", "failed to process speculative batch"),
     Line("spec_failed", "process: llama_decode(ctx_dft) failed rc={}"),
-    # What a server says of itself when it starts.
+    # Facts logged at startup.
     Line("server", "initializing slots, n_slots = {n_slots}"),
     Line("server", "llama_context: n_ctx = {n_ctx}"),
     Line("server", "llama_context: kv_unified = {kv_unified}"),
@@ -208,12 +208,12 @@ SAID = {
     "max": "ctx_checkpoints", "step": "checkpoint_min_step", "limit_mib": "cache_ram",
     "similarity": "slot_prompt_similarity",
 }  # fmt: skip
-"""Option by the name of the number that says it."""
+"""Server option by the name of the logged number."""
 
 
 def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
-    """The options of a server that says these numbers of itself. A context that is not unified is shared by the slots;
-    one that is not said is as large as the longest prompt needs (``needed``)."""
+    """Return the options of a server that logged these numbers. Slots share a context that is not unified. A context
+    that was not logged is assumed to be large enough for the longest prompt (``needed``)."""
     found = {SAID[name]: value for name, value in facts.items() if name in SAID}
     each, slots = facts.get("n_ctx_slot"), facts.get("n_slots", 1)
     if isinstance(facts.get("n_ctx"), int):
@@ -227,12 +227,12 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
 
 
 END = 4                      # tokens between a prompt's last checkpoint and its end
-MOST = 3                     # values that are tried
+MOST = 3                     # number of values to try
 
 
 def hints(prompts: Sequence[tuple[int, int | None]]) -> dict[str, Sequence[Number]]:
-    """Micro-batches that would explain where prompts go on: a checkpoint is created END tokens before the end of a
-    prompt, and one a micro-batch before that."""
+    """Return the micro-batch sizes that would explain the reused lengths: checkpoints are created END tokens before the
+    end of a prompt, and a micro-batch before that."""
     found: Counter[int] = Counter()
     for number, (_, reused) in enumerate(prompts):
         if reused:

@@ -1,4 +1,4 @@
-"""What can be asked of llama.cpp's server: its options, its models, what a search draws."""
+"""Capabilities of the simulated llama.cpp server: options, models, and the settings that a search draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cachesim.model.spec import TRAINED_ON
 
 
 def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
-    """A slot for each conversation, with a context of its own or a common one; or one slot for all."""
+    """Yield option sets with one slot per conversation (separate or unified context), then a single slot for all."""
     for n in advice.slot_counts(now, load):
         yield {"parallel": n, "kv_unified": True, **advice.widen_context(now, load.total)}
         yield {**advice.separate_contexts(now, load, n), "kv_unified": False}
@@ -29,14 +29,15 @@ TRIES = advice.tries_of(
     advice.smaller_batches, _slots, advice.larger_cache, "swa_full", advice.context_for_all, "context_shift",
     advice.fewer_drafts, "cache_reuse",
 )
-"""From what costs nothing to what costs memory, and last what is known to give wrong answers with some models."""
+"""Candidate changes: first those without cost, then those that cost memory, last those that give wrong
+answers with some models."""
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
-    """A server for this model: the corners among its options, small batches, little room."""
+    """Draw a server for this model: edge values of its options, small batches, a small context."""
     batch, ubatch = draw_batches(rng)
     if "W" in model and ubatch < 16 and rng.chance(50):
-        batch, ubatch = max(batch, 64), 16       # else no prompt would leave the ring of 256 cells
+        batch, ubatch = max(batch, 64), 16       # otherwise no prompt would exceed the 256 cells of the window cache
     server: dict[str, Any] = {
         "batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((512, 1024, 1024, 2048)), "parallel": 1,
     }  # fmt: skip
@@ -44,7 +45,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["parallel"] = rng.one((2, 2, 3))
         server["kv_unified"] = rng.chance(50)
         server["slot_prompt_similarity"] = rng.one((0.0, 0.1, 0.5))
-        if server["kv_unified"]:            # several texts want the room of one: purges, halved batches, failed loads
+        if server["kv_unified"]:        # conversations compete for one context: purges, halved batches, failed loads
             server["ctx_size"] = rng.one((256, 256, 512, server["ctx_size"]))
     if rng.chance(40):
         server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))
@@ -60,7 +61,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["spec_type"], server["spec_draft_n_max"] = "ngram-simple", rng.one((1, 2, 4))
     edges: tuple[int, ...] = (1, 4, 5, 8, ubatch, batch, 64, 256, 512)
     if "W" in model:
-        edges = (*edges, 130, 256, 264, 300, 400, 130, 264, 300)    # a ring has 256 cells: only then is something lost
+        edges = (*edges, 130, 256, 264, 300, 400, 130, 264, 300)    # a window cache of 256 cells loses rows only then
     shares = 1 if server.get("kv_unified") else server["parallel"]
     room = server["ctx_size"] // shares - 16
     return DrawnServer("llama_cpp", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))

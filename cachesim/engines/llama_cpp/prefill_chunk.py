@@ -1,4 +1,4 @@
-"""Putting a stretch of prompt into the batch, and the checkpoint that is taken before it is evaluated.
+"""Prompt chunks: appending a chunk to the batch, and the checkpoint that is created before it is evaluated.
 
 Source: llama.cpp tools/server/server-context.cpp update_slots, create_checkpoint (3f545be).
 """
@@ -18,14 +18,14 @@ from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     """Trim the memory to the slot's tokens, then append the next chunk of the prompt to slot and batch.
 
-    Where a conversation was loaded over the running prompt (D2), nothing of the prompt may be left: of the same length,
-    the slot speaks after whatever token the batch ends with, and without any the process ends; a longer one never comes
-    to an end, unless another conversation is loaded over it."""
+    If the prompt cache loaded a conversation over the running prompt (D2), the slot may hold as many tokens as the
+    prompt, or more. With as many, the slot samples after the last token of the batch, and an empty batch ends the
+    process. With more, the prompt never completes, unless the cache loads another conversation over it."""
     trim(srv, slot, task, len(slot.tokens))
     waited_for = share_prompt(srv, slot, task)
     start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts
     if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
-        users = ()                # this build does not look at what marks them
+        users = ()                # this build ignores these message starts
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
         users, srv.settings.min_step, _are_made(srv, slot, task), slot.reused, srv.rules.tail,
@@ -46,7 +46,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
 
 
 def _are_made(srv: Core, slot: Slot, task: Task) -> bool:
-    """CKPT-ON, for tasks that leave checkpoints at all. Written down where they do not."""
+    """CKPT-ON, for tasks that create checkpoints. The decision is recorded if the task does not."""
     kind = srv.rules.task_caches(task.request.kind)
     if not (kind.value or srv.decide(kind, slot)):
         return False
@@ -55,7 +55,7 @@ def _are_made(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
-    """TRIM: everything behind the slot's tokens leaves the memory. A refusal ends the process, or empties the slot."""
+    """TRIM: remove all rows after the slot's tokens. If the memory refuses, the process ends or the slot is cleared."""
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
     try:
         srv.both.must_rm(slot.id, n_tokens)
@@ -70,7 +70,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
 
 
 def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
-    """CKPT-CREATE: keep the state before the chunk, if the rules say so; ``n_batch`` tokens are in the batch."""
+    """CKPT-CREATE: create a checkpoint before the chunk if the rules say so. The batch has ``n_batch`` tokens."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
     if due.value is not None:
@@ -82,7 +82,7 @@ def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: i
 
 
 def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
-    """The prompt is evaluated: keep its state, if the rules say so."""
+    """CKPT-AFTER: create a checkpoint after the evaluated prompt if the rules say so."""
     on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
     after = srv.rules.ckpt_after(on.value)
     if after.value:
@@ -91,7 +91,7 @@ def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
-    """CKPT-SPACING, CKPT-LIMIT, CKPT-REPLACE, then the state of the first ``n_tokens`` tokens joins the list."""
+    """Apply CKPT-SPACING, CKPT-LIMIT and CKPT-REPLACE, then append a checkpoint of the first ``n_tokens`` tokens."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     most, told = srv.settings.max_checkpoints, srv.rules.limit_told
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, most)

@@ -1,4 +1,4 @@
-"""The start of a prompt: from what the slot holds and what is asked to the first token that is evaluated.
+"""Start of a prompt: determines n_past, the number of prompt tokens that need not be evaluated.
 
 Source: llama.cpp tools/server/server-context.cpp update_slots, state STARTED (3f545be).
 """
@@ -21,7 +21,7 @@ from cachesim.engines.rule import rule_id
 
 
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
-    """Settle n_past and cut the slot's tokens to it. False = the prompt is refused, the slot released."""
+    """Settle n_past and cut the slot's tokens to it. Returns False if the prompt is refused and the slot released."""
     request, prompt = task.request, task.request.prompt
     srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
     slot.state = State.PROMPT
@@ -34,7 +34,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     if whole.value:
         return _begin_whole(srv, slot, task, srv.decide(whole, slot) == "whole")
     lcp = common_prefix(slot.tokens, list(prompt))
-    if request.shared:                   # the children start from the shared prefix: do not go past it
+    if request.shared:                   # the children start from the shared prefix
         lcp = min(lcp, request.shared)
     reuses = srv.rules.task_reuse(request.kind)
     asked = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
@@ -53,8 +53,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
-    """NPAST-REUSE: bring blocks of the slot's tokens to where the prompt has them, by moving their positions; returns
-    the new n_past."""
+    """NPAST-REUSE: reuse blocks of the slot's tokens after the common prefix by shifting their positions to those in
+    the prompt. Returns the new n_past."""
     request = task.request
     least = srv.settings.n_cache_reuse if request.n_cache_reuse is None else request.n_cache_reuse
     if least <= 0 or not request.cache_prompt:
@@ -80,7 +80,8 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
 
 
 def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
-    """A prompt that cannot be split starts from nothing; the slot's checkpoints are not even looked at."""
+    """Start a prompt that must fit into one micro-batch: reuse nothing, ignore the slot's checkpoints. Returns False if
+    it does not fit (``fits``)."""
     if not fits:
         n, most = len(task.request.prompt), srv.settings.n_ubatch
         text = f"input ({n} tokens) is too large to process. increase the physical batch size"
@@ -103,7 +104,7 @@ def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
 
 
 def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
-    """Go back to a checkpoint if the live memory does not serve, and erase those that no longer hold."""
+    """Restore a checkpoint if the live memory cannot be used, and erase invalidated checkpoints."""
     resume = Resume(ask.pos_next, ask.n_past)
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
     if need.search:
@@ -115,7 +116,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
 
 
 def _nothing(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
-    """No checkpoint serves."""
+    """CKPT-RESET: handle a prompt for which no checkpoint can be restored."""
     reset = srv.rules.ckpt_reset(ask)
     srv.emit(ev.FullReprocess(slot.id, task.id))
     task.answer.deciding, slot.source = reset.rule, "slot"
@@ -146,7 +147,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         last_words: str = srv.decide(unread, slot)
         if last_words:
             raise ProcessAborted(last_words, "checkpoint-unreadable") from error
-        srv.changed(slot, "overwritten", unread.rule)    # half of it may have been read
+        srv.changed(slot, "overwritten", unread.rule)    # part of it may have been read
         return _nothing(srv, slot, task, ask)
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)

@@ -1,4 +1,4 @@
-"""The prompt cache in host memory: ask the rules, act, tell.
+"""The prompt cache in host memory: applies the rules for saving, loading and evicting, and logs the results.
 
 Source: llama.cpp tools/server/server-task.cpp server_prompt_cache, server-context.cpp prompt_save (3f545be).
 """
@@ -26,8 +26,8 @@ LOST = Blob(0, None, None, None)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry(Immutable):
-    """A stored conversation. ``size`` in bytes: state and checkpoints, headers included. ``blob`` LOST: the state was
-    handed out in a load that failed at the draft context."""
+    """Stored conversation. ``size`` [bytes]: state and checkpoints with their headers. ``blob`` is LOST if a load freed
+    the state and then failed at the draft context."""
 
     tokens: list[int]
     checkpoints: tuple[Checkpoint, ...]
@@ -37,7 +37,7 @@ class Entry(Immutable):
 
 
 class PromptCache:
-    """Entries in order of insertion, oldest first."""
+    """Entries in order of insertion, oldest first. ``both``: target and draft memory."""
 
     def __init__(self, rules: Rules, both: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
         self.rules, self.memory, self.dft = rules, both.tgt, both.dft
@@ -48,7 +48,7 @@ class PromptCache:
         return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens), e.size) for e in self.entries]
 
     def save(self, slot: Slot) -> bool:
-        """PC-SAVE: store what the slot holds. The slot keeps everything. False = nothing was stored."""
+        """PC-SAVE: store a copy of the slot's contents. The slot is unchanged. Returns True if an entry was stored."""
         if not slot.tokens:
             return False
         draft = self.dft.state_size(slot.id, partial=False) + self.rules.host_header if self.dft else 0
@@ -77,14 +77,14 @@ class PromptCache:
         return True
 
     def _evict(self, rule: str) -> Entry:
-        """The oldest entry goes."""
+        """Evict the oldest entry and return it."""
         gone = self.entries.pop(0)
         self.points.lost(gone, "evicted", rule)
         return gone
 
     def load(self, slot: Slot, prompt: list[int]) -> bool:
-        """PC-LOAD: put the best entry into the slot, if one is better than what the slot holds. True also when
-        none was; False = an entry was found and could not be restored (the caller clears the slot)."""
+        """PC-LOAD: load the best entry into the slot if it is better than the slot's contents. Returns True also if no
+        entry was better, False if an entry was found but not restored (the caller then clears the slot)."""
         lcp = common_prefix(slot.tokens, prompt)
         base = self.rules.pc_load([], len(slot.tokens), lcp, len(prompt))
         self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
@@ -103,8 +103,8 @@ class PromptCache:
         entry, after, read = self.entries[index], self.rules.pc_after_hit(index), False
         try:
             if entry.blob is LOST:
-                # Reading it fails, which passes for success, because as many bytes were read as there are: the memory
-                # stays as it was.
+                # As many bytes as exist were read (none), so the server takes the failed read for a success: the
+                # memory stays as it was.
                 self.log.emit(ev.Error(f"{LOADING} unexpectedly reached end of buffer"))
             else:
                 self.memory.state_read(slot.id, entry.blob)
@@ -129,8 +129,8 @@ class PromptCache:
         return True
 
     def _hand_out(self, index: int, rule: str) -> None:
-        """The stored state is freed as soon as it has been read, before the draft context's is tried: where that one
-        fails, it is lost."""
+        """Mark the state of an entry as LOST: the server frees it once it is read, before it reads the draft context's
+        state. If that read fails, the entry stays without a state."""
         entry = self.entries[index]
         if entry.blob is not LOST:
             size = entry.size - entry.blob.size - self.rules.host_header
@@ -138,7 +138,7 @@ class PromptCache:
             self.points.stored(self.entries[index], "consumed", rule, instead=entry)
 
     def update(self) -> None:
-        """PC-UPDATE: drop the oldest entries over the limits, then say what is left."""
+        """PC-UPDATE: evict the oldest entries until the limits are met, then log the remaining entries."""
         sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
         decision = self.rules.pc_update(sizes, lengths, self.limits)
         log_decision(self.log, decision, None)

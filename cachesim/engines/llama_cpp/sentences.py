@@ -1,5 +1,5 @@
-"""What did a rule of llama.cpp's server say, in words? In those of its log where it has any; the sentence is built
-here, from the decision's numbers."""
+"""Sentences for decisions of llama.cpp's server. Each is built from the decision's numbers, in the words of the
+server's log where the log reports the decision."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ PROMPT_VARIANTS: dict[str, Say] = {
     "LC-MARKS.CHAT": lambda v, b: _marks(v, b) if not v else NoEffect("user messages are known from the chat template"),
 }
 
-# What a rule about llama.cpp's memories, its start or its drafts said.
+# Sentences for decisions about memories, startup and drafts.
 
-ALL = 2**31 - 1          # p1 of a removal that has no end
+ALL = 2**31 - 1          # p1 of a removal up to the end
 
 
 def _seq_rm(because: Because) -> str:
@@ -154,9 +154,10 @@ MEMORY: dict[str, Say] = {
     "LC-KV-COPY": lambda v, b: "seq_cp between streams: rows are copied " + ("by the next decode" if v else "at once"),
     "LC-KV-STATE": lambda v, b: "saved state of a window cache: " + f"pos_max {b['pos_max']}, n_swa {b['n_swa']}",
     "LC-KV-READ": lambda v, b: f"a saved state is read into {'contiguous' if v else 'any free'} cells",
-    "LC-KV-FAIL": lambda v, b: "a state that cannot be read: the parts read before are " + ("cleared" if v else "kept"),
+    "LC-KV-FAIL": lambda v, b: "a state cannot be read: the parts that were read before are " + (
+        "cleared" if v else "kept"),
     "LC-KV-UNDO": lambda v, b: "undoing a prepared batch " + (
-        "does not bring back cells that it purged" if v else "brings back every cell"),
+        "does not restore cells that it purged" if v else "brings back every cell"),
     "LC-KV-FULL": lambda v, b: "--swa-full: cells outside the window are " + (
         "reused and not saved" if v else "kept and saved"),
     "LC-KV-SHIFT": lambda v, b: "a K-shift of a cache without layers " + ("aborts the server" if v else "is skipped"),
@@ -165,8 +166,8 @@ MEMORY: dict[str, Say] = {
     "LC-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
     "LC-SPEC-CKPT": _spec_ckpt,
     "LC-SPEC-REPLAY": _replay,
-    "LC-SPEC-UNREAD": lambda v, b: "the state saved before the draft finds no room: " + (
-        f"the server aborts ({v})" if v else "the requests at work fail"),
+    "LC-SPEC-UNREAD": lambda v, b: "too few free cells for the state saved before the draft: " + (
+        f"the server aborts ({v})" if v else "all running requests fail"),
     "LC-SPEC-ACCEPT": lambda v, b: NoEffect("draft token accepted" if v else "draft token not accepted"),
     "LC-SPEC-ROOM": _room,
     "LC-SPEC-SPLIT": lambda v, b: NoEffect("the draft lies in the batch view") if v is None else (
@@ -186,7 +187,7 @@ MEMORY_VARIANTS: dict[str, Say] = {
     "LC-KV-STATE.RING": lambda v, b: "saves every cell of the sequence",
     "LC-SPEC-MAX.ROOM": lambda v, b: f"drafts at most {counted(v, 'token')} (share of a batch: {b['share']})",
     "LC-SPEC-ACCEPT.EOG": lambda v, b: NoEffect(
-        "draft token not accepted: behind an end of generation" if b["same"] and not v else
+        "draft token not accepted: it follows an end of generation" if b["same"] and not v else
         "draft token accepted" if v else "draft token not accepted"),
     "LC-SPEC-SPLIT.NONE": lambda v, b: NoEffect("drafts are not compared with the batch view"),
 }

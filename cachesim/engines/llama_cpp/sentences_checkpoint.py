@@ -1,6 +1,6 @@
-"""What did a rule about llama.cpp's context checkpoints say, in words? Each with its own rule's condition.
+"""Sentences for decisions about context checkpoints of llama.cpp, with the condition of each rule.
 
-A rule that is not listed by its id (a rule of one's own) is said without a condition, never with another rule's.
+A rule without an entry of its own (for example a user's rule) gets a sentence without a condition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def _only_windows(value: Any, because: Because) -> str:
 
 
 def need(than: str) -> Say:
-    """CKPT-NEED: is a checkpoint searched for? ``than``: how pos_min is compared with its threshold where it is."""
+    """Return the sentence of CKPT-NEED. ``than``: comparison of pos_min with its threshold for which a checkpoint is
+    needed."""
     opposite = {">=": "<", ">": "<="}[than]
 
     def say(value: Any, because: Because) -> str:
@@ -44,7 +45,7 @@ def need(than: str) -> Say:
 
 
 def pick(condition: Callable[[Because], str] | None = None) -> Say:
-    """CKPT-PICK: which checkpoint is restored, of which, and what the rule requires of it."""
+    """Return the sentence of CKPT-PICK: the restored checkpoint, the candidates, and the rule's condition."""
     def say(value: Any, because: Because) -> str:
         had = because["had"]
         found = "no usable checkpoint" if value is None else f"restores checkpoint n_tokens = {had[value]}"
@@ -77,7 +78,7 @@ def _restored(value: Any, because: Because) -> str:
 
 
 def created(reason: Callable[[bool, Because], str] | None = None) -> Say:
-    """CKPT-CREATE: is the state before this batch kept, and for what reason?"""
+    """Return the sentence of CKPT-CREATE, with the reason for or against a checkpoint before the batch."""
     def say(value: Any, because: Because) -> str:
         head = "checkpoint created" if value else "no checkpoint"
         why = ""
@@ -119,7 +120,7 @@ def _cr6(yes: bool, b: Because) -> str:
     if yes:
         return "near the prompt's end, or periodic"
     if not b["place"]:
-        return "not near the prompt's end, none due"
+        return "not near the prompt's end, and no periodic checkpoint is due"
     if not b["far"]:
         return "within 64 tokens of the last checkpoint"
     return "fewer than 64 tokens"
@@ -139,11 +140,11 @@ def _by_position(place: str) -> Callable[[bool, Because], str]:
 def _due(value: int | None, because: Because) -> str:
     if value is None:
         return NoEffect(f"no periodic checkpoint due at n_tokens = {because['start']}")
-    return f"checkpoint due at n_tokens = {because['start']}: last one at {value}, every {because['every']} tokens"
+    return f"checkpoint due at n_tokens = {because['start']}: last at {value}, every {because['every']} tokens"
 
 
 def _after(value: Any, because: Because) -> str:
-    return "checkpoint created behind the whole prompt" if value else NoEffect("no checkpoint behind the whole prompt")
+    return "checkpoint created after the whole prompt" if value else NoEffect("no checkpoint after the whole prompt")
 
 
 def _dull_if_none(say: Say) -> Say:
@@ -152,8 +153,9 @@ def _dull_if_none(say: Say) -> Say:
 
 def _spaced(when: Callable[[Because], str]) -> Say:
     def say(value: Any, because: Because) -> str:
-        where = f"at most {because['min_step']} tokens behind the one before ({when(because)})"
-        return erasure_text(value, "", where) if value else NoEffect(f"no checkpoint erased for spacing: none {where}")
+        where = f"at most {because['min_step']} tokens after the previous checkpoint ({when(because)})"
+        none = NoEffect(f"no checkpoint erased for spacing: none is {where}")
+        return erasure_text(value, "", where) if value else none
 
     return say
 
@@ -174,7 +176,8 @@ FAMILIES: dict[str, Say] = {
     "LC-CKPT-CREATE": created(),
     "LC-CKPT-AFTER": _after,
     "LC-CKPT-COUNT": lambda v, b: NoEffect(f"checkpoint n_tokens = {v}: tokens of the slot before the batch"),
-    "LC-CKPT-REPLACE": _dull_if_none(lambda v, b: erasure_text(v, "", f"n_tokens = {b['n_tokens']}, as the new one")),
+    "LC-CKPT-REPLACE": _dull_if_none(
+        lambda v, b: erasure_text(v, "", f"n_tokens = {b['n_tokens']}, as the new checkpoint")),
     "LC-CKPT-SPACING": _dull_if_none(lambda v, b: erasure_text(v, "", "")),
     "LC-CKPT-LIMIT": _dull_if_none(lambda v, b: erasure_text(v, "", f"limit {b['max']}" if v else "")),
     "LC-CKPT-NOTE": lambda v, b: NoEffect("nothing noted on the checkpoint" if v is None else f"noted: {v}"),
@@ -214,13 +217,13 @@ VARIANTS: dict[str, Say] = {
     "LC-CKPT-CREATE.CR5": created(_by_position("near the prompt's end or periodic")),
     "LC-CKPT-CREATE.CR4": created(_by_position("before the last batch or periodic")),
     "LC-CKPT-CREATE.CR2": created(_by_position("before the last batch")),
-    "LC-CKPT-CREATE.NEVER": created(lambda yes, b: "checkpoints are taken behind the prompt"),
+    "LC-CKPT-CREATE.NEVER": created(lambda yes, b: "checkpoints are created after the prompt"),
     "LC-CKPT-CREATE.CR0": _after,
     "LC-CKPT-COUNT.BATCH": lambda v, b: NoEffect(
         f"checkpoint n_tokens = {v}: {b['stop']} tokens in the slot - n_batch {b['n_batch']}"),
-    "LC-CKPT-REPLACE.NONE": lambda v, b: NoEffect("no checkpoint erased: one with the same n_tokens stays"),
+    "LC-CKPT-REPLACE.NONE": lambda v, b: NoEffect("no checkpoint erased: a checkpoint with the same n_tokens stays"),
     "LC-CKPT-SPACING.CR10": _spaced(lambda b: "of older tasks"),
-    "LC-CKPT-SPACING.CR11": _spaced(lambda b: f"of older tasks, while {b['max']} are reached"),
+    "LC-CKPT-SPACING.CR11": _spaced(lambda b: f"of older tasks, at the limit of {b['max']}"),
     "LC-CKPT-SPACING.NONE": lambda v, b: NoEffect("no checkpoint erased: spacing is not checked"),
     "LC-CKPT-LIMIT.OLDEST": _dull_if_none(lambda v, b: erasure_text(v, "oldest", f"limit {b['max']}" if v else "")),
     "LC-CKPT-LIMIT.DENSEST": _dull_if_none(lambda v, b: erasure_text(

@@ -1,4 +1,4 @@
-"""What did a rule about llama.cpp's slots, prompt cache and slot files say, in words?"""
+"""Sentences for decisions about slots, the prompt cache and slot files of llama.cpp's server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from cachesim.base.errors import counted
 from cachesim.engines.shared.sentences import Because, NoEffect, Say
 
-ANY = -1                 # id_slot of a request that names none
+ANY = -1                 # id_slot of a request that does not name a slot
 
 
 def _slot(choice: Any, because: Because) -> str:
@@ -29,7 +29,7 @@ def _slot_0(choice: Any, because: Because) -> str:
         share = f"{choice.f_keep:.3f} of the slot's tokens > {because['sps']:.3f}"
         return f"selected slot {choice.slot} by LCP similarity: {share}"
     said = _slot(choice, because)
-    return said.partition(";")[0]                # there is no prompt cache yet
+    return said.partition(";")[0]                # these builds have no prompt cache
 
 
 def _slot_idle(choice: Any, because: Because) -> str:
@@ -56,7 +56,7 @@ def _better(value: Any, because: Because) -> str:
 def _alloc(plan: Any, because: Because) -> str:
     tokens, size = because["n_tokens"], because["size"]
     if plan.verdict == "already":
-        return f"not saved: an entry of the prompt cache begins with these {counted(tokens, 'token')}"
+        return f"not saved: an entry of the prompt cache starts with these {counted(tokens, 'token')}"
     if plan.verdict == "too_big":
         return f"not saved: {size:,} bytes exceed the prompt cache's limit of {because['limit_size']:,}"
     before = counted(because["entries"], "entry", "entries")

@@ -1,4 +1,4 @@
-"""llama-server: tasks come in, slots are chosen, one shared batch is filled and decoded per iteration.
+"""llama-server's main loop: accept tasks, select slots, fill one shared batch per iteration and decode it.
 
 Source: llama.cpp tools/server/server-context.cpp, server-queue.cpp (3f545be).
 """
@@ -26,10 +26,10 @@ from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_
 
 
 class Server(Inspected):
-    """The main loop, and what a client can do."""
+    """Server with its main loop and client operations."""
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request; the answer fills as the server works."""
+        """Queue a request. The returned answer is filled in while the server works."""
         answer = Answer(self.log.mark(), died=self.dead)
         if not self.settings.flags.cache_prompt:
             request = replace(request, cache_prompt=False)
@@ -43,7 +43,7 @@ class Server(Inspected):
             text = f"Value must be between 1 <= value <= {self.settings.n_slots}, but got {request.n_cmpl}"
             answer.fails(400, text, "completions-out-of-range", n=request.n_cmpl, most=self.settings.n_slots)
             answer.done = True
-        elif not request.prompt and request.kind == "completion":      # a list without tokens never becomes a task
+        elif not request.prompt and request.kind == "completion":      # the server creates no task for an empty list
             answer.fails(400, '"prompt" must not be empty', "empty-prompt")
             answer.done = True
         elif not self.dead:
@@ -51,8 +51,8 @@ class Server(Inspected):
         return answer
 
     def _decision(self, request: Request, answer: Answer) -> Request:
-        """A request with several prompts becomes one task with children, if they share a prefix, or a task for each.
-        Raises BadInput for more prompts than slots, which the real server groups."""
+        """Turn a request with several prompts into one task with children if they share a prefix, else into one task
+        each. Raises BadInput if there are more prompts than slots; the real server groups them."""
         prompts = (request.prompt, *request.others)
         if len(prompts) > self.settings.n_slots:
             raise BadInput("a decision of more prompts than there are slots is not modelled")
@@ -68,12 +68,12 @@ class Server(Inspected):
         return replace(request, others=())
 
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-        """Save, restore or erase a slot. Raises BadInput; the slot is untouched then."""
+        """Save, restore or erase a slot. If it raises BadInput, the slot is unchanged."""
         self.log.mark()
         return slot_action(self, action, id_slot, file)
 
     def take_tasks(self) -> None:
-        """First half of a round: hang-ups, then every pending task."""
+        """Run the first half of an iteration: cancellations, then all queued tasks."""
         try:
             hang_up(self)
         except ProcessAborted as abort:
@@ -81,8 +81,8 @@ class Server(Inspected):
         self.take_queue()
 
     def take_queue(self) -> None:
-        """Every pending task looks for a slot. Called before ``take_tasks`` it is as if the tasks had come before the
-        hang-ups of this round."""
+        """Assign a slot to every queued task. Called before ``take_tasks``, it treats the tasks as if they had arrived
+        before the cancellations of this iteration."""
         try:
             while self.queue:
                 self.settle()
@@ -92,11 +92,11 @@ class Server(Inspected):
 
     @property
     def leaving(self) -> bool:
-        """Will the next ``take_tasks`` begin with a hang-up?"""
+        """True if the next ``take_tasks`` begins with a cancellation."""
         return bool(leaving(self))
 
     def update(self) -> None:
-        """Second half of a round: one batch for all busy slots."""
+        """Run the second half of an iteration: decode one batch for all busy slots."""
         try:
             self._update_slots()
         except ProcessAborted as abort:
@@ -118,7 +118,7 @@ class Server(Inspected):
                 slot.at = len(batch)
                 n_batch = len(batch) + 1 + len(slot.draft)
                 room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
-                if room.value:              # sampled and drafted tokens are more than the batch can hold
+                if room.value:              # the sampled and drafted tokens do not fit into the batch
                     raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
                 for token in (slot.sampled, *slot.draft):
                     batch.add(token, len(slot.tokens), slot.id, True)
@@ -130,7 +130,7 @@ class Server(Inspected):
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
-        except DrafterFailed as failure:         # every busy slot gets it as its error; memory and tokens stay
+        except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
             text = f"decode() failed: {failure}"
             self.emit(ev.Error(text))
             self.fail_all(text, "drafter-failed", clear=False)
@@ -160,12 +160,12 @@ class Server(Inspected):
             slot.state, slot.task = State.IDLE, None
 
 
-# Moving positions: the context shift of a full slot.
+# Context shift of a full slot.
 #
 # Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be).
 
 def shift_full_slots(srv: Core) -> None:
-    """SHIFT: every generating slot that has no room for its next token gives up part of its past."""
+    """SHIFT: discard part of the tokens of every generating slot that has no room for its next token."""
     for slot in srv.slots if srv.settings.context_shift else ():
         task = slot.task
         if slot.state is not State.GENERATING or task is None:

@@ -1,4 +1,4 @@
-"""The server's start-up: from command-line flags to the numbers that stay fixed.
+"""Settings that the server derives from its command-line flags at startup.
 
 Source: llama.cpp common/arg.cpp, src/llama-context.cpp, tools/server/server-context.cpp load_model (3f545be).
 """
@@ -20,40 +20,40 @@ MOST_SLOTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What start-up makes of options and model. Contexts, batches and windows in tokens, limits in bytes and tokens."""
+    """Settings derived from options and model at startup. Contexts, batches and windows in tokens."""
 
-    flags: Options           # as the server was started
+    flags: Options           # as given on the command line
     n_slots: int
-    unified: bool
-    n_ctx: int
-    n_ctx_slot: int
+    unified: bool            # one cell table for all slots
+    n_ctx: int               # context of all slots together
+    n_ctx_slot: int          # longest prompt plus answer of one slot
     n_batch: int
     n_ubatch: int
-    n_swa: int               # the window that thresholds count with
-    window: int              # the window beyond which something is forgotten
-    exact: bool              # the probe at start-up: the memory cannot be cut at any position
+    n_swa: int               # window used by the checkpoint thresholds, 0 = none
+    window: int              # window after which rows are dropped, 0 = none (also with --swa-full)
+    exact: bool              # startup probe: the memory cannot be cut at an arbitrary position
     sizes: Sizes
-    max_checkpoints: int
-    min_step: int
-    limit_size: int
-    limit_tokens: int
-    has_cache: bool
+    max_checkpoints: int     # per slot
+    min_step: int            # fewest tokens between two checkpoints
+    limit_size: int          # prompt cache [bytes]
+    limit_tokens: int        # prompt cache [tokens]
+    has_cache: bool          # the prompt cache is enabled
     cache_idle_slots: bool
-    sps: float
-    n_cache_reuse: int
+    sps: float               # slot prompt similarity, a share of the prompt
+    n_cache_reuse: int       # fewest tokens of a block that is reused by shifting, 0 = off
     context_shift: bool
-    drafts: bool
-    mtp: bool
-    draft: ModelKind | None
+    drafts: bool             # speculative decoding is on
+    mtp: bool                # the drafter is the model's own MTP head
+    draft: ModelKind | None  # model of the draft context, None = there is no draft context
 
 
 def can_roll_back(kind: ModelKind) -> bool:
-    """Architectures with rollback planes: of the recorded ones the gated delta net and the short convolution."""
+    """True if the architecture has rollback planes: gated delta net and short convolution among the recorded models."""
     return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
 
 
 def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
-    """Tokens of the whole context and of one sequence's."""
+    """Return the context of all slots together and of one sequence [tokens]."""
     pool = rules.ctx_pool(opts.ctx_size, n_slots, opts.kv_unified_per_slot).value
     n_ctx = pad(pool or TRAINED_ON, rules.ctx_pad)
     n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)
@@ -61,7 +61,7 @@ def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple
 
 
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
-    """The numbers fixed at start-up of this version. Raises BadInput for flags that it would not start with."""
+    """Return the settings that this version fixes at startup. Raises BadInput if it would not start."""
     if opts.parallel > MOST_SLOTS:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MOST_SLOTS}, not {opts.parallel}")
     if opts.spec_type not in rules.spec_types:

@@ -1,7 +1,7 @@
-"""What every part of the server works on: rules, memory, slots, log, and the few acts that all of them share.
+"""State shared by all parts of the server: rules, memory, slots, log, and the operations that several parts use.
 
-The parts (select, begin, fill, decode) are functions of a ``Core``; every decision is a rule of the profile. ``decide``
-asks, the part acts, ``emit`` tells.
+The parts (slot selection, prompt start, batch fill, decode) are functions of a ``Core``. Every decision is a rule of
+the profile: ``decide`` evaluates it, the part acts on it, ``emit`` logs the event.
 Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_slot (3f545be).
 """
 
@@ -34,7 +34,7 @@ from cachesim.model.forward import Carried, mtp_head
 
 
 class Core(SlotDriver):
-    """One llama-server of a given version, with its memory. ``model`` None = positions only, nothing computed."""
+    """llama-server of a given version, with its memory. ``model`` None: track positions only, compute nothing."""
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
@@ -52,8 +52,8 @@ class Core(SlotDriver):
             Habits(*(habit.value for habit in habits))._replace(split=lambda *of: rules.rs_split(*of).value),
         )
         self.context = self._context(memory, model)
-        self.unsaid: list[tuple[Answer, int]] = []   # after which tokens the model has spoken, but was not heard
-        self.carried: dict[int, Carried] = {}        # per sequence, what the trunk said last: in no saved state
+        self.unsaid: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
+        self.carried: dict[int, Carried] = {}        # per sequence: the trunk's last hidden state, never saved
         self.dft = self._draft_context(self.settings.draft)
         self._both = CommonMemory(memory, self.dft.memory if self.dft else None)
         sizes = self.settings.sizes
@@ -71,39 +71,39 @@ class Core(SlotDriver):
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
-        self.view = (0, 0)                           # where the last view began and ended in its batch
+        self.view = (0, 0)                           # start and stop of the last view in its batch
         self.said: dict[int, TokenOutput] = {}
         self.tick, self.dead = 0, False
-        self.ended = 0                               # tasks that were released
-        self.empty_rounds = 0                        # rounds in sequence in which nothing came of the busy slots
+        self.ended = 0                               # number of released tasks
+        self.empty_rounds = 0                        # consecutive rounds in which busy slots made no progress
 
     @property
     def window_is_shared(self) -> bool:
-        """A batch may take cells that the windows of idle slots had."""
+        """True if a batch may take cells from the windows of idle slots."""
         return self.settings.unified and bool(self.kind.n_swa)
 
     @property
     def stuck(self) -> bool:
-        """Will nothing happen any more until somebody sends something? Slots are busy, and a round leaves them as they
-        were (D2: a conversation longer than the running prompt was loaded over it)."""
+        """True if busy slots can make no progress until another request arrives (D2: a conversation longer than the
+        running prompt was loaded over it)."""
         return self.empty_rounds > 1 and not self.queue
 
     @property
     def memory(self) -> Memory:
-        """The memory, as it is when every token is evaluated."""
+        """Target memory, after all deferred tokens have been evaluated."""
         if self.context.waiting:
             self.settle()
         return self._memory
 
     @property
     def both(self) -> CommonMemory:
-        """The same together with that of the drafter."""
+        """Target and draft memory as one, after all deferred tokens have been evaluated."""
         self.settle()
         return self._both
 
     def put_off(self, view: DecodeBatch) -> bool:
-        """Put off the evaluation of a generated token, if it may wait: not if it is heard of at once, or a drafter
-        evaluates it, too."""
+        """Defer the evaluation of a generated token and return True, unless an observer needs its result at once or a
+        draft context evaluates it, too."""
         slot = self.slots[view.seq[0]]
         at_once = self.log.heard(ev.Advanced) or self.dft is not None or slot.state is not State.GENERATING
         if at_once or not self.context.put_off(view):
@@ -114,15 +114,15 @@ class Core(SlotDriver):
         return True
 
     def settle(self) -> None:
-        """Evaluate the tokens whose evaluation was put off."""
+        """Evaluate the deferred tokens."""
         if self.context.waiting:
             said, unsaid, self.unsaid = self.context.settle(), self.unsaid, []
             for (answer, pos), one in zip(unsaid, said, strict=True):
                 answer.outputs.append(Output(pos, one.digest, one.logits))
 
     def _draft_context(self, kind: ModelKind | None) -> Context | None:
-        """The drafter's own context: an MTP head behind the trunk, or a model of its own. What it would guess is not
-        asked, since drafts are forced; what it holds is kept and saved as the real one's is."""
+        """Return the draft context: an MTP head that reads the trunk, or a separate draft model. Drafts are forced, so
+        its predictions are not computed; its memory is kept and saved as in the real server."""
         if kind is None:
             return None
         trunk, model = self.context.model, None
@@ -137,7 +137,7 @@ class Core(SlotDriver):
         return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines)
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
-        """RS-BACK, written down where planes reach so far; then RS-RM, written down where it says no."""
+        """Apply RS-BACK (recorded if the planes reach far enough), then RS-RM (recorded if it refuses)."""
         back = pos - p0 + 1 if 0 < p0 <= pos < p1 else 0
         goes = self.rules.rs_back(back, *planes)
         if 1 <= back <= planes.n_rs_seq:
@@ -146,7 +146,7 @@ class Core(SlotDriver):
         return bool(refused.value and self.decide(refused, None))
 
     def drop(self, slot: Slot, which: Decision, told: Rule, cause: str, kept: int) -> list[Ckpt]:
-        """Checkpoints leave a slot; returns, for each, the one that the log names. ``kept``: see ``changed``."""
+        """Remove checkpoints from a slot; return those that the log names. ``kept``: see ``changed``."""
         had, gone = slot.facts, self.decide(which, slot)
         slot.drop(gone)
         named = [had[i] for i in told(len(had), gone).value]
@@ -155,14 +155,15 @@ class Core(SlotDriver):
         return named
 
     def noted(self, slot: Slot, ckpt: Ckpt, use: str, task: Task) -> Ckpt:
-        """CKPT-NOTE: the checkpoint with what this rule set remembers of it. Written down where that is something."""
+        """Apply CKPT-NOTE: return the checkpoint with this rule set's note. The decision is recorded if there is a
+        note."""
         note = self.rules.ckpt_note(ckpt, Use(use, task.id))
         if note.value is not None:
             self.decide(note, slot)
         return ckpt._replace(note=note.value)
 
     def clear(self, slot: Slot) -> None:
-        """PROMPT-CLEAR: the slot's sequence leaves the memory, its tokens are forgotten."""
+        """Apply PROMPT-CLEAR: remove the slot's sequence from the memory and its tokens from the slot."""
         self.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
         self.both.must_rm(slot.id, 0, POS_INF)
         slot.tokens.clear()
@@ -172,7 +173,7 @@ class Core(SlotDriver):
         self.changed(slot, "cleared", clear.rule)
 
     def release(self, slot: Slot) -> None:
-        """The task ends; tokens and checkpoints stay. The oldest deferred task gets its turn."""
+        """End the slot's task. Tokens and checkpoints stay. A deferred task returns to the front of the queue."""
         task = slot.task
         assert task is not None
         self.settle()
@@ -181,19 +182,20 @@ class Core(SlotDriver):
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
         answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen
-        held = () if slot.state is State.WAITING else tuple(slot.tokens)     # a child that never began: another text's
+        # A child that has not started still holds another conversation.
+        held = () if slot.state is State.WAITING else tuple(slot.tokens)
         answer.truncated, answer.slot_tokens, answer.done = slot.truncated, held, True
         if slot.child:
             self.clear(slot)
         slot.state, slot.task, slot.t_last, slot.at = State.IDLE, None, self.next_tick(), -1
         slot.child, slot.children = False, []
-        if self.deferred:       # the first task that wants this slot, else the oldest one, comes first in the queue
+        if self.deferred:       # prefer the first task that requests this slot, else take the oldest
             task = next((t for t in self.deferred if t.request.id_slot == slot.id), self.deferred[0])
             self.deferred.remove(task)
             self.queue.appendleft(task)
 
     def fail(self, slot: Slot, status: int, text: str, kind: str, **numbers: int) -> None:
-        """The client of the slot's task gets an error; the slot is released. ``kind`` and ``numbers`` say which."""
+        """Fail the slot's task with an error and release the slot. ``kind`` and ``numbers`` identify the error."""
         task = slot.task
         assert task is not None
         self.emit(ev.Error(f"error: {text}"))
@@ -201,7 +203,7 @@ class Core(SlotDriver):
         self.release(slot)
 
     def fail_all(self, text: str, kind: str, clear: bool = True) -> None:
-        """Every busy slot's client gets the error; the slots are released, and emptied if ``clear``."""
+        """Fail the task of every busy slot with this error and release the slots; also clear them if ``clear``."""
         for slot in self.slots:
             if slot.busy:
                 self.fail(slot, 500, text, kind)

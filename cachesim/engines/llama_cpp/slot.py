@@ -1,6 +1,6 @@
-"""What the server believes about one conversation: the slot, its tokens, its checkpoints, its task.
+"""The server's own record of one conversation: a slot with its tokens, checkpoints and task.
 
-Nothing keeps these beliefs equal to what the memory holds, except the rules.
+Only the rules keep this record consistent with the contents of the memory.
 Source: llama.cpp tools/server/server-context.cpp server_slot, server-task.h (3f545be).
 """
 
@@ -16,7 +16,7 @@ from cachesim.engines.shared.slot_base import SlotBase
 
 
 class State(Enum):
-    """Where a slot is in its work."""
+    """State of a slot in the server's state machine."""
 
     IDLE = "idle"
     STARTED = "started"
@@ -28,7 +28,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint(Immutable):
-    """The facts of a checkpoint and the saved state behind it. Immutable, so a copy is a reference."""
+    """Facts and saved state of a checkpoint; ``draft``: draft context's state. Immutable: copies are references."""
 
     facts: Ckpt
     blob: Blob
@@ -37,7 +37,7 @@ class Checkpoint(Immutable):
 
 @dataclass(slots=True)
 class SpecCkpt:
-    """The state before a draft. ``tgt`` and ``dft`` are None where the memory can be cut instead."""
+    """State before a draft. ``tgt`` and ``dft`` are None if the memory can remove rejected tokens itself."""
 
     n_tokens: int
     pos_min: int
@@ -48,8 +48,8 @@ class SpecCkpt:
 
 @dataclass(slots=True)
 class Task:
-    """A request on its way through the server. Ids count requests and update iterations alike; ``parent`` is the id of
-    the task that this one is a further completion of, -1 = of none."""
+    """Request in the server. Requests and update iterations draw ids from one counter. ``parent``: id of the task whose
+    prompt this task completes once more, -1 = none."""
 
     id: int
     request: Request
@@ -59,39 +59,35 @@ class Task:
 
 @dataclass(slots=True)
 class Slot(SlotBase):
-    """One slot; its id is also its sequence in the memory. ``t_last`` is the tick of its last release, -1 = never.
+    """One slot."""
 
-    ``reused`` is the common prefix that the present prompt began with, ``at`` the place in the batch of the token
-    after which the model shall speak (-1 = none), ``fed`` the places of its prompt tokens in the present batch.
-    """
-
-    id: int
+    id: int                          # also the sequence id in the memory
     state: State = State.IDLE
     tokens: list[int] = field(default_factory=list)
-    checkpoints: list[Checkpoint] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)      # oldest first
     task: Task | None = None
-    t_last: int = -1
-    last_task: int | None = None     # id of the present task or the one before it
-    reused: int = 0
-    sampled: int = -1
-    n_gen: int = 0
-    at: int = -1
-    fed: tuple[int, int] = (0, 0)
+    t_last: int = -1                 # tick of the last release, -1 = never used
+    last_task: int | None = None     # id of the current or the previous task
+    reused: int = 0                  # length of the common prefix with which the current prompt started [tokens]
+    sampled: int = -1                # last sampled token, not yet in ``tokens``
+    n_gen: int = 0                   # tokens generated for the current task
+    at: int = -1                     # index in the batch of the token whose output is sampled, -1 = none
+    fed: tuple[int, int] = (0, 0)    # start and stop of the slot's prompt tokens in the current batch
     truncated: bool = False
-    source: str = "slot"          # of the tokens that the present task reuses: slot, checkpoint or entry
+    source: str = "slot"             # origin of the tokens that the task reuses: slot, checkpoint or entry
     draft: list[int] = field(default_factory=list)
-    replay: bool = False         # the draft holds tokens already found right, to be evaluated again
+    replay: bool = False             # the draft consists of accepted tokens that must be evaluated again
     spec_ckpt: SpecCkpt | None = None
-    child: bool = False          # the task is a further completion of another slot's prompt
-    children: list[int] = field(default_factory=list)
+    child: bool = False              # the task is a further completion of another slot's prompt
+    children: list[int] = field(default_factory=list)    # slots that wait for this slot's prompt
 
     def begin(self, task: Task, state: State) -> None:
-        """A task comes to the slot."""
+        """Start a task in this slot."""
         self.task, self.state, self.last_task = task, state, task.id
         self.n_gen, self.truncated, self.at = 0, False, -1
         self.draft, self.replay, self.spec_ckpt = [], False, None
 
     @property
     def busy(self) -> bool:
-        """Is a task at work here?"""
+        """True if the slot has a task."""
         return self.state is not State.IDLE

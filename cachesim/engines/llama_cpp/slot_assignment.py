@@ -1,4 +1,4 @@
-"""Which slot does a task get, and what becomes of the idle ones?
+"""Slot assignment: slot selection for a task, children for several completions, saving of idle slots.
 
 Source: llama.cpp tools/server/server-context.cpp get_available_slot, launch_slot_with_task (3f545be).
 """
@@ -18,7 +18,7 @@ from cachesim.engines.shared.prompt_cache_limits import part
 
 
 def process(srv: Core, task: Task) -> None:
-    """Give the task a slot, or defer it."""
+    """Launch the task in a slot, or defer it."""
     slot = available(srv, task)
     if slot is None or slot.busy:
         defer(srv, task)
@@ -29,7 +29,7 @@ def process(srv: Core, task: Task) -> None:
         if len(free) < wanted:
             defer(srv, task)
             return
-        launch_children(srv, slot, task, free[:wanted])         # the first ones by id, whatever they hold
+        launch_children(srv, slot, task, free[:wanted])         # lowest ids first, whatever they hold
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -37,7 +37,7 @@ def process(srv: Core, task: Task) -> None:
 
 
 def defer(srv: Core, task: Task) -> None:
-    """The task waits until a slot is released. One whose client hangs up meanwhile leaves the queue without a word."""
+    """Keep the task until a slot is released. A task cancelled in the meantime leaves the queue without a log line."""
     if task.request.cancel_at == BEFORE_A_SLOT:
         task.answer.cancelled = task.answer.done = True
     else:
@@ -45,7 +45,7 @@ def defer(srv: Core, task: Task) -> None:
 
 
 def available(srv: Core, task: Task) -> Slot | None:
-    """SLOT-SELECT: choose a slot, and let the prompt cache replace what it holds."""
+    """SLOT-SELECT: select a slot and let the prompt cache replace its contents. None = no slot can be selected."""
     request, prompt = task.request, list(task.request.prompt)
     facts = [
         SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
@@ -69,7 +69,7 @@ def available(srv: Core, task: Task) -> Slot | None:
 
 
 def _is_asked(srv: Core, slot: Slot, kind: str) -> bool:
-    """PC-ASK, for tasks that ask at all. Written down where it says no."""
+    """PC-ASK for tasks that use the prompt cache: True if the cache is searched. Recorded if it is not."""
     asks = (srv.rules.task_caches(kind), srv.rules.pc_ask(len(slot.tokens)))
     return all(ask.value or srv.decide(ask, slot) for ask in asks)
 
@@ -97,7 +97,7 @@ def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, a
 
 
 def save_idle(srv: Core) -> None:
-    """IDLE-SAVE: idle slots go to the prompt cache, and with a unified cache they are emptied."""
+    """IDLE-SAVE: save idle slots to the prompt cache, and clear them with a unified cache."""
     assert srv.cache is not None
     for slot in srv.slots:
         if slot.busy:
@@ -114,7 +114,7 @@ def save_idle(srv: Core) -> None:
             srv.clear(slot)
 
 
-# Several completions of one prompt: the parent evaluates it, the children get copies.
+# Several completions of one prompt: the parent slot evaluates it, the child slots get copies.
 #
 # Source: llama.cpp tools/server/server-context.cpp launch_slots_with_parent_task, copy_state_to (3f545be).
 
@@ -123,7 +123,7 @@ D = TypeVar("D")
 
 
 def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> None:
-    """Each child waits in its slot until the prompt is done."""
+    """Start a child task in each of the slots. It waits there until the prompt is evaluated."""
     request = task.request
     for number, slot in enumerate(slots):
         forced = _nth(request.children_forced, number, None)
@@ -145,8 +145,8 @@ def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:
 
 
 def left_waiting(srv: Core) -> list[Slot]:
-    """Children that wait for a parent that is gone: its client hung up, or got an error. The server's reader of results
-    cancels every task of the request then, the parent's first.
+    """Return the children whose parent was cancelled or failed. The server's result reader then cancels every task of
+    the request, the parent's first.
 
     Source: llama.cpp tools/server/server-queue.cpp server_response_reader::next, stop (3f545be)."""
     waiting = [slot for slot in srv.slots if slot.state is State.WAITING]
@@ -157,7 +157,7 @@ def left_waiting(srv: Core) -> list[Slot]:
 
 
 def activate_children(srv: Core) -> None:
-    """After a successful view: children whose parent's prompt is complete (as far as the batch goes) become copies."""
+    """After a successful view: copy each parent whose prompt is complete (as far as the batch goes) to its children."""
     for parent in srv.slots:
         if parent.state is not State.DONE_PROMPT or not parent.children:
             continue
@@ -175,8 +175,8 @@ def activate_children(srv: Core) -> None:
 
 
 def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
-    """Children with prompts of their own go on from the prefix that all share, as soon as the parent holds just that.
-    Returns whether they still wait for it.
+    """Copy the shared prefix to children with prompts of their own, once the parent holds exactly this prefix. Returns
+    True while the children still wait for it.
 
     Source: llama.cpp tools/server/server-context.cpp pre_decode "wait_shared", copy_prompt_to (b11549)."""
     if not task.request.shared or not parent.children:

@@ -1,4 +1,4 @@
-"""Slot save, restore and erase: what POST /slots/{id}?action=... does.
+"""Slot save, restore and erase: POST /slots/{id}?action=...
 
 Source: llama.cpp tools/server/server-context.cpp SERVER_TASK_TYPE_SLOT_SAVE, _RESTORE, _ERASE (3f545be).
 """
@@ -22,10 +22,10 @@ from cachesim.engines.shared import array_file
 from cachesim.engines.shared.array_file import Arrays, array_text, text_array
 from cachesim.engines.shared.slot_base import check_action
 
-# A saved slot as bytes: tokens, full state and checkpoints; a state is its declared size and, per part, its positions,
-# rows and states.
+# File format of a saved slot: tokens, full state and checkpoints. A state consists of its declared size and, per part,
+# its positions, rows and states.
 #
-# A damaged, truncated, foreign or oversized file is refused with BadInput before anything is changed.
+# A damaged, truncated, foreign or oversized file raises BadInput before anything is changed.
 
 MAGIC = b"CACHESIM-SLOT 2\n"
 SCKP_HEADER, SCKP_ENTRY = 12, 40
@@ -34,24 +34,23 @@ lengths of three blobs."""
 
 
 class SlotFile(NamedTuple):
-    """What a slot file holds; ``model`` and ``draft_model`` are the notations of the models that it belongs to,
-    ``form`` the version of the state format."""
+    """Contents of a slot file."""
 
-    model: str
-    form: int
+    model: str                                    # notation of the model
+    form: int                                     # version of the state format
     tokens: tuple[int, ...]
-    blob: Blob
+    blob: Blob                                    # full state
     checkpoints: tuple[Checkpoint, ...] = ()
-    draft_model: str = ""
+    draft_model: str = ""                         # notation of the draft model, "" = there is no draft context
 
 
 def appendix_bytes(checkpoints: Sequence[Checkpoint]) -> int:
-    """Bytes that the checkpoints take in the real file; none, none."""
+    """Return the size of the checkpoints in the real file [bytes], 0 without checkpoints."""
     return sum((SCKP_ENTRY + c.facts.size for c in checkpoints), SCKP_HEADER) if checkpoints else 0
 
 
 def pack(file: SlotFile) -> bytes:
-    """The file's bytes."""
+    """Return the bytes of the file."""
     arrays: Arrays = {
         "model": text_array(file.model), "draft_model": text_array(file.draft_model), "form": np.array([file.form]),
         "tokens": np.array(file.tokens, np.int64), "n_ckpt": np.array([len(file.checkpoints)]),
@@ -78,7 +77,7 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
 
 
 def unpack(data: bytes, name: str) -> SlotFile:
-    """Read the bytes of a slot file. Raises BadInput, naming the file, for anything else."""
+    """Parse the bytes of a slot file. Raises BadInput, naming the file, for anything else."""
     return array_file.unpack_arrays(MAGIC, data, name, lambda arrays: SlotFile(
         array_text(arrays["model"]), int(arrays["form"][0]), tuple(arrays["tokens"].tolist()),
         _blob(arrays, "state"), tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
@@ -108,8 +107,8 @@ TOKEN_BYTES = 4
 
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-    """Do one action on an idle slot; returns what the real server answers. Raises BadInput for an unknown action, or a
-    file that cannot be read; the slot is untouched then."""
+    """Execute an action on an idle slot and return the real server's response. Raises BadInput for an unknown action or
+    an unreadable file; the slot is then unchanged."""
     found: int | None = srv.decide(srv.rules.slot_id(id_slot, len(srv.slots)), None)
     check_action(len(srv.slots), action, found or 0, file)
     if found is None:
@@ -124,13 +123,13 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) 
 
 
 def _bytes(srv: Core, slot_file: SlotFile) -> int:
-    """Bytes that the real server's file would have."""
+    """Return the size of the real server's file [bytes]."""
     state = slot_file.blob.size + srv.rules.slot_file_header + TOKEN_BYTES * len(slot_file.tokens)
     return state + appendix_bytes(slot_file.checkpoints)
 
 
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """Tokens and the full state, and the checkpoints that the rule names; never the draft context's state."""
+    """Save the tokens, the full state and the checkpoints that the rule selects, but not the draft context's state."""
     which = srv.rules.file_ckpts(len(slot.checkpoints), srv.settings.max_checkpoints)
     saved = tuple(slot.checkpoints[k] for k in srv.decide(which, slot))
     blob, model = srv.memory.state_write(slot.id, partial=False), srv.kind.spec.notation
@@ -151,9 +150,10 @@ UNUSABLE = "No available space in KV cache or invalid slot save file"
 
 
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """The file's tokens and state replace the slot's, and the checkpoints that the rule names. No such file, one of
-    another state format, no room, or a longer text than the context: the client gets 400, the slot is emptied. Raises
-    BadInput for a file of another model, or none of ours; nothing has been touched then."""
+    """Replace the slot's tokens, state and checkpoints by those of the file; the rule selects the checkpoints.
+
+    A missing file, another state format, too few free cells or more tokens than the context: status 400, and the slot
+    is cleared. Raises BadInput, with the slot unchanged, for a file of another model or in another format."""
     if not kind(file):
         srv.emit(ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
         return _refused(srv, slot, UNUSABLE)
@@ -180,8 +180,8 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
 
 
 def _take_checkpoints(srv: Core, slot: Slot, saved: SlotFile) -> None:
-    """The file's checkpoints come to the slot. The newest one's draft part is loaded for a trial, which empties the
-    draft context; if it does not fit there, no checkpoint keeps its draft part."""
+    """Give the file's checkpoints to the slot. As a test, the draft part of the newest checkpoint is loaded, which
+    empties the draft context. If it does not fit there, every checkpoint loses its draft part."""
     which = srv.rules.file_ckpts(len(saved.checkpoints), srv.settings.max_checkpoints)
     taken = [saved.checkpoints[k] for k in which.value]
     if not which.value and not saved.checkpoints:
@@ -208,7 +208,7 @@ def _without_draft(srv: Core, ckpt: Checkpoint) -> Checkpoint:
 
 
 def _refused(srv: Core, slot: Slot, cause: str) -> dict[str, Any]:
-    """A restore that failed: what the slot held is forgotten."""
+    """Handle a failed restore: the rule decides whether the slot loses its tokens or everything."""
     failed = srv.rules.restore_failed(cause)
     text, everything = srv.decide(failed, slot)
     if everything:

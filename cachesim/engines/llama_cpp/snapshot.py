@@ -1,4 +1,4 @@
-"""What does the server hold right now? Copies for the judge; looking changes nothing."""
+"""Inspection of the server for the judge: copies of slots, checkpoints and prompt-cache entries. It changes nothing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from cachesim.model import Rows
 
 
 def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
-    """The rule of a copy that leaves nothing out."""
+    """Return a mask that keeps every cell: the rule for a complete copy."""
     return np.ones(len(pos), dtype=bool)
 
 
 def _bounds(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -> tuple[int, int]:
-    """The lengths at which windows and states of n tokens could be used, whatever is there of full attention: the last
-    window - 1 rows of a window must be there, a state must end there. ``swa``: first and last position of its rows, -1
-    = there are none; ``recr``: the last position that the state has absorbed; None = the model has no such layers."""
+    """Return the smallest and largest usable length, as far as windows and states of n tokens decide it.
+
+    The last window - 1 rows of a window must be present; a state must end at the length. ``swa``: first and last
+    position of the window's rows, (-1, -1) = no rows. ``recr``: last position that the state has absorbed. None = the
+    model has no such layers."""
     lo, hi = 1, n
     if swa is not None:
         first, last = swa if swa[1] >= 0 else (0, -1)
@@ -39,7 +41,7 @@ def _bounds(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -
 
 
 def _saved(blob: Blob, n: int, n_swa: int) -> tuple[int, int]:
-    """The same of a saved state."""
+    """Return the smallest and largest usable length of a saved state of n tokens."""
     swa = None
     if blob.swa is not None:
         swa = (int(blob.swa.pos.min()), int(blob.swa.pos.max())) if len(blob.swa.pos) else (-1, -1)
@@ -47,7 +49,7 @@ def _saved(blob: Blob, n: int, n_swa: int) -> tuple[int, int]:
 
 
 def unbroken(cache: AttentionCache, seq: int) -> int:
-    """Number of rows of a sequence that are there from position 0 on without a hole."""
+    """Return the number of a sequence's rows from position 0 up to the first hole."""
     first, last = cache.pos_min(seq), cache.pos_max(seq)
     if first:
         return 0
@@ -55,7 +57,7 @@ def unbroken(cache: AttentionCache, seq: int) -> int:
 
 
 def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray, Mapping[int, Rows]]:
-    """The positions of a sequence's rows from ``start`` on, and these rows, to be read at once."""
+    """Return the positions from ``start`` on and their rows. The rows may be views: read them at once."""
     table = cache.cells(seq)
     cells = table.of(seq)
     if start and isinstance(cells, range):
@@ -69,25 +71,25 @@ def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray,
 
 
 def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
-    """Saved attention caches and states as the judge sees them."""
+    """Return saved attention caches and states in the judge's format."""
     saved = ((0, blob.base), (n_swa, blob.swa))
     return tuple(RowsPart(window, part.pos, part.rows) for window, part in saved if part is not None), blob.recr
 
 
 class Inspected(Core):
-    """What the contract of a server asks about its slots, its memory and its prompt cache."""
+    """Inspection methods of the server contract: slots, memory and prompt cache."""
 
     def replays(self, wrong: int) -> bool:
-        """A rejection that the memory cannot take back is replayed from the checkpoint before the draft."""
+        """True if a rejection of ``wrong`` tokens is replayed from the checkpoint before the draft."""
         return self.settings.exact and wrong > self.settings.sizes.n_rs_seq
 
     @property
     def arrival_is_unlogged(self) -> bool:
-        """With similarity 0 nothing is written of a request that finds all slots busy."""
+        """True if the log does not mention a request that arrives while all slots are busy (similarity 0)."""
         return self.settings.sps == 0
 
     def live(self, slot: int) -> Stored:
-        """The slot as it stands: its tokens, and what the memory holds for it."""
+        """Return a copy of the slot: its tokens and everything that the memory holds for it."""
         tokens, memory = self.tokens_of(slot), self.memory
         parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
         recr = memory.recr.state_write(slot) if memory.recr is not None else None
@@ -95,11 +97,11 @@ class Inspected(Core):
         return Stored("slot", slot, tokens, len(tokens), rows, state)
 
     def agrees(self, slot: int) -> bool:
-        """Does the memory end where the slot's tokens end?"""
+        """True if the memory ends at the last token of the slot."""
         return self.memory.pos_max(slot) == len(self.slots[slot].tokens) - 1
 
     def of_slot(self, slot: Slot) -> Conversation:
-        """What the restore points of a slot depend on."""
+        """Return the inputs that decide the restore points of a slot."""
         memory, n = self.memory, len(slot.tokens)
         base, swa = memory.parts.get("base"), memory.parts.get("swa")
         window = None if swa is None else (swa.pos_min(slot.id), swa.pos_max(slot.id))
@@ -108,18 +110,18 @@ class Inspected(Core):
         return Conversation(slot.tokens, rows, lo, hi, slot.checkpoints)
 
     def of_entry(self, entry: Entry) -> Conversation:
-        """What those of a stored conversation depend on."""
+        """Return the inputs that decide the restore points of a prompt-cache entry."""
         n, blob = len(entry.tokens), entry.blob
         rows = 0 if blob is LOST else n if blob.base is None else contiguous_length(blob.base.pos)
         return Conversation(entry.tokens, rows, *_saved(blob, n, self.kind.n_swa), entry.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
-        """What depends on a checkpoint itself."""
+        """Return the inputs that decide the restore points of a checkpoint."""
         n = checkpoint.facts.n_tokens
         return CheckpointRange(n, *_saved(checkpoint.blob, n, self.kind.n_swa))
 
     def stored(self, key: Key, start: int = 0) -> Stored:
-        """What a restore point consists of."""
+        """Return the contents of a restore point."""
         kind, owner, _ = key
         if kind == "slot":
             return self._live(owner, start)
@@ -131,12 +133,12 @@ class Inspected(Core):
         held, owner = self.text_of(key)
         facts, n = ckpt.facts, ckpt.facts.n_tokens
         ask = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
-        again: Resume = self.rules.ckpt_restore(facts, ask).value           # for a longer prompt that begins with it
+        again: Resume = self.rules.ckpt_restore(facts, ask).value           # for a longer prompt with this prefix
         rows, state = _blob(ckpt.blob, self.kind.n_swa)
         return Stored(kind, owner, tuple(held[:n]), min(again.n_past, n), rows, state)
 
     def _live(self, slot: int, start: int) -> Stored:
-        """A slot's rows of full attention from position ``start`` on, its windows and states."""
+        """Return a slot's full-attention rows from position ``start`` on, its windows and its states."""
         memory, n = self.memory, len(self.slots[slot].tokens)
         rows = tuple(
             RowsPart(0 if name == "base" else self.kind.n_swa, *_rows_from(cache, slot, start if name == "base" else 0))
@@ -146,25 +148,25 @@ class Inspected(Core):
         return Stored("slot", slot, (), n, rows, state, start)
 
     def checkpoints(self, slot: int) -> list[int]:
-        """Lengths in tokens of the slot's checkpoints, oldest first."""
+        """Return the lengths of the slot's checkpoints [tokens], oldest first."""
         return [c.facts.n_tokens for c in self.slots[slot].checkpoints]
 
     def checkpoint_spans(self, slot: int) -> list[tuple[int, int]]:
-        """pos_min and pos_max of the slot's checkpoints, oldest first."""
+        """Return (pos_min, pos_max) of the slot's checkpoints, oldest first."""
         return [(c.facts.pos_min, c.facts.pos_max) for c in self.slots[slot].checkpoints]
 
     def stored_bytes(self) -> StoredBytes:
-        """What checkpoints and stored conversations weigh right now."""
+        """Return the current size of all checkpoints and of the prompt cache [bytes]."""
         checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
         return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
 
     def held(self, seq: int) -> np.ndarray:
-        """(n,) positions of a sequence's rows in every attention cache, ascending in each."""
+        """Return the (n,) positions of a sequence's rows in every attention cache, ascending within each."""
         found = [cache.cells(seq).held(seq) for cache in self.memory.parts.values()]
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def exceeded(self) -> list[Excess]:
-        """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
+        """Return the exceeded limits: checkpoints per slot, bytes of the prompt cache."""
         sizes = [entry.size for entry in self.cache.entries] if self.cache else []
         counts = [len(slot.checkpoints) for slot in self.slots]
         return over_limits(counts, self.settings.max_checkpoints, sizes, self.settings.limit_size)
@@ -174,5 +176,5 @@ class Inspected(Core):
         self.memory.check()
 
     def observe_removals(self, hear: Callable[[Removal], None]) -> None:
-        """From now on tell of every removal of rows."""
+        """Call ``hear`` for every later removal of rows."""
         self.memory.seq_rm = observe_seq_rm(self.memory.seq_rm, self.held, hear)  # type: ignore[method-assign]

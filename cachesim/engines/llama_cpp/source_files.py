@@ -1,4 +1,4 @@
-"""Files of llama.cpp that rules were read from, by short names."""
+"""Short names of the llama.cpp files from which rules were read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from cachesim.engines.rule import Source
 
 llama_cpp = partial(Source, "ggml-org/llama.cpp")
-"""A source in llama.cpp: file, function, commit or build."""
+"""Source in llama.cpp: file, function, commit or build."""
 
 CONTEXT = "tools/server/server-context.cpp"
 TASK = "tools/server/server-task.cpp"

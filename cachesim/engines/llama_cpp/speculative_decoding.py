@@ -1,6 +1,6 @@
-"""Speculative decoding: drafts go into the batch, are verified, and what was wrong is taken back.
+"""Speculative decoding: drafts are added to the batch, verified, and rejected tokens are removed.
 
-The drafter itself is forced: a request says what is drafted where, and how much of it is right.
+Drafts are forced: a request states what is drafted where, and how many drafted tokens are accepted.
 Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f545be).
 """
 
@@ -21,16 +21,16 @@ from cachesim.model.forward import before, carried
 
 
 class DrafterFailed(Exception):
-    """The draft context could not follow the target: an exception that ends the iteration."""
+    """The draft context could not process a view: an exception that ends the iteration."""
 
 
 def make_draft(srv: Core, slot: Slot, task: Task) -> None:
-    """Draft for a generating slot, and save what a rejection would need."""
+    """Draft for a generating slot, and save the state that a rejection would need."""
     request, held = task.request, len(slot.tokens)
     if not srv.settings.drafts or slot.replay:
         return
     slot.draft = []
-    share = max(srv.settings.n_batch // srv.settings.n_slots, 1)        # the batch holds a token for each slot at least
+    share = max(srv.settings.n_batch // srv.settings.n_slots, 1)        # the batch has at least a token per slot
     asked = srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share)
     most: int = srv.decide(asked, slot)
     plan = next((d for d in request.drafts if d.at == held), None)
@@ -51,8 +51,8 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def mirror(srv: Core, view: DecodeBatch) -> None:
-    """The draft context evaluates what the target has evaluated. Raises DrafterFailed if it does not end where the
-    view begins."""
+    """Evaluate the view in the draft context, too. Raises DrafterFailed if the draft memory does not end where the view
+    begins."""
     if srv.dft is None:
         return
     ret = srv.dft.decode(view, _said_before(srv, view) if srv.settings.mtp else None)
@@ -63,7 +63,7 @@ def mirror(srv: Core, view: DecodeBatch) -> None:
 
 
 def _said_before(srv: Core, view: DecodeBatch) -> Hidden | None:
-    """What the trunk said before each token of the view; what it said last is carried on, whatever comes next."""
+    """Return the trunk's hidden state before each token of the view, and carry the last state over to the next view."""
     hidden = srv.context.hidden
     if hidden is None:
         return None
@@ -76,7 +76,7 @@ def _said_before(srv: Core, view: DecodeBatch) -> Hidden | None:
 
 
 def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
-    """Compare the draft with what the sampler says. Returns the tokens to emit, None if the batch is to be replayed."""
+    """Compare the draft with the sampled tokens. Returns the tokens to emit, None if the batch must be replayed."""
     held = len(slot.tokens) - len(slot.draft)                  # sampled included
     ids = _accepted(srv, slot, task, held)
     n_rollback = len(slot.draft) + 1 - len(ids)
@@ -97,7 +97,8 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
 
 
 def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
-    """Raises Aborted where a token would be sampled from what another view of the batch says."""
+    """Return the sampled tokens up to the first rejection. Raises ProcessAborted if an output lies in another view of
+    the batch."""
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):
         if not srv.view[0] <= slot.at + k < srv.view[1]:
@@ -113,8 +114,8 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
 
 
 def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
-    """Back to the state before the draft; the right tokens become the next draft. Where others have the cells that the
-    state would need, the server aborts (raises Aborted) or every request at work fails, as the rule says."""
+    """Restore the state before the draft; the accepted tokens become the next draft. If the state finds no free cells,
+    the process ends (raises ProcessAborted) or every running request fails, as the rule says."""
     ckpt = slot.spec_ckpt
     assert ckpt is not None
     srv.emit(ev.SpecRestore(slot.id, slot.id_task, ckpt.pos_min, ckpt.pos_max))

@@ -1,7 +1,7 @@
-"""An attention cache: K/V rows in cells, one cell table per stream.
+"""Attention cache: K/V rows in cells, with one cell table per stream.
 
-base / swa   full attention layers / window layers (a ring that forgets)
-stream       an independent cell table: one for all sequences (unified) or one per sequence
+base / swa   full-attention layers / sliding-window layers (a ring that drops old rows)
+stream       independent cell table: one for all sequences (unified) or one per sequence
 n_swa        window in positions, 0 = none
 
 Source: llama.cpp src/llama-kv-cache.cpp (3f545be).
@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, inde
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Habits, Ubatch, by_run, in_order
-from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows, write_rows
+from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
 
@@ -29,12 +29,12 @@ Emit = Callable[[Event], None]
 
 
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
-    """SWA-MASK, standard window: which keys p0 a query at p1 cannot see. It sees n_swa keys including itself."""
+    """SWA-MASK, standard window: mask of the keys p0 that a query at p1 cannot see. It sees n_swa keys with its own."""
     return p1 - p0 >= n_swa
 
 
 class AttentionCache:
-    """One attention cache for ``n_seq`` sequences: ``size`` cells in each of its streams."""
+    """Attention cache for ``n_seq`` sequences with ``size`` cells in each stream."""
 
     def __init__(
         self, size: int, n_seq: int, unified: bool, n_swa: int, layers: Sequence[int], shape: AttentionShape,
@@ -46,45 +46,45 @@ class AttentionCache:
         self.masked = partial(masked_swa, n_swa) if n_swa else None
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
         self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
-        self.copies: list[tuple[int, int]] = []         # streams whose rows the next decode copies
+        self.copies: list[tuple[int, int]] = []         # (source, target) streams: the next decode copies the rows
         self.rows = [empty_rows(self.layers if model else ()) for _ in self.streams]
 
     def stream(self, seq: int) -> int:
-        """Number of the sequence's stream."""
+        """Return the index of the sequence's stream."""
         return 0 if self.n_stream == 1 else seq
 
     def cells(self, seq: int) -> Cells:
-        """The cell table that holds the sequence."""
+        """Return the cell table that holds the sequence."""
         return self.streams[0 if self.n_stream == 1 else seq]
 
     def pos_min(self, seq: int) -> int:
-        """Smallest position of the sequence, -1 if it is absent."""
+        """Return the smallest position of the sequence, -1 if it is absent."""
         return self.cells(seq).span(seq)[0]
 
     def pos_max(self, seq: int) -> int:
-        """Largest position of the sequence, -1 if it is absent."""
+        """Return the largest position of the sequence, -1 if it is absent."""
         return self.cells(seq).span(seq)[1]
 
     def n_cells(self, seq: int) -> int:
-        """Number of cells that the sequence uses."""
+        """Return the number of cells that the sequence uses."""
         return int(self.cells(seq).seqs[seq].sum())
 
-    # --- sequence operations: never refused ------------------------------------------------------------------
+    # --- sequence operations: an attention cache never refuses them ----------------------------------------------
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Empty every stream."""
         for table in self.streams:
             table.clear()
 
     def seq_rm(self, seq: int, p0: int, p1: int) -> bool:
-        """KV-RM: drop positions p0 .. p1-1; seq < 0 = for everybody, in every stream. Always true."""
+        """KV-RM: remove positions p0 .. p1-1; seq < 0 = of all sequences, in every stream. Always returns True."""
         for table in self.streams if seq < 0 else [self.cells(seq)]:
             table.remove(seq, p0, p1)
         return True
 
     def seq_cp(self, src: int, dst: int, p0: int = 0, p1: int = POS_INF) -> None:
-        """``dst`` shares the cells of ``src`` (one stream), or gets a copy of them (several). If copies wait, the rows
-        are copied by the next decode (``apply_copies``): until then the cells of ``dst`` hold what they held before."""
+        """Let ``dst`` share the cells of ``src`` (one stream), or copy them (several streams). If the build defers
+        copies, the next decode copies the rows (``apply_copies``): until then the cells of ``dst`` keep old rows."""
         if src == dst:
             return
         if self.n_stream == 1:
@@ -105,8 +105,8 @@ class AttentionCache:
             self.apply_copies()
 
     def apply_copies(self) -> None:
-        """Copy the rows of whole streams, as ``seq_cp`` has left it to do: what has been put into the other stream in
-        between is overwritten.
+        """Copy the rows of whole streams that ``seq_cp`` has deferred. Rows written to the target in between are
+        overwritten.
 
         Source: llama.cpp src/llama-kv-cache.cpp llama_kv_cache::seq_cp "sc_info", llama_kv_cache::update (3f545be)."""
         for src, dst in self.copies:
@@ -115,19 +115,19 @@ class AttentionCache:
         self.copies.clear()
 
     def seq_keep(self, seq: int) -> None:
-        """Only ``seq`` stays in its stream."""
+        """Remove all other sequences from the stream of ``seq``."""
         self.cells(seq).keep(seq)
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
-        """Move positions by delta; the rotation of K is done by the next decode (``apply_shift``)."""
+        """Move positions by delta. The next decode rotates the K rows (``apply_shift``)."""
         self.cells(seq).move(seq, max(p0, 0), POS_INF if p1 < 0 else p1, delta)
 
     def seq_div(self, seq: int, p0: int, p1: int, d: int) -> None:
-        """Divide positions by d."""
+        """Divide positions by d, rounding down."""
         self.cells(seq).divide(seq, max(p0, 0), POS_INF if p1 < 0 else p1, d)
 
     def apply_shift(self) -> bool:
-        """K-shift: rotate the K rows of moved cells to their new positions. True if there was anything to do."""
+        """K-shift: rotate the K rows of moved cells to their new positions. Returns True if a shift was pending."""
         moved = False
         for number, table in enumerate(self.streams):
             if not table.has_shift:
@@ -150,7 +150,7 @@ class AttentionCache:
     # --- decoding ----------------------------------------------------------------------------------------------
 
     def find(self, ubatch: Ubatch) -> list[Found] | None:
-        """KV-SLOT: the cells of every run of the ubatch, or None if one does not fit. Changes nothing."""
+        """KV-SLOT: return the cells for every run of the ubatch, None if a run does not fit. Changes nothing."""
         if self.n_stream > 1:
             in_order([run.seq for run in ubatch.runs])
             found = [self.cells(run.seq).find(len(run.tokens), self.masked) for run in ubatch.runs]
@@ -159,7 +159,7 @@ class AttentionCache:
         return None if cells is None else by_run(cells, ubatch)
 
     def apply(self, ubatch: Ubatch, found: Sequence[Found], quiet: bool = False) -> None:
-        """KV-APPLY: the ubatch's positions go into the cells found for them."""
+        """KV-APPLY: put the ubatch's positions into the cells found for them."""
         lost: dict[int, int] = {}
         for run, cells in zip(ubatch.runs, found, strict=True):
             pos = range(run.pos0, run.pos0 + len(run.tokens))
@@ -171,8 +171,8 @@ class AttentionCache:
             self.cells(run.seq).head = int(cells[-1]) + 1
 
     def _purge(self, lost: Mapping[int, int], quiet: bool) -> None:
-        """What a sequence lost in its middle, it loses from its beginning up to there: pos_min .. pos_max
-        stays without gaps. ``lost``: largest position overwritten, per sequence."""
+        """Remove a sequence's positions from pos_min up to the largest overwritten position (``lost``, per sequence),
+        so that pos_min .. pos_max has no gap."""
         for seq, last in lost.items():
             first = self.pos_min(seq)
             if 0 <= first <= last:
@@ -181,8 +181,8 @@ class AttentionCache:
                 self.seq_rm(seq, first, last + 1)
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
-        """KV-PREPARE: cells for every ubatch in turn, tried out and undone; None if one finds no room. What is purged
-        on the way may stay purged (``Habits.purge_stays``): only windows are purged."""
+        """KV-PREPARE: try out cells for every ubatch in turn, undo the trial and return the cells; None if an ubatch
+        does not fit. Rows of a window that the trial purges may stay purged (``purge_stays``)."""
         behind = self._behind(ubatches) if len(ubatches) > 1 else None
         if behind is not None:
             return behind
@@ -195,9 +195,9 @@ class AttentionCache:
                 out = []
                 break
             out.append(found)
-            if leaves_holes:                    # only the cells found are put back, the last ones first
+            if leaves_holes:                    # restore only the found cells, last first
                 undo += [self.cells(run.seq).save_at(cells) for run, cells in zip(ubatch.runs, found, strict=True)]
-            elif len(out) == len(ubatches):     # nothing comes behind it
+            elif len(out) == len(ubatches):     # no ubatch follows
                 break
             elif not undo:
                 undo = [partial(table.restore, table.save()) for table in self.streams]
@@ -207,25 +207,25 @@ class AttentionCache:
         return out or None
 
     def _behind(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
-        """The same without trying, if every search begins and ends behind all cells that are used: where the ubatch
-        before it has ended."""
+        """Return the cells of ``prepare`` without a trial if every search starts and ends after all used cells, where
+        the previous ubatch ended; None otherwise."""
         table = self.cells(ubatches[0].runs[0].seq)
         if self.n_stream > 1 and len({run.seq for ubatch in ubatches for run in ubatch.runs}) > 1:
             return None
         stops = list(accumulate((ubatch.n for ubatch in ubatches), initial=table.head))
-        least = min(ubatch.n for ubatch in ubatches)            # ``head`` and ``used`` grow alike
+        least = min(ubatch.n for ubatch in ubatches)            # ``head`` and ``used`` grow by as much
         if not table.end <= table.head <= table.used + 2 * least or stops[-1] > table.size:
             return None
         return [by_run(range(at, at + ubatch.n), ubatch) for ubatch, at in zip(ubatches, stops, strict=False)]
 
     def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
-        """Put rows into cells of a stream."""
+        """Write rows into cells of the stream with this index."""
         write_rows(self.rows[number], layer, cells, rows)
 
     # --- saving and loading --------------------------------------------------------------------------------------
 
     def saved_cells(self, seq: int, keep: KeepCells) -> Found:
-        """Indices of the cells that a saved state of the sequence contains."""
+        """Return the indices of the cells that a saved state of the sequence contains."""
         table = self.cells(seq)
         cells = table.of(seq)
         if self.n_swa and len(cells):
@@ -233,20 +233,20 @@ class AttentionCache:
         return cells
 
     def state_size(self, seq: int, keep: KeepCells) -> int:
-        """Bytes that ``state_write`` would produce."""
+        """Return the size of the result of ``state_write`` [bytes]."""
         return self.shape.size(len(self.saved_cells(seq, keep)), self.n_stream)
 
     def state_write(self, seq: int, keep: KeepCells) -> AttentionState:
-        """KV-STATE: a copy of the sequence's cells."""
+        """KV-STATE: return a copy of the sequence's cells."""
         at = index(self.saved_cells(seq, keep))
         number = self.stream(seq)
         rows = {layer: copy_rows(read_rows(rows, at)) for layer, rows in self.rows[number].items()}
         return AttentionState(self.streams[number].pos[at].copy(), rows)
 
     def state_read(self, seq: int, state: AttentionState) -> None:
-        """Put a saved state back for ``seq``, wherever there is room; a state without cells changes nothing.
+        """Restore a saved state for ``seq`` into free cells. A state without cells changes nothing.
 
-        Raises StateReadError if there are too few cells; the sequence is empty then.
+        Raises StateReadError if there are too few free cells; the sequence is then empty.
         """
         n = len(state.pos)
         if not n:

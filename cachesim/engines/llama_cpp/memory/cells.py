@@ -1,12 +1,12 @@
-"""Which cell of an attention cache holds which position, and for whom?
+"""Cell table of an attention cache: positions and sequences of its cells.
 
 pos      position of the token in a cell, -1 = empty
-seqs     who uses the cell: seqs[s, i] is true when sequence s can see cell i
-head     where the search for free cells begins
+seqs     seqs[s, i] is true if sequence s uses (can see) cell i
+head     start of the search for free cells
 used     number of cells that are not empty
 end      every cell from here on is empty
 
-The arrays are as long as the cells that were ever used need: every cell beyond their end is empty.
+The arrays cover only the cells that were ever used: every cell after their end is empty.
 Source: llama.cpp src/llama-kv-cells.h, src/llama-kv-cache.cpp (3f545be).
 """
 
@@ -22,35 +22,35 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, index,
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
-"""(key positions, query position) -> which keys the query cannot see."""
+"""(key positions, query position) -> mask of the keys that the query cannot see."""
 
 
 class Cells:
-    """The cell table of one stream: ``size`` cells, ``n_seq`` sequences."""
+    """Cell table of one stream: ``size`` cells, ``n_seq`` sequences."""
 
     def __init__(self, size: int, n_seq: int) -> None:
         self.size, self.n_seq = size, n_seq
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
-        self.pos = np.zeros(0, dtype=np.int64)                         # (n,) of the first n cells
-        self.shift = np.zeros(0, dtype=np.int64)                       # (n,) positions moved, not yet rotated
+        """Empty all cells."""
+        self.pos = np.zeros(0, dtype=np.int64)                         # (n,) for the first n cells
+        self.shift = np.zeros(0, dtype=np.int64)                       # (n,) pending K-shift in positions
         self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
         self.used, self.head, self.end, self.has_shift = 0, 0, 0, False
         self.extents = Extents(self.n_seq)
 
     def reach(self, stop: int) -> None:
-        """Make the arrays long enough for the first ``stop`` cells, or for all there are."""
+        """Extend the arrays to the first ``stop`` cells, or to all cells if there are fewer."""
         if stop > len(self.pos):
             n = grown_size(len(self.pos), min(stop, self.size), self.size)
             self.pos, self.shift = extend_array(self.pos, n, fill=-1), extend_array(self.shift, n)
             self.seqs = extend_array(self.seqs, n, axis=1)
 
-    # --- looking ------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------
 
     def span(self, seq: int) -> tuple[int, int]:
-        """(smallest, largest) position of the sequence, (-1, -1) if it is absent."""
+        """Return the (smallest, largest) position of the sequence, (-1, -1) if it is absent."""
         known = self.extents.span[seq]
         if known is None:
             held = self.held(seq)
@@ -58,13 +58,13 @@ class Cells:
         return known
 
     def held(self, seq: int) -> np.ndarray:
-        """(n,) positions of the sequence, ascending, whatever is known of it."""
+        """Return the (n,) positions of the sequence, ascending, without using the known extent."""
         held: np.ndarray = self.pos[: self.end][self.seqs[seq, : self.end]]
         held.sort()
         return held
 
     def of(self, seq: int) -> Found:
-        """Indices of the sequence's cells, by cell index."""
+        """Return the indices of the sequence's cells, ascending."""
         known = self.extents.stretch(seq)
         if known is not None:
             return known
@@ -72,7 +72,7 @@ class Cells:
         return cells
 
     def in_range(self, seq: int, p0: int, p1: int) -> Found:
-        """Indices of cells with p0 <= pos < p1 that the sequence uses (seq < 0: that anybody uses)."""
+        """Return the indices of cells with p0 <= pos < p1 that the sequence (seq < 0: any sequence) uses."""
         known = self.extents.stretch(seq) if seq >= 0 else None
         if known is not None:
             lo = self.span(seq)[0]
@@ -81,9 +81,9 @@ class Cells:
         return np.flatnonzero(hit if seq < 0 else hit & self.seqs[seq])
 
     def find(self, n: int, masked: Masked | None) -> Found | None:
-        """KV-SLOT: n cells for new tokens, first fit from ``head`` around the ring; None if there are not enough.
+        """KV-SLOT: return n cells for new tokens, first fit from ``head`` around the ring; None if too few are free.
 
-        A cell can be taken if it is empty, or (window caches) if its only sequence will never look at it again.
+        A cell is free if it is empty or (window caches) if its only sequence cannot see it from the next token on.
         """
         start = 0 if self.head > self.used + 2 * n else self.head
         if n > self.size:
@@ -93,7 +93,7 @@ class Cells:
             return range(start, stop)
         cells = np.flatnonzero(self._free(masked))
         k = int(np.searchsorted(cells, start))
-        if len(cells) - k < n and len(self.pos) < self.size:           # those beyond the arrays come before the first
+        if len(cells) - k < n and len(self.pos) < self.size:           # cells after the arrays come first
             self.reach(max(len(self.pos), start) + n)
             cells = np.flatnonzero(self._free(masked))
         if len(cells) < n:
@@ -101,7 +101,7 @@ class Cells:
         return np.concatenate((cells[k:], cells[:k]))[:n]
 
     def find_together(self, n: int, masked: Masked | None) -> range | None:
-        """n neighbouring cells, first fit from ``head`` around the ring; None if no stretch is free."""
+        """Return n adjacent free cells, first fit from ``head`` around the ring; None if there is no such stretch."""
         start = 0 if self.head > self.used + 2 * n else self.head
         first = self._stretches(n, masked)
         if not (first >= start).any() and len(self.pos) < self.size:
@@ -113,13 +113,13 @@ class Cells:
         return range(found, found + n)
 
     def _stretches(self, n: int, masked: Masked | None) -> np.ndarray:
-        """First cells of n neighbours within the arrays that can be taken, ascending."""
-        taken = np.concatenate(([0], np.cumsum(~self._free(masked))))       # (cells + 1,) taken before each cell
+        """Return the first cells of all stretches of n free cells within the arrays, ascending."""
+        taken = np.concatenate(([0], np.cumsum(~self._free(masked))))     # (cells + 1,) used cells before each cell
         return np.flatnonzero(taken[n:] == taken[: max(0, len(taken) - n)])
 
     def _free(self, masked: Masked | None, at: slice = slice(None)) -> np.ndarray:
-        """(n,) which of these cells, as far as the arrays go, can be taken: empty ones, and those of exactly one
-        sequence whose next token cannot see them."""
+        """Return the (n,) mask of free cells within the arrays: empty cells, and cells of exactly one sequence whose
+        next token cannot see them."""
         pos, seqs = self.pos[at], self.seqs[:, at]
         free: np.ndarray = pos < 0
         if masked is None or free.all():
@@ -131,11 +131,11 @@ class Cells:
                 free |= alone & seqs[seq] & masked(pos, last + 1)
         return free
 
-    # --- changing -----------------------------------------------------------------------------------------
+    # --- changes ------------------------------------------------------------------------------------------
 
     def place(self, cells: Found, pos: range | np.ndarray, seq: int) -> dict[int, int]:
-        """Put positions of one sequence into cells; a range of them ascends by one. Returns, per sequence that lost
-        cells to it, the largest position lost."""
+        """Put positions of one sequence into cells; a range of positions increases by one. Returns, per sequence that
+        lost cells to it, the largest position lost."""
         stop = cells.stop if isinstance(cells, range) else int(cells.max()) + 1
         self.reach(stop)
         lost = {} if isinstance(cells, range) and cells.start >= self.end else self._take_over(listed(cells))
@@ -148,7 +148,7 @@ class Cells:
         return lost
 
     def _take_over(self, cells: np.ndarray) -> dict[int, int]:
-        """Empty those of the cells that are used; returns, per sequence, the largest position lost."""
+        """Empty the used ones among the cells; return, per sequence, the largest position lost."""
         lost: dict[int, int] = {}
         taken = cells[self.pos[cells] >= 0]
         for other in range(self.n_seq) if len(taken) else ():
@@ -163,11 +163,11 @@ class Cells:
         return lost
 
     def _holds(self, seq: int, cell: int, pos: int) -> bool:
-        """Is this position of the sequence in this cell?"""
+        """True if the cell holds this position of the sequence."""
         return cell < self.end and int(self.pos[cell]) == pos and bool(self.seqs[seq, cell])
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
-        """KV-RM: the sequence lets go of its cells in the range (seq < 0: the cells are emptied)."""
+        """KV-RM: release the sequence's cells in the range (seq < 0: empty all cells in the range)."""
         if seq >= 0 and p0 > self.span(seq)[1]:
             return
         cells = self.in_range(seq, p0, p1)
@@ -186,7 +186,7 @@ class Cells:
             self.head = min(self.head, int(freed[0]))
 
     def keep(self, seq: int) -> None:
-        """Only ``seq`` stays."""
+        """Remove all other sequences."""
         others = np.flatnonzero((self.pos >= 0) & ~self.seqs[seq])
         self.seqs[:seq] = False
         self.seqs[seq + 1 :] = False
@@ -197,7 +197,7 @@ class Cells:
             self.head = min(self.head, int(others[0]))
 
     def move(self, seq: int, p0: int, p1: int, delta: int) -> None:
-        """Add ``delta`` to the positions in the range; a cell whose position goes negative is emptied."""
+        """Add ``delta`` to the positions in the range. Cells whose position becomes negative are emptied."""
         if delta == 0 or p0 >= p1:
             return
         cells = listed(self.in_range(seq, p0, p1))
@@ -221,12 +221,12 @@ class Cells:
         self.extents.forget(-1)
 
     def share(self, src: int, dst: int, p0: int, p1: int) -> None:
-        """``dst`` uses the cells of ``src`` in the range too."""
+        """Let ``dst`` also use the cells of ``src`` in the range."""
         self.seqs[dst, index(self.in_range(src, p0, p1))] = True
         self.extents.forget(dst)
 
     def _empty(self, cells: Found) -> None:
-        """Empty cells whose sequences know of it."""
+        """Empty cells. The caller updates the extents of their sequences."""
         if len(cells):
             at = index(cells)
             self.pos[at] = -1
@@ -236,23 +236,23 @@ class Cells:
             if isinstance(cells, range) and cells.stop == self.end:
                 self.end = cells.start
 
-    # --- trying and checking ------------------------------------------------------------------------------
+    # --- trials and checks --------------------------------------------------------------------------------
 
     def save(self) -> Cells:
-        """A copy of the table, for ``restore``."""
+        """Return a copy of the table for ``restore``."""
         twin = copy(self)
         twin.pos, twin.shift, twin.seqs = self.pos.copy(), self.shift.copy(), self.seqs.copy()
         twin.extents = self.extents.copy()
         return twin
 
     def restore(self, saved: Cells) -> None:
-        """Back to a saved table."""
+        """Restore a saved table."""
         self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
         self.used, self.head, self.end = saved.used, saved.head, saved.end
         self.extents = saved.extents
 
     def save_at(self, cells: Found) -> Callable[[], None]:
-        """What puts these cells, and the head, back as they are now; what was emptied elsewhere stays empty."""
+        """Return a function that restores these cells and ``head``. Cells emptied elsewhere stay empty."""
         at = listed(cells)
         self.reach(int(at.max()) + 1)
         pos, shift, seqs, head = self.pos[at], self.shift[at], self.seqs[:, at], self.head

@@ -1,10 +1,11 @@
-"""llama_decode: what it refuses, in which order it works, what remains after it.
+"""llama_decode: checks, order of operations, and effects on the memory.
 
-Returns 0 on success, 1 if no room was found (nothing changed), -1 if the batch does not continue what the
-memory holds. The real function has further codes for failures that a simulator cannot have.
+It returns 0 on success, 1 if there were too few free cells (nothing changed), -1 if the batch does not continue the
+contents of the memory. The real function has further codes for failures that a simulator cannot have.
 
-A generated token may be ``put_off``: it takes its cells at once, but nobody can tell whether it was evaluated then or
-together with those that follow it, as long as ``settle`` comes before anybody looks at rows and states.
+The evaluation of a generated token may be deferred (``put_off``): the token takes its cells at once and is evaluated
+later, together with the tokens after it. Results are identical as long as ``settle`` precedes every read of rows and
+states.
 
 Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545be).
 """
@@ -24,13 +25,13 @@ from cachesim.engines.shared.batch import TokenOutput, join_runs, read_outputs
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun
 
-# One generated token that takes its cells at once and is evaluated later: which cells, and is it allowed?
+# Deferred evaluation of generated tokens: their cells, and the conditions.
 #
-# It must not be told from one that is evaluated at once: the cells are those that the engine takes, and no cell is
-# taken whose row a token that waits has still to read.
+# Results must equal those of immediate evaluation: a deferred token takes the cells that the engine takes, and no token
+# takes a cell whose row a deferred token has yet to read.
 
 class Waiting(NamedTuple):
-    """Consecutive tokens of one sequence, the cells of each by attention part, and the position of the first."""
+    """Deferred consecutive tokens of one sequence, the position of the first, the cells of each by attention part."""
 
     seq: int
     pos0: int
@@ -38,14 +39,14 @@ class Waiting(NamedTuple):
     cells: list[Mapping[str, Sequence[Found]]]
 
     def placed(self) -> Placed:
-        """All of them as one ubatch."""
+        """Return the deferred tokens as one ubatch."""
         ubatch = Ubatch((TokenRun(self.seq, self.pos0, self.tokens),), (0,), len(self.tokens))
         return Placed(ubatch, {name: [in_a_row([one[name][0] for one in self.cells])] for name in self.cells[0]})
 
 
 def next_cells(memory: Memory, token: int, pos: int, seq: int, waiting: Waiting | None) -> Placed | None:
-    """Cells of a token behind those of its sequence that wait, or behind what the memory holds; None = it cannot wait.
-    Changes nothing."""
+    """Return the cells of a token after the deferred tokens of its sequence, or after the contents of the memory; None
+    = it cannot be deferred. Changes nothing."""
     if waiting is None:
         first, goes_on = pos, memory.pos_max(seq) == pos - 1
     else:
@@ -63,12 +64,12 @@ def next_cells(memory: Memory, token: int, pos: int, seq: int, waiting: Waiting 
 
 
 def _next_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Sequence[Found] | None:
-    """The cell of one token; None = there is none, other work comes before it, or the token of its sequence at position
-    ``first`` reads what is there."""
+    """Return the cell of a token; None if there is none, if other work is pending, or if the token of its sequence at
+    position ``first`` still reads the cell's row."""
     seq = ubatch.runs[0].seq
     table = cache.cells(seq)
     found = None if cache.copies or table.has_shift else cache.find(ubatch)
-    if found is None or cache.masked is None:                   # without a window only empty cells are taken
+    if found is None or cache.masked is None:                   # without a window only empty cells are free
         return found
     cell = found[0][0]
     read = cell < table.end and table.seqs[seq, cell] and not cache.masked(table.pos[cell : cell + 1], first)[0]
@@ -80,8 +81,8 @@ BAD_BATCH_LINE = "decode: failed to initialize batch"
 
 
 class Context:
-    """A memory, a model that fills it, and llama_decode between them. ``model`` None = positions only;
-    ``bad_batch_lines``: what the build logs of a batch that does not continue what the memory holds."""
+    """Memory, the model that fills it, and llama_decode. ``model`` None = positions only. ``bad_batch_lines``: the
+    build's log lines for a batch that does not continue the contents of the memory."""
 
     def __init__(
         self, memory: Memory, model: Model | None, n_batch: int, n_ubatch: int, emit: Emit,
@@ -92,11 +93,11 @@ class Context:
         self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, Hidden]] = []
         self._waiting: Waiting | None = None
-        self.waiting = 0                                # tokens that were put off
+        self.waiting = 0                                # number of deferred tokens
 
     def decode(self, batch: DecodeBatch, before: Hidden | None = None) -> int:
-        """Evaluate a batch. ``spoken`` then maps places in the batch to what the model said there. ``before``: for an
-        MTP head, what the trunk said before each token of the batch."""
+        """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
+        output there. ``before`` (for an MTP head): the trunk's hidden state before each token of the batch."""
         self.spoken, self._pieces = {}, []
         if not self._continues(batch):
             for line in self.bad_batch_lines:
@@ -112,8 +113,8 @@ class Context:
         return OK
 
     def put_off(self, batch: DecodeBatch) -> bool:
-        """Give the one token of a batch its cells, and leave its evaluation to ``settle``. False = it cannot wait, and
-        nothing has changed: numbers are computed, or see ``next_cells``."""
+        """Give the single token of a batch its cells and leave its evaluation to ``settle``. Returns False, with
+        nothing changed, if it cannot be deferred: in exact mode, and as ``next_cells`` says."""
         if len(batch) != 1 or (self.model is not None and self.model.exact):
             return False
         token, pos, seq = batch.tokens[0], batch.pos[0], batch.seq[0]
@@ -130,8 +131,7 @@ class Context:
         return True
 
     def settle(self) -> list[TokenOutput]:
-        """Evaluate the tokens that were put off. Returns what the model said after each, nothing where nothing is
-        computed."""
+        """Evaluate the deferred tokens. Returns the model's output after each, [] without a model."""
         if self._waiting is None:
             return []
         placed, self._waiting, self.waiting = self._waiting.placed(), None, 0
@@ -141,7 +141,7 @@ class Context:
         return [self.spoken[i] for i in range(n)] if self.spoken else []
 
     def _passes(self, placed: list[Placed]) -> list[Placed]:
-        """The ubatches as they are evaluated: all in one pass where that makes no difference."""
+        """Return the ubatches as they are evaluated: merged into one pass if the results are identical."""
         if len(placed) < 2 or (self.model is not None and self.model.exact):
             return placed
         whole = in_one(placed, self.memory.parts, self.memory.recr)
@@ -149,12 +149,12 @@ class Context:
 
     @property
     def hidden(self) -> Hidden | None:
-        """What the model said after each token of the last batch, None where nothing is computed."""
+        """Hidden states after each token of the last batch, None without a model."""
         pieces = sorted(self._pieces, key=lambda piece: piece[0])
         return join_runs([part for _, part in pieces]) if pieces else None
 
     def _continues(self, batch: DecodeBatch) -> bool:
-        """Does every sequence go on right after what the memory holds? With 2-D positions gaps are let through."""
+        """True if every sequence starts right after its last position in the memory; 2-D positions may leave gaps."""
         next_pos: dict[int, int] = {}
         for start, stop in runs_of(batch):
             seq = batch.seq[start]
@@ -180,7 +180,7 @@ class Context:
         self.spoken |= read_outputs(self.model, batch, placed.ubatch, hidden)
 
     def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
-        """Evaluate the ubatch; where there are rollback planes, its last tokens one by one, to keep the states between
+        """Evaluate an ubatch. With rollback planes, evaluate its last tokens one at a time to keep the states between
         them."""
         recr = self.memory.recr
         if recr is None or not recr.n_rs_seq:
@@ -199,19 +199,19 @@ class Context:
         return out
 
 
-# Target and draft context as one memory: every removal, copy and move happens in both.
+# Target and draft context as one memory: removals, copies and moves are applied to both.
 #
 # Source: llama.cpp common/common.cpp common_memory (3f545be).
 
 class CommonMemory:
-    """The target's memory, and the draft context's where there is one."""
+    """Memory of the target and of the draft context, if there is a draft context."""
 
     def __init__(self, tgt: Memory, dft: Memory | None) -> None:
         self.tgt, self.dft = tgt, dft
         self.all = [tgt] if dft is None else [tgt, dft]
 
     def must_rm(self, seq: int, p0: int, p1: int = POS_INF) -> None:
-        """Remove positions p0 .. p1-1 from both. Raises Aborted if one refuses: the process ends there."""
+        """Remove positions p0 .. p1-1 from both. Raises ProcessAborted if a memory refuses."""
         for memory in self.all:
             if not memory.seq_rm(seq, p0, p1):
                 end = -1 if p1 == POS_INF else p1
@@ -219,7 +219,7 @@ class CommonMemory:
                 raise ProcessAborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
 
     def seq_cp(self, src: int, dst: int) -> None:
-        """``dst`` becomes a copy of ``src`` in both."""
+        """Make ``dst`` a copy of ``src`` in both."""
         for memory in self.all:
             memory.seq_cp(src, dst)
 

@@ -1,6 +1,6 @@
-"""The memory of one context: attention caches and recurrent cells behind one set of operations.
+"""Memory of a context: attention caches and recurrent cells with one set of operations.
 
-base, swa, recr   the parts (see kinds.py); a model has the ones its layers need
+base, swa, recr   parts (see model_layout.py); a model has those that its layers need
 full state        everything of a sequence; partial state: only what cannot be rolled back
 
 Source: llama.cpp src/llama-kv-cache.cpp, llama-kv-cache-iswa.cpp, llama-memory-recurrent.cpp, llama-memory-hybrid.cpp,
@@ -27,25 +27,24 @@ PAD = 256        # cells of every cache are a multiple of this
 
 
 def pad(n: int, to: int = PAD) -> int:
-    """n rounded up to a multiple."""
+    """Round n up to a multiple of ``to``."""
     return -(-n // to) * to
 
 
 class Sizes(NamedTuple):
-    """Numbers that fix the buffers. ``n_ctx_seq`` is the context of one sequence in tokens, ``n_rs_seq`` the tokens
-    that a recurrent state can be rolled back; a window cache has a multiple of ``window_pad`` cells."""
+    """Sizes of the buffers."""
 
     n_seq: int
     unified: bool
-    n_ctx_seq: int
+    n_ctx_seq: int               # context of a sequence [tokens]
     n_ubatch: int
     swa_full: bool
-    n_rs_seq: int = 0
-    window_pad: int = PAD
+    n_rs_seq: int = 0            # tokens by which a recurrent state can be rolled back
+    window_pad: int = PAD        # a window cache has a multiple of this many cells
 
 
 def window_cells(kind: ModelKind, sizes: Sizes) -> int:
-    """Cells of the window cache."""
+    """Return the number of cells of the window cache."""
     if sizes.swa_full:
         return sizes.n_ctx_seq
     sequences = sizes.n_seq if sizes.unified else 1
@@ -53,12 +52,12 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
 
 
 def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
-    """Can positions be moved after the fact? Not if they are 2-D, nor if a window cache is smaller than its partner."""
+    """True if positions can be moved: they are not 2-D, and a window cache is as large as the full-attention cache."""
     return not kind.mrope and (not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq)
 
 
 class Memory:
-    """What one context remembers of its ``n_seq`` sequences. ``model`` None = positions only."""
+    """Memory of a context with ``n_seq`` sequences. ``model`` None = positions only."""
 
     def __init__(
         self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit,
@@ -82,36 +81,36 @@ class Memory:
             self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq)
         self._unified = sizes.unified or sizes.n_seq == 1
         self._cut = habits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
-        # The part that answers for positions: of a pair, the window cache.
+        # pos_min and pos_max of a pair of attention caches are those of the window cache.
         answers = [*self.parts.values()][-1:]
         recurrent = [self.recr] if self.recr is not None else []
         self._ends: list[AttentionCache | RecurrentCache] = [*answers, *recurrent]
         self._all: list[AttentionCache | RecurrentCache] = [*self.parts.values(), *recurrent]
 
-    # --- questions ------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------
 
     def pos_min(self, seq: int) -> int:
-        """First position from which everything up to pos_max is present; -1 = none."""
+        """Return the first position from which everything up to pos_max is present, -1 = none."""
         return max([part.pos_min(seq) for part in self._ends])
 
     def pos_max(self, seq: int) -> int:
-        """Last position of the sequence, -1 = none."""
+        """Return the last position of the sequence, -1 = none."""
         return min([part.pos_max(seq) for part in self._ends])
 
     def can_shift(self) -> bool:
-        """Can positions be moved after the fact?"""
+        """True if positions can be moved (see the function ``can_shift``)."""
         return can_shift(self.kind, self.sizes)
 
     # --- sequence operations ----------------------------------------------------------------------------------
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Empty every part."""
         for part in self._all:
             part.clear()
 
     def seq_rm(self, seq: int, p0: int, p1: int = POS_INF) -> bool:
-        """Remove positions p0 .. p1-1; False = refused, and then nothing has changed: the recurrent part is
-        asked first."""
+        """Remove positions p0 .. p1-1. Returns False, with nothing changed, if the recurrent part refuses; it is
+        processed first."""
         ok = self.recr is None or self.recr.seq_rm(seq, p0, p1)
         if ok:
             for cache in self.parts.values():
@@ -120,12 +119,12 @@ class Memory:
         return ok
 
     def seq_cp(self, src: int, dst: int) -> None:
-        """``dst`` becomes a copy of ``src``."""
+        """Make ``dst`` a copy of ``src``."""
         for part in self._all:
             part.seq_cp(src, dst)
 
     def seq_keep(self, seq: int) -> None:
-        """Only ``seq`` stays."""
+        """Remove all other sequences (from the stream of ``seq``)."""
         for part in self._all:
             part.seq_keep(seq)
 
@@ -142,13 +141,13 @@ class Memory:
     # --- decoding -------------------------------------------------------------------------------------------
 
     def init_update(self) -> None:
-        """Pending work: copies of whole streams, then the K-shift of moved cells."""
+        """Do the pending work: copies of whole streams, then the K-shift of moved cells."""
         for cache in self.parts.values():
             cache.apply_copies()
             cache.apply_shift()
 
     def init_batch(self, batch: DecodeBatch, n_ubatch: int) -> list[Placed] | None:
-        """Cut a batch and find room for all of it; None = FAILED_PREPARE, nothing has changed."""
+        """Split a batch and find cells for all of it; None = FAILED_PREPARE, nothing has changed."""
         for ubatches in self._splits(batch, n_ubatch):
             placed = self._prepare(ubatches)
             if placed is not None:
@@ -156,7 +155,7 @@ class Memory:
         return None
 
     def _splits(self, batch: DecodeBatch, n_ubatch: int) -> list[list[Ubatch]]:
-        """The ways to cut the batch, in the order in which they are tried."""
+        """Return the splits of the batch in the order in which they are tried."""
         if self.recr is not None:
             if self._cut.alone:
                 return [split_seq(batch, n_ubatch)]
@@ -186,7 +185,7 @@ class Memory:
         return [Placed(one, {name: cells[i] for name, cells in found.items()}) for i, one in enumerate(ubatches)]
 
     def apply(self, placed: Placed) -> UbatchStore:
-        """Write the metadata of one ubatch; returns what the model sees while it computes."""
+        """Write the metadata of an ubatch; return the model's view of the memory."""
         if self.recr is not None:
             self.recr.apply(placed.ubatch)
         for name, cache in self.parts.items():
@@ -194,32 +193,32 @@ class Memory:
         return self.store(placed)
 
     def store(self, placed: Placed) -> UbatchStore:
-        """What the model sees while it computes a ubatch whose metadata is written."""
+        """Return the model's view of the memory for an ubatch whose metadata is written."""
         return UbatchStore(placed.ubatch, self.parts, placed.found, self.recr)
 
     # --- saving and loading ------------------------------------------------------------------------------------
 
     def state_size(self, seq: int, partial: bool) -> int:
-        """Bytes of ``state_write``."""
+        """Return the size of the result of ``state_write`` [bytes]."""
         size = sum(cache.state_size(seq, self.keep) for cache in self._saved(partial).values())
         return size + (self.recr.state_size(seq) if self.recr is not None else 0)
 
     def _saved(self, partial: bool) -> dict[str, AttentionCache]:
-        """The attention parts that a state contains. Pure attention ignores ``partial``."""
+        """Return the attention parts that a state contains. Pure attention ignores ``partial``."""
         if not partial or self.kind.kind == "A":
             return self.parts
         return {name: cache for name, cache in self.parts.items() if name == "swa"}
 
     def state_write(self, seq: int, partial: bool) -> Blob:
-        """A copy of the sequence, or of what of it cannot be rolled back."""
+        """Return a copy of the sequence, or (``partial``) of the parts that cannot be rolled back."""
         saved = self._saved(partial)
         states = {name: cache.state_write(seq, self.keep) for name, cache in saved.items()}
         recr = self.recr.state_write(seq) if self.recr is not None else None
         return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr)
 
     def state_read(self, seq: int, blob: Blob) -> None:
-        """Put a state back, part by part. Raises StateReadError where a part finds no room; that part is empty
-        then, parts before it are already replaced, or undone if that is a habit of the build."""
+        """Restore a state part by part. Raises StateReadError if a part has too few free cells. This part is then
+        empty; earlier parts are already replaced, or emptied too if the build does so (``fail_undoes``)."""
         for name, state in (("base", blob.base), ("swa", blob.swa)):
             if state is not None:
                 self.parts[name].state_read(seq, state)
@@ -232,7 +231,7 @@ class Memory:
                 raise
 
     def check(self) -> None:
-        """Raise Crash unless every part is consistent, and a pair agrees about the end of each sequence."""
+        """Raise Crash unless every part is consistent and both attention caches end at the same positions."""
         for part in self._all:
             part.check()
         if {"base", "swa"} <= self.parts.keys():

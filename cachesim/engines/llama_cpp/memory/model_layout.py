@@ -1,4 +1,4 @@
-"""The memory that a model gets, and the declared sizes of its rows and states.
+"""Memory layout of a model, and the declared sizes of its rows and states.
 
 A   attention                     base
 W   attention with windows        base + swa
@@ -6,8 +6,8 @@ R   recurrent                     recr
 H   hybrid                        base + recr
 HW  hybrid with windows           base + swa + recr
 
-Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models are those that
-recordings log. A model given by its notation has the row sizes of those models, unless it declares others.
+Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models are those logged in the
+recordings. A model given by its notation has the row sizes of these models, unless it declares others.
 """
 
 from __future__ import annotations
@@ -25,26 +25,22 @@ STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """A model as the memory sees it. ``mrope``: positions are 2-D, so they cannot be shifted; ``row_bytes``: a K row
-    and a V row of one layer; ``form``: how the build writes a saved state; ``state_bytes`` of one recurrent layer, 0 =
-    those of the recorded models. ``n_swa``: the window of the window layers in positions, 0 = none; ``base``, ``swa``,
-    ``recr``: layers whose rows lie in the full attention cache, in the window cache, layers with a recurrent state;
-    ``kind``: A, W, R, H or HW."""
+    """Model from the memory's point of view."""
 
     name: str
     spec: Spec
-    mrope: bool = False
-    row_bytes: int = KV_ROW
-    form: StateForm = STATE_FORM
-    state_bytes: int = 0
-    n_swa: int = field(init=False, repr=False, compare=False)
-    base: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    swa: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    recr: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    kind: str = field(init=False, repr=False, compare=False)
+    mrope: bool = False                    # 2-D positions, which cannot be shifted
+    row_bytes: int = KV_ROW                # bytes of a K row plus a V row of one layer
+    form: StateForm = STATE_FORM           # state format of the build
+    state_bytes: int = 0                   # bytes of the state of a recurrent layer, 0 = as in the recorded models
+    n_swa: int = field(init=False, repr=False, compare=False)             # window in positions, 0 = none
+    base: tuple[int, ...] = field(init=False, repr=False, compare=False)  # layers in the full-attention cache
+    swa: tuple[int, ...] = field(init=False, repr=False, compare=False)   # layers in the window cache
+    recr: tuple[int, ...] = field(init=False, repr=False, compare=False)  # layers with a recurrent state
+    kind: str = field(init=False, repr=False, compare=False)              # A, W, R, H or HW
 
     def __post_init__(self) -> None:
-        """Work out what is asked for at every step."""
+        """Compute the fields that every step needs."""
         object.__setattr__(self, "n_swa", max((layer.window for layer in self.spec.layers), default=0))
         layers = tuple(enumerate(self.spec.layers))
         for part in ("base", "swa"):
@@ -59,11 +55,11 @@ class ModelKind:
         object.__setattr__(self, "kind", kind)
 
     def attention_shape(self, layers: tuple[int, ...]) -> AttentionShape:
-        """Declared shape of the attention cache of these layers."""
+        """Return the declared shape of the attention cache of these layers."""
         return AttentionShape(len(layers), self.row_bytes, self.mrope, self.form)
 
     def recr_shape(self) -> RecurrentShape:
-        """Declared shape of the recurrent memory."""
+        """Return the declared shape of the recurrent memory."""
         return RecurrentShape(len(self.recr), states_bytes(self.spec, STATE_ROW, self.state_bytes))
 
 
@@ -79,16 +75,16 @@ RECORDED = {
     "falconh1": ("HHH", False),
     "granitehybrid": ("SSASSA", False),
 }
-"""The recorded tiny models: notation, and whether their positions are 2-D."""
+"""Recorded tiny models: notation, and whether their positions are 2-D."""
 
 
 MROPE = ("qwen35",)
-"""Architectures with 2-D positions: ``qwen35-GGGA`` is the model of these layers that has them."""
+"""Architectures with 2-D positions: ``qwen35-GGGA`` is a model of layers GGGA with 2-D positions."""
 
 
 def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind | None:
-    """The model of the draft context, None where there is none: a plain attention layer for an MTP head, or the draft
-    model that was named. Its K/V rows are F16."""
+    """Return the model of the draft context, None without a draft context: an attention layer for an MTP head, or the
+    named draft model. Its K/V rows are F16."""
     if spec_type == "draft-mtp":
         return ModelKind(f"{kind.name}+mtp", parse("A"), kind.mrope, KV_ROW // 2, kind.form)
     if spec_type == "draft-simple":
@@ -97,8 +93,8 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
 
 
 def model_kind(name: str) -> ModelKind:
-    """The model of a recorded name, or of a notation, perhaps behind an architecture or with declared sizes. Raises
-    BadInput."""
+    """Return the model for a recorded name, or for a notation, optionally after an architecture or with declared sizes.
+    Raises BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
         return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state)

@@ -1,10 +1,10 @@
-"""The recurrent memory: one cell per sequence that remembers everything and can go back (almost) nowhere.
+"""Recurrent memory: one cell per sequence. Its state covers all tokens and can be rolled back only by a few, if at all.
 
-cell     pos of the last token absorbed; which sequences share it; which row its state is read from
+cell     position of the last absorbed token, the sequences that share the cell, the row from which its state is read
 tail     the cell that holds a sequence's state
-row      the state tensors of one cell, the states after its last token
+row      the state tensors of a cell after its last token
 plane    with n_rs_seq > 0, further rows: the states 1 .. n_rs_seq tokens before the last
-rs_idx   a pending rollback: how many planes back a sequence goes on
+rs_idx   a pending rollback: number of planes by which a sequence goes back
 
 Source: llama.cpp src/llama-memory-recurrent.cpp (3f545be).
 """
@@ -23,7 +23,7 @@ from cachesim.model import LayerState, TokenRun
 
 
 class Planes(NamedTuple):
-    """What a rollback depends on: planes kept, a rollback that is pending, sequences that share the cell."""
+    """Inputs of a rollback decision: number of planes, planes of a pending rollback, sequences that share the cell."""
 
     n_rs_seq: int
     pending: int
@@ -31,15 +31,15 @@ class Planes(NamedTuple):
 
 
 Refuses = Callable[[int, int, int, Planes], bool]
-"""(pos of the cell, p0, p1, planes) -> is this cut refused?"""
+"""(pos of the cell, p0, p1, planes) -> True if the cut is refused."""
 
 Row = dict[int, LayerState | None]
 """State of every recurrent layer; None or a missing layer = zeroed."""
 
 
 class RecurrentCache:
-    """States of ``n_seq`` sequences in as many cells, with ``n_rs_seq`` rollback planes. ``refuses`` stands for
-    the profile's rules RS-RM and RS-BACK."""
+    """States of ``n_seq`` sequences in as many cells, with ``n_rs_seq`` rollback planes. ``refuses`` applies the
+    profile's rules RS-RM and RS-BACK."""
 
     def __init__(
         self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit, n_rs_seq: int = 0
@@ -49,19 +49,19 @@ class RecurrentCache:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Empty every cell."""
         self.meta = Meta([Cell() for _ in range(self.size)], [-1] * self.size)
         self.rows: list[Row] = [{} for _ in range(self.size)]
-        self.planes: list[dict[int, Row]] = [{} for _ in range(self.size)]     # one that is missing is zeroed
+        self.planes: list[dict[int, Row]] = [{} for _ in range(self.size)]     # a missing plane is zeroed
         self.rs_idx = [0] * self.size
 
     def cell(self, seq: int) -> Cell | None:
-        """The cell that holds the sequence, if any."""
+        """Return the cell that holds the sequence, None if it is absent."""
         tail = self.meta.tail[seq] if 0 <= seq < self.size else -1
         return self.meta.cells[tail] if tail >= 0 else None
 
     def pos_max(self, seq: int) -> int:
-        """Position of the last token absorbed, -1 if the sequence is absent. Equal to pos_min."""
+        """Return the position of the last absorbed token, -1 if the sequence is absent. Equal to pos_min."""
         cell = self.cell(seq)
         return cell.pos if cell else -1
 
@@ -70,8 +70,8 @@ class RecurrentCache:
     # --- sequence operations --------------------------------------------------------------------------------
 
     def seq_rm(self, seq: int, p0: int, p1: int) -> bool:
-        """RS-RM: False = refused, nothing changed. A cut strictly inside the past is a no-op: the state keeps
-        remembering the removed tokens."""
+        """RS-RM: remove positions p0 .. p1-1; False = refused, nothing changed. A cut strictly inside the past changes
+        nothing: the state still contains the removed tokens."""
         p0, p1 = max(p0, 0), POS_INF if p1 < 0 else p1
         if p0 == 0 and p1 == POS_INF and seq < self.size:
             self.rs_idx = [0 if seq in (s, -1) else back for s, back in enumerate(self.rs_idx)]
@@ -86,7 +86,7 @@ class RecurrentCache:
                 if self.refuses(cell.pos, p0, p1, Planes(self.n_rs_seq, self.rs_idx[seq], len(cell.seqs))):
                     return False
                 if self.n_rs_seq and 0 < p0 <= cell.pos < p1:
-                    # Back by a few tokens. Not added up: a second rollback counts from the new position.
+                    # Rollbacks are not added up: a second rollback counts from the new position.
                     self.rs_idx[seq], cell.pos = cell.pos - (p0 - 1), p0 - 1
                     return True
                 if p0 <= cell.pos < p1:
@@ -110,7 +110,7 @@ class RecurrentCache:
                 self.meta.head = min(self.meta.head, i)
 
     def seq_cp(self, src: int, dst: int) -> None:
-        """``dst`` leaves its own cell and joins the cell of ``src`` until one of them is written to."""
+        """Move ``dst`` from its own cell to the cell of ``src``, which they share until either is written to."""
         if src == dst or src >= self.size or dst >= self.size:
             return
         old = self.cell(dst)
@@ -126,7 +126,7 @@ class RecurrentCache:
             self.meta.tail[dst] = self.meta.tail[src]
 
     def seq_keep(self, seq: int) -> None:
-        """Only ``seq`` stays."""
+        """Remove all other sequences."""
         for i, cell in enumerate(self.meta.cells):
             if i != seq:
                 self.meta.tail[i] = -1
@@ -139,13 +139,13 @@ class RecurrentCache:
                 self.meta.head = min(self.meta.head, i)
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
-        """Move the cell's position if it lies in the range; the state itself cannot be moved."""
+        """Move the cell's position if it lies in the range. The state cannot be moved."""
         cell = self.cell(seq)
         if delta and cell and max(p0, 0) <= cell.pos < (POS_INF if p1 < 0 else p1):
             cell.pos += delta
 
     def seq_div(self, seq: int, p0: int, p1: int, d: int) -> None:
-        """Divide the cell's position if it lies in the range."""
+        """Divide the cell's position by d, rounding down, if it lies in the range."""
         cell = self.cell(seq)
         if d != 1 and cell and max(p0, 0) <= cell.pos < (POS_INF if p1 < 0 else p1):
             cell.pos //= d
@@ -153,19 +153,19 @@ class RecurrentCache:
     # --- decoding ---------------------------------------------------------------------------------------------
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> bool:
-        """Would every ubatch in turn find a place? Tried on a copy, unless every sequence just goes on where it is."""
+        """True if every ubatch in turn finds a cell. Tried on a copy, unless the only ubatch continues its own cell."""
         if len(ubatches) == 1 and goes_on(self.meta, ubatches[0]):
             return True
         trial = self.meta.copy()
         return all(find_slot(trial, ubatch, self.emit) is not None for ubatch in ubatches)
 
     def goes_on(self, seq: int) -> bool:
-        """Does the sequence go on in a cell of its own, without planes of earlier states?"""
+        """True if the sequence has a cell of its own and there are no rollback planes."""
         cell = self.cell(seq)
         return not self.n_rs_seq and cell is not None and len(cell.seqs) == 1
 
     def apply(self, ubatch: Ubatch) -> None:
-        """Give the ubatch its cells and bring their states to them."""
+        """Assign cells to the ubatch and move its states to them."""
         sources = find_slot(self.meta, ubatch, self.emit)
         if sources is None:
             raise Crash("a prepared ubatch finds no recurrent cell")
@@ -177,12 +177,12 @@ class RecurrentCache:
             self.rs_idx[seq] = 0
 
     def _source(self, src: int, seq: int | None) -> Row:
-        """The states that a cell goes on from: of a row, or of the plane that a rollback points to."""
+        """Return the states from which a cell continues: those of a row, or of the plane of a pending rollback."""
         back = 0 if seq is None else self.rs_idx[seq]
         return {} if src < 0 else self.planes[src].get(back - 1, {}) if back else self.rows[src]
 
     def keep_planes(self, seq: int, earlier: Sequence[Row]) -> None:
-        """After a ubatch: the states 1, 2, ... tokens before its last. Planes that it does not reach stay stale."""
+        """Store the states 1, 2, ... tokens before the last token of a ubatch. Planes beyond these stay stale."""
         planes = self.planes[self.meta.tail[seq]]
         for back, row in enumerate(earlier[: self.n_rs_seq]):
             planes[back] = row
@@ -190,20 +190,20 @@ class RecurrentCache:
     # --- saving and loading --------------------------------------------------------------------------------------
 
     def row(self, seq: int) -> Row:
-        """The states that the sequence continues from, a pending rollback resolved."""
+        """Return the states from which the sequence continues, with a pending rollback resolved."""
         cell = self.cell(seq)
         return {} if cell is None else self._source(cell.src, seq)
 
     def state_size(self, seq: int) -> int:
-        """Bytes that ``state_write`` would produce."""
+        """Return the size of the result of ``state_write`` [bytes]."""
         return self.shape.size(self.cell(seq) is not None)
 
     def state_write(self, seq: int) -> RecurrentState:
-        """The sequence's state; states are immutable, so this is a reference."""
+        """Return the sequence's state. States are immutable, so this is a reference."""
         return RecurrentState(self.pos_max(seq), dict(self.row(seq)))
 
     def state_read(self, seq: int, state: RecurrentState) -> None:
-        """Replace the sequence's state. Raises StateReadError if there is no cell for it."""
+        """Replace the sequence's state. Raises StateReadError if there is no free cell."""
         self.seq_rm(seq, 0, POS_INF)
         if state.pos < 0:
             return

@@ -1,6 +1,6 @@
-"""RS-SLOT: which recurrent cell does each sequence of a ubatch get?
+"""RS-SLOT: assignment of recurrent cells to the sequences of an ubatch.
 
-Worked out on metadata alone, so that it can be tried on a copy. Letters as in recurrent.py.
+It works on metadata only, so that it can be tried on a copy. Terms as in recurrent.py.
 Source: llama.cpp src/llama-memory-recurrent.cpp find_slot (3f545be).
 """
 
@@ -18,7 +18,7 @@ from cachesim.model import TokenRun
 
 @dataclass(slots=True)
 class Cell:
-    """One cell. ``src`` is the row its state is read from, -1 = a zeroed state."""
+    """Cell. ``src``: row from which its state is read, -1 = a zeroed state."""
 
     pos: int = -1
     src: int = -1
@@ -27,7 +27,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Meta:
-    """Everything but the rows: what find_slot works on, and what it can try on a copy."""
+    """Metadata of all cells: everything except the rows. ``tail``: cell per sequence, -1 = none."""
 
     cells: list[Cell]
     tail: list[int]
@@ -35,12 +35,12 @@ class Meta:
     used: int = 0
 
     def copy(self) -> Meta:
-        """An independent copy."""
+        """Return an independent copy."""
         return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
 
 
 def goes_on(meta: Meta, ubatch: Ubatch) -> bool:
-    """Is this one sequence that goes on in a cell of its own, at the next position? The common case."""
+    """True for a single sequence that continues in a cell of its own at the next position (the common case)."""
     if len(ubatch.runs) != 1:
         return False
     run = ubatch.runs[0]
@@ -49,8 +49,8 @@ def goes_on(meta: Meta, ubatch: Ubatch) -> bool:
 
 
 def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] | None:
-    """RS-SLOT: give each sequence of the ubatch a cell of its own, contiguous and in order. Returns
-    (cell, row its state comes from; -1 = zeroed) for every cell of the stretch; None = no place."""
+    """RS-SLOT: give each sequence of the ubatch its own cell, contiguous and in order. Returns for every cell of the
+    stretch (cell, row from which its state comes; -1 = zeroed), None if there is no room."""
     if goes_on(meta, ubatch):
         meta.head = tail = meta.tail[ubatch.runs[0].seq]
         cell = meta.cells[tail]
@@ -82,7 +82,7 @@ def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] |
 
 
 def _own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
-    """A sequence that has no cell, or shares one, moves to the next empty cell (copy on write)."""
+    """Move each sequence that has no cell, or shares a cell, to the next empty cell (copy on write)."""
     empty = _next_empty(meta, meta.head)
     for run in runs:
         tail = meta.tail[run.seq]

@@ -1,4 +1,4 @@
-"""How does llama_decode cut a batch into micro-batches?
+"""Micro-batches of llama_decode: the ways to split a batch.
 
 Source: llama.cpp src/llama-batch.cpp, split_simple, split_seq and split_equal (3f545be).
 """
@@ -14,9 +14,9 @@ from cachesim.engines.shared.batch import DecodeBatch, Ubatch, make_ubatch, runs
 
 
 class Split(NamedTuple):
-    """How a memory with recurrent layers cuts a batch. ``alone``: one sequence per ubatch; otherwise equally many
-    tokens of several sequences, of consecutive ids only if ``sequential``, with the last ``n_keep_tail`` tokens of a
-    sequence in one ubatch."""
+    """Split of a batch for a memory with recurrent layers. ``alone``: one sequence per ubatch. Otherwise each ubatch
+    has equally many tokens of several sequences, with consecutive ids only if ``sequential``, and the last
+    ``n_keep_tail`` tokens of a sequence stay in one ubatch."""
 
     alone: bool
     sequential: bool
@@ -24,33 +24,27 @@ class Split(NamedTuple):
 
 
 def split_any(n_rs_seq: int, attention: bool, unified: bool) -> Split:
-    """Equal splits that know nothing of rollback planes."""
+    """Return equal splits that ignore rollback planes."""
     return Split(False, not (attention and unified), 0)
 
 
-# What builds do differently with cells and batches, inside a memory.
+# Differences between builds in cells and batches.
 
 class Habits(NamedTuple):
-    """What builds do differently with cells. ``together``: a saved state is read into neighbouring cells, and the
-    search for free cells goes on at the first of them. ``purge_stays``: when a batch that was tried out is taken back,
-    the cells purged beside those it used stay purged. ``fail_undoes``: a hybrid state whose recurrent part cannot be
-    read is given up whole. ``copy_waits``: the rows of a copy between streams are copied by the next decode.
-    ``full_forgets``: a window cache of full size, too, takes cells outside of the window for new tokens and leaves them
-    out of a saved state. ``shift_dies``: the process ends where cells have moved in a cache without layers. ``split``:
-    how a memory with recurrent layers cuts a batch, by its rollback planes, whether it has attention layers too, and
-    whether all sequences share one buffer."""
+    """Behaviour of cells that differs between builds."""
 
-    together: bool = False
-    purge_stays: bool = False
-    fail_undoes: bool = False
-    copy_waits: bool = True
-    full_forgets: bool = True
-    shift_dies: bool = True
+    together: bool = False       # state_read uses adjacent cells; ``head`` is set to the first of them
+    purge_stays: bool = False    # undoing a trial restores only its own cells; other cells that it purged stay purged
+    fail_undoes: bool = False    # a hybrid state whose recurrent part cannot be read is removed as a whole
+    copy_waits: bool = True      # the next decode copies the rows of a copy between streams
+    full_forgets: bool = True    # a full-size window cache reuses cells outside the window and does not save them
+    shift_dies: bool = True      # the process aborts if cells have moved in a cache without layers
+    # Split for (rollback planes, attention layers present, one buffer for all sequences):
     split: Callable[[int, bool, bool], Split] = split_any
 
 
 def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
-    """At most n_ubatch tokens of one sequence per ubatch, in batch order."""
+    """Split into ubatches of at most n_ubatch tokens of one sequence, in batch order."""
     return [
         make_ubatch(batch, [(at, min(at + n_ubatch, stop))])
         for start, stop in runs_of(batch) for at in range(start, stop, n_ubatch)
@@ -58,17 +52,17 @@ def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
 
 
 def split_equal(batch: DecodeBatch, n_ubatch: int, sequential: bool, n_keep_tail: int = 0) -> list[Ubatch]:
-    """Equally many tokens of each chosen sequence per ubatch.
+    """Split into ubatches with equally many tokens of each chosen sequence.
 
-    ``sequential`` admits only consecutive sequence ids beside each other. ``n_keep_tail`` tokens at the
-    end of a sequence stay in one ubatch, so that all rollback planes are fresh. Raises Aborted where an ubatch cannot
-    hold more than that.
+    ``sequential``: an ubatch contains only consecutive sequence ids. ``n_keep_tail``: that many tokens at the end of a
+    sequence stay in one ubatch, so that it writes all rollback planes. Raises ProcessAborted if an ubatch cannot hold
+    more than these.
     """
     if n_keep_tail and n_ubatch <= n_keep_tail:
         raise ProcessAborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed", "micro-batch-shorter-than-the-tail")
     todo = [[a, b] for a, b in runs_of(batch)]
     if len(todo) == 1 and not n_keep_tail:
-        return split_seq(batch, n_ubatch)                  # one sequence is cut alike, as a rule
+        return split_seq(batch, n_ubatch)                  # equal for a single sequence
     out = []
     while todo:
         chosen = _choose(batch, todo, n_ubatch, sequential)
@@ -83,8 +77,8 @@ def split_equal(batch: DecodeBatch, n_ubatch: int, sequential: bool, n_keep_tail
 
 
 def _choose(batch: DecodeBatch, todo: list[list[int]], n_ubatch: int, sequential: bool) -> list[list[int]]:
-    """The sequences of the next ubatch, in batch order, at most one stretch of each. One more than n_ubatch is let in,
-    and the ubatch then has one token too many, as in the engine."""
+    """Return the sequences of the next ubatch in batch order, at most one stretch of each. As in the engine, n_ubatch +
+    1 sequences are accepted; the ubatch then has a token too many."""
     chosen: list[list[int]] = []
     seen: set[int] = set()
     last = -1
@@ -101,8 +95,8 @@ def _choose(batch: DecodeBatch, todo: list[list[int]], n_ubatch: int, sequential
 
 
 def _keep_tails(chosen: list[list[int]], n: int, n_ubatch: int, keep: int) -> tuple[list[list[int]], int]:
-    """Drop the first sequence whose cut would leave 1 .. keep-1 tokens, and all behind it; if it is the very first,
-    move its cut."""
+    """Drop the first sequence whose cut would leave 1 .. keep-1 tokens, and all after it. If it is the first sequence
+    of the ubatch, move its cut instead. Returns the sequences and the tokens of each."""
 
     def short(stretch: list[int]) -> bool:
         return 0 < stretch[1] - stretch[0] - n < keep
@@ -115,7 +109,8 @@ def _keep_tails(chosen: list[list[int]], n: int, n_ubatch: int, keep: int) -> tu
 
 
 def in_order(seqs: Sequence[int]) -> None:
-    """Raise Aborted unless the streams of a ubatch are consecutive: the buffers of all are viewed as one tensor."""
+    """Raise ProcessAborted unless the streams of a ubatch are consecutive: the engine views their buffers as a
+    tensor."""
     if list(seqs) != sorted(seqs):
         raise ProcessAborted("GGML_ASSERT(ubatch.seq_id [s*n_tokens][0] == seq_id) failed", "streams-out-of-order")
     if seqs[-1] - seqs[0] >= len(seqs):
@@ -123,7 +118,7 @@ def in_order(seqs: Sequence[int]) -> None:
 
 
 def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
-    """The cells of each run of a ubatch, one run after the other."""
+    """Split the cells of a ubatch by run."""
     if len(ubatch.runs) == 1:
         return [cells]
     stops = accumulate(len(run.tokens) for run in ubatch.runs)

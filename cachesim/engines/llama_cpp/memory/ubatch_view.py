@@ -1,4 +1,4 @@
-"""What the model sees of the memory while one ubatch is computed: rows by position, states by layer."""
+"""The model's view of the memory while an ubatch is computed: rows by position, states by layer."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from cachesim.engines.shared.kv_rows import RowTable, read_rows, sort_by_positio
 from cachesim.model import LayerState, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition, StretchView, View
 
-# Micro-batches that are evaluated in one pass, because nobody can tell the difference.
+# Merging of micro-batches that can be evaluated in one pass with identical results.
 #
-# What a token reads does not depend on where the batch is cut, as long as no micro-batch takes a cell from what the
-# ones before it read. The engine cuts all the same; where numbers are computed so do we, to need no more room.
+# What a token reads does not depend on the split as long as no micro-batch takes a cell that an earlier one reads. In
+# exact mode batches are split as in the engine, to need no more room.
 
 class Placed(NamedTuple):
-    """A ubatch with its cells: per attention part, the cells of every run."""
+    """An ubatch with its cells: per attention part, the cells of every run."""
 
     ubatch: Ubatch
     found: Mapping[str, Sequence[Found]]
 
 
 def in_one(cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None) -> Placed | None:
-    """All of them as one, if they are consecutive tokens of one sequence, whose cells lie behind all that are used and
-    whose state goes on, or begins; None = they are not."""
+    """Merge ubatches into one if they are consecutive tokens of one sequence, their cells come after all used cells,
+    and their state continues in its own cell, or is new. Returns None if they cannot be merged."""
     first = cuts[0][0]
     if any(len(ubatch.runs) > 1 or ubatch.runs[0].seq != first.runs[0].seq for ubatch, _ in cuts):
         return None
@@ -51,7 +51,7 @@ def in_one(cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: Re
 
 
 class UbatchStore(ByPosition):
-    """The Store of one ubatch. ``found`` holds, per attention part, the new cells of every run."""
+    """``Store`` of one ubatch. ``found`` holds, per attention part, the new cells of every run."""
 
     def __init__(
         self, ubatch: Ubatch, parts: Mapping[str, AttentionCache], found: Mapping[str, Sequence[Found]],
@@ -61,14 +61,14 @@ class UbatchStore(ByPosition):
         self._seen: dict[tuple[str, int], tuple[np.ndarray, np.ndarray | slice]] = {}
 
     def piece(self, run: int, start: int, stop: int) -> UbatchStore:
-        """The store of tokens start .. stop-1 of one run alone."""
+        """Return the store of tokens start .. stop-1 of a single run."""
         whole = self.ubatch.runs[run]
         part = TokenRun(whole.seq, whole.pos0 + start, whole.tokens[start:stop])
         found = {name: [cells[run][start:stop]] for name, cells in self.found.items()}
         return type(self)(Ubatch((part,), (0,), stop - start), self.parts, found, self.recr)
 
     def _visible(self, part: str, run: int) -> tuple[np.ndarray, np.ndarray | slice]:
-        """(positions ascending, cells in that order) of the run's sequence; a slice where the cells allow it."""
+        """Return the positions (ascending) of the run's sequence and its cells in that order, a slice if possible."""
         known = self._seen.get((part, run))
         if known is None:
             cache, seq = self.parts[part], self.ubatch.runs[run].seq
@@ -80,7 +80,7 @@ class UbatchStore(ByPosition):
         return known
 
     def view(self, part: str, run: int, asked: np.ndarray) -> View:
-        """See ``Store``."""
+        """Return the view of the queries at positions ``asked``; see ``Store``."""
         table = self.parts[part].cells(self.ubatch.runs[run].seq)
         known = table.extents.stretch(self.ubatch.runs[run].seq)
         if known is not None and self.found[part][run][-1] == known[-1]:
@@ -88,21 +88,21 @@ class UbatchStore(ByPosition):
         return super().view(part, run, asked)
 
     def positions(self, part: str, run: int) -> np.ndarray:
-        """(n,) positions of the run's sequence in a part, ascending, the run's own included."""
+        """Return the (n,) positions of the run's sequence in a part, ascending, with the run's own."""
         return self._visible(part, run)[0]
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
-        """Write the run's own new rows into their cells."""
+        """Write the run's new rows into their cells."""
         part, kept = self._kept(layer, run)
         write_rows(kept, layer, index(self.found[part][run]), rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        """Every row of the run's sequence, in the order of ``positions``."""
+        """Return every row of the run's sequence, in the order of ``positions``."""
         part, kept = self._kept(layer, run)
         return read_rows(kept[layer], self._visible(part, run)[1])
 
     def _kept(self, layer: int, run: int) -> tuple[str, RowTable]:
-        """The part that a layer belongs to, and the rows of all its layers in the stream of a run."""
+        """Return the part to which a layer belongs, and the rows of the part's layers in the run's stream."""
         for part, cache in self.parts.items():
             kept = cache.rows[cache.stream(self.ubatch.runs[run].seq)]
             if layer in kept:
@@ -110,11 +110,11 @@ class UbatchStore(ByPosition):
         raise Crash(f"layer {layer} keeps no rows")
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
-        """The recurrent state before the run, None = zeroed."""
+        """Return the recurrent state before the run, None = zeroed."""
         assert self.recr is not None
         return self.recr.rows[self.recr.meta.tail[self.ubatch.runs[run].seq]].get(layer)
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
-        """The recurrent state after the run."""
+        """Store the recurrent state after the run."""
         assert self.recr is not None
         self.recr.rows[self.recr.meta.tail[self.ubatch.runs[run].seq]][layer] = state
