@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, inde
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Habits, Ubatch, by_run, in_order
-from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows
+from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows, write_rows
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
 
