@@ -1,5 +1,6 @@
-"""What every engine shares: a request and its answer. An engine is driven with ``Request`` objects and answers each
-with an ``Answer``."""
+"""Requests and answers, common to all engines. An engine receives ``Request`` objects and fills one ``Answer`` for
+each.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from cachesim.engines.chat_template import ChatMessage
 
 
 class Immutable:
-    """What is saved once and never changed again: nobody writes into it or into what it holds, so that its deep copy is
-    itself, and a copy of a server shares it, however much has been saved."""
+    """Base of objects that are saved once and never modified afterwards, nor anything they hold. Their deep copy is the
+    object itself, so a copy of a server shares them, whatever their number."""
 
     __slots__ = ()
 
@@ -23,58 +24,58 @@ class Immutable:
         return self
 
 
-AS_MANY_AS_ALLOWED = -1      # a draft as long as the server's limits admit
+AS_MANY_AS_ALLOWED = -1      # draft length: the longest that the server's limits allow
 
 
 class Draft(NamedTuple):
-    """A forced draft: made when the slot holds ``at`` tokens, ``drafted`` tokens long, of which the first ``accepted``
-    are right."""
+    """A forced draft: ``drafted`` tokens, made when the slot holds ``at`` tokens. The first ``accepted`` of them are
+    correct."""
 
     at: int
     drafted: int
     accepted: int
 
 
-NO_ROOM = "no-room"          # the kind of every error that says that a context or a memory is too small
-BEFORE_A_SLOT = -1          # a client hangs up while its request waits for a slot
+NO_ROOM = "no-room"          # kind of all errors that report a context or a memory as too small
+BEFORE_A_SLOT = -1           # the client disconnects while its request waits for a slot
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, as a client sends it."""
+    """A request as a client sends it."""
 
-    prompt: Tokens                                       # in tokens
-    n_predict: int = 1  # tokens to generate at most; the last one is never evaluated; -1 = until something ends it
-    kind: str = "completion"  # "completion", "infill", "decision", or "embedding", which generates nothing
-    forced: Tokens | None = None                         # the generated tokens, None = the engine's sampler chooses
-    cache_prompt: bool = True                            # may it reuse anything?
-    id_slot: int = -1                                    # the slot that it asks for, -1 = any
-    user_starts: tuple[int, ...] = ()                    # indices in the prompt at which user messages begin
-    chat: bool = True  # the server's chat template marks them, not `message_delimiters` of a plain completion
-    byte_pos: int | None = None  # byte offset of the last user message, as clients of old servers sent it
+    prompt: Tokens                                       # prompt [tokens]
+    n_predict: int = 1  # most tokens to generate; the last is never evaluated; -1 = until generation ends
+    kind: str = "completion"  # "completion", "infill", "decision" or "embedding" (generates nothing)
+    forced: Tokens | None = None                         # generated tokens, None = the engine's sampler chooses
+    cache_prompt: bool = True                            # False = reuse nothing
+    id_slot: int = -1                                    # requested slot, -1 = any
+    user_starts: tuple[int, ...] = ()                    # indices in the prompt where user messages begin
+    chat: bool = True  # user messages are marked by the chat template (else by `message_delimiters` of a completion)
+    byte_pos: int | None = None  # byte offset of the last user message, sent by clients of old servers
     n_keep: int | None = None  # tokens that a context shift keeps, None = the engine's default
     n_discard: int = 0                                   # tokens that a context shift drops, 0 = half of the rest
-    n_cache_reuse: int | None = None  # fewest tokens of a block that is reused by moving it, None = the server's option
-    n_cmpl: int = 1                                      # completions of the prompt
-    children_forced: tuple[Tokens, ...] = ()             # `forced` of the further completions
-    cancel_at: int | None = None  # the client disconnects once the slot holds so many tokens, or `BEFORE_A_SLOT`
-    drafts: tuple[Draft, ...] = ()                       # forces the drafter
-    draft_else: int = 0                                  # tokens drafted where `drafts` says nothing; all are right
-    messages: tuple[ChatMessage, ...] = ()               # of a chat, from which the server's template made the prompt
-    seed: bool = False  # the client asks for a seed of its own, so that it is served alone
-    stop: tuple[str, ...] = ()  # texts that end the generation where the recorded vocabulary spells one of them
-    eog: tuple[int, ...] = ()                            # tokens that end the generation
-    others: tuple[Tokens, ...] = ()                      # further prompts of a "decision"
-    shared: int = 0  # first tokens that all prompts of a decision share; the server sets it
-    cancel_order: tuple[int, ...] = ()  # the order in which the slots of several completions end after a disconnect
-    cancel_place: int = 0                                # of requests that end in one iteration, the lowest ends first
-    children_drafts: tuple[tuple[Draft, ...], ...] = ()  # `drafts` of the further completions
-    # fields that only some engines have, each declared in their `Manual.fields`
+    n_cache_reuse: int | None = None  # shortest block [tokens] reused by moving it, None = server option
+    n_cmpl: int = 1                                      # number of completions
+    children_forced: tuple[Tokens, ...] = ()             # `forced` of the second and later completions
+    cancel_at: int | None = None  # slot length at which the client disconnects, or `BEFORE_A_SLOT`
+    drafts: tuple[Draft, ...] = ()                       # forced drafts
+    draft_else: int = 0                                  # draft length where `drafts` has none; all correct
+    messages: tuple[ChatMessage, ...] = ()               # messages that the chat template rendered as prompt
+    seed: bool = False  # the client requests its own seed: the server does not batch the request with others
+    stop: tuple[str, ...] = ()  # stop texts, compared in the recorded vocabulary
+    eog: tuple[int, ...] = ()                            # tokens that end generation
+    others: tuple[Tokens, ...] = ()                      # second and later prompts of a "decision"
+    shared: int = 0  # length of the common prefix of a decision's prompts, set by the server
+    cancel_order: tuple[int, ...] = ()  # order in which slots of several completions end after a disconnect
+    cancel_place: int = 0                                # requests ending in one iteration: lowest first
+    children_drafts: tuple[tuple[Draft, ...], ...] = ()  # `drafts` of the second and later completions
+    # fields of single engines, declared in `Manual.fields`
     extra: Mapping[str, int | float | bool | str] = field(default_factory=dict, hash=False)
 
 
 class Output(NamedTuple):
-    """What the model said after one token: its position, its provenance, its logits (exact mode only)."""
+    """Model output after one token: position, provenance digest, logits (None except in exact mode)."""
 
     pos: int
     digest: int
@@ -83,48 +84,48 @@ class Output(NamedTuple):
 
 @dataclass(slots=True)
 class Answer:
-    """The reply to one request. Counts are tokens."""
+    """The reply to one request. Counts are in tokens."""
 
     request: int                                          # number of the request
     status: int = 200                                     # HTTP status
-    error: str = ""                                       # what the real server says
-    error_kind: str = ""  # identifies the error, or the end of the process, whatever its numbers
+    error: str = ""                                       # error text of the real server
+    error_kind: str = ""  # kind of the error or process end, independent of its numbers
     error_numbers: Mapping[str, int] = field(default_factory=dict)  # numbers of the error, by name
-    id_slot: int = -1                                     # the slot that it was worked on in, -1 = none
+    id_slot: int = -1                                     # slot that processed the request, -1 = none
     # reused prompt tokens by source: "slot", "checkpoint", or the engine's noun for what it keeps ("entry", "block")
     reused: Mapping[str, int] = field(default_factory=dict)
-    prompt_n: int = 0                                     # prompt tokens that were evaluated
-    predicted_n: int = 0                                  # tokens that were generated
-    tokens_cached: int = 0                                # tokens that the server says the slot holds
+    prompt_n: int = 0                                     # evaluated prompt tokens
+    predicted_n: int = 0                                  # generated tokens
+    tokens_cached: int = 0                                # slot length that the server reports
     truncated: bool = False  # the server shortened the prompt, or a context shift dropped tokens
-    stop_type: str = "none"                               # what ended the generation
+    stop_type: str = "none"                               # reason that ended generation
     tokens: list[int] = field(default_factory=list)       # the generated tokens
     slot_tokens: Tokens = ()                              # tokens in the slot at the end
-    outputs: list[Output] = field(default_factory=list)   # one for each token after which the model was asked to speak
-    deciding: str = ""                                    # id of the rule that settled cache_n
-    died: bool = False                                    # the simulated process ended while this request was in work
+    outputs: list[Output] = field(default_factory=list)   # outputs after the tokens marked for output
+    deciding: str = ""                                    # id of the rule that determined cache_n
+    died: bool = False                                    # the simulated process ended during this request
     cancelled: bool = False                               # the client disconnected
-    draft_n: int = 0                                      # tokens that were drafted
-    draft_n_accepted: int = 0                             # drafted tokens that were accepted
-    done: bool = False                                    # answered, or failed
-    prompt: Tokens | None = None                          # the prompt as the server shortened it, None = as it was sent
+    draft_n: int = 0                                      # drafted tokens
+    draft_n_accepted: int = 0                             # accepted drafted tokens
+    done: bool = False                                    # answered or failed
+    prompt: Tokens | None = None                          # prompt shortened by the server, None = as sent
     shifts: list[tuple[int, int, int]] = field(default_factory=list)  # context shifts: tokens held, n_keep, n_discard
-    children: list[Answer] = field(default_factory=list)  # answers of the further completions
+    children: list[Answer] = field(default_factory=list)  # answers of the second and later completions
 
     @property
     def cache_n(self) -> int:
-        """Prompt tokens that were reused."""
+        """Number of reused prompt tokens."""
         return sum(self.reused.values())
 
     def fails(self, status: int, text: str, kind: str, **numbers: int) -> None:
-        """The client gets an error."""
+        """Record an error reply."""
         self.status, self.error, self.error_kind, self.error_numbers = status, text, kind, numbers
 
     def dies(self, end: ProcessAborted) -> None:
-        """The process has ended, and nobody is answered any more."""
+        """Record that the process ended; the client gets no reply."""
         self.died, self.error, self.error_kind, self.error_numbers = True, str(end), end.kind, end.numbers
 
 
 def prompt_of(request: Request, answer: Answer) -> Tokens:
-    """The prompt that the answer is an answer to."""
+    """Return the prompt that was answered: the shortened prompt if the server shortened it, else the sent prompt."""
     return request.prompt if answer.prompt is None else answer.prompt

@@ -1,9 +1,9 @@
-"""What a judge may look at in any engine: restore points, and what they consist of.
+"""Restore points of an engine, and the stored objects behind them, in the form in which judging inspects them.
 
-A ``Point`` says from where evaluation could go on; the engine reports when it comes and when it goes. A ``Stored`` is
-what it consists of: the tokens that the engine believes it to hold, the length at which evaluation would go on, rows
-and states. What several conversations share (a block, a node of a tree) is one object too: it holds what belongs to a
-stretch of its tokens, from ``start`` on.
+A ``Point`` states from which lengths evaluation can resume; the engine reports when a point is gained and lost. A
+``Stored`` is the content of the object: the tokens that the engine records for it, the length at which evaluation would
+resume, K/V rows and recurrent states. An object that several conversations share (a block, a tree node) is one
+``Stored``, which holds only the part of its tokens from ``start`` on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cachesim.model import LayerState, Rows
 
 
 class RowsPart(NamedTuple):
-    """K/V rows of some layers: positions (n,) in no particular order, rows per layer. ``window`` 0 = full attention."""
+    """K/V rows of some layers: positions (n,) in any order, and rows by layer. ``window`` 0 = full attention."""
 
     window: int
     pos: np.ndarray
@@ -26,17 +26,17 @@ class RowsPart(NamedTuple):
 
 
 class StatePart(NamedTuple):
-    """Recurrent states per layer after the token at ``pos``; -1 = nothing was absorbed."""
+    """Recurrent states by layer after the token at position ``pos``; -1 = no token was absorbed."""
 
     pos: int
     rows: Mapping[int, LayerState | None]
 
 
 class Stored(NamedTuple):
-    """One stored object. ``owner``: its slot, or the number of a stored conversation (-1: it is to be counted).
-    ``resume``: tokens that would not be evaluated again. ``start``: rows before this position are those of other
-    objects, and not looked at; ``tokens`` are then those of any conversation that goes through the object, so that
-    objects of one conversation can be compared with one cold run."""
+    """Content of one stored object. ``owner``: its slot, or the number of a stored conversation (-1: the caller assigns
+    the number). ``resume``: tokens that would not be evaluated again. ``start``: rows before this position belong to
+    other objects and are not inspected; ``tokens`` are then those of any conversation that contains the object, so that
+    all objects of one conversation can be compared with one cold run."""
 
     kind: str
     owner: int
@@ -47,15 +47,16 @@ class Stored(NamedTuple):
     start: int = 0
 
     def copy(self) -> Stored:
-        """A copy that stays as it is when the memory does not."""
-        rows = tuple(one._replace(pos=one.pos.copy(), rows={k: copy_rows(x) for k, x in one.rows.items()})
-                     for one in self.rows)  # fmt: skip
+        """Return a copy that does not change when the memory does."""
+        rows = tuple(part._replace(pos=part.pos.copy(), rows={k: copy_rows(x) for k, x in part.rows.items()})
+                     for part in self.rows)  # fmt: skip
         state = None if self.state is None else self.state._replace(rows=dict(self.state.rows))
         return self._replace(rows=rows, state=state)
 
 
 class Excess(NamedTuple):
-    """A limit that is exceeded: ``held`` of ``what``, where ``most`` are allowed; ``holder`` in words, "slot 0 has"."""
+    """An exceeded limit: ``held`` units of ``what`` where ``most`` are allowed. ``holder`` begins the sentence: "slot 0
+    has"."""
 
     what: str
     held: int
@@ -64,17 +65,18 @@ class Excess(NamedTuple):
 
 
 Key = tuple[str, int, int]
-"""Names a restore point as long as it is there: the engine's noun for what it is ("slot", "checkpoint", "entry",
-"block"), its slot or the number of what it belongs to (-1 = to nothing), and a number among its like."""
+"""Key of an existing restore point: the engine's noun for its kind ("slot", "checkpoint", "entry", "block"), its slot
+or the number of its owner (-1 = no owner), and a number that is unique within the kind."""
 
 
 class Point(NamedTuple):
-    """A restore point: what has this ``key`` stands for ``n`` tokens, and evaluation could go on after ``lo``,
-    ``lo + step``, .. ``hi`` of them (``lo`` > ``hi``: after none), as far as presence of rows and states goes. Whether
-    they are clean is for the judge to say.
+    """A restore point. The object with this ``key`` covers ``n`` tokens. Evaluation could resume after ``lo``, ``lo +
+    step``, .. ``hi`` tokens (``lo`` > ``hi``: after none), judged only by which rows and states are present. Judging
+    decides whether their content is correct.
 
-    ``tokens`` are those from position ``start`` on. Those before, and rows of full attention of those before, are what
-    ``after`` has: another point, or this one as it was before; None = there are none."""
+    ``tokens`` are the tokens from position ``start`` on. The tokens before ``start``, and their rows of full attention,
+    are those of ``after``: another point, or an earlier version of this point; None = there are none.
+    """
 
     key: Key
     n: int

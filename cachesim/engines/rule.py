@@ -1,11 +1,11 @@
-"""What is a rule? One decision of an engine as a pure function, with an id, a role, a source and its life.
+"""Rules: single decisions of an engine as pure functions, each with an id, a role, a source and a life time.
 
     @rule("LC-CKPT-NEED.TH4", Role.NEED, llama_cpp(CONTEXT, "pre_decode", "3f545be"), since="#24110 (b9509)")
     def need_th4(ask: Ask) -> Decision:
         return Decision(Need(thold, search), {"thold": thold})
 
-The id is written once: the decorator enters it in every ``Decision`` that the function returns. Whoever looks at
-decisions of any engine asks for their role, never for a part of an id.
+The id is written once: the decorator enters it in every ``Decision`` that the function returns. Code that handles
+decisions of any engine selects them by role, never by a part of an id.
 """
 
 from __future__ import annotations
@@ -24,54 +24,54 @@ from cachesim.base.errors import BadInput, Crash, quoted
 F = TypeVar("F", bound=Callable[..., Any])
 
 RULES: dict[str, Callable[..., Any]] = {}
-"""Every rule of every engine that has been imported, by id."""
+"""All rules of the imported engines, by id."""
 
 
 class Role(StrEnum):
-    """What a rule decides, in words of no engine. In brackets: what the value of such a decision is."""
+    """Kind of decision, independent of the engine. In brackets: the value of such a decision."""
 
-    SETUP = "setup"               # a number or a habit fixed when the server starts
-    PROMPT = "prompt"             # how a request is read: which slot it names, how its prompt is cut
-    ADMIT = "admit"               # which waiting request begins
-    ASSIGN = "assign"             # which slot serves the request
-    PREEMPT = "preempt"           # which request at work is put back, to begin again later
-    CONSULT = "consult"           # is the prompt cache asked, or a slot stored in it, at this moment
-    STORE = "store"               # does a conversation enter the prompt cache
-    PUBLISH = "publish"           # from when on others can find what a request has computed
-    LOAD = "load"                 # which stored conversation is taken for a request (its number, or None)
-    HAND = "hand"                 # what becomes of a stored conversation that is taken
-    PREFIX = "prefix"             # how many tokens of a prompt need no evaluation
-    NEED = "need"                 # must a checkpoint be searched (true where it must)
-    PICK = "pick"                 # which checkpoint serves (its number, or None)
-    RESUME = "resume"             # where evaluation goes on behind a checkpoint
-    RESET = "reset"               # what is left where no checkpoint serves
-    ENABLE = "enable"             # are checkpoints made for this request at all (true where they are)
-    PLAN = "plan"                 # where a checkpoint could be made
-    CREATE = "create"             # is a checkpoint made here (true where it is); because["start"]: tokens before it
-    DROP = "drop"                 # which checkpoints, entries or rows leave
-    REMOVE = "remove"             # may positions be removed from a memory
-    FAIL = "fail"                 # what follows a refusal or a failure
-    SHIFT = "shift"               # where a context is shifted, and by how much
-    DRAFT = "draft"               # drafts: how long, what is saved before them, what is taken back
-    READ_FILE = "read file"       # what a slot file gives back
-    WRITE_FILE = "write file"     # what a slot file carries
-    MEMORY = "memory"             # what a memory keeps, copies or hides
-    TOLD = "told"                 # what the log names
-    END = "end"                   # when a generation ends
+    SETUP = "setup"               # number or behaviour fixed when the server starts
+    PROMPT = "prompt"             # how a request is read: requested slot, truncation of the prompt
+    ADMIT = "admit"               # waiting request that starts next
+    ASSIGN = "assign"             # slot for the request
+    PREEMPT = "preempt"           # running request that is preempted and restarted later
+    CONSULT = "consult"           # whether to search the prompt cache, or to store a slot in it, now
+    STORE = "store"               # whether a conversation enters the prompt cache
+    PUBLISH = "publish"           # moment from which other requests can find the results
+    LOAD = "load"                 # stored conversation loaded for a request (number or None)
+    HAND = "hand"                 # whether a loaded conversation stays in the cache
+    PREFIX = "prefix"             # number of prompt tokens that need no evaluation
+    NEED = "need"                 # whether a checkpoint is needed (true = search)
+    PICK = "pick"                 # checkpoint to restore (number or None)
+    RESUME = "resume"             # position from which evaluation resumes after a restore
+    RESET = "reset"               # tokens kept if no checkpoint can be restored
+    ENABLE = "enable"             # whether this request creates checkpoints at all (true/false)
+    PLAN = "plan"                 # positions at which a checkpoint may be created
+    CREATE = "create"             # whether to create a checkpoint here (true/false); because["start"]: tokens before it
+    DROP = "drop"                 # checkpoints, entries or rows to remove
+    REMOVE = "remove"             # whether positions can be removed from a memory
+    FAIL = "fail"                 # reaction to a refusal or a failure
+    SHIFT = "shift"               # position and size of a context shift
+    DRAFT = "draft"               # drafts: length, state saved before them, rollback
+    READ_FILE = "read file"       # content restored from a slot file
+    WRITE_FILE = "write file"     # content written to a slot file
+    MEMORY = "memory"             # rows or states that a memory keeps, copies or hides
+    TOLD = "told"                 # objects that the log names
+    END = "end"                   # end of generation
 
 
 NUMBERED = frozenset({Role.LOAD, Role.HAND, Role.PICK, Role.RESUME})
-"""Roles whose value may be the number 0 of an object: nothing was decided only where it is None."""
+"""Roles whose value is an object number: 0 is a number too, only None means that nothing was selected."""
 
 
 def has_effect(role: Role, value: object) -> bool:
-    """Did a decision of this role do what the role is there for? False where it declined."""
+    """Return whether a decision of this role acted; False if it declined."""
     return value is not None if role in NUMBERED else bool(value)
 
 
 class Source(NamedTuple):
-    """From where a rule is: a file of a public repository at a commit (or build, or release), the function in it and
-    texts that lead to the statement; or a pull request. ``note`` is whatever else has to be said."""
+    """Origin of a rule: a file of a public repository at a commit (or build, or release), the function in it and texts
+    that locate the statement; or a pull request. ``note`` holds any further remark."""
 
     project: str
     path: str = ""
@@ -82,7 +82,7 @@ class Source(NamedTuple):
 
     @property
     def link(self) -> str:
-        """Its address: of the file at that commit, else of the pull request, else "" """
+        """URL of the file at that commit, else of the pull request, else ""."""
         commit = self.commit.partition(" ")[0]
         if self.path and commit:
             tag = f"v{commit}" if "." in commit else commit
@@ -98,8 +98,8 @@ class Source(NamedTuple):
 
 
 class About(NamedTuple):
-    """What is known of a rule: its id, its role, its source, and the changes that began and ended it ("" = as far back
-    as was looked, or still there)."""
+    """Metadata of a rule: id, role, source, and the changes that began and ended it ("" = older than the examined
+    history, or still in force)."""
 
     id: str
     role: Role
@@ -109,7 +109,7 @@ class About(NamedTuple):
 
     @property
     def cited(self) -> str:
-        """Source and life in one line."""
+        """Source and life time in one line."""
         life = f"{self.since} to {self.until}" if self.since and self.until else (
             f"since {self.since}" if self.since else f"before {self.until}" if self.until else "")
         return ", ".join(filter(None, (str(self.source), life)))
@@ -117,9 +117,9 @@ class About(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """The answer of a rule. ``because`` holds the numbers looked at; the sentence is made elsewhere. ``rule`` is the id
-    of the rule, entered by its decorator: the only field that is ever set on a decision already made. ``case`` names
-    the kind of situation where the value alone does not tell which ones have been seen on a real server."""
+    """The result of a rule. ``because`` holds the numbers that the rule used; the sentence is made elsewhere. ``rule``
+    is the id of the rule, entered by its decorator: the only field that is set after construction. ``case`` names the
+    kind of situation if the value alone does not identify which situations were observed on a real server."""
 
     value: Any
     because: Mapping[str, Any]
@@ -128,11 +128,11 @@ class Decision:
 
 
 def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until: str = "") -> Callable[[F], F]:
-    """Register a pure function as the rule ``rule_id``. ``source`` may be a sentence for a rule of one's own. A
-    function that returns a ``Decision`` is wrapped, so that the decision names the rule; one that returns a plain value
-    is not.
+    """Register a pure function as the rule ``rule_id``. ``source`` may be a sentence for a user-defined rule. A
+    function that returns a ``Decision`` is wrapped so that the decision carries the rule's id; a function that returns
+    a plain value is not wrapped.
 
-    Raises Crash if the id belongs to another function already or the source is empty.
+    Raises Crash if the id already belongs to another function or the source is empty.
     """
     about = About(rule_id, role, Source("", note=source) if isinstance(source, str) else source, since, until)
 
@@ -152,13 +152,14 @@ def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until:
 
 
 def _stamped(fn: F, rule_id: str, checked: bool) -> F:
-    """``checked``: it is a rule of one's own, which may return anything."""
+    """Wrap a function so that its decisions carry ``rule_id``. ``checked``: the rule is user-defined; raise BadInput if
+    it does not return a Decision."""
     @wraps(fn)
     def decide(*args: Any) -> Decision:
         decision: Decision = fn(*args)
         if checked and not isinstance(decision, Decision):
             code = inspect.unwrap(fn).__code__
-            raise BadInput(f"rule {rule_id} returned {quoted(decision)}, which is no Decision",
+            raise BadInput(f"rule {rule_id} returned {quoted(decision)}, expected a Decision",
                            file=code.co_filename, line=code.co_firstlineno)  # fmt: skip
         decision.rule = rule_id
         return decision
@@ -167,13 +168,13 @@ def _stamped(fn: F, rule_id: str, checked: bool) -> F:
 
 
 def _place(fn: Callable[..., Any]) -> tuple[str, str]:
-    """Where a function is written: a module that is loaded again brings the same ones."""
+    """Return file and qualified name of a function. They are equal for a module that is loaded again."""
     code = inspect.unwrap(fn).__code__
     return code.co_filename, code.co_qualname
 
 
 def about(rule: Callable[..., Any]) -> About:
-    """What is known of a rule. Raises Crash if it is no rule."""
+    """Return the metadata of a rule. Raises Crash if the function is not a rule."""
     found = getattr(rule, "about", None)
     if not isinstance(found, About):
         raise Crash(f"{rule!r} is not a rule")
@@ -181,18 +182,19 @@ def about(rule: Callable[..., Any]) -> About:
 
 
 def rule_id(rule: Callable[..., Any]) -> str:
-    """The id under which a function was registered. Raises Crash if it is no rule."""
+    """Return the id under which a function was registered. Raises Crash if the function is not a rule."""
     return about(rule).id
 
 
 def role_of(rule_id: str) -> Role | None:
-    """The role of the rule with this id, None for an id that no loaded engine has."""
+    """Return the role of the rule with this id, None if no loaded engine has the id."""
     found = RULES.get(rule_id)
     return None if found is None else found.about.role       # type: ignore[attr-defined]
 
 
 def rule_text(rule: Callable[..., Any]) -> str:
-    """The docstring of a rule. ``python -OO`` strips it: there it is read from the source file ("" = none)."""
+    """Return the docstring of a rule, "" if it has none. ``python -OO`` strips docstrings; there it is read from the
+    source file."""
     if sys.flags.optimize < 2:
         return rule.__doc__ or ""
     try:

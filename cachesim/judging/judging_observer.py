@@ -117,7 +117,7 @@ class Observer(Silent):
     def _released(self, slot: int) -> None:
         answer = self.server.answer_at(slot)
         if answer is not None and answer.status == 200:
-            self.left[answer.request] = self.server.live(slot), self.server.agrees(slot)
+            self.left[answer.request] = self.server.live(slot), self.server.memory_matches(slot)
 
     def begins(self, number: int, step: Step) -> None:
         """The step comes next: prefixes of what it asks for will be compared with a cold run."""

@@ -177,7 +177,7 @@ class Attempt:
 
     def _before_hang_ups(self) -> bool:
         """Take the tasks that the log shows before a hang-up between the same two rounds. Were there any?"""
-        if not self._choice_is_next() or not self.server.leaving:
+        if not self._choice_is_next() or not self.server.disconnect_is_next:
             return False
         if not self.server.queued and not ((self.waiting or self.passing) and self._arrive(must=True)):
             return False

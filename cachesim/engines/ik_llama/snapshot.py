@@ -53,7 +53,7 @@ class Inspected(Core):
         """With similarity 0 nothing is written of a request that finds all slots busy."""
         return self.settings.flags.slot_prompt_similarity == 0
 
-    def agrees(self, slot: int) -> bool:
+    def memory_matches(self, slot: int) -> bool:
         """Does the memory end where the tokens of the slot end?"""
         return self.memory.pos_max(slot) == max(0, len(self.slots[slot].tokens) - 1)
 
@@ -122,7 +122,7 @@ class Inspected(Core):
         cells = self.memory.cells
         return np.sort(cells.pos[cells.of(seq)])
 
-    def exceeded(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[Excess]:
         """Limits that are exceeded: checkpoints of a slot, bytes of the prompt cache."""
         sizes = [entry.size for entry in self.cache.entries] if self.cache else []
         counts = [len(slot.checkpoints) for slot in self.slots]

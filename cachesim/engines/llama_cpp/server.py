@@ -91,7 +91,7 @@ class Server(Inspected):
             self._die(abort)
 
     @property
-    def leaving(self) -> bool:
+    def disconnect_is_next(self) -> bool:
         """True if the next ``take_tasks`` begins with a cancellation."""
         return bool(leaving(self))
 

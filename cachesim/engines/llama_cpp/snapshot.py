@@ -79,7 +79,7 @@ def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | Non
 class Inspected(Core):
     """Inspection methods of the server contract: slots, memory and prompt cache."""
 
-    def replays(self, wrong: int) -> bool:
+    def reevaluates_draft(self, wrong: int) -> bool:
         """True if a rejection of ``wrong`` tokens is replayed from the checkpoint before the draft."""
         return self.settings.exact and wrong > self.settings.sizes.n_rs_seq
 
@@ -96,7 +96,7 @@ class Inspected(Core):
         rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
         return Stored("slot", slot, tokens, len(tokens), rows, state)
 
-    def agrees(self, slot: int) -> bool:
+    def memory_matches(self, slot: int) -> bool:
         """True if the memory ends at the last token of the slot."""
         return self.memory.pos_max(slot) == len(self.slots[slot].tokens) - 1
 
@@ -165,7 +165,7 @@ class Inspected(Core):
         found = [cache.cells(seq).held(seq) for cache in self.memory.parts.values()]
         return found[0] if len(found) == 1 else np.concatenate(found) if found else np.zeros(0, np.int64)
 
-    def exceeded(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[Excess]:
         """Return the exceeded limits: checkpoints per slot, bytes of the prompt cache."""
         sizes = [entry.size for entry in self.cache.entries] if self.cache else []
         counts = [len(slot.checkpoints) for slot in self.slots]

@@ -44,7 +44,7 @@ class Inspected(Core):
         """The rows in progress: of a finished one nothing is kept but entries."""
         return self.busy()
 
-    def agrees(self, slot: int) -> bool:
+    def memory_matches(self, slot: int) -> bool:
         """Do the caches end where the row's tokens end?"""
         row = self.slots[slot]
         held = [rows_of(cache) for cache in row.left[: len(self.kind.spec.layers)]]
@@ -108,7 +108,7 @@ class Inspected(Core):
         )
         return Stored(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
 
-    def exceeded(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[Excess]:
         """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the
         prompt cache are looked at when a request is admitted only."""
         entries = Excess("entries", len(self.cache.lru), self.settings.max_size, "the prompt cache holds")

@@ -91,7 +91,7 @@ class InvariantObserver(Observer):
         """A request is answered."""
         judged = self.judged(number, request, answer)
         self._check(number)
-        armed, over = tuple(judged.armed), tuple(self.server.exceeded())
+        armed, over = tuple(judged.armed), tuple(self.server.exceeded_limits())
         self.played.facts.append(Fact(number, request, answer, judged.answer, judged.state, armed, over))
 
     def _check(self, number: int) -> None:

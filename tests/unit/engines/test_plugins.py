@@ -87,32 +87,32 @@ def test_a_module_gives_the_rule_sets_that_it_names(site):
     ("import sys; sys.exit(3)", "SystemExit: 3"),
     ("import nothing_of_the_kind", "ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
     ("ENGINE = 7", "not an Engine: 7"),
-    ("from cachesim.engines.llama_cpp import ENGINE", "there is an engine 'llama_cpp' already"),
-    (GOOD + "ENGINE = replace(ENGINE, name='other')", "the name of rule set 'twin@one' is not other@NAME"),
+    ("from cachesim.engines.llama_cpp import ENGINE", "engine name already taken: 'llama_cpp'"),
+    (GOOD + "ENGINE = replace(ENGINE, name='other')", "rule set name 'twin@one', expected other@NAME"),
 ], ids=str)  # fmt: skip
 def test_a_bad_engine_is_one_line_and_the_rest_is_there(site, capsys, code, why):
     package(site, "bad", code, {plugins.ENGINES: ("worse", "bad:ENGINE")})
     package(site, "twins", GOOD, {plugins.PROFILES: ("m", "twins:MINE")})
     assert "llama_cpp@packaged" in registry.profiles()
-    assert capsys.readouterr().err == f"cachesim: plug-in worse (bad 1.0) is left out: {why}\n"
+    assert capsys.readouterr().err == f"cachesim: plug-in worse (bad 1.0) skipped: {why}\n"
     registry.profiles()
     assert capsys.readouterr().err == "", "told once"
 
 
 @pytest.mark.parametrize("code, why", [
-    ("SETS = []", "no rule set in it"),
-    (GOOD + "SETS = [replace(MINE, name='llama_cpp@head')]", "there is a rule set 'llama_cpp@head' already"),
-    (GOOD + "SETS = [replace(MINE, name='llama_cpp@latest')]", "there is a rule set 'llama_cpp@latest' already"),
-    (GOOD + "SETS = [replace(MINE, name='mine')]", "the name of rule set 'mine' is not ENGINE@NAME"),
-    (GOOD + "SETS = [replace(MINE, name='vllm@mine')]", "the name of rule set 'vllm@mine' is not ENGINE@NAME"),
+    ("SETS = []", "contains no rule set"),
+    (GOOD + "SETS = [replace(MINE, name='llama_cpp@head')]", "rule set name already taken: 'llama_cpp@head'"),
+    (GOOD + "SETS = [replace(MINE, name='llama_cpp@latest')]", "rule set name already taken: 'llama_cpp@latest'"),
+    (GOOD + "SETS = [replace(MINE, name='mine')]", "rule set name 'mine', expected ENGINE@NAME"),
+    (GOOD + "SETS = [replace(MINE, name='vllm@mine')]", "rule set name 'vllm@mine', expected ENGINE@NAME"),
     (GOOD + "SETS = [replace(MINE, name='mlx_lm@x')]", "'mlx_lm@x' is not a rule set of mlx_lm"),
-    (GOOD + "SETS = [replace(MINE, name='llama_cpp@x', ckpt_pick=7)]", "ckpt_pick of 'llama_cpp@x' is no rule: 7"),
+    (GOOD + "SETS = [replace(MINE, name='llama_cpp@x', ckpt_pick=7)]", "ckpt_pick of 'llama_cpp@x' is not a rule: 7"),
 ], ids=str)  # fmt: skip
 def test_a_bad_rule_set_is_one_line(site, capsys, code, why):
     package(site, "bad", code, {plugins.PROFILES: ("worse", "bad:SETS")})
     assert set(registry.profiles()) == {name for one in registry.BUILTIN.values() for name in one.profiles}
     told = capsys.readouterr().err
-    assert why in told and told.count("\n") == 1 and "plug-in worse (bad 1.0) is left out" in told
+    assert why in told and told.count("\n") == 1 and "plug-in worse (bad 1.0) skipped" in told
 
 
 def test_a_rule_set_is_added_while_we_run(site):
@@ -145,7 +145,7 @@ def test_an_archive_on_the_path_is_looked_into(tmp_path, monkeypatch):
 def test_commands_know_what_packages_bring(tmp_path):
     package(tmp_path, "twins", GOOD, {plugins.ENGINES: ("twin", "twins:ENGINE"), plugins.PROFILES: ("m", "twins:MINE")})
     package(tmp_path, "bad", "1 / 0", {plugins.ENGINES: ("worse", "bad:ENGINE")})
-    line = "cachesim: plug-in worse (bad 1.0) is left out: ZeroDivisionError: division by zero\n"
+    line = "cachesim: plug-in worse (bad 1.0) skipped: ZeroDivisionError: division by zero\n"
     code, out, err = cachesim(tmp_path, "try", "A9/A.B5", "--model", "A", "-p", "twin@one", "--json")
     assert (code, err) == (0, line)
     assert [one["cache_n"] for one in json.loads(out)["runs"][0]["requests"]] == [0, 9]

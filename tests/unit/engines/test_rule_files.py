@@ -254,11 +254,11 @@ def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
 
 @pytest.mark.parametrize("text, why", [
     ("", ": the file is empty"),
-    ("x = 1", ": no rule set in it"),
-    (HEAD, ": no rule set in it"),
-    (HEAD + "_MINE = replace(B, name='llama_cpp@mine')", ": no rule set in it"),
-    (HEAD + "MINE = {}", ": no rule set in it"),
-    (TWO, ": 2 rule sets in it: MINE, OTHER (name one: FILE:NAME)"),
+    ("x = 1", ": contains no rule set"),
+    (HEAD, ": contains no rule set"),
+    (HEAD + "_MINE = replace(B, name='llama_cpp@mine')", ": contains no rule set"),
+    (HEAD + "MINE = {}", ": contains no rule set"),
+    (TWO, ": 2 rule sets in the file: MINE, OTHER (use FILE:NAME)"),
     ("\n\ndef f(:\n", ":3: SyntaxError: invalid syntax"),
     ("\n1 / 0", ":2: ZeroDivisionError: division by zero"),
     ("def f(n):\n    return 1 / n\n\n\nf(0)", ":2: ZeroDivisionError: division by zero"),
@@ -268,22 +268,23 @@ def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
     (HEAD + "MINE = replace(B, name='llama_cpp@mine', ckpt_pik=1)", "unexpected keyword argument 'ckpt_pik'"),
     (HEAD + "MINE = replace(B, ckpt_min=1, name='x' * 9999)", ":8: TypeError: "),
     (HEAD + "MINE = replace(B, source='mine')", ": there is a rule set 'llama_cpp@b11549' already (give yours a name"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@latest')", ": there is a rule set 'llama_cpp@latest' already"),
-    (HEAD + "MINE = replace(B, name='mine')", ": the name of rule set 'mine' is not ENGINE@NAME (llama_cpp, ik_llama"),
+    (HEAD + "MINE = replace(B, name='llama_cpp@latest')", ": rule set name already taken: 'llama_cpp@latest'"),
+    (HEAD + "MINE = replace(B, name='mine')", ": rule set name 'mine', expected ENGINE@NAME (llama_cpp, ik_llama"),
     (HEAD + "MINE = replace(B, name='llama_cpp@a b')", ": the name of rule set 'llama_cpp@a b' is not ENGINE@NAME"),
     (HEAD + "MINE = replace(B, name='llama_cpp@../x')", ": the name of rule set 'llama_cpp@../x' is not ENGINE@NAME"),
     (HEAD + "MINE = replace(B, name=7)", ": the name of rule set 7 is not ENGINE@NAME"),
     (HEAD + "MINE = replace(B, name='mlx_lm@mine')", ": 'mlx_lm@mine' is not a rule set of mlx_lm"),
     (HEAD + "MINE = replace(B, name='llama_cpp@mine', ckpt_pick=len)",
-     ": ckpt_pick of 'llama_cpp@mine' is no rule: <built-in function len> (@rule(ID, ROLE, SOURCE)"),
+     ": ckpt_pick of 'llama_cpp@mine' is not a rule: <built-in function len> (decorate the function"),
     (GOOD.replace("def pick(ckpts, ask, thold)", "def pick(ckpts)"),
-     ": ckpt_pick of 'llama_cpp@mine' is not called as pick_"),
-    (GOOD.replace("def pick(ckpts, ask, thold)", "def pick(ckpts, ask, thold, more)"), "is not called as pick_"),
-    (GOOD.replace(" -> Decision", ""), "does not say that it returns a decision (def pick(...) -> Decision:)"),
+     ": ckpt_pick of 'llama_cpp@mine' does not accept the arguments of pick_"),
+    (GOOD.replace("def pick(ckpts, ask, thold)", "def pick(ckpts, ask, thold, more)"),
+     "does not accept the arguments of pick_"),
+    (GOOD.replace(" -> Decision", ""), "lacks the return annotation Decision (def pick(...) -> Decision:)"),
     (GOOD.replace("MY-PICK", "LC-CKPT-PICK.PK3"), ":9: rule id LC-CKPT-PICK.PK3 is used twice"),
     (GOOD.replace("an idea of mine", ""), ":9: rule MY-PICK names no source"),
     (GOOD + RULE.replace("pick(", "again("), ":24: rule id MY-PICK is used twice"),
-    (GOOD + RULE, ": ckpt_pick of 'llama_cpp@mine' has the id MY-PICK, which is used twice"),
+    (GOOD + RULE, ": ckpt_pick of 'llama_cpp@mine' has the id of another rule: MY-PICK"),
 ], ids=lambda text: text[-40:])  # fmt: skip
 def test_a_bad_file_is_one_line(capsys, rules, text, why):
     file = rules(text)
@@ -294,14 +295,15 @@ def test_paths_that_are_no_files(capsys, rules, tmp_path):
     gone = tmp_path / "my_rule.py"
     assert refused(capsys, "try", "S4", "-p", gone) == f"{gone}: no such file or directory"
     (tmp_path / "folder.py").mkdir()
-    assert "expected a file of rules, found a folder" in refused(capsys, "try", "S4", "-p", tmp_path / "folder.py")
+    assert "expected a rule file, found a folder" in refused(capsys, "try", "S4", "-p", tmp_path / "folder.py")
     os.mkfifo(tmp_path / "pipe.py")
     assert "not a regular file" in refused(capsys, "try", "S4", "-p", tmp_path / "pipe.py")
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")
     assert "bytes.py:1: not UTF-8 text" in refused(capsys, "try", "S4", "-p", tmp_path / "bytes.py")
     (tmp_path / "long.py").write_bytes(b"#" * (2**20 + 1))
-    assert "file of rules is larger than allowed" in refused(capsys, "try", "S4", "-p", tmp_path / "long.py")
-    assert "no rule set 'MIN' in it (did you mean 'MINE'?)" in refused(capsys, "try", "S4", "-p", f"{rules()}:MIN")
+    assert "rule file is larger than allowed" in refused(capsys, "try", "S4", "-p", tmp_path / "long.py")
+    assert "no rule set 'MIN' in the file (did you mean 'MINE'?)" in refused(
+        capsys, "try", "S4", "-p", f"{rules()}:MIN")
 
 
 def test_one_of_several_is_named_by_variable_or_name(capsys, rules):
@@ -335,7 +337,7 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
 ], ids=lambda command: command[-1])
 @pytest.mark.parametrize(("body", "line", "told"), [
     ("Decision(1 // len([]), {})", 13, "ZeroDivisionError: integer division or modulo by zero"),
-    ("fits", 9, "rule MY-PICK returned [], which is no Decision"),
+    ("fits", 9, "rule MY-PICK returned [], expected a Decision"),
 ], ids=["raises", "no decision"])
 def test_a_search_names_the_line_of_a_rule_that_fails(capsys, rules, command, body, line, told):
     """It is the user's fault: no exit 70, and it is no conversation that is refused."""

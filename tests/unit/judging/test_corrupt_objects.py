@@ -206,7 +206,7 @@ def test_what_a_request_leaves_behind_is_copied_when_its_slot_is_released():
     server = Keeping()
     answers = [Answer(0), Answer(1), Answer(2, status=500), None]
     server.answer_at, server.is_further = answers.__getitem__, lambda slot: slot == 1
-    server.live, server.agrees = lambda slot: f"slot {slot}", lambda slot: slot == 0
+    server.live, server.memory_matches = lambda slot: f"slot {slot}", lambda slot: slot == 0
     for slot in (0, 1, 2, 3, None):
         server.observer.hear(Release(slot, 0, 9, 0))
     assert server.observer.left == {0: ("slot 0", True)}

@@ -53,7 +53,7 @@ def test_a_memory_that_does_not_end_where_the_tokens_end_is_a_wrong_state():
 
         def started(self, server):
             super().started(server)
-            server.agrees = lambda slot: False
+            server.memory_matches = lambda slot: False
 
     found = watched("A40>4", make=Doubting).found[0]
     assert (found.judged.answer.holds, found.judged.state.holds) == (True, False)

@@ -64,7 +64,7 @@ def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has
     gone = Request(word("A", 30), n_predict=60, cancel_at=34)
     server = Talk(**FLAGS).server
     server.submit(gone)
-    while not server.leaving:
+    while not server.disconnect_is_next:
         server.iterate()
     server.submit(B)
     later = server.fork()

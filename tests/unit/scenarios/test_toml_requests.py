@@ -182,7 +182,7 @@ class Server:
     def __init__(self, exact, n_rs_seq):
         self.exact, self.n_rs_seq = exact, n_rs_seq
 
-    def replays(self, wrong):
+    def reevaluates_draft(self, wrong):
         return self.exact and wrong > self.n_rs_seq
 
 

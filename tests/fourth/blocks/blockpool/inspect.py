@@ -37,7 +37,7 @@ class Inspected(Tables):
         """Lengths of all states that can be found, ascending: they belong to nobody alone."""
         return sorted(node.chain.end for key, node in self.points.keys.items() if key[0] == "state")
 
-    def exceeded(self) -> list[Excess]:
+    def exceeded_limits(self) -> list[Excess]:
         """More requests at work than are allowed."""
         n, most = len(self.running), self.opts.max_num_seqs
         return [Excess("requests at work", n, most)] if n > most else []

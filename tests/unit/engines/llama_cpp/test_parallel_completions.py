@@ -162,7 +162,7 @@ def test_a_further_completion_drafts_what_the_request_says_for_it():
 def test_tasks_taken_before_the_hang_ups_of_a_round_find_the_slot_busy():
     talk = Talk("A", parallel=1)
     leaving = talk.send(A, 9, cancel_at=41)
-    while not talk.server.leaving:
+    while not talk.server.disconnect_is_next:
         talk.server.iterate()
     late = talk.send(B, 1)
     talk.server.take_queue()

@@ -56,7 +56,7 @@ def test_rows_that_are_ready_at_once_may_be_more_than_there_is_room_for():
     states = ticks(one, 6)
     assert states[2][2:] == [(2, 0), (0, 0)] and states[3][2:] == [(4, 0), (2, 0)]
     assert [n_gen for _, n_gen in states[5]] == [4, 4, 1, 1]
-    assert one.exceeded() == [Excess("rows decoded", 4, 3)]
+    assert one.exceeded_limits() == [Excess("rows decoded", 4, 3)]
 
 
 def test_room_is_counted_without_the_rows_that_are_being_fed():

@@ -58,7 +58,7 @@ def ended(one, request):
 
     def hear(event):
         if isinstance(event, Release):
-            seen.append((one.live(event.slot), one.agrees(event.slot)))
+            seen.append((one.live(event.slot), one.memory_matches(event.slot)))
 
     one.log.listener = hear
     while one.working:
