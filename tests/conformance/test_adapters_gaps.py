@@ -10,12 +10,12 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, identical
-from cachesim.tools.conformance.client_history import of_line
-from cachesim.tools.conformance.corpus import Space, histories
-from cachesim.tools.conformance.history_player import PlayedHistory
-from cachesim.tools.conformance.protocol import Ask, Reply
+from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.corpus import DrawBounds, histories
+from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.protocol import CacheRequest, Reply
 from cachesim.tools.conformance.report_builder import diagnosis
-from cachesim.tools.conformance.timeouts import GaveUp, Patience
+from cachesim.tools.conformance.timeouts import TimeBudget, TimeoutsExhausted
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache
 
@@ -37,7 +37,7 @@ def test_half_of_cancel_may_be_missing():
 
 @pytest.mark.parametrize(("ability", "drawn"), [("cancel_prompt", {"0"}), ("cancel_answer", {"1", "2", "3"})])
 def test_only_the_half_that_is_there_is_drawn(ability, drawn):
-    lines = "".join(one.line for one in histories(Space(6, 64, (), frozenset({ability})), 200))
+    lines = "".join(one.line for one in histories(DrawBounds(6, 64, (), frozenset({ability})), 200))
     assert {piece[0] for piece in lines.split("cancel_after=")[1:]} == drawn
 
 
@@ -54,16 +54,17 @@ class Forgets(FixedCache):
 def test_a_cache_that_is_not_passed_on_is_named():
     report = conform(lambda: Forgets("AA"), max_examples=40, check=False)
     assert report["append"].finding.notes == (
-        "this is a cold run's answer to the last 2 tokens alone: "
-        "the model read nothing of the cache (does the adapter pass it?)",
+        "equals a cold run's answer to only the last 2 tokens: "
+        "the model read nothing from the cache (does the adapter pass it?)",
     )
 
 
 def test_one_that_goes_silent_while_it_is_diagnosed_is_left_alone():
-    played = PlayedHistory(of_line("A2/A"), [Ask((1,)), Ask((1, 2))], warm=[Reply((1,)), Reply((2,), cached=1)])
+    asks, warm = [CacheRequest((1,)), CacheRequest((1, 2))], [Reply((1,)), Reply((2,), cached=1)]
+    played = HistoryRun(parse_history("A2/A"), asks, warm=warm)
 
     def silent(ask):
-        raise GaveUp
+        raise TimeoutsExhausted
 
     assert diagnosis(played, 1, silent, identical) == ""
 
@@ -93,7 +94,7 @@ def test_an_object_that_hangs_is_a_finding_after_three_time_outs():
 def test_somebody_elses_alarm_is_left_alone():
     signal.signal(signal.SIGALRM, lambda *_: None)
     try:
-        with Patience(0.01).limit():
+        with TimeBudget(0.01).limit():
             assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     finally:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -111,13 +112,13 @@ def test_the_time_for_all_may_be_limited(monkeypatch):
     monkeypatch.setattr("cachesim.tools.conformance.timeouts.monotonic", count().__next__)
     report = conform(FixedCache, max_examples=200, seconds=50, check=False)
     assert report.histories == 49
-    assert report.notes == ("note: stopped after 50 seconds; what had been played by then was judged",)
+    assert report.notes == ("note: stopped after 50 seconds; only earlier histories were judged",)
     assert report.state("answers") == "ok" and report.section("reuse") == "unsupported"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), 1e9])
 def test_a_limit_that_is_none_is_refused(seconds):
-    with pytest.raises(BadInput, match="seconds must be more than 0"):
+    with pytest.raises(BadInput, match="seconds: expected more than 0"):
         conform(FixedCache, seconds=seconds)
 
 
@@ -142,7 +143,7 @@ def test_sampling_parameters_are_part_of_a_request():
     report = conform(Remembers, max_examples=30, sampling=parameters, check=False)
     assert report["repeat"].finding.line == "A1/A"
     assert "sampling {'temperature': 0.8, 'seed': 2}" in report["repeat"].finding.notes
-    with pytest.raises(BadInput, match=r"sampling needs a way to pass parameters: complete.. takes no sampling"):
+    with pytest.raises(BadInput, match=r"sampling needs a way to pass parameters: complete.. has no parameter"):
         conform(FixedCache, sampling={"seed": 1})
 
 

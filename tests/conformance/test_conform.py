@@ -69,9 +69,9 @@ def test_what_is_missing_is_reported_with_its_reason():
     report = conform(caches.Least, max_examples=30, check=False)
     missing = {one.name: one.why for one in report.results if one.state == "unsupported"}
     assert missing == {
-        "uncached": "complete() takes no cache",
+        "uncached": "complete() has no parameter cache",
         **dict.fromkeys(("extension", "return", "regenerate"), NOT_REPORTED["return"]),
-        "cancel": "complete() takes no cancel_after",
+        "cancel": "complete() has no parameter cancel_after",
         "burst": "no method burst()",
         "accounting": "cached and evaluated are not both reported",
         "unseen": "cached is not reported",
@@ -183,13 +183,13 @@ def test_tokens_stay_in_the_vocabulary_and_prompts_below_their_limit():
 
 @pytest.mark.parametrize(("reply", "text"), [
     ({"tokens": [1], "cachd": 0}, "unknown field 'cachd' in a reply (did you mean 'cached'?)"),
-    ({"cached": 0}, "a reply needs tokens or a fingerprint: there is nothing to compare"),
-    ({"tokens": [-1]}, "a token of tokens is -1, it must be an integer of at least 0"),
-    ({"tokens": "12"}, "tokens is '12', it must be a list of tokens"),
-    ({"tokens": [1], "cached": True}, "cached is True, it must be an integer of at least 0"),
-    ({"tokens": [1], "cached": 1.5}, "cached is 1.5, it must be an integer of at least 0"),
-    ({"tokens": [1], "stored": [[1, 2]]}, "stored must be a list of mappings with tokens and length"),
-    ([1], "a reply is a mapping, not list"),
+    ({"cached": 0}, "expected tokens or a fingerprint in the reply, found neither: nothing can be compared"),
+    ({"tokens": [-1]}, "a token of tokens: expected an integer of at least 0, found -1"),
+    ({"tokens": "12"}, "tokens: expected a list of tokens, found '12'"),
+    ({"tokens": [1], "cached": True}, "cached: expected an integer of at least 0, found True"),
+    ({"tokens": [1], "cached": 1.5}, "cached: expected an integer of at least 0, found 1.5"),
+    ({"tokens": [1], "stored": [[1, 2]]}, "stored: expected a list of mappings with tokens and length"),
+    ([1], "expected a mapping as the reply, found list"),
 ])  # fmt: skip
 def test_a_reply_of_another_form_is_a_finding(reply, text):
     class Odd:
@@ -202,14 +202,15 @@ def test_a_reply_of_another_form_is_a_finding(reply, text):
 
 @pytest.mark.parametrize(("arguments", "text"), [
     ({"accepted": {"repeet": "x"}}, "did you mean 'repeat'"),
-    ({"accepted": {"repeat": " "}}, "repeat needs a reason"),
-    ({"cold": "warm"}, 'cold is "fresh", "request" or a factory'),
-    ({"corpus": "all"}, 'corpus is "any" or nothing'),
+    ({"accepted": {"repeat": " "}}, "the reason for repeat is missing"),
+    ({"cold": "warm"}, 'cold: expected "fresh", "request" or a factory'),
+    ({"corpus": "all"}, 'corpus: expected "any" or ""'),
     ({"tokens": range(10)}, "at least 64"),
-    ({"only": 5}, "only is a list"), ({"only": [5]}, "only is a list"), ({"near": ["x"]}, "near is a list of sizes"),
-    ({"histories": "A1"}, "histories is a list of lines"), ({"seconds": "x"}, "seconds must be more"),
-    ({"timeout": None}, "timeout must be more"), ({"same": 5}, r"same: int\(\) of two fingerprints failed"),
-    ({"sampling": "hot"}, "sampling is a mapping"),
+    ({"only": 5}, "only: expected a list"), ({"only": [5]}, "only: expected a list"),
+    ({"near": ["x"]}, "near: expected a list of sizes"),
+    ({"histories": "A1"}, "histories: expected a list of lines"), ({"seconds": "x"}, "seconds: expected more"),
+    ({"timeout": None}, "timeout: expected more"), ({"same": 5}, r"same: int\(\) of two fingerprints failed"),
+    ({"sampling": "hot"}, "sampling: expected a mapping"),
     ({"max_requests": 0}, "max_requests from 1 to 12"), ({"max_requests": 13}, "max_requests from 1 to 12"),
     ({"max_prompt": 1}, "max_prompt from 2"), ({"max_examples": 0}, "max_examples from 1"),
     ({"histories": ["A1>0"]}, "at least one token generated"),
@@ -227,7 +228,7 @@ def test_the_least_that_can_be_asked_for():
 
 
 def test_abilities_that_are_needed_must_be_there():
-    with pytest.raises(BadInput, match=r"complete.. takes no cache"):
+    with pytest.raises(BadInput, match=r"complete.. has no parameter cache"):
         conform(caches.Least, cold="request")
     with pytest.raises(BadInput, match="no method reset"):
         conform(caches.Least, reset=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cachesim.tools.conformance.corpus import Space, histories
+from cachesim.tools.conformance.corpus import DrawBounds, histories
 
 ALL = frozenset({"cache", "cancel_prompt", "cancel_answer", "burst"})
 
 
 def lines(examples, requests=6, prompt=256, near=(), abilities=ALL):
-    return [history.line for history in histories(Space(requests, prompt, near, abilities), examples)]
+    return [history.line for history in histories(DrawBounds(requests, prompt, near, abilities), examples)]
 
 
 def test_the_same_histories_on_every_machine():
@@ -38,12 +38,12 @@ def test_only_what_can_be_done_is_drawn():
 
 
 def test_requests_and_prompts_stay_within_their_limits():
-    drawn = list(histories(Space(4, 9, (16,), ALL), 200))
+    drawn = list(histories(DrawBounds(4, 9, (16,), ALL), 200))
     assert {len(history.hang_ups) for history in drawn} == {1, 2, 3, 4}
     assert max(len(step.request.prompt) for history in drawn for step in history.scenario.steps) == 9
 
 
 def test_lengths_crowd_around_the_sizes():
-    beside = [history for history in histories(Space(6, 256, (100,), ALL), 100)
+    beside = [history for history in histories(DrawBounds(6, 256, (100,), ALL), 100)
               if any(len(step.request.prompt) in (99, 100, 101) for step in history.scenario.steps)]  # fmt: skip
     assert len(beside) > 30

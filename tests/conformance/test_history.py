@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.client_history import Dictionary, HistoryTurn, of_line, of_turns
+from cachesim.tools.conformance.client_history import Dictionary, HistoryTurn, history_from_turns, parse_history
 from cachesim.tools.conformance.corpus import corpus_histories, scaled
 from cachesim.tools.conformance.properties import Check, CompletedSequence, relation
 from cachesim.tools.conformance.search import attributed, shrink
@@ -28,12 +28,12 @@ LINES = [
 
 @pytest.mark.parametrize(("turns", "line"), LINES, ids=[line for _, line in LINES])
 def test_turns_in_words(turns, line):
-    assert of_turns(turns, 12).line == line
-    assert of_line(line).line == line
+    assert history_from_turns(turns, 12).line == line
+    assert parse_history(line).line == line
 
 
 def test_a_prompt_is_cut_to_the_limit():
-    assert of_turns([FIRST, HistoryTurn("append", 0, 0, 3, 1)], 8).line == "A5>a2/A.a.B3[:1]"
+    assert history_from_turns([FIRST, HistoryTurn("append", 0, 0, 3, 1)], 8).line == "A5>a2/A.a.B3[:1]"
 
 
 @pytest.mark.parametrize(("line", "told"), [
@@ -44,11 +44,11 @@ def test_a_prompt_is_cut_to_the_limit():
 ])  # fmt: skip
 def test_a_line_that_is_none_is_refused(line, told):
     with pytest.raises(BadInput, match=told):
-        of_line(line)
+        parse_history(line)
 
 
 def test_without_a_special_way_of_asking():
-    history = of_line("A5!/A>2{cancel_after=1 together}")
+    history = parse_history("A5!/A>2{cancel_after=1 together}")
     assert history.without("cache").line == "A5/A>2{cancel_after=1 together}"
     assert history.without("cancel").line == "A5!/A>2{together}"
     assert history.without("cache", "cancel", "burst").line == "A5/A>2"
@@ -79,7 +79,7 @@ def test_shrinking_takes_away_what_is_not_needed():
         first, *_, last = history.line.split("/") if "/" in history.line else ("", "")
         return "cancel_after" in first and first[:1] == last[:1] and "." in last
 
-    start = of_line("S9.A3>r4{cancel_after=2}/B7!/S.C2>3@1/S[:4].A[1:2].D5>2{together}")
+    start = parse_history("S9.A3>r4{cancel_after=2}/B7!/S.C2>3@1/S[:4].A[1:2].D5>2{together}")
     assert shrink(start, breaks).line == "A1{cancel_after=0}/A.B1"
 
 
@@ -95,13 +95,13 @@ def test_blame_goes_to_the_first_wrong_request_and_the_plainest_reason():
     ("A5>a3/A[1:2].a[:2]>4!", "A20>a3/A[4:8].a[:2]>4!"),
 ])  # fmt: skip
 def test_a_history_is_scaled_without_its_answers(line, longer):
-    assert scaled(of_line(line), 4).line == longer
+    assert scaled(parse_history(line), 4).line == longer
 
 
 def test_the_corpus_is_scaled_to_the_sizes_with_which_it_fits():
     plain, both = ({one.line for one in corpus_histories(256, near)} for near in ((), (1, 16, 400)))
     assert plain < both and len(both - plain) > 15
-    assert all(len(step.request.prompt) <= 256 for line in both for step in of_line(line).scenario.steps)
+    assert all(len(step.request.prompt) <= 256 for line in both for step in parse_history(line).scenario.steps)
 
 
 def test_the_corpus_has_many_plain_histories():

@@ -12,8 +12,8 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform
 from cachesim.tools.conformance.jsonl_adapter import TAIL, ProcessSubject
-from cachesim.tools.conformance.protocol import Ask, Failed, TimedOut
-from cachesim.tools.conformance.timeouts import TIMEOUTS, GaveUp, Patience
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, TimedOut
+from cachesim.tools.conformance.timeouts import TIMEOUTS, TimeBudget, TimeoutsExhausted
 from tests.house.checks import ROOT
 
 pytestmark = pytest.mark.long
@@ -24,7 +24,7 @@ NAIVE = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); 
 ENDS = [
     ("die", 5.0, "A1/A", "the process ended with status 1: out of cells"),
     ("half", 5.0, "A1", "cold: the process ended with status 3 inside the line b'{\"tokens\": [1'"),
-    ("talk", 5.0, "A1", "cold: the line b'loading model\\n' is not JSON (log lines belong to stderr)"),
+    ("talk", 5.0, "A1", "cold: expected a JSON object, found the line b'loading model\\n' (write log lines to stderr)"),
     ("hang", 0.3, "A1", "cold: no reply within 0.3 seconds"),
     ("noise", 5.0, "A1", "cold: the process ended with status 1: too loud (the end of 19660809 bytes on stderr)"),
 ]
@@ -59,7 +59,7 @@ def fifo(tmp_path):
     os.close(stream)
 
 
-def told(stream):
+def stderr_of(stream):
     """The numbers of the processes that wrote; all of them are gone."""
     said = b""
     while True:
@@ -75,7 +75,7 @@ def test_children_of_a_process_end_with_it_however_it_ends(fifo):
     path, stream = fifo
     report = conform([sys.executable, PEER, "fork", str(path)], max_examples=2, max_requests=2, check=False)
     assert report.state("answers") == "ok"
-    assert len(told(stream)) >= 2 * report.histories
+    assert len(stderr_of(stream)) >= 2 * report.histories
 
 
 @pytest.mark.parametrize(("how", "timeout"), [("hang", 0.5), ("second", 2.0), ("burst", 2.0)])
@@ -83,7 +83,7 @@ def test_one_that_hangs_is_waited_for_three_times_at_most(fifo, how, timeout):
     path, stream = fifo
     report = conform([sys.executable, PEER, how, str(path)], histories=["A1/B2{together}"], max_examples=30,
                      timeout=timeout, check=False)  # fmt: skip
-    assert len(told(stream)) <= TIMEOUTS
+    assert len(stderr_of(stream)) <= TIMEOUTS
     found = report["answers"]
     assert found.state == "failed" and found.finding.got.endswith(f"no reply within {timeout:g} seconds")
     assert found.finding.line == "A1" or how != "hang"
@@ -97,36 +97,36 @@ def test_what_a_silent_process_kept_from_being_played_is_undecided():
 
 
 def test_no_instance_is_made_when_patience_is_at_an_end():
-    patience = Patience(0.2)
+    budget = TimeBudget(0.2)
     for _ in range(TIMEOUTS):
-        subject = ProcessSubject([sys.executable, PEER, "hang"], patience)
+        subject = ProcessSubject([sys.executable, PEER, "hang"], budget)
         with pytest.raises(TimedOut):
-            subject.complete(Ask((1, 2)))
+            subject.complete(CacheRequest((1, 2)))
         with pytest.raises(Failed, match="no reply"):
-            subject.complete(Ask((1, 2)))
+            subject.complete(CacheRequest((1, 2)))
         subject.close()
-    with pytest.raises(GaveUp, match="3 replies"):
-        ProcessSubject(["/nowhere"], patience)
+    with pytest.raises(TimeoutsExhausted, match="3 replies"):
+        ProcessSubject(["/nowhere"], budget)
 
 
 def test_one_that_does_not_end_by_itself_is_given_little_time_after_a_while(fifo):
     path, stream = fifo
-    patience = Patience(20.0)
+    budget = TimeBudget(20.0)
     given = []
     for _ in range(TIMEOUTS + 1):
-        given.append(patience.grace)
-        subject = ProcessSubject([sys.executable, PEER, "deaf", str(path)], patience)
-        assert subject.complete(Ask((1, 2))).tokens == (2,)
+        given.append(budget.grace)
+        subject = ProcessSubject([sys.executable, PEER, "deaf", str(path)], budget)
+        assert subject.complete(CacheRequest((1, 2))).tokens == (2,)
         subject.close()
         subject.close()
     assert given == [2.0, 2.0, 2.0, 0.02]
-    assert len(told(stream)) <= TIMEOUTS + 1
+    assert len(stderr_of(stream)) <= TIMEOUTS + 1
 
 
 def test_stderr_is_kept_only_to_its_end():
-    subject = ProcessSubject([sys.executable, PEER, "noise"], Patience(20.0))
+    subject = ProcessSubject([sys.executable, PEER, "noise"], TimeBudget(20.0))
     with pytest.raises(Failed, match="too loud"):
-        subject.complete(Ask((1, 2)))
+        subject.complete(CacheRequest((1, 2)))
     subject.close()
     assert (len(subject.errors.kept), subject.errors.size) == (TAIL, 300 * 65_536 + len("too loud\n"))
 
@@ -134,15 +134,15 @@ def test_stderr_is_kept_only_to_its_end():
 def test_a_child_that_left_the_group_and_holds_the_pipes_keeps_nobody_waiting(fifo):
     """It is not ours to kill, but closing must not wait for it."""
     path, stream = fifo
-    subject = ProcessSubject([sys.executable, PEER, "escape", str(path)], Patience(0.5))
+    subject = ProcessSubject([sys.executable, PEER, "escape", str(path)], TimeBudget(0.5))
     with pytest.raises(TimedOut):
-        subject.complete(Ask((1, 2)))
+        subject.complete(CacheRequest((1, 2)))
     subject.close()
     os.kill(int(os.read(stream, 100)), signal.SIGKILL)
-    assert told(stream) == []
+    assert stderr_of(stream) == []
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf")])
 def test_a_timeout_that_is_none_is_refused(timeout):
-    with pytest.raises(BadInput, match="timeout must be more than 0"):
+    with pytest.raises(BadInput, match="timeout: expected more than 0"):
         conform(["/nowhere"], timeout=timeout)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.conformance.client_history import of_line
+from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import equal, identical
-from cachesim.tools.conformance.history_player import PlayedHistory
+from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.properties import checks
-from cachesim.tools.conformance.protocol import Ask, Kept, Reply
+from cachesim.tools.conformance.protocol import CacheRequest, Reply, StoredEntry
 
 FIRST = (1, 2, 3)
 
@@ -16,10 +16,10 @@ FIRST = (1, 2, 3)
 def failing(prompt, warm, *, answer=None):
     """Names of the checks that fail: a request of FIRST that was answered so (None = its tokens are not told), then
     this prompt with this reply."""
-    asks = [Ask(FIRST, 2), Ask(prompt, 1)]
+    asks = [CacheRequest(FIRST, 2), CacheRequest(prompt, 1)]
     cold = [Reply(answer, "x", cached=0), Reply(None, "x", cached=0)]
     replies = [Reply(answer, "x", cached=0), warm]
-    played = PlayedHistory(of_line("A3/A"), asks, cold, [None, None], replies, [[0], [1]])
+    played = HistoryRun(parse_history("A3/A"), asks, cold, [None, None], replies, [[0], [1]])
     return [one.name for one in checks(played, identical) if not one.ok]
 
 
@@ -41,7 +41,7 @@ def test_a_known_answer_is_all_that_may_be_held(prompt, cached, fails):
 
 
 def test_a_stored_state_may_be_filed_under_an_unknown_answer():
-    kept = (Kept((1, 2, 3, 7, 8), 5),)
+    kept = (StoredEntry((1, 2, 3, 7, 8), 5),)
     assert failing((1, 2, 3, 9), Reply(None, "x", stored=kept)) == []
     assert failing((1, 2, 3, 9), Reply(None, "x", stored=kept), answer=(4, 5)) == ["stored"]
 

@@ -8,8 +8,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, junit
-from cachesim.tools.conformance.client_history import of_line
-from cachesim.tools.conformance.corpus import Space
+from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.properties import PROPERTIES
 from cachesim.tools.conformance.protocol import ABILITIES
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, STATES, basic_lines, floor_lines
@@ -28,17 +28,17 @@ def test_every_property_has_its_section_in_the_order_of_the_report():
 
 @pytest.mark.parametrize("near", [(), (16,), (64, 100)])
 def test_the_basic_histories_are_longer_than_two_blocks(near):
-    space = Space(6, 256, near, frozenset(ABILITIES))
+    space = DrawBounds(6, 256, near, frozenset(ABILITIES))
     lines = [*basic_lines(ALL, space), *floor_lines(space).values()]
     assert len(lines) == 13
-    assert all(len(of_line(line).scenario.steps[0].request.prompt) > 2 * max(near, default=0) for line in lines)
+    assert all(len(parse_history(line).scenario.steps[0].request.prompt) > 2 * max(near, default=0) for line in lines)
 
 
 def test_what_does_not_fit_is_not_played():
-    assert list(basic_lines(ALL, Space(1, 256, (), frozenset(ABILITIES)))) == []
-    assert floor_lines(Space(2, 256, (), frozenset())).keys() == {"extension", "regenerate"}
-    assert floor_lines(Space(6, 13, (), frozenset())) == {}
-    able = "".join(basic_lines(ALL, Space(6, 256, (), frozenset({"cancel_answer"}))))
+    assert list(basic_lines(ALL, DrawBounds(1, 256, (), frozenset(ABILITIES)))) == []
+    assert floor_lines(DrawBounds(2, 256, (), frozenset())).keys() == {"extension", "regenerate"}
+    assert floor_lines(DrawBounds(6, 13, (), frozenset())) == {}
+    able = "".join(basic_lines(ALL, DrawBounds(6, 256, (), frozenset({"cancel_answer"}))))
     assert "cancel_after=1" in able and "!" not in able and "together" not in able and "cancel_after=0" not in able
 
 
@@ -48,7 +48,7 @@ def test_sections_can_be_selected():
     assert report.section("drawn") == "skipped" or report["repeat"].state == "skipped"
     assert set(report.counts) == {"same", "drawn"} and report.counts["drawn"].histories == 40
     for bad in (["bocks"], "books"):
-        with pytest.raises(BadInput, match=r"did you mean 'books'|only is a list of sections"):
+        with pytest.raises(BadInput, match=r"did you mean 'books'|only: expected a list of sections"):
             conform(NaiveCache, only=bad)
 
 
@@ -101,7 +101,7 @@ def test_the_data():
     data = conform(NaiveCache, max_examples=80, check=False).data()
     assert [(one["number"], one["name"]) for one in data["sections"]] == list(enumerate(SECTIONS, 1))
     assert {one["state"] for one in data["properties"]} <= set(STATES)
-    assert data["sections"][2]["why"] == 'corpus="any" plays them'
+    assert data["sections"][2]["why"] == 'run with corpus="any"'
 
 
 def test_the_xml():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.conformance.jsonl_adapter import PythonSubject
-from cachesim.tools.conformance.protocol import Ask, Failed, Unsupported
-from cachesim.tools.conformance.timeouts import Patience
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Unsupported
+from cachesim.tools.conformance.timeouts import TimeBudget
 
 
 class Fails:
@@ -24,17 +24,17 @@ class Fails:
 
 def test_the_place_of_a_failure_is_the_line_that_raised():
     with pytest.raises(Failed) as failed:
-        PythonSubject(Fails, Patience(60.0)).complete(Ask((7,)))
+        PythonSubject(Fails, TimeBudget(60.0)).complete(CacheRequest((7,)))
     line = Fails.look_up.__code__.co_firstlineno + 1
     assert str(failed.value) == f"KeyError: 7 ({__file__}:{line})"
 
 
 def test_a_stub_says_what_is_missing():
-    subject = PythonSubject(Fails, Patience(60.0))
+    subject = PythonSubject(Fails, TimeBudget(60.0))
     with pytest.raises(Unsupported, match="reset is not implemented"):
         subject.reset()
-    with pytest.raises(Unsupported, match=r"complete.. takes no cancel_after"):
-        subject.complete(Ask((7,), cancel_after=0))
+    with pytest.raises(Unsupported, match=r"complete.. has no parameter cancel_after"):
+        subject.complete(CacheRequest((7,), cancel_after=0))
 
 
 @pytest.mark.parametrize("replies", [[], [{"tokens": [1]}], [{"tokens": [1]}] * 3, {}, None])
@@ -43,5 +43,5 @@ def test_a_burst_has_a_reply_for_each_request(replies):
         def burst(self, requests):
             return replies
 
-    with pytest.raises(Failed, match=r"burst\(\) of 2 requests must return a list of 2 replies"):
-        PythonSubject(Loses, Patience(60.0)).burst([Ask((1,)), Ask((2,))])
+    with pytest.raises(Failed, match=r"burst\(\) of 2 requests: expected a list of 2 replies"):
+        PythonSubject(Loses, TimeBudget(60.0)).burst([CacheRequest((1,)), CacheRequest((2,))])

@@ -16,13 +16,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from cachesim.tools.conformance.corpus import Space, histories
+from cachesim.tools.conformance.corpus import DrawBounds, histories
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.known_faults import measure, tolerance_of
-from cachesim.tools.conformance.http_check.replies import Alike
+from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.suite import longest
-from cachesim.tools.conformance.properties import EQUAL, checks
+from cachesim.tools.conformance.properties import VERSUS_COLD, checks
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from tests.live import build
 from tests.live.__main__ import CACHE
@@ -80,10 +80,10 @@ def play(binary, models, seed, number, model, slots):
 def compare(url, seed, number, model, slots):
     """The same on a server that runs."""
     http = Tap(url, 60, 1_000_000)
-    server = find_out(http)
+    server = identify_server(http)
     stage = Watched(http, server, near(0.0), seed * 1_000 + number)
     measured = measure(stage, longest(server))
-    same, looks = Alike(tolerance_of(measured)), []
+    same, looks = NearAnswers(tolerance_of(measured)), []
     for history in _drawn(seed, number, longest(server)):
         if len(looks) >= PER:
             break
@@ -106,14 +106,14 @@ def compare(url, seed, number, model, slots):
 def _drawn(seed, number, most):
     """Histories without concurrent requests or disconnecting clients, whose order depends on the moment; others for
     every start."""
-    space = Space(6, most, (16, 32, 64), frozenset({"cache"}))
+    space = DrawBounds(6, most, (16, 32, 64), frozenset({"cache"}))
     return histories(space, PER, (seed * 1_000 + number) * PER)
 
 
 def _look(stage, history, same):
     """What came of every request of a history."""
     played = stage.play(history)
-    alarms = {check.request for check in checks(played, same) if check.name in EQUAL and not check.ok}
+    alarms = {check.request for check in checks(played, same) if check.name in VERSUS_COLD and not check.ok}
     out = []
     for number in range(len(played.asks)):
         warm, cold = stage.pair(played, number)

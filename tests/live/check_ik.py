@@ -17,15 +17,15 @@ from pathlib import Path
 
 from cachesim.base.tokens import common_prefix
 from cachesim.scenarios.notation.tree import Asked, Piece, ScenarioLine
-from cachesim.tools.conformance.client_history import SLOTS, HistoryPart, of_tree
+from cachesim.tools.conformance.client_history import SLOTS, HistoryPart, history_from_tree
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.known_faults import LEAST
-from cachesim.tools.conformance.http_check.replies import Alike
-from cachesim.tools.conformance.http_check.suite import Wanted, check
-from cachesim.tools.conformance.http_check.warm_run import ServerStage
-from cachesim.tools.conformance.properties import EQUAL, checks
+from cachesim.tools.conformance.http_check.replies import NearAnswers
+from cachesim.tools.conformance.http_check.suite import CheckOptions, check
+from cachesim.tools.conformance.http_check.warm_run import ServerRunner
+from cachesim.tools.conformance.properties import VERSUS_COLD, checks
 
 FOLDERS = (Path("../shared/traces/ik_llama"), Path(__file__).resolve().parents[1] / "data" / "ik_llama")
 PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
@@ -58,7 +58,7 @@ def real(binary, models):
     for model in MODELS:
         with started(binary, models / model, alone=("--log-disable",)) as url:
             http = Http(url, 60, 5_000)
-            found = check(http, find_out(http), Wanted(examples=20))
+            found = check(http, identify_server(http), CheckOptions(examples=20))
             http.close()
         print(f"{binary}, {model}:\n{found.report}")
     return 0
@@ -89,11 +89,12 @@ def play(data):
     history = history_of(data["steps"])
     with Script(data["steps"]) as script:
         http = Http(script.url, 10, 1_000)
-        stage = ServerStage(http, find_out(http), near(0.0))
+        stage = ServerRunner(http, identify_server(http), near(0.0))
         stage.twice = 0
         played = stage.play(history)
         http.close()
-    found = {check.request for check in checks(played, Alike(LEAST)) if check.name in EQUAL and not check.ok}
+    judged = checks(played, NearAnswers(LEAST))
+    found = {check.request for check in judged if check.name in VERSUS_COLD and not check.ok}
     return found, {number for number, step in enumerate(data["steps"]) if size_of(step) > LEAST}
 
 
@@ -126,7 +127,7 @@ def history_of(steps):
         seen.append(((*prompt, *answer), [*parts, HistoryPart(said, 0, len(answer))]))
     if len(words) > SLOTS or not all(words.values()):
         raise Unplayable("more words than a history has")
-    return of_tree(ScenarioLine(words, tuple(asked)))
+    return history_from_tree(ScenarioLine(words, tuple(asked)))
 
 
 def _first(parts, most):

@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.suite import Wanted, check
+from cachesim.tools.conformance.http_check.suite import CheckOptions, check
 from cachesim.tools.live.llama_server.process import HOST, Process
 from tests.live.check_mlx_model import write_model
 from tests.live.check_server import ready
@@ -68,8 +68,8 @@ def look(folder, row, requests):
     with started(folder, row.model, row.draft) as url:
         http = Http(url, 60, requests)
         try:
-            server = find_out(http)
-            found = check(http, server, Wanted(row.only, row.histories, examples=20))
+            server = identify_server(http)
+            found = check(http, server, CheckOptions(row.only, row.histories, examples=20))
         finally:
             http.close()
     failed = {one.name: one.finding.line for one in found.report.results if one.state == "failed" and one.finding}

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import httpx
 
-from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.suite import Wanted, check
+from cachesim.tools.conformance.http_check.suite import CheckOptions, check
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from tests.live import build
 from tests.live.__main__ import CACHE
@@ -66,7 +66,7 @@ def main(argv):
                 proxy = Proxy(url, what)
                 with serving(proxy.complete, get=proxy.get) as before:
                     http = Http(before, 60, 3_000)
-                    found = check(http, find_out(http), Wanted(examples=40))
+                    found = check(http, identify_server(http), CheckOptions(examples=40))
                     http.close()
             failed = [one.name for one in found.report.results if one.state == "failed"]
             bad += failed != ["repeatable"]

@@ -10,8 +10,8 @@ from cachesim.events import Log
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.replies import TOP, Answered, gap, place
-from cachesim.tools.conformance.http_check.warm_run import ServerStage
+from cachesim.tools.conformance.http_check.replies import TOP, ScoredAnswer, gap, place
+from cachesim.tools.conformance.http_check.warm_run import ServerRunner
 
 ALL = 1_024                  # log-probabilities of a token: more than a tiny model has
 
@@ -21,7 +21,7 @@ class Sent:
     """A request with what came back: all log-probabilities, and the reported count."""
 
     request: Request
-    answer: Answered
+    answer: ScoredAnswer
     cache_n: int
 
 
@@ -39,13 +39,13 @@ class Tap(Http):
         tokens, found = tuple(said["tokens"]), said["completion_probabilities"]
         request = Request(tuple(body["prompt"]), body["n_predict"], forced=tokens, cache_prompt=body["cache_prompt"],
                           id_slot=body.get("id_slot", -1))  # fmt: skip
-        self.all.append(Sent(request, Answered(tokens, "", tuple(map(place, found))), said["timings"]["cache_n"]))
+        self.all.append(Sent(request, ScoredAnswer(tokens, "", tuple(map(place, found))), said["timings"]["cache_n"]))
         for one in found:
             one["top_logprobs"] = one["top_logprobs"][:TOP]
         return status, said
 
 
-class Watched(ServerStage):
+class Watched(ServerRunner):
     """Knows which of the requests were those of the last play: a short prompt, all of it warm, then all of it cold."""
 
     first = 0

@@ -1,4 +1,4 @@
-"""``cachesim check URL``: does a running server answer from its cache as it does without it?"""
+"""Command ``cachesim check URL``: compares a running server's cached answers with its uncached answers."""
 
 from __future__ import annotations
 
@@ -18,46 +18,47 @@ REQUESTS, EXAMPLES, TIMEOUT = 20_000, 100, 60.0
 
 
 def number(text: str) -> float:
-    """An argument that is a number from 0 on."""
+    """Parse an argument that is a number of at least 0."""
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
         raise ArgumentTypeError(f"{quoted(text)} is not a number")
     return float(text)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="address of a server, such as http://127.0.0.1:8080")
+    parser.add_argument("url", metavar="URL", help="server URL, such as http://127.0.0.1:8080")
     parser.add_argument("--only", metavar="SECTION", action="append", default=[],
-                        help="section to play, may be repeated")  # fmt: skip
+                        help="section to run (repeatable)")  # fmt: skip
     parser.add_argument("--history", metavar="LINE", action="append", default=[],
-                        help="history to play first, as a finding prints it")  # fmt: skip
+                        help="history to run first, as printed by a finding (repeatable)")  # fmt: skip
     parser.add_argument("--examples", metavar="N", type=count, default=EXAMPLES,
-                        help=f"histories that are drawn (default {EXAMPLES})")  # fmt: skip
-    parser.add_argument("--seconds", metavar="S", type=number, default=None, help="stop after so long")
+                        help=f"number of drawn histories (default {EXAMPLES})")  # fmt: skip
+    parser.add_argument("--seconds", metavar="S", type=number, default=None, help="time limit of the check [seconds]")
     parser.add_argument("--requests", metavar="N", type=count, default=REQUESTS,
-                        help=f"requests at most (default {REQUESTS})")  # fmt: skip
+                        help=f"limit on requests sent (default {REQUESTS})")  # fmt: skip
     parser.add_argument("--timeout", metavar="S", type=number, default=TIMEOUT,
-                        help=f"seconds for one reply (default {TIMEOUT:g})")  # fmt: skip
+                        help=f"time limit of a reply [seconds] (default {TIMEOUT:g})")  # fmt: skip
     parser.add_argument("--tolerance", metavar="X", type=number, default=None,
-                        help="largest difference of log-probabilities (10 times the noise, from 0.005)")  # fmt: skip
-    parser.add_argument("--seed", metavar="N", type=count, default=0, help="other tokens for the same histories")
+                        help="largest allowed difference of log-probabilities "
+                             "(default: 10 times the measured noise, at least 0.005)")  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=count, default=0, help="seed for the tokens of the histories")
     parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
     parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")
-    parser.add_argument("--dryrun", action="store_true", help="say what would be played, and send nothing")
-    parser.add_argument("--junit", metavar="FILE", default="", help="write the report as JUnit XML as well")
+    parser.add_argument("--dryrun", action="store_true", help="list the sections that would run; send nothing")
+    parser.add_argument("--junit", metavar="FILE", default="", help="JUnit XML report to write")
     add_json(parser)
 
 
 def run(args: Namespace) -> int:
     from cachesim.base.console import complain, say, say_json
     from cachesim.base.files import write_whole
-    from cachesim.tools.conformance.http_check.dialect import find_out
+    from cachesim.tools.conformance.http_check.dialect import identify_server
     from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-    from cachesim.tools.conformance.http_check.suite import Wanted, check
+    from cachesim.tools.conformance.http_check.suite import CheckOptions, check
     from cachesim.tools.conformance.report import SECTIONS, chosen, junit
 
     sections = chosen(args.only, True)
     if not args.timeout:
-        raise BadInput("--timeout must be more than 0")
+        raise BadInput("--timeout: expected more than 0 seconds")
     if args.dryrun:
         named = [(number, name) for number, name in enumerate(SECTIONS, 1) if name in sections]
         say("\n".join(f"{number} {name:<12}{SECTIONS[name]}" for number, name in named))
@@ -65,16 +66,16 @@ def run(args: Namespace) -> int:
         return exits.HOLDS
     http = Http(args.url, args.timeout, args.requests, args.key)
     try:
-        server = find_out(http)
-        asked = server.speaker.way.sentence if server.speaker else counted(server.slots, "slot")
+        server = identify_server(http)
+        asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
         complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
         if server.busy and not args.yes:
             raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
-        wanted = Wanted(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
+        wanted = CheckOptions(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
                         args.tolerance, seed=args.seed)  # fmt: skip
         found = check(http, server, wanted)
     except Exhausted as end:
-        raise BadInput(str(end), file=args.url, hint="--requests N allows more") from None
+        raise BadInput(str(end), file=args.url, hint="raise --requests N") from None
     finally:
         http.close()
     if args.junit:
@@ -95,7 +96,7 @@ def _data(found: ServerReport) -> dict[str, object]:
 
 
 def _text(found: ServerReport, url: str) -> str:
-    """The verdict first, then the report of the suite."""
+    """Return the report as text, the verdict first."""
     failed = [one for one in found.report.results if one.state == "failed"]
     wrong = f"WRONG: {counted(len(failed), 'property', 'properties')} failed"
     verdict = wrong if failed else "OK" if found.report.conforms else "UNDECIDED"

@@ -1,8 +1,8 @@
-"""What does a client send? Turns of conversations, and the scenario in words that they make.
+"""Client histories: turns of conversations, and the scenario in words that they make.
 
-A turn continues the prompt and the answer of an earlier turn: all of it and more, its prompt without the answer and
-more, a part of it and something else, a part and nothing, the same again. The answer of a turn is a word too
-(``A5>a2/A.a.B3``: the client sends it back).
+A turn relates to an earlier turn: it appends to prompt and answer ("append"), continues the prompt without the answer
+("extend"), branches off ("branch"), or sends a part ("prefix") or all of it again ("repeat"). The answer of a turn is a
+word too (``A5>a2/A.a.B3``: the client sends it back).
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.request_spec import FIRST, STRIDE, make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 
-# Which tokens of the implementation's vocabulary do the words of a history stand for?
+# Tokens of the implementation's vocabulary for the words of a history.
 #
-# Two words never share a token, so histories part where their line says so. A word that is an answer stands for what
-# the implementation said, so that a client can send it back.
+# Two words never share a token, so histories part where their line says so. The word of an answer stands for the tokens
+# that the implementation generated, so that a client can send them back.
 
-SLOTS = 32                   # words of a history at most: each has every 32nd token of the vocabulary
-FEWEST = 64                  # tokens that the kit needs
+SLOTS = 32                   # most words of a history: each has every 32nd token of the vocabulary
+FEWEST = 64                  # smallest usable vocabulary
 
 
 class Dictionary:
-    """The tokens of one history, from a vocabulary of at least ``FEWEST`` tokens."""
+    """Mapping of a history's tokens to a vocabulary of at least ``FEWEST`` tokens."""
 
     def __init__(self, vocabulary: Sequence[int]) -> None:
         self.vocabulary = vocabulary
@@ -38,11 +38,11 @@ class Dictionary:
         self.said: dict[int, int] = {}               # token of an answer's word -> what was generated there
 
     def real(self, tokens: Tokens) -> Tokens:
-        """The implementation's tokens for those of the scenario."""
+        """Return the implementation's tokens for tokens of the scenario."""
         return tuple(self.said[one] if one in self.said else self._word(one) for one in tokens)
 
     def bind(self, answer: Tokens | None, generated: Tokens | None) -> None:
-        """From here on the answer's word stands for what was generated; for tokens of its own where nothing was."""
+        """Map the answer's word to the generated tokens from now on; the mapping of other tokens stays."""
         self.said |= dict(zip(answer or (), generated or (), strict=False))
 
     def _word(self, token: int) -> int:
@@ -51,28 +51,25 @@ class Dictionary:
 
 
 def fits(tokens: Tokens) -> bool:
-    """Are these tokens of at most ``SLOTS`` words, none of them spelled out?"""
+    """True if these tokens belong to at most ``SLOTS`` words and none of them is spelled out."""
     return all(FIRST <= one < FIRST + SLOTS * STRIDE for one in tokens)
 
 
 KINDS = ("new", "append", "extend", "branch", "prefix", "repeat")
-MOST = 12                    # turns of a history; every one may need two words
+MOST = 12                    # most turns of a history; each may need two words
 
 
 class HistoryTurn(NamedTuple):
-    """One request. ``kind`` says what it does with an earlier turn: the one ``after`` turns before the last, modulo
-    those there are (none yet = "new"). ``cut``: tokens taken off the end, less one, where something is; ``new`` tokens
-    of a word of its own, where something comes on; ``predict`` tokens are generated. ``together``: sent while the turn
-    before is served."""
+    """A request of a client."""
 
-    kind: str
-    after: int
-    cut: int
-    new: int
-    predict: int
+    kind: str                            # relation to an earlier turn, see ``KINDS``; "new" = unrelated
+    after: int                           # that turn, counted back from the last, modulo the number of turns
+    cut: int                             # "branch", "prefix": tokens removed from the end, less 1
+    new: int                             # tokens of the turn's own word
+    predict: int                         # tokens generated
     cache: bool = True
     cancel_after: int | None = None
-    together: bool = False
+    together: bool = False               # sent while the turn before is served
 
 
 class HistoryPart(NamedTuple):
@@ -88,8 +85,8 @@ Parts = tuple[HistoryPart, ...]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Requests in words, as far as every cache can be sent them: prompts with an answer or a number of tokens, with or
-    without the cache, cancelled or not, alone or together."""
+    """Requests in words that every cache can serve: prompts with an answer or a number of tokens, with or without the
+    cache, cancelled or not, alone or together."""
 
     scenario: Scenario
 
@@ -100,7 +97,7 @@ class History:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all prompts."""
+        """Total tokens of all prompts."""
         return sum(len(step.request.prompt) for step in self.scenario.steps)
 
     @property
@@ -110,41 +107,41 @@ class History:
 
     @property
     def hang_ups(self) -> tuple[int | None, ...]:
-        """After how many generated tokens the client disconnects from each request, None = never."""
+        """Generated tokens after which the client disconnects, per request; None = never."""
         return tuple(one.cancel_after for one in self.asked)
 
     @property
     def shrinkable(self) -> ShrinkCase:
-        """What of it can be made smaller."""
+        """The history as a shrinkable scenario."""
         return ShrinkCase(self.scenario.line)
 
     def reduced_to(self, small: ShrinkCase) -> History | None:
-        """The history that a line is, None if it is none or has too many words."""
+        """Return the history of a shrunk line, None if it is invalid or has too many words."""
         try:
-            return of_tree(normal(small.line)) if len(small.line.words) <= SLOTS else None
+            return history_from_tree(normal(small.line)) if len(small.line.words) <= SLOTS else None
         except BadInput:
             return None
 
     def without(self, *names: str) -> History:
-        """The same prompts without these special ways of asking: "cache", "cancel", "burst"."""
+        """Return the prompts without these special request options: "cache", "cancel", "burst"."""
         gone = {field: getattr(PLAIN, field) for name in names for field in SPECIAL[name]}
-        return of_tree(ScenarioLine(self.scenario.words, tuple(one._replace(**gone) for one in self.asked)))
+        return history_from_tree(ScenarioLine(self.scenario.words, tuple(one._replace(**gone) for one in self.asked)))
 
 
 SPECIAL: Mapping[str, tuple[str, ...]] = {"cache": ("cache_prompt",), "cancel": ("cancel_after",),
                                           "burst": ("together", "after")}  # fmt: skip
-"""The fields of a request that make each special kind."""
+"""Request fields that each special option sets."""
 KNOWN = ("prompt", "answer", "n_predict", "cache_prompt", "id_slot", "cancel_after", "together")
-"""What a request of a history may say. Slots belong to servers: a cache has none."""
+"""Fields that a request of a history may set. Slots belong to servers and are ignored."""
 
 
-def of_line(text: str) -> History:
-    """A history in the project's notation. Raises BadInput."""
-    return of_tree(parse(text))
+def parse_history(text: str) -> History:
+    """Parse a history in the project's notation. Raises BadInput."""
+    return history_from_tree(parse(text))
 
 
-def of_tree(line: ScenarioLine) -> History:
-    """The history that a line is. Raises BadInput if not every cache could be sent it."""
+def history_from_tree(line: ScenarioLine) -> History:
+    """Convert a parsed line to a history. Raises BadInput for a request that some cache cannot serve."""
     for number, step in enumerate(line.steps):
         if isinstance(step, Action):
             other = [step.do]
@@ -160,8 +157,8 @@ def of_tree(line: ScenarioLine) -> History:
     return History(Scenario("kit", "", ("cachesim",), "", engine, "A", (DEFAULT_PROFILE,), {}, line.words, steps))
 
 
-def of_turns(turns: Sequence[HistoryTurn], most: int) -> History:
-    """The turns in words, prompts cut to ``most`` tokens."""
+def history_from_turns(turns: Sequence[HistoryTurn], most: int) -> History:
+    """Convert turns to a history in words; prompts are cut to ``most`` tokens."""
     prompts: list[Parts] = []
     for number, turn in enumerate(turns):
         prompts.append(_first(_prompt(number, turn, turns, prompts), most))
@@ -171,7 +168,7 @@ def of_turns(turns: Sequence[HistoryTurn], most: int) -> History:
     for number, turn in enumerate(turns):
         words |= {part.word: turn.new for part in prompts[number] if part.word == _word(number)}
         words |= {_answer(number): turn.predict} if _answer(number) in said else {}
-    return of_tree(ScenarioLine(words, asked))
+    return history_from_tree(ScenarioLine(words, asked))
 
 
 def _prompt(number: int, turn: HistoryTurn, turns: Sequence[HistoryTurn], prompts: Sequence[Parts]) -> Parts:
@@ -203,7 +200,7 @@ def _size(parts: Parts) -> int:
 
 
 def _first(parts: Parts, most: int) -> Parts:
-    """The first ``most`` tokens, or all where there are fewer."""
+    """Return the first ``most`` tokens, or all if there are fewer."""
     out: list[HistoryPart] = []
     for part in parts:
         left = most - _size(tuple(out))

@@ -1,5 +1,7 @@
-"""Which histories are played beside the drawn ones? Lines that are given, and those of the known faults, which are also
-scaled to the sizes of the implementation: what happens at a block's end is not seen in prompts shorter than a block.
+"""Histories to run: drawn histories, given lines, and known faults.
+
+Histories of known faults are also scaled to the sizes of the implementation: prompts shorter than a block never reach
+the end of a block.
 """
 
 from __future__ import annotations
@@ -21,24 +23,24 @@ from cachesim.tools.conformance.client_history import (
     History,
     HistoryTurn,
     fits,
-    of_line,
-    of_tree,
-    of_turns,
+    history_from_tree,
+    history_from_turns,
+    parse_history,
 )
 
-# Which histories are tried? Turns drawn from a number: the same ones on every machine and in every version.
+# Drawn histories: a number determines the turns, on every machine and in every version.
 
-LENGTH = 24                  # tokens of a word where the implementation's own sizes say nothing
-PREDICT = 4                  # tokens generated at most
+LENGTH = 24                  # usual word length [tokens] if the implementation states no sizes
+PREDICT = 4                  # most generated tokens
 SPECIAL = ("cache", "cancel", "burst")
-PLAIN = 6                    # plain requests for one of each special kind
-TRIES = 20                   # histories drawn for one that is new, before there are taken to be no more
+PLAIN = 6                    # plain requests per request of each special kind
+TRIES = 20                   # draws per new history, after which the supply counts as exhausted
 
 
-class Space(NamedTuple):
-    """What may be drawn: histories of at most ``most_requests`` requests and prompts of at most ``most_prompt`` tokens.
-    ``near``: sizes of the implementation (chunk, block, window, limit) around which lengths crowd; ``abilities``: only
-    what it is able to do is drawn."""
+class DrawBounds(NamedTuple):
+    """Bounds for drawing: histories of at most ``most_requests`` requests, prompts of at most ``most_prompt`` tokens.
+    ``near``: sizes of the implementation (chunk, block, window, limit) around which lengths cluster;
+    ``abilities``: those of the implementation, which limit the requests."""
 
     most_requests: int
     most_prompt: int
@@ -46,11 +48,11 @@ class Space(NamedTuple):
     abilities: AbstractSet[str]
 
 
-def histories(space: Space, examples: int, first: int = 0) -> Iterator[History]:
-    """So many different histories, fewer where there are no more. ``first``: the number that they are drawn from on."""
+def histories(space: DrawBounds, examples: int, first: int = 0) -> Iterator[History]:
+    """Yield ``examples`` different histories, fewer if there are no more. ``first``: number of the first draw."""
     seen: set[str] = set()
     for number in range(first, first + TRIES * examples):
-        history = of_turns(_turns(Rng(number, "conform"), space), space.most_prompt)
+        history = history_from_turns(_turns(Rng(number, "conform"), space), space.most_prompt)
         if history.line not in seen:
             seen.add(history.line)
             yield history
@@ -58,14 +60,14 @@ def histories(space: Space, examples: int, first: int = 0) -> Iterator[History]:
             return
 
 
-def _turns(rng: Rng, space: Space) -> list[HistoryTurn]:
-    """Every third history has one or two turns, the others three or more."""
+def _turns(rng: Rng, space: DrawBounds) -> list[HistoryTurn]:
+    """Draw the turns of a history: every third has one or two turns, the others three or more."""
     most = min(space.most_requests, MOST)
     n = rng.between(1, min(2, most)) if rng.chance(33) else rng.between(min(3, most), most)
     return [_turn(rng, space) for _ in range(n)]
 
 
-def _turn(rng: Rng, space: Space) -> HistoryTurn:
+def _turn(rng: Rng, space: DrawBounds) -> HistoryTurn:
     able = {"cancel" if name.startswith("cancel_") else name for name in space.abilities}
     special = rng.one([""] * PLAIN + [name for name in SPECIAL if name in able])
     predict = 1 if rng.chance(50) else rng.between(1, PREDICT)
@@ -80,28 +82,28 @@ def _turn(rng: Rng, space: Space) -> HistoryTurn:
 
 
 def _length(rng: Rng, near: Sequence[int], low: int) -> int:
-    """The least, short, longer, or beside one of the sizes."""
+    """Draw a length: the smallest, short, longer, or next to a size of the implementation."""
     beside = sorted({size + by for size in near for by in (-1, 0, 1) if size + by >= low})
     if beside and rng.chance(33):
         return rng.one(beside)
     return rng.between(low, rng.one((low, 4, 4, LENGTH)))
 
 
-REQUESTS = 12                # requests of a history from the corpus at most
-TOKENS, SCALED = 1_000, 3_000  # tokens of its prompts together at most, as it is and scaled
+REQUESTS = 12                # most requests of a history from the corpus
+TOKENS, SCALED = 1_000, 3_000  # most tokens of all its prompts, unscaled and scaled
 
 
 def line_history(line: str) -> History:
-    """A history in one line. Raises BadInput."""
-    history = of_line(line)
+    """Parse a line as a history. Raises BadInput."""
+    history = parse_history(line)
     if not _playable(history.scenario):
-        raise BadInput(f"{quoted(line)}: at most {SLOTS} words, and at least one token generated per request")
+        raise BadInput(f"{quoted(line)}: expected at most {SLOTS} words and at least one generated token per request")
     return history
 
 
 def corpus_histories(most_prompt: int, near: Sequence[int] = ()) -> Iterator[History]:
-    """The scenarios that are plain prompts and answers, each history once, in the order of their files; and behind each
-    the same with words as many times as long as the largest of these sizes with which it still fits."""
+    """Yield the scenarios that consist of plain prompts and answers, each history once, in the order of their files. A
+    scaled copy follows each: its words are multiplied by the largest size with which it still fits."""
     seen = set()
     for file in find([corpus_root()]):
         scenario = load(file)
@@ -120,14 +122,14 @@ def _fits(history: History, most_prompt: int, most: int) -> bool:
 
 
 def _largest(history: History, most_prompt: int, near: Sequence[int]) -> History | None:
-    """The history scaled by the largest of these sizes with which it fits, None if there is none."""
+    """Return the history scaled by the largest size with which it fits, None if none does."""
     longest = max(len(step.request.prompt) for step in history.scenario.steps)
     size = max((one for one in near if one > 1 and one * longest <= most_prompt), default=0)
     return scaled(history, size) if size else None
 
 
 def scaled(history: History, size: int) -> History:
-    """The history with ``size`` times as many tokens in every word, and in every slice of it, that is no answer."""
+    """Return the history with every word (and slice) ``size`` times as long, except answers."""
     answers = {piece.word for step in history.asked for piece in step.answer or ()}
 
     def longer(piece: Piece) -> Piece:
@@ -138,19 +140,19 @@ def scaled(history: History, size: int) -> History:
 
     words = {word: n if word in answers else n * size for word, n in history.scenario.words.items()}
     asked = tuple(step._replace(prompt=tuple(map(longer, step.prompt))) for step in history.asked)
-    return of_tree(ScenarioLine(words, asked))
+    return history_from_tree(ScenarioLine(words, asked))
 
 
 def _plain(scenario: Scenario) -> History | None:
-    """The scenario without slots and marks, which are the engines' own; None if it asks for more than an answer."""
+    """Return the scenario without slots and marks, which are engine-specific; None if it needs more than an answer."""
     steps = tuple(step.asked._replace(id_slot=-1) for step in scenario.steps if isinstance(step.asked, Asked))
     if any(step._replace(cache_prompt=True) != Asked(step.prompt, step.answer, step.n_predict) for step in steps):
         return None
-    return of_tree(normal(unmarked(ScenarioLine(scenario.words, steps))))
+    return history_from_tree(normal(unmarked(ScenarioLine(scenario.words, steps))))
 
 
 def _playable(scenario: Scenario) -> bool:
-    """Are all steps completions of prompts, in words that are no special tokens?"""
+    """True if all steps complete prompts, in words without special tokens."""
     return all(step.action is None and step.request.prompt and step.request.n_predict > 0
                and not step.request.messages and fits(step.request.prompt) and fits(step.request.forced or ())
                for step in scenario.steps)  # fmt: skip

@@ -1,7 +1,7 @@
-"""When do two fingerprints agree, and how far apart are they?
+"""Comparison of fingerprints and replies.
 
 A fingerprint is a number, a text, an array (NumPy, torch, MLX: anything with ``shape`` and ``tolist()``), or a list or
-mapping of these. ``identical`` is what ``conform`` compares with; ``near(0.01)`` allows every number a difference.
+mapping of these. ``identical`` is the default of ``conform``; ``near(0.01)`` allows each number a difference.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from cachesim.base.errors import ECHOED, BadInput, cut
 from cachesim.tools.conformance.protocol import Reply
 
-# When is a reply the same as a cold one?
+# Comparison of a warm reply with a cold reply.
 
 def equal(warm: Reply, cold: Reply, same: Same, cancelled: bool = False) -> bool:
-    """Returns True if both answers are the same. Of a request that was cancelled only the tokens so far count.
+    """True if both answers agree. For a cancelled request only the tokens generated so far are compared.
 
-    Where both have a fingerprint, ``same`` decides. Fingerprints that are near but not identical may have led to other
-    tokens, of two that were almost equally likely; identical ones may not.
+    If both replies have a fingerprint, ``same`` decides. Near fingerprints that are not identical may lead to different
+    tokens, if two tokens were almost equally likely; identical fingerprints may not.
     """
     if bool(warm.refused) != bool(cold.refused):
         return False
@@ -38,27 +38,27 @@ def _same_tokens(warm: Reply, cold: Reply) -> bool:
 
 
 def apart(warm: Reply, cold: Reply) -> Difference | None:
-    """How far the fingerprints are apart, None if they are identical or nothing can be said."""
+    """Return the distance of the fingerprints, None if they are identical or cannot be compared."""
     if warm.fingerprint is None or cold.fingerprint is None or identical(warm.fingerprint, cold.fingerprint):
         return None
     return difference(cold.fingerprint, warm.fingerprint)
 
 
 Same = Callable[[Any, Any], bool]
-FIRST = 4                    # numbers of an array that are shown
+FIRST = 4                    # array elements that are shown
 
 
 class Difference(NamedTuple):
-    """``largest`` of all differences between two numbers at the same place, NaN where they cannot be subtracted;
-    ``text`` says it with its place."""
+    """Distance of two fingerprints. ``largest``: largest difference between two numbers at a place, NaN if they
+    cannot be subtracted; ``text``: description with the place."""
 
     largest: float
     text: str
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Returns True if both have the same shape and the same numbers; NaN equals NaN. Raises BadInput for values whose
-    ``==`` is neither true nor false."""
+    """True if both have equal shapes and equal numbers; NaN equals NaN. Raises BadInput for values whose ``==`` is
+    neither true nor false."""
     a, b = _plain(a), _plain(b)
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
@@ -70,12 +70,12 @@ def identical(a: Any, b: Any) -> bool:
         return bool(a == b)
     except Exception as error:
         raise BadInput(f"fingerprints of type {type(a).__name__} cannot be compared with ==: {error}",
-                       hint="give same=, a function of two fingerprints") from error  # fmt: skip
+                       hint="pass same=, a function of two fingerprints") from error  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """Compares fingerprints of numbers: no two numbers may differ by more than ``tolerance``."""
+    """Comparison of numeric fingerprints: no two numbers may differ by more than ``tolerance``."""
 
     tolerance: float
 
@@ -87,14 +87,14 @@ class Near:
 
 
 def near(tolerance: float) -> Near:
-    """``same=near(1e-4)``: fingerprints agree if no two of their numbers differ by more than that."""
+    """Return a comparison that allows each number a difference of ``tolerance``: ``same=near(1e-4)``."""
     if not tolerance >= 0:
-        raise BadInput(f"near needs a tolerance of at least 0, not {tolerance!r:.40}")
+        raise BadInput(f"near: expected a tolerance of at least 0, found {tolerance!r:.40}")
     return Near(tolerance)
 
 
 def agree(same: Same, a: Any, b: Any) -> bool:
-    """What the caller's function says. Raises BadInput if it fails."""
+    """Call the caller's comparison function. Raises BadInput if it fails."""
     try:
         return bool(same(a, b))
     except BadInput:
@@ -105,7 +105,7 @@ def agree(same: Same, a: Any, b: Any) -> bool:
 
 
 def difference(a: Any, b: Any) -> Difference | None:
-    """How far two fingerprints are apart, None if nothing can be said. One may know that itself (``differs_from``)."""
+    """Return the distance of two fingerprints, None if unknown. A type may compute it itself (``differs_from``)."""
     if hasattr(a, "differs_from") and type(a) is type(b):
         found: Difference = a.differs_from(b)
         return found
@@ -119,13 +119,13 @@ def difference(a: Any, b: Any) -> Difference | None:
     if not one.size:
         return None
     apart = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, np.abs(one - two)).ravel()
-    index = int(np.argmax(apart))                     # a NaN on one side only is the largest
+    index = int(np.argmax(apart))                     # a NaN on a single side is the largest
     place = f" at index {index} of {one.size}" if one.size > 1 else ""
     return Difference(float(apart[index]), f"largest difference {apart[index]:.3g}{place}")
 
 
 def shown(value: Any) -> str:
-    """A fingerprint in at most ``ECHOED`` characters; of an array its type, its shape and its first numbers."""
+    """Describe a fingerprint in at most ``ECHOED`` characters; an array by type, shape and first elements."""
     if hasattr(value, "shape") and hasattr(value, "tolist"):
         numbers = _numbers(value)
         first = [] if numbers is None else [f"{one:.6g}" for one in numbers.ravel()[:FIRST]]
@@ -135,17 +135,17 @@ def shown(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays as their shape and lists of numbers."""
+    """Return arrays as (shape, list of numbers), other values unchanged."""
     if hasattr(value, "shape") and hasattr(value, "tolist"):
         return tuple(value.shape), value.tolist()
     return value
 
 
 def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
-    """The numbers of a fingerprint, None if it has none."""
+    """Return the numbers of a fingerprint, None if it has none."""
     plain = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(plain, str | bytes | Mapping | int) or plain is None:
-        return None                                   # one integer is a digest: its size means nothing
+        return None                                   # a single integer is a digest: its size has no meaning
     if isinstance(plain, Sequence) and any(hasattr(one, "tolist") for one in plain):
         plain = [one.tolist() if hasattr(one, "tolist") else one for one in plain]
     try:
@@ -155,7 +155,7 @@ def _numbers(value: Any) -> np.ndarray[Any, np.dtype[np.float64]] | None:
 
 
 def _of_texts(a: str, b: str) -> Difference | None:
-    """Worth saying only where the shown beginnings do not say it."""
+    """Return the first differing character, None if both texts are short enough to be shown whole."""
     index = next((i for i, (one, two) in enumerate(zip(a, b, strict=False)) if one != two), min(len(a), len(b)))
     if max(len(a), len(b)) <= ECHOED:
         return None

@@ -1,7 +1,7 @@
-"""What happens when a history is played? Every request cold, then all of them in order against one instance.
+"""Running a history against an implementation: every request cold, then all of them in order on a single instance.
 
-The cold replies come first: what the implementation says cold is what a client sends back as its answer, whatever the
-warm instance said. Nothing is judged here.
+Cold replies come first: the client sends back the cold answers, whatever the warm instance answered. Nothing is judged
+here.
 """
 
 from __future__ import annotations
@@ -13,39 +13,38 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same, equal
-from cachesim.tools.conformance.protocol import ABILITIES, Ask, Failed, Reply, Subject, TimedOut, Unsupported
-from cachesim.tools.conformance.timeouts import GaveUp
+from cachesim.tools.conformance.protocol import ABILITIES, CacheRequest, Failed, Reply, Subject, TimedOut, Unsupported
+from cachesim.tools.conformance.timeouts import TimeoutsExhausted
 
 Outcome = Reply | Failed
-Make = Callable[[], Subject]
-STEADY = 8                   # different requests whose cold run is made twice
+SubjectFactory = Callable[[], Subject]
+STEADY = 8                   # different requests whose cold run is repeated
 
 
 @dataclass(slots=True)
-class PlayedHistory:
-    """A history with what came of it. ``warm`` ends behind the first request that failed; ``groups`` are the numbers of
-    requests sent together. ``gap``: why nothing was played further, such as an ability that was missing."""
+class HistoryRun:
+    """The requests and replies of a history."""
 
     history: History
-    asks: list[Ask] = field(default_factory=list)
-    cold: list[Outcome] = field(default_factory=list)
-    again: list[Outcome | None] = field(default_factory=list)
-    warm: list[Outcome] = field(default_factory=list)
-    groups: list[range] = field(default_factory=list)
+    asks: list[CacheRequest] = field(default_factory=list)
+    cold: list[Outcome] = field(default_factory=list)                # per request
+    again: list[Outcome | None] = field(default_factory=list)        # second cold replies, None = not repeated
+    warm: list[Outcome] = field(default_factory=list)                # ends after the first request that failed
+    groups: list[range] = field(default_factory=list)                # request numbers sent together
     limits: Mapping[str, int] = field(default_factory=dict)
-    gap: str = ""
+    gap: str = ""                                                    # why the run stopped, such as a missing ability
 
 
-class Bench:
-    """Makes instances. ``reuse``: "" = a new one for every use; "reset" = one that is reset; "keep" = one as it is."""
+class SubjectPool:
+    """Supplier of instances. ``reuse``: "" = new for every use; "reset" = reset it; "keep" = use it as it is."""
 
-    def __init__(self, make: Make, reuse: str = "") -> None:
+    def __init__(self, make: SubjectFactory, reuse: str = "") -> None:
         self.make, self.reuse = make, reuse
         self.kept: Subject | None = None
 
     @contextmanager
     def empty(self) -> Iterator[Subject]:
-        """An instance that holds nothing (or the one that is kept). One that fails is not used again. Raises Failed."""
+        """Yield an empty instance ("keep": the kept instance). After an exception it is not reused. Raises Failed."""
         subject, self.kept = self.kept or self.make(), None
         try:
             if self.reuse == "reset":
@@ -60,64 +59,64 @@ class Bench:
             subject.close()
 
     def close(self) -> None:
-        """Give back the instance that was kept."""
+        """Close the kept instance."""
         if self.kept is not None:
             self.kept.close()
             self.kept = None
 
 
-class Cold:
-    """What an empty cache answers, remembered per request. ``uncached``: one instance is asked without its cache."""
+class ColdRuns:
+    """Cold replies, cached per request. ``uncached``: all requests go to an instance with its cache switched off."""
 
-    def __init__(self, bench: Bench, uncached: bool, same: Same) -> None:
+    def __init__(self, bench: SubjectPool, uncached: bool, same: Same) -> None:
         self.bench, self.uncached, self.same = bench, uncached, same
-        self.known: dict[Ask, Outcome] = {}
-        self.twice: dict[Ask, Outcome] = {}
+        self.known: dict[CacheRequest, Outcome] = {}
+        self.twice: dict[CacheRequest, Outcome] = {}
 
-    def answer(self, ask: Ask) -> Outcome:
-        """The cold reply; the first few are asked for twice, and all of them once two have differed."""
+    def answer(self, ask: CacheRequest) -> Outcome:
+        """Return the cold reply. The first few requests are sent twice; after two replies differed, all are."""
         ask = self._alone(ask)
         if ask not in self.known:
             self.known[ask] = self._ask(ask)
             if isinstance(self.known[ask], TimedOut):
-                return self.known[ask]                # it would only be waited for once more
+                return self.known[ask]                # a second attempt would only time out again
             steady = all(_equal(self.known[one], two, self.same) for one, two in self.twice.items())
             if len(self.twice) < STEADY or not steady:
                 self.twice[ask] = self._ask(ask)
         return self.known[ask]
 
-    def again(self, ask: Ask) -> Outcome | None:
-        """The second cold reply to the same request, if there was one."""
+    def again(self, ask: CacheRequest) -> Outcome | None:
+        """Return the second cold reply to a request, None if it was sent once."""
         return self.twice.get(self._alone(ask))
 
-    def _alone(self, ask: Ask) -> Ask:
-        return Ask(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling)
+    def _alone(self, ask: CacheRequest) -> CacheRequest:
+        return CacheRequest(ask.prompt, ask.n_predict, cache=not self.uncached, sampling=ask.sampling)
 
-    def _ask(self, ask: Ask) -> Outcome:
+    def _ask(self, ask: CacheRequest) -> Outcome:
         try:
             with self.bench.empty() as subject:
                 return subject.complete(ask)
         except Failed as failed:
             return failed
         except Unsupported as gap:
-            return Failed(f"it does not complete a prompt: {gap}")
+            return Failed(f"the implementation cannot complete a prompt: {gap}")
 
 
 class SentHistory(NamedTuple):
-    """What is sent for a history: tokens of ``vocabulary``, and to request i the parameters ``sampling[i]``, modulo
-    those that there are."""
+    """What is sent for a history: token ids from ``vocabulary``; request i gets the parameters ``sampling[i]``, modulo
+    their number."""
 
     vocabulary: Sequence[int]
     sampling: Sequence[Mapping[str, Any]] = ()
 
     def parameters(self, number: int) -> Mapping[str, Any]:
-        """The sampling parameters of a request."""
+        """Return the sampling parameters of a request."""
         return self.sampling[number % len(self.sampling)] if self.sampling else {}
 
 
-def play(history: History, bench: Bench, cold: Cold, sent: SentHistory) -> PlayedHistory:
-    """Play a history cold and warm."""
-    played = PlayedHistory(history)
+def play(history: History, bench: SubjectPool, cold: ColdRuns, sent: SentHistory) -> HistoryRun:
+    """Run a history cold and warm."""
+    played = HistoryRun(history)
     try:
         _play_cold(played, cold, sent)
         played.groups = at_once(step.together for step in history.scenario.steps)
@@ -130,13 +129,13 @@ def play(history: History, bench: Bench, cold: Cold, sent: SentHistory) -> Playe
                 played.warm += [subject.complete(asks[0])] if len(asks) == 1 else subject.burst(asks)
     except Failed as failed:
         played.warm.append(failed)
-    except (Unsupported, GaveUp) as gap:
+    except (Unsupported, TimeoutsExhausted) as gap:
         played.gap = str(gap)
     return played
 
 
 def limits_of(subject: Subject) -> Mapping[str, int]:
-    """The limits that an instance states, none where it states none."""
+    """Return the limits that an instance states, an empty mapping if it states none."""
     try:
         return subject.limits()
     except Unsupported:
@@ -149,11 +148,11 @@ def _equal(one: Outcome, two: Outcome, same: Same) -> bool:
     return str(one) == str(two)
 
 
-def _play_cold(played: PlayedHistory, cold: Cold, sent: SentHistory) -> None:
+def _play_cold(played: HistoryRun, cold: ColdRuns, sent: SentHistory) -> None:
     dictionary = Dictionary(sent.vocabulary)
     for number, (step, hang_up) in enumerate(zip(played.history.scenario.steps, played.history.hang_ups, strict=True)):
         request, sampling = step.request, sent.parameters(number)
-        ask = Ask(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up, sampling)
+        ask = CacheRequest(dictionary.real(request.prompt), request.n_predict, request.cache_prompt, hang_up, sampling)
         said = cold.answer(ask)
         played.asks.append(ask)
         played.cold.append(said)
@@ -163,33 +162,33 @@ def _play_cold(played: PlayedHistory, cold: Cold, sent: SentHistory) -> None:
         dictionary.bind(request.forced, said.tokens)
 
 
-# What can an implementation do beside completing a prompt? Every ability is tried once, on an instance of its own.
+# Abilities beside completing a prompt. Each is tried once, on a new instance.
 #
-# Only a clear "unsupported" counts as lacking: what fails in another way is played, so that it is found and shrunk.
-# After a reply that did not come in time nothing more is tried.
+# Only a clear "unsupported" counts as lacking. An ability that fails in another way is used in the run, so that the
+# failure is found and shrunk. After a time-out nothing more is tried.
 
 CANCEL = ("cancel_prompt", "cancel_answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """``missing``: the reason for each ability that is not there."""
+    """Abilities of an implementation. ``missing``: the reason for each ability that it lacks."""
 
     missing: Mapping[str, str]
 
     @property
     def present(self) -> frozenset[str]:
-        """The abilities that are there, or that fail."""
+        """The abilities that work or fail."""
         return frozenset(ABILITIES) - self.missing.keys()
 
     def lack(self, name: str) -> str:
-        """Why nothing of this kind can be played, "" if something can. "cancel" is both kinds of disconnecting."""
+        """Return why an ability is missing, "" if present. "cancel" is missing if both kinds of cancelling are."""
         if name != "cancel":
             return self.missing.get(name, "")
         return self.missing["cancel_answer"] if all(one in self.missing for one in CANCEL) else ""
 
     def partly(self, name: str) -> str:
-        """What of "cancel" is missing where the other half is there."""
+        """Return which half of "cancel" is missing if the other half is present, else ""."""
         gone = [one for one in CANCEL if one in self.missing]
         if name != "cancel" or len(gone) != 1:
             return ""
@@ -197,14 +196,14 @@ class Abilities:
         return f"not while {phase}: {self.missing[gone[0]]}"
 
 
-def probe(make: Make, tokens: Sequence[int], sampling: Mapping[str, Any]) -> Abilities:
-    """Try every ability; ``sampling`` only where parameters are given."""
+def probe(make: SubjectFactory, tokens: Sequence[int], sampling: Mapping[str, Any]) -> Abilities:
+    """Try every ability; "sampling" only if parameters are given."""
     missing = {}
     for name in ABILITIES:
         if name == "sampling" and not sampling:
             continue
         try:
-            reason = _reason(make, name, Ask(tuple(tokens[:2]), 2), sampling)
+            reason = _reason(make, name, CacheRequest(tuple(tokens[:2]), 2), sampling)
         except TimedOut:
             break
         if reason:
@@ -212,8 +211,8 @@ def probe(make: Make, tokens: Sequence[int], sampling: Mapping[str, Any]) -> Abi
     return Abilities(missing)
 
 
-def _reason(make: Make, name: str, ask: Ask, sampling: Mapping[str, Any]) -> str:
-    """Why the ability is missing, "" if it is not. Raises TimedOut."""
+def _reason(make: SubjectFactory, name: str, ask: CacheRequest, sampling: Mapping[str, Any]) -> str:
+    """Return why the ability is missing, "" if it is present. Raises TimedOut."""
     special = {"cache": replace(ask, cache=False), "cancel_prompt": replace(ask, cancel_after=0),
                "cancel_answer": replace(ask, cancel_after=1), "sampling": replace(ask, sampling=sampling)}  # fmt: skip
     try:

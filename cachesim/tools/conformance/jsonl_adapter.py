@@ -1,17 +1,17 @@
-"""An implementation in another process: one JSON object in a line to its stdin, one in a line back from its stdout.
+"""Adapters: an implementation in another process, which exchanges a JSON object per line, or a Python object.
 
-    {"do": "complete", "prompt": [5, 6, 7], "n_predict": 2}     and, not always, "cache": false, "cancel_after": 0,
+    {"do": "complete", "prompt": [5, 6, 7], "n_predict": 2}     and, sometimes, "cache": false, "cancel_after": 0,
                                                                 "sampling": {"temperature": 0.8, "seed": 1}
     {"cached": 2, "evaluated": 1, "tokens": [8, 9], ...}        the keys of ``Reply``
     {..., "stored": [{"tokens": [5, 6, 7, 8], "length": 4}], "used": {"entries": 1}}
     {"do": "burst", "requests": [{"prompt": ..., ...}, ...]}    {"replies": [{...}, ...]}
     {"do": "limits"}  {"limits": {"entries": 4}}                {"do": "reset"}  {}
-    {"unsupported": "why"}                                      to any of them
+    {"unsupported": "why"}                                      reply to any request
 
-The end of stdin asks it to end. A line has at most ``LINE`` bytes and is parsed as JSON, nothing else; a process
-that ends, says something else, or says nothing for ``timeout`` seconds has failed. The third reply that does not come
-is the last that is waited for (patience.py). However an instance ends, its process group is killed behind it: a child
-that wants to stay must leave the group. stderr is read all the time; only its last ``TAIL`` bytes are kept.
+End of file on stdin asks the process to end. A line has at most ``LINE`` bytes and is parsed as JSON. A process that
+ends, writes anything else, or does not reply within ``timeout`` seconds has failed. After three missed replies nothing
+more is sent (timeouts.py). However an instance ends, its process group is killed afterwards; a child that must survive
+has to leave the group. stderr is read all the time; only its last ``TAIL`` bytes are kept.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from threading import Thread
 from traceback import extract_tb
 from typing import IO, Any, Callable, Mapping, Sequence
 
-from cachesim.tools.conformance.protocol import Ask, Failed, Reply, TimedOut, Unsupported, counts, read_reply
-from cachesim.tools.conformance.timeouts import Patience
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut, Unsupported, counts, read_reply
+from cachesim.tools.conformance.timeouts import TimeBudget
 
-LINE = 2**24                 # bytes of a line; logits of one position in a large vocabulary are about 2**22
-TAIL = 400                   # bytes of stderr that are kept, to be shown when it has died
+LINE = 2**24                 # longest line in bytes; logits of one position in a large vocabulary take about 2**22
+TAIL = 400                   # bytes of stderr that are kept for the message about a dead process
 
 
 class ProcessSubject:
-    """A process that speaks JSON lines. Raises GaveUp where ``patience`` with its likes is at an end."""
+    """A process that exchanges JSON lines. Raises GaveUp if the time-outs of ``budget`` are used up."""
 
-    def __init__(self, command: Sequence[str], patience: Patience) -> None:
-        patience.check()
-        self.patience, self.dead, self.closed = patience, "", False
+    def __init__(self, command: Sequence[str], budget: TimeBudget) -> None:
+        budget.check()
+        self.budget, self.dead, self.closed = budget, "", False
         try:
             self.process = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
@@ -48,14 +48,14 @@ class ProcessSubject:
         self.errors = _Errors(self.process.stderr)    # type: ignore[arg-type]
         self.talk: Thread | None = None
 
-    def complete(self, ask: Ask) -> Reply:
+    def complete(self, ask: CacheRequest) -> Reply:
         said = self._exchange({"do": "complete", **_request(ask)})
         return read_reply(said, ask.cancel_after is not None)
 
-    def burst(self, asks: Sequence[Ask]) -> list[Reply]:
+    def burst(self, asks: Sequence[CacheRequest]) -> list[Reply]:
         said = self._exchange({"do": "burst", "requests": [_request(ask) for ask in asks]}).get("replies")
         if not isinstance(said, list) or len(said) != len(asks):
-            raise Failed(f"burst of {len(asks)} requests: replies must be a list of {len(asks)}")
+            raise Failed(f"burst of {len(asks)} requests: expected a list of {len(asks)} replies")
         return [read_reply(one, ask.cancel_after is not None) for one, ask in zip(said, asks, strict=True)]
 
     def limits(self) -> Mapping[str, int]:
@@ -65,31 +65,31 @@ class ProcessSubject:
         self._exchange({"do": "reset"})
 
     def close(self) -> None:
-        """Ask it to end, then make it, and all that is left of its process group."""
+        """Ask the process to end, then kill it and the rest of its process group."""
         if self.closed:
             return
         self.closed = True
-        if self._talking():                           # interrupted inside an exchange: there is no more to ask
+        if self._talking():                           # interrupted during an exchange: closing stdin could block
             self._kill()
         else:
             with suppress(OSError):
                 self.process.stdin.close()            # type: ignore[union-attr]
         self._end()
-        if not self._talking():                       # else a child that left the group holds the pipes: they are its
+        if not self._talking():                       # otherwise a child that left the group still holds the pipes
             with suppress(OSError):
                 self.process.stdin.close()            # type: ignore[union-attr]
             self.process.stdout.close()               # type: ignore[union-attr]
 
     def _end(self) -> None:
-        """Wait for its end, not for long; then its children are still there."""
+        """Wait briefly for the process to end, then kill it; its children may still be running."""
         try:
-            self.process.wait(self.patience.grace)
+            self.process.wait(self.budget.grace)
         except subprocess.TimeoutExpired:
-            self.patience.killed += 1
+            self.budget.killed += 1
         self._kill()
         for thread in filter(None, (self.talk, self.errors.thread)):
-            thread.join(self.patience.grace)          # the group is dead; only a child that left it holds the pipes
-            self.patience.killed += thread.is_alive()
+            thread.join(self.budget.grace)          # the group is dead; only a child that left it holds the pipes
+            self.budget.killed += thread.is_alive()
 
     def _kill(self) -> None:
         with suppress(OSError):
@@ -100,20 +100,20 @@ class ProcessSubject:
         return self.talk is not None and self.talk.is_alive()
 
     def _exchange(self, question: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a line, wait for one. The waiting is done by a thread, so that neither direction can hold us."""
+        """Send a line, wait for a reply. A thread does the I/O, so neither direction can block the caller."""
         if self.dead:
             raise Failed(self.dead)
-        self.patience.check()
+        self.budget.check()
         answer: SimpleQueue[bytes] = SimpleQueue()
         line = json.dumps(question).encode() + b"\n"
         self.talk = Thread(target=self._talk, args=(line, answer), daemon=True)
         self.talk.start()
         try:
-            return self._read(answer.get(timeout=self.patience.timeout))
+            return self._read(answer.get(timeout=self.budget.timeout))
         except Empty:
             self._kill()
-            self.patience.missed += 1
-            self.dead = self.patience.silence
+            self.budget.missed += 1
+            self.dead = self.budget.silence
             raise TimedOut(self.dead) from None
 
     def _talk(self, line: bytes, answer: SimpleQueue[bytes]) -> None:
@@ -124,7 +124,7 @@ class ProcessSubject:
         with suppress(OSError, ValueError):
             said = self.process.stdout.readline(LINE + 1)    # type: ignore[union-attr]
         answer.put(said)
-        if self.closed:                               # nobody waited for the child that held the pipes
+        if self.closed:                               # a child that left the group held the pipes; close them here
             for stream in (self.process.stdin, self.process.stdout):
                 with suppress(OSError):
                     stream.close()                    # type: ignore[union-attr]
@@ -134,18 +134,18 @@ class ProcessSubject:
             self.dead = f"a line of more than {LINE} bytes" if len(line) > LINE else self._ended(line)
             raise Failed(self.dead)
         try:
-            said = json.loads(line.decode("utf-8"))   # of bytes, json would guess another encoding
+            said = json.loads(line.decode("utf-8"))   # given bytes, json would guess the encoding
         except (ValueError, RecursionError):
-            self.dead = f"the line {line[:60]!r} is not JSON (log lines belong to stderr)"
+            self.dead = f"expected a JSON object, found the line {line[:60]!r} (write log lines to stderr)"
             raise Failed(self.dead) from None
         if not isinstance(said, dict):
-            raise Failed(f"the line {line[:60]!r} is not a JSON object")
+            raise Failed(f"expected a JSON object, found the line {line[:60]!r}")
         if "unsupported" in said:
             raise Unsupported(str(said["unsupported"]))
         return said
 
     def _ended(self, line: bytes) -> str:
-        """How the process came to its end, with the last that it said on stderr."""
+        """Describe how the process ended, with its last line on stderr."""
         self._end()
         last = self.errors.last_line()
         cut = f" inside the line {line[:60]!r}" if line else ""
@@ -153,7 +153,7 @@ class ProcessSubject:
 
 
 class _Errors:
-    """The stderr of a process, read by a thread so that writing never makes it wait."""
+    """The stderr of a process, read by a thread so that the process never blocks on writing."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self.kept, self.size = b"", 0
@@ -167,44 +167,44 @@ class _Errors:
                 self.size += len(chunk)
 
     def last_line(self) -> str:
-        """The last line, as far as it was kept, with the size of all that was written where that was more."""
+        """Return the last kept line, with the total size of stderr if that exceeds ``TAIL``."""
         last = self.kept.decode("utf-8", "replace").strip().rpartition("\n")[2]
         return f"{last} (the end of {self.size} bytes on stderr)" if self.size > TAIL else last
 
 
-def _request(ask: Ask) -> dict[str, Any]:
+def _request(ask: CacheRequest) -> dict[str, Any]:
     return {"prompt": list(ask.prompt), "n_predict": ask.n_predict, **ask.options()}
 
 
-# An implementation as a Python object: ``complete(prompt, n_predict)``, and whatever else it has.
+# An implementation as a Python object: ``complete(prompt, n_predict)`` and optional methods.
 #
-# An ability is there if the keyword or the method is: ``complete(..., cache=)``, ``complete(..., cancel_after=)``,
+# An ability is present if its keyword or method is: ``complete(..., cache=)``, ``complete(..., cancel_after=)``,
 # ``complete(..., sampling=)``, ``burst(requests)``, ``limits()``, ``reset()``. A method that raises NotImplementedError
-# counts as missing: so a stub says it. ``cancel_after=0`` may be missing alone. What is returned: ``help`` of
-# ``Reply``; a fingerprint may be an array. Every call may take ``timeout`` seconds (timeouts.py).
+# counts as missing, so a stub is allowed. ``cancel_after=0`` may be missing alone. Return values: ``help`` of
+# ``Reply``; a fingerprint may be an array. Each call may take ``timeout`` seconds (timeouts.py).
 
 class PythonSubject:
-    """An object with a method ``complete``. Whatever it raises becomes Failed, or Unsupported."""
+    """An object with a method ``complete``. Its exceptions become Failed, or Unsupported."""
 
-    def __init__(self, factory: Callable[[], Any], patience: Patience) -> None:
-        patience.check()
-        self.patience, self.object = patience, _call(factory)
+    def __init__(self, factory: Callable[[], Any], budget: TimeBudget) -> None:
+        budget.check()
+        self.budget, self.object = budget, _call(factory)
         if not callable(getattr(self.object, "complete", None)):
             raise Failed(f"{type(self.object).__name__} has no method complete(prompt, n_predict)")
         self.keywords = _keywords(self.object.complete)
 
-    def complete(self, ask: Ask) -> Reply:
+    def complete(self, ask: CacheRequest) -> Reply:
         options = ask.options()
         missing = [name for name in options if self.keywords is not None and name not in self.keywords]
         if missing:
-            raise Unsupported(f"complete() takes no {missing[0]}")
+            raise Unsupported(f"complete() has no parameter {missing[0]}")
         raw = self._timed(self.object.complete, list(ask.prompt), ask.n_predict, **options)
         return read_reply(raw, ask.cancel_after is not None)
 
-    def burst(self, asks: Sequence[Ask]) -> list[Reply]:
+    def burst(self, asks: Sequence[CacheRequest]) -> list[Reply]:
         raw = self._timed(self._method("burst"), [_request(ask) for ask in asks])
         if not isinstance(raw, Sequence) or len(raw) != len(asks):
-            raise Failed(f"burst() of {len(asks)} requests must return a list of {len(asks)} replies")
+            raise Failed(f"burst() of {len(asks)} requests: expected a list of {len(asks)} replies")
         return [read_reply(one, ask.cancel_after is not None) for one, ask in zip(raw, asks, strict=True)]
 
     def limits(self) -> Mapping[str, int]:
@@ -214,10 +214,10 @@ class PythonSubject:
         self._timed(self._method("reset"))
 
     def close(self) -> None:
-        """An object is left to the garbage collector."""
+        """Do nothing: the garbage collector frees the object."""
 
     def _timed(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        with self.patience.limit():
+        with self.budget.limit():
             return _call(function, *args, **options)
 
     def _method(self, name: str) -> Callable[..., Any]:
@@ -228,7 +228,7 @@ class PythonSubject:
 
 
 def _keywords(function: Callable[..., Any]) -> frozenset[str] | None:
-    """The names that it takes, None if it takes any or does not say."""
+    """Return the parameter names of a function, None if it accepts any or has no signature."""
     try:
         parameters = signature(function).parameters.values()
     except (TypeError, ValueError):

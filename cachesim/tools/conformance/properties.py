@@ -1,7 +1,7 @@
-"""What must a cache do? Pure functions from a played history to checks; each check belongs to one property.
+"""Properties that a cache must have: pure functions from the run of a history to checks of single properties.
 
-A request is compared with its cold run under the property that names what its prompt is to earlier ones: a ``repeat``,
-a ``prefix``, an ``append`` behind all of one, a ``branch`` off a part of one, or ``new``.
+A request is compared with its cold run under the property that names the relation of its prompt to earlier prompts: a
+``repeat``, a ``prefix``, an ``append`` to all of a conversation, a ``branch`` off a part of it, or ``new``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.base.errors import cut
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.tools.conformance.fingerprint import Difference, Same, apart, equal, shown
-from cachesim.tools.conformance.history_player import Outcome, PlayedHistory
-from cachesim.tools.conformance.protocol import Ask, Failed, Reply
+from cachesim.tools.conformance.history_player import HistoryRun, Outcome
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 
 PROPERTIES = {
     "steady": "two cold runs of a request agree",
@@ -21,7 +21,7 @@ PROPERTIES = {
     "prefix": "a prompt that is a prefix of an earlier one is answered as on a cold run",
     "repeat": "the same prompt again is answered as on a cold run",
     "uncached": "a request without the cache reuses nothing and is answered as on a cold run",
-    "extension": "an answered prompt with more behind it is not evaluated from the start",
+    "extension": "an answered prompt with an addition is not evaluated from the start",
     "return": "a conversation continued after another one is not evaluated from the start",
     "regenerate": "an answered prompt sent again is not evaluated from the start",
     "new": "a prompt without a common prefix with earlier ones is answered as on a cold run",
@@ -34,39 +34,38 @@ PROPERTIES = {
     "answers": "every request gets a usable reply",
     "cancel": "requests after a client disconnected are answered as on a cold run",
 }
-"""Every property with its sentence, in the order of the report."""
+"""Sentence of every property, in the order of the report."""
 
-FORMER = {"known": "unseen"}
-"""Properties that have another name now; the former one goes on working."""
+FORMER_NAMES = {"known": "unseen"}
+"""Former names of properties, which are still accepted."""
 
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
-EQUAL = (*RELATIONS, "uncached", "cancel", "burst")
+VERSUS_COLD = (*RELATIONS, "uncached", "cancel", "burst")
 """Properties that compare with a cold run."""
 
 
 class Check(NamedTuple):
-    """One look at one request. ``reused``: the reply reports tokens from the cache. ``apart``: how far its fingerprint
-    is from the cold one, where they are not identical."""
+    """Result of a property for a request."""
 
     name: str
     ok: bool
     request: int
     expected: str = ""
     got: str = ""
-    reused: bool = False
-    apart: Difference | None = None
+    reused: bool = False                 # the reply reports tokens from the cache
+    apart: Difference | None = None      # distance from the cold fingerprint, None if identical
 
 
 class CompletedSequence(NamedTuple):
-    """A sequence that was complete when a request came: ``whole`` True if the answer's tokens are known too."""
+    """A sequence that was complete when a request arrived: ``whole`` True if the answer's tokens are known too."""
 
     tokens: Tokens
     prompt: int
     whole: bool
 
 
-def checks(played: PlayedHistory, same: Same) -> Iterator[Check]:
-    """Every check that a played history allows."""
+def checks(played: HistoryRun, same: Same) -> Iterator[Check]:
+    """Yield every check that the run of a history allows."""
     yield from _answers(played)
     yield from _steady(played, same)
     seen: list[CompletedSequence] = []
@@ -84,32 +83,32 @@ def checks(played: PlayedHistory, same: Same) -> Iterator[Check]:
 
 
 def reply_to(outcomes: Sequence[Outcome], number: int) -> Reply | None:
-    """The reply to a request, None where it failed or was never sent."""
+    """Return the reply to a request, None if it failed or was never sent."""
     said = outcomes[number] if 0 <= number < len(outcomes) else None
     return said if isinstance(said, Reply) else None
 
 
-def _answers(played: PlayedHistory) -> Iterator[Check]:
+def _answers(played: HistoryRun) -> Iterator[Check]:
     for where, outcomes in (("cold: ", played.cold), ("", played.warm)):
         for number, said in enumerate(outcomes):
             failed = isinstance(said, Failed)
             yield Check("answers", not failed, number, "a reply", f"{where}{said}" if failed else "")
 
 
-def _steady(played: PlayedHistory, same: Same) -> Iterator[Check]:
+def _steady(played: HistoryRun, same: Same) -> Iterator[Check]:
     for number, (one, two) in enumerate(zip(played.cold, played.again, strict=True)):
         if isinstance(one, Reply) and isinstance(two, Reply):
-            yield Check("steady", equal(two, one, same), number, f"{told(one)} (cold)", f"{told(two)} (cold again)",
-                        apart=apart(two, one))  # fmt: skip
+            yield Check("steady", equal(two, one, same), number, f"{reply_text(one)} (cold)",
+                        f"{reply_text(two)} (cold again)", apart=apart(two, one))  # fmt: skip
 
 
-def _sequence(played: PlayedHistory, number: int, warm: Reply) -> CompletedSequence:
+def _sequence(played: HistoryRun, number: int, warm: Reply) -> CompletedSequence:
     prompt = played.asks[number].prompt
     return CompletedSequence((*prompt, *(warm.tokens or ())), len(prompt), warm.tokens is not None)
 
 
 def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
-    """What a prompt is to all that was sent and generated before."""
+    """Return the relation of a prompt to all tokens sent and generated before, a name of ``RELATIONS``."""
     if any(prompt == one.tokens[: one.prompt] for one in seen):
         return "repeat"
     best = max(seen, key=lambda one: common_prefix(prompt, one.tokens), default=None)
@@ -121,7 +120,7 @@ def relation(prompt: Tokens, seen: Sequence[CompletedSequence]) -> str:
     return "append" if any(one.tokens == prompt[: len(one.tokens)] for one in seen) else "branch"
 
 
-def _equal(played: PlayedHistory, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence],
+def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence],
            same: Same) -> Iterator[Check]:  # fmt: skip
     ask = played.asks[number]
     ok = equal(warm, cold, same, ask.cancel_after is not None)
@@ -131,11 +130,12 @@ def _equal(played: PlayedHistory, number: int, warm: Reply, cold: Reply, seen: S
         fine = ok and not (name == "uncached" and reused)
         nothing = ", nothing reused" if name == "uncached" else ""
         cached = f", {warm.cached} cached" if warm.cached is not None else ""
-        yield Check(name, fine, number, f"{told(cold)}{nothing} (cold)", f"{told(warm)}{cached}", reused, distance)
+        expected, got = f"{reply_text(cold)}{nothing} (cold)", f"{reply_text(warm)}{cached}"
+        yield Check(name, fine, number, expected, got, reused, distance)
 
 
-def _named(played: PlayedHistory, number: int, seen: Sequence[CompletedSequence]) -> Iterator[str]:
-    """The properties under which a request is compared; attribution.py chooses one of them for a wrong answer."""
+def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence]) -> Iterator[str]:
+    """Yield the properties under which a request is compared; ``search.attributed`` picks for a wrong answer."""
     ask = played.asks[number]
     yield "uncached" if not ask.cache else relation(ask.prompt, seen)
     if any(one.cancel_after is not None for one in played.asks[: number + 1]):
@@ -144,7 +144,8 @@ def _named(played: PlayedHistory, number: int, seen: Sequence[CompletedSequence]
         yield "burst"
 
 
-def _counted(ask: Ask, number: int, warm: Reply, cold: Reply, seen: Sequence[CompletedSequence]) -> Iterator[Check]:
+def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,
+             seen: Sequence[CompletedSequence]) -> Iterator[Check]:  # fmt: skip
     prompt = ask.prompt
     if warm.refused:
         return
@@ -162,7 +163,7 @@ def _counted(ask: Ask, number: int, warm: Reply, cold: Reply, seen: Sequence[Com
 
 
 def _shared(prompt: Tokens, one: CompletedSequence) -> int:
-    """Tokens of the prompt that may have been stored; all of them behind an answer that nobody knows."""
+    """Return how many prompt tokens may have been stored; all of them after an answer whose tokens are unknown."""
     shared = common_prefix(prompt, one.tokens)
     return shared if one.whole or shared < one.prompt else len(prompt)
 
@@ -175,15 +176,15 @@ def _kept(number: int, warm: Reply, seen: Sequence[CompletedSequence]) -> Iterat
         yield Check("stored", known and kept.length == len(kept.tokens), number, f"a state of {want}", got)
 
 
-def _limited(played: PlayedHistory, number: int, warm: Reply) -> Iterator[Check]:
+def _limited(played: HistoryRun, number: int, warm: Reply) -> Iterator[Check]:
     for name, used in (warm.used or {}).items():
         if name in played.limits:
             most = played.limits[name]
             yield Check("limits", used <= most, number, f"at most {most} {name}", f"{used} {name}")
 
 
-def told(reply: Reply) -> str:
-    """A reply in a few words."""
+def reply_text(reply: Reply) -> str:
+    """Describe a reply in a few words."""
     if reply.refused:
         return f"refused ({reply.refused})"
     said = [] if reply.tokens is None else [f"tokens {' '.join(map(str, reply.tokens))}"]

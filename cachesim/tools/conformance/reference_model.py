@@ -1,7 +1,7 @@
-"""Our toy model for somebody else's cache: arithmetic that remembers where every token went.
+"""Toy model for testing a foreign cache: its arithmetic depends on where every token was stored.
 
-A ``Memory`` is immutable, so keeping one is free and safe; what a cache does with its parts is the cache's affair. The
-``digest`` of what was said is equal to a cold run's only if every layer read exactly the tokens that it should.
+A ``Memory`` is immutable, so it can be kept and shared; the cache decides how its parts are used. The ``digest`` of an
+output equals that of a cold run only if every layer read exactly the right tokens.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cachesim.model.grid import Positions
 
 
 class Memory(NamedTuple):
-    """What a sequence of ``length`` tokens has left: by layer the rows of attention, one for each token, and the state
-    of a recurrent layer, which only exists as a whole."""
+    """Memory after ``length`` tokens: per layer the attention rows (per token) and the recurrent state, which
+    cannot be split."""
 
     length: int = 0
     rows: tuple[Rows | None, ...] = ()
@@ -25,7 +25,7 @@ class Memory(NamedTuple):
 
 
 class ModelOutput(NamedTuple):
-    """What the model says after the last token: the digest of all that it read, and the token it would go on with."""
+    """Output after the last token: the digest of everything that was read, and the predicted next token."""
 
     digest: int
     token: int
@@ -33,7 +33,7 @@ class ModelOutput(NamedTuple):
 
 class Toy:
     """A model in the project's notation: ``A`` attention, ``W8`` with a window of 8, ``G``, ``S``, ``C`` recurrent,
-    ``H`` both; ``tokens`` are those that it may say. Raises BadInput for a notation that it cannot read."""
+    ``H`` both; ``tokens`` are the possible outputs. Raises BadInput for an invalid notation."""
 
     def __init__(self, layers: str, tokens: Sequence[int] = range(1_000, 30_000)) -> None:
         self.model, self.tokens = make_model(layers, exact=False), tokens
@@ -41,7 +41,7 @@ class Toy:
         self.empty = Memory(0, (None,) * count, (None,) * count)
 
     def feed(self, memory: Memory, tokens: Sequence[int]) -> tuple[Memory, ModelOutput]:
-        """Evaluate at least one token behind a memory; returns the memory behind them."""
+        """Evaluate at least 1 token after ``memory``; return the new memory and the output."""
         store = _Store(memory, len(tokens))
         (hidden,) = self.model.forward([TokenRun(0, memory.length, tuple(tokens))], store)
         digest = int(hidden.digest[-1])
@@ -50,7 +50,7 @@ class Toy:
 
 
 class _Store(ByPosition):
-    """One sequence, positions from 0."""
+    """Storage of a sequence, positions from 0."""
 
     def __init__(self, memory: Memory, new: int) -> None:
         self.rows, self.states = list(memory.rows), list(memory.states)
@@ -74,11 +74,11 @@ class _Store(ByPosition):
         self.states[layer] = state
 
 
-# A stand-in for the device memory of a block manager, which itself holds block numbers and hashes and no data.
+# A stand-in for the device memory of a block manager, which itself holds block numbers and hashes but no data.
 #
-# A manager decides which block a token's keys and values are written to. Here every (block, slot) holds a digest of its
-# token and of all slots that this token's attention reads, found through the block table, at the time of writing. So
-# the digest of the last token is that of a cold run only if every slot that it reads holds what a cold run wrote there.
+# A manager decides into which block the keys and values of a token are written. Here every (block, slot) holds a digest
+# of its token and of all slots that this token's attention reads through the block table at the time of writing. The
+# digest of the last token equals that of a cold run only if every slot that it reads holds what a cold run wrote there.
 
 MASK = (1 << 64) - 1
 UNWRITTEN = 0x9E3779B97F4A7C15
@@ -86,15 +86,15 @@ PRIME = 0x100000001B3
 
 
 class PagedMemory:
-    """Blocks of ``block_size`` slots. ``window``: a token reads this many slots, its own included; None = all."""
+    """Blocks of ``block_size`` slots. ``window``: number of slots that a token reads, including its own; None = all."""
 
     def __init__(self, block_size: int, window: int | None = None) -> None:
         self.block_size, self.window = block_size, window
         self.slots: dict[tuple[int, int], int] = {}      # (block, slot) -> digest
 
     def evaluate(self, table: Sequence[int], start: int, tokens: Sequence[int]) -> int:
-        """Evaluate tokens at the positions from ``start`` on and write them through the block table, one block for
-        ``block_size`` positions. Returns the digest of the last one (``read`` of all where there are no tokens).
+        """Evaluate tokens at the positions from ``start`` on and write them through the block table, a block per
+        ``block_size`` positions. Returns the digest of the last token (without tokens: ``read`` up to ``start``).
         Raises IndexError if the table is too short."""
         digest = seen = self._fold(table, self._first(start), start)
         for position, token in enumerate(tokens, start):
@@ -106,11 +106,11 @@ class PagedMemory:
         return digest
 
     def read(self, table: Sequence[int], length: int) -> int:
-        """A digest of the first ``length`` positions as they are in memory."""
+        """Return a digest of the first ``length`` positions as they are in memory."""
         return self._fold(table, 0, length)
 
     def copy(self, source: int, target: int) -> None:
-        """Copy a block, as a manager does that writes into a shared one."""
+        """Copy a block, as a manager does before it writes into a shared block."""
         for slot in range(self.block_size):
             self.slots.pop((target, slot), None)
             if (source, slot) in self.slots:

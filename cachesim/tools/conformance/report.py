@@ -1,4 +1,4 @@
-"""What is known about an implementation in the end: one result per property, by sections, as data and as text."""
+"""Report of a conformance run: the result of each property, by sections, as data, text and JUnit XML."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.tokens import Tokens
-from cachesim.tools.conformance.corpus import Space
-from cachesim.tools.conformance.history_player import PlayedHistory
-from cachesim.tools.conformance.properties import FORMER, Check
+from cachesim.tools.conformance.corpus import DrawBounds
+from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.properties import FORMER_NAMES, Check
 
-# Which sections has the suite? The same ones, in the same order, for an adapter and for a running server.
+# Sections of the suite. An adapter and a running server have equal sections in equal order.
 
 SECTIONS = {
-    "noise": "how far apart are cold runs of the same request",
+    "noise": "distance between cold runs of one request",
     "same": "a request is answered as on a cold run",
     "known": "histories of known faults",
     "drawn": "drawn histories",
-    "reuse": "what was evaluated before is not evaluated from the start again",
+    "reuse": "evaluated tokens are not evaluated from the start again",
     "isolation": "other conversations do not change an answer",
     "books": "reported counts add up",
     "faults": "errors and disconnecting clients leave the cache sound",
 }
-"""Every section with what it is about; its number is its place, from 1."""
+"""Description of every section; its number is its place, from 1."""
 
 MEMBERS: Mapping[str, Sequence[str]] = {
     "noise": ("steady",),
@@ -37,32 +37,32 @@ MEMBERS: Mapping[str, Sequence[str]] = {
     "books": ("accounting", "unseen", "work", "stored", "limits"),
     "faults": ("answers", "cancel"),
 }
-"""Properties of each section. Those of "known" and "drawn" are the others': their histories are counted there."""
+"""Properties of each section. "known" and "drawn" have none of their own: only their histories are counted there."""
 
 BASIC: Mapping[str, Sequence[str]] = {
     "same": ("A{n}>a4/A.a.B8", "A{n}>a4/A[:{h}].B8", "A{n}>a4/A[:{h}]", "A{n}>a4/A", "A{n}>a4/A.a.B8!"),
     "isolation": ("A{n}>a4/B{n}", "A{n}>a4/B{n}/A.a.C8", "A{n}/B{h}{{together}}"),
     "faults": ("A{n}{{cancel_after=0}}/A.B8", "A{n}>4{{cancel_after=1}}/A.B8"),
 }
-"""Histories that a section always plays: ``n`` tokens, ``h`` half of them."""
+"""Histories that a section always runs: ``n`` tokens, ``h`` half of them."""
 
 FLOORS: Mapping[str, str] = {"extension": "A{n}>a4/A.a.B8", "return": "A{n}>a4/B{n}/A.a.C8", "regenerate": "A{n}>a4/A"}
-"""Histories in which something has to be reused by the last request."""
+"""Histories in which the last request must reuse something."""
 
-SHORT, ROOM = 24, 12         # tokens of the first prompt at least; those of the others beyond it
+SHORT, ROOM = 24, 12         # least tokens of the first prompt; most additional tokens of the others
 NEEDS = {"!": "cache", "together": "burst", "cancel_after=0": "cancel_prompt", "cancel_after=1": "cancel_answer"}
 
 
 def chosen(only: Sequence[str], known: bool) -> frozenset[str]:
-    """The sections that are played: those given, or all, "known" only where it is wanted. Raises BadInput."""
+    """Return the selected sections, by default all; "known" only if ``known`` is true. Raises BadInput."""
     for name in only:
         if name not in SECTIONS:
             raise BadInput(f"only: unknown section {quoted(name)}", hint=nearest(name, SECTIONS) or ", ".join(SECTIONS))
     return frozenset(only or (name for name in SECTIONS if known or name != "known"))
 
 
-def basic_lines(sections: frozenset[str], space: Space) -> Iterator[str]:
-    """The histories that these sections always play, as far as they fit and the implementation is able to."""
+def basic_lines(sections: frozenset[str], space: DrawBounds) -> Iterator[str]:
+    """Yield the histories that these sections always run, if they fit and the implementation has the abilities."""
     names = sections | ({"same"} if sections & {"noise", "books"} else set())
     for name in SECTIONS:
         for pattern in BASIC.get(name, ()) if name in names else ():
@@ -70,15 +70,15 @@ def basic_lines(sections: frozenset[str], space: Space) -> Iterator[str]:
                 yield line
 
 
-def floor_lines(space: Space) -> dict[str, str]:
-    """Property of "reuse" -> its history, where it fits."""
+def floor_lines(space: DrawBounds) -> dict[str, str]:
+    """Return the history of each property of "reuse" that fits."""
     lines = {name: _sized(pattern, space) for name, pattern in FLOORS.items()}
     return {name: line for name, line in lines.items() if line}
 
 
-def _sized(pattern: str, space: Space) -> str:
-    """The line, "" if it does not fit. Prompts are longer than twice the largest of the implementation's sizes, where
-    they may be: whole blocks and chunks are reused."""
+def _sized(pattern: str, space: DrawBounds) -> str:
+    """Return the line, "" if it does not fit. If possible, prompts exceed twice the largest size of the implementation,
+    because only whole blocks and chunks are reused."""
     n = min(max(SHORT, 2 * max(space.near, default=0) + 2), space.most_prompt - ROOM)
     line = pattern.format(n=n, h=n // 2)
     able = all(ability in space.abilities for sign, ability in NEEDS.items() if sign in line)
@@ -86,54 +86,50 @@ def _sized(pattern: str, space: Space) -> str:
 
 
 STATES = ("failed", "undecided", "missed", "accepted", "ok", "unsupported", "skipped")
-"""Possible states, the worst first. "accepted" = failed, and listed as such with a reason; "missed" = a floor of reuse
-that was not reached, a failure only if ``strict``; "skipped" = not selected."""
+"""Possible states, the worst first. "accepted" = failed, but listed as accepted with a reason; "missed" = a floor of
+reuse that was not reached, a failure only with ``strict``; "skipped" = not selected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The smallest history that shows it: ``line`` in the project's notation, ``request`` (from 0) that is wrong.
-    ``prompts`` are the tokens that were really sent, request by request; ``notes`` what else is known: how far the
-    fingerprints are apart, and what the wrong answer is that of."""
+    """The smallest history that shows a failure."""
 
-    line: str
-    request: int
+    line: str                            # in the project's notation
+    request: int                         # the wrong request, from 0
     expected: str
     got: str
-    prompts: tuple[Tokens, ...] = ()
-    notes: tuple[str, ...] = ()
+    prompts: tuple[Tokens, ...] = ()     # tokens that were sent, per request
+    notes: tuple[str, ...] = ()          # distance of the fingerprints; diagnosis of the wrong answer
 
     @property
     def again(self) -> str:
-        """The argument that plays it first, to be pasted."""
+        """The argument of ``conform`` that runs this history first, ready to paste."""
         return f'histories=["{self.line}"]'
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One property: its ``state``, how often it was ``checked``, in how many of these something was ``reused``, ``why``
-    where there is more to say."""
+    """Result of a property."""
 
     name: str
     section: str
     sentence: str
     state: str
-    checked: int = 0
-    reused: int = 0
-    why: str = ""
+    checked: int = 0                     # number of checks
+    reused: int = 0                      # number of checks in which tokens were reused
+    why: str = ""                        # reason for the state, "" = none
     finding: Finding | None = None
 
 
-def finding_of(line: str, check: Check, played: PlayedHistory, notes: Iterable[str] = ()) -> Finding:
-    """What a check shows in a history that was played; ``line`` says it. How far the fingerprints are apart is noted
-    before ``notes``."""
+def make_finding(line: str, check: Check, played: HistoryRun, notes: Iterable[str] = ()) -> Finding:
+    """Return the finding of a failed check. The distance of the fingerprints comes before ``notes``."""
     prompts = tuple(ask.prompt for ask in played.asks)
     apart = (check.apart.text,) if check.apart is not None else ()
     return Finding(line, check.request, check.expected, check.got, prompts, (*apart, *notes))
 
 
-class Count(NamedTuple):
-    """Histories that a section played, how many of them failed, and the properties that failed there."""
+class SectionCount(NamedTuple):
+    """Number of histories that a section ran, how many of them failed, and the properties that failed there."""
 
     histories: int = 0
     failed: int = 0
@@ -142,64 +138,65 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All results. ``counts`` by section; ``skipped`` section -> why it was not played; ``notes`` on the whole;
+    """All results. ``counts`` by section; ``skipped``: section -> reason for skipping it; ``notes``: about the run;
     ``strict``: a missed floor is a failure."""
 
     results: tuple[Result, ...]
-    counts: Mapping[str, Count] = field(default_factory=dict)
+    counts: Mapping[str, SectionCount] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     strict: bool = False
 
     @property
     def histories(self) -> int:
-        """Histories that were played, not counting those of shrinking."""
+        """Number of histories that were run, without those of shrinking."""
         return sum(one.histories for one in self.counts.values())
 
     def state(self, name: str) -> str:
-        """The state of a property. Raises KeyError for a name that is none."""
+        """Return the state of a property. Raises KeyError for an unknown name."""
         return self[name].state
 
     def __getitem__(self, name: str) -> Result:
-        return {one.name: one for one in self.results}[FORMER.get(name, name)]
+        return {one.name: one for one in self.results}[FORMER_NAMES.get(name, name)]
 
     def section(self, name: str) -> str:
-        """The state of a section: that of its worst property, or of the properties that fail in its histories."""
+        """Return the state of a section: the worst of its properties, or of those that fail in its histories."""
         if name in self.skipped:
             return "skipped"
         mine = [one.state for one in self.results if one.section == name]
-        mine += [self.state(one) for one in self.counts.get(name, Count()).names]
+        mine += [self.state(one) for one in self.counts.get(name, SectionCount()).names]
         if not mine:
-            return "ok" if self.counts.get(name, Count()).histories else "undecided"
+            return "ok" if self.counts.get(name, SectionCount()).histories else "undecided"
         return min(mine, key=STATES.index)
 
     @property
     def failing(self) -> tuple[Result, ...]:
-        """What keeps the implementation from conforming: everything failed, and everything undecided."""
+        """Results that prevent conformance: failed, undecided and, with ``strict``, missed."""
         bad = ("failed", "undecided", "missed") if self.strict else ("failed", "undecided")
         return tuple(one for one in self.results if one.state in bad)
 
     @property
     def conforms(self) -> bool:
-        """Returns True if nothing failed and nothing is undecided."""
+        """True if nothing failed and nothing is undecided."""
         return not self.failing
 
     def data(self) -> dict[str, Any]:
-        """The report in plain data."""
-        sections = [{"number": number, "name": one, "state": self.section(one), "why": self.skipped.get(one, ""),
-                     **self.counts.get(one, Count())._asdict()} for number, one in enumerate(SECTIONS, 1)]  # fmt: skip
+        """Return the report as plain data."""
+        sections = [{"number": number, "name": name, "state": self.section(name), "why": self.skipped.get(name, ""),
+                     **self.counts.get(name, SectionCount())._asdict()}
+                    for number, name in enumerate(SECTIONS, 1)]  # fmt: skip
         return {"conforms": self.conforms, "histories": self.histories, "notes": list(self.notes),
                 "sections": sections, "properties": [_data(one) for one in self.results]}  # fmt: skip
 
     def __str__(self) -> str:
-        # What a tested process says cannot do anything to a terminal, or to whoever encodes it.
+        # Control characters from a tested process must reach neither the terminal nor an encoder.
         shown = (one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
                  for one in "\n".join(_lines(self)))  # fmt: skip
         return "".join(shown)
 
 
 class Nonconforming(AssertionError):
-    """An implementation fails the suite; ``report`` says where."""
+    """Raised if an implementation fails the suite; ``report`` has the details."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -228,14 +225,14 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _counted(report: Report, name: str) -> str:
-    count = report.counts.get(name, Count())
+    count = report.counts.get(name, SectionCount())
     failed = f", {count.failed} failed: {', '.join(count.names)}" if count.failed else ""
     return report.skipped.get(name) or (f"{count.histories} histories{failed}" if count.histories else "")
 
 
 def _about(result: Result) -> str:
     if result.state in ("failed", "missed"):
-        return result.sentence + (f" ({result.why})" if result.why else "")
+        return f"expected: {result.sentence}" + (f" ({result.why})" if result.why else "")
     if not result.checked or result.state != "ok":
         return result.why
     reused = f", {result.reused} with reuse" if result.reused else ""
@@ -251,11 +248,11 @@ def _finding(found: Finding) -> Iterator[str]:
     yield f"      again: {found.again}"
 
 
-# The report for machines that read JUnit's XML: a test suite for each section, a test case for each property.
+# JUnit XML: a test suite per section, a test case per property.
 
 def junit(report: Report, name: str = "cachesim") -> str:
-    """The report as XML. Failed (with ``strict``, missed) properties are failures, undecided ones errors, the others
-    that say nothing are skipped."""
+    """Return the report as JUnit XML. Failed properties (with ``strict``, also if missed) become failures, undecided
+    properties errors; all other states except "ok" become skipped."""
     root = Element("testsuites", name=name)
     for number, section in enumerate(SECTIONS, 1):
         mine = [one for one in report.results if one.section == section]

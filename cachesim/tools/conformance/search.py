@@ -1,7 +1,7 @@
-"""Which properties does an implementation fail, and what is the smallest history that shows it?
+"""Search for the properties that an implementation fails, and for the smallest history that shows each failure.
 
-One pass plays all histories and shrinks nothing; then for each failed property a history is shrunk by itself, so that
-one does not hide another. Histories are played once: what fails in each of them is remembered.
+A first pass runs all histories and shrinks nothing. Then a history is shrunk separately for each failed property, so
+that no failure hides another. Each history is run once; its failures are cached.
 """
 
 from __future__ import annotations
@@ -11,26 +11,24 @@ from typing import Callable, Sequence
 
 from cachesim.scenarios.notation.normalise import merged, renamed_apart, unmarked
 from cachesim.scenarios.notation.shrink import Shrinking
-from cachesim.tools.conformance.client_history import History, of_line
+from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.fingerprint import Difference, Same
-from cachesim.tools.conformance.history_player import PlayedHistory
-from cachesim.tools.conformance.properties import EQUAL, Check, checks
-from cachesim.tools.conformance.report import Count
-from cachesim.tools.conformance.timeouts import Patience
+from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.properties import VERSUS_COLD, Check, checks
+from cachesim.tools.conformance.report import SectionCount
+from cachesim.tools.conformance.timeouts import TimeBudget
 
-# To which property is a wrong answer attributed? To the plainest one that explains it, at the first wrong request.
+# Attribution of a wrong answer to the simplest property that explains it, at the first wrong request.
 #
-# What is wrong later in the same history may follow from the first. A wrong answer after a client disconnected, or in a
-# burst, is attributed to that only if the same prompts, one after the other and answered to the end, are answered
-# right.
-
+# Later errors in a history may follow from the first. A wrong answer after a disconnect, or in a burst, is attributed
+# to that only if the prompts are answered correctly when sent in sequence and to the end.
 SPECIAL = ("cancel", "burst")
 Replay = Callable[..., Sequence[Check]]
 
 
 def attributed(found: Sequence[Check], replay: Replay | None) -> list[Check]:
-    """The checks, failures that follow from others left out. ``replay`` plays the same prompts without the special ways
-    of asking that it is given; None if there are none."""
+    """Return the checks without failures that follow from other failures. ``replay`` runs the prompts without the named
+    special request options; None if the history has none."""
     wrong = _wrong(found)
     if not wrong:
         return list(found)
@@ -40,32 +38,32 @@ def attributed(found: Sequence[Check], replay: Replay | None) -> list[Check]:
         special = set()
     elif len(special) > 1:
         special = {name for name in SPECIAL if first not in _wrong(replay(name))} or special
-    guilty = special or set(EQUAL).difference(SPECIAL)
-    return [check for check in found if check.ok or check.name not in EQUAL
+    guilty = special or set(VERSUS_COLD).difference(SPECIAL)
+    return [check for check in found if check.ok or check.name not in VERSUS_COLD
             or (check.request == first and check.name in guilty)]  # fmt: skip
 
 
 def _wrong(found: Sequence[Check]) -> set[int]:
-    """The requests that are not answered as on a cold run."""
-    return {check.request for check in found if check.name in EQUAL and not check.ok}
+    """Return the requests whose answer differs from a cold run."""
+    return {check.request for check in found if check.name in VERSUS_COLD and not check.ok}
 
 
-TRIES = 800                  # histories that are played for it: each is some requests to somebody else's cache
+TRIES = 800                  # most histories run while shrinking: each costs several requests to a foreign cache
 
 
 def shrink(history: History, breaks: Callable[[History], bool], tries: int = TRIES) -> History:
-    """The smallest history that still breaks, as far as so many tries go. The given one does, and is returned if no
-    smaller one does."""
+    """Return the smallest history that still fails, within ``tries`` attempts. ``history`` must fail; it is returned if
+    no smaller history does."""
     return Shrinking(history, breaks, tries).run((), (unmarked, merged, renamed_apart))
 
 
-Player = Callable[[History], PlayedHistory]
-STARTS = 4                   # histories from which the smallest one is looked for: not all lead to the same
+Player = Callable[[History], HistoryRun]
+STARTS = 4                   # failing histories to shrink: they may shrink to different results
 
 
 @dataclass(slots=True)
-class Tally:
-    """What all histories together showed of one property."""
+class PropertyTally:
+    """Results of a property over all histories."""
 
     checked: int = 0
     reused: int = 0
@@ -73,7 +71,7 @@ class Tally:
     apart: Difference | None = None
 
     def add(self, history: History, check: Check) -> None:
-        """Count a check of a history, and remember the largest difference of two fingerprints."""
+        """Count a check of a history, and keep the largest difference of two fingerprints."""
         self.checked += 1
         self.reused += check.reused
         if check.apart is not None and (self.apart is None or check.apart.largest > self.apart.largest):
@@ -83,30 +81,30 @@ class Tally:
 
 
 class HistorySearch:
-    """Plays histories and remembers what fails in every one of them."""
+    """Runs histories and records the failures of each."""
 
-    def __init__(self, play: Player, same: Same, patience: Patience) -> None:
-        self.play, self.same, self.patience = play, same, patience
-        self.tallies: dict[str, Tally] = {}
-        self.gap = ""                                # the first ability that was missing where it had been there
+    def __init__(self, play: Player, same: Same, budget: TimeBudget) -> None:
+        self.play, self.same, self.budget = play, same, budget
+        self.tallies: dict[str, PropertyTally] = {}
+        self.gap = ""                                # the first ability that was present and then missing
         self.known: dict[str, list[Check]] = {}
-        self.counts: dict[str, Count] = {}
+        self.counts: dict[str, SectionCount] = {}
 
     def count(self, section: str, history: History) -> None:
-        """Play a history for a section, unless it was played before."""
+        """Run a history for a section, unless it was run before."""
         if history.line in self.known:
             return
         failed = sorted({check.name for check in self.look(history) if not check.ok})
-        count = self.counts.get(section, Count())
+        count = self.counts.get(section, SectionCount())
         names = tuple(sorted({*count.names, *failed}))
-        self.counts[section] = Count(count.histories + 1, count.failed + bool(failed), names)
+        self.counts[section] = SectionCount(count.histories + 1, count.failed + bool(failed), names)
 
     def look(self, history: History) -> list[Check]:
-        """The checks of a history, each wrong answer attributed to one property."""
+        """Return the checks of a history, each wrong answer attributed to a single property."""
         if history.line not in self.known:
             self.known[history.line] = found = self._attributed(history)
             for check in found:
-                self.tallies.setdefault(check.name, Tally()).add(history, check)
+                self.tallies.setdefault(check.name, PropertyTally()).add(history, check)
         return self.known[history.line]
 
     def _attributed(self, history: History) -> list[Check]:
@@ -121,9 +119,9 @@ class HistorySearch:
         return list(checks(played, self.same))
 
     def smallest(self, name: str) -> tuple[History, Check]:
-        """The smallest history in which a property fails: the smallest ones that were played, shrunk."""
-        if name == "answers" and self.patience.low and self._fails(of_line("A1"), name):
-            start = [of_line("A1")]                  # one time-out is left: there is nothing smaller to spend it on
+        """Shrink the smallest failing histories of a property; return the smallest result with its failed check."""
+        if name == "answers" and self.budget.low and self._fails(parse_history("A1"), name):
+            start = [parse_history("A1")]      # a single time-out is left: do not spend it on a larger history
         else:
             failed = {history.line: history for history, _ in self.tallies[name].failed}
             start = sorted(failed.values(), key=_size)[:STARTS]
@@ -131,14 +129,13 @@ class HistorySearch:
         return history, next(check for check in self.look(history) if check.name == name and not check.ok)
 
     def again(self, history: History, check: Check) -> bool:
-        """Returns True if the same request fails in it once more. Where replies do not come, that was seen often
-        enough."""
-        hangs = self.patience.gone and check.name == "answers" and check.got.endswith(self.patience.silence)
+        """True if the request fails again in this history. After the last time-out missing replies count."""
+        hangs = self.budget.gone and check.name == "answers" and check.got.endswith(self.budget.silence)
         return hangs or any(one[:3] == (check.name, False, check.request) for one in self._attributed(history))
 
     def _fails(self, history: History, name: str) -> bool:
-        if self.patience.spent and history.line not in self.known:
-            return False                             # there is no time to shrink any further
+        if self.budget.spent and history.line not in self.known:
+            return False                             # no time is left for shrinking
         return any(check.name == name and not check.ok for check in self.look(history))
 
 

@@ -1,4 +1,4 @@
-"""Does a cache answer as a cold run does? The one function that other people call."""
+"""The public function ``conform``: tests a prefix cache against its own cold runs."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.tools.conformance.client_history import FEWEST, MOST
 from cachesim.tools.conformance.fingerprint import Same, identical
-from cachesim.tools.conformance.history_player import Bench, Cold, Make, SentHistory, play, probe
+from cachesim.tools.conformance.history_player import ColdRuns, SentHistory, SubjectFactory, SubjectPool, play, probe
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
-from cachesim.tools.conformance.properties import FORMER, PROPERTIES
+from cachesim.tools.conformance.properties import FORMER_NAMES, PROPERTIES
 from cachesim.tools.conformance.report import Nonconforming, Report, chosen
 from cachesim.tools.conformance.report_builder import HistoryPlan, accept, make_report
 from cachesim.tools.conformance.search import HistorySearch
-from cachesim.tools.conformance.timeouts import Patience
+from cachesim.tools.conformance.timeouts import TimeBudget
 
 Factory = Callable[[], Any] | Sequence[str]
 TOKENS = range(1_000, 30_000)
-LONGEST = 86_400             # seconds of a time-out: a day
+LONGEST = 86_400             # longest time-out [seconds]: a day
 LISTS: Mapping[str, tuple[type, str]] = {"only": (str, "sections"), "histories": (str, "lines in the notation"),
                                          "near": (Integral, "sizes in tokens")}  # fmt: skip
 
@@ -34,32 +34,32 @@ def conform(
     accepted: Mapping[str, str] | None = None, reset: bool = False, timeout: float = 60.0,
     seconds: float | None = None, check: bool = True,
 ) -> Report:  # fmt: skip
-    """Play request histories against a prefix cache and compare it with cold runs; the same arguments play the same.
+    """Run request histories against a prefix cache and compare it with cold runs; equal arguments give equal histories.
 
     ``factory`` makes an instance with an empty cache, a Python object with ``complete(prompt, n_predict)``; or it is
-    the command line of a process that speaks JSON lines. The other arguments are explained in
-    ``cachesim.tools.conformance``. Raises Nonconforming (an AssertionError) with the report if ``check``; BadInput for
-    arguments that cannot be used.
+    the command line of a process that exchanges JSON lines. ``cachesim.tools.conformance`` explains the other
+    arguments. Raises Nonconforming (an AssertionError) with the report if ``check`` is true; BadInput for unusable
+    arguments.
     """
     parameters = (sampling,) if isinstance(sampling, Mapping) else tuple(sampling)
     plan = HistoryPlan(corpus, histories, max_examples, max_requests, max_prompt, near, tokens, only, strict,
                        parameters)  # fmt: skip
     _check_arguments(plan, cold, accepted or {})
-    patience = _patience(timeout, seconds)
-    bench = Bench(maker(factory, patience), "reset" if reset else "")
-    if isinstance(cold, str):                        # the same instances, or one that is only asked without its cache
-        other = bench if cold == "fresh" or bench.reuse else Bench(bench.make, "keep")
+    budget = _budget(timeout, seconds)
+    bench = SubjectPool(maker(factory, budget), "reset" if reset else "")
+    if isinstance(cold, str):                        # the same pool, or an instance without its cache
+        other = bench if cold == "fresh" or bench.reuse else SubjectPool(bench.make, "keep")
     else:
-        other = Bench(maker(cold, patience))
+        other = SubjectPool(maker(cold, budget))
     with closing(bench), closing(other):
-        report = _played(plan, bench, Cold(other, cold == "request", same), patience)
+        report = _played(plan, bench, ColdRuns(other, cold == "request", same), budget)
     report = replace(report, results=tuple(accept(one, accepted or {}) for one in report.results))
     if check and not report.conforms:
         raise Nonconforming(report)
     return report
 
 
-def _played(plan: HistoryPlan, bench: Bench, cold: Cold, patience: Patience) -> Report:
+def _played(plan: HistoryPlan, bench: SubjectPool, cold: ColdRuns, budget: TimeBudget) -> Report:
     abilities = probe(bench.make, plan.tokens, plan.sampling[0] if plan.sampling else {})
     for ability, wanted, needs in (
         ("cache", cold.uncached, 'cold = "request" needs requests without cache'),
@@ -69,43 +69,43 @@ def _played(plan: HistoryPlan, bench: Bench, cold: Cold, patience: Patience) -> 
         if wanted and ability in abilities.missing:
             raise BadInput(f"{needs}: {abilities.missing[ability]}")
     play_one = partial(play, bench=bench, cold=cold, sent=SentHistory(plan.tokens, plan.sampling))
-    return make_report(plan, abilities, HistorySearch(play_one, cold.same, patience), cold)
+    return make_report(plan, abilities, HistorySearch(play_one, cold.same, budget), cold)
 
 
-def maker(factory: Any, patience: Patience) -> Make:
-    """How instances are made. Raises BadInput for what is neither a callable nor a command line."""
+def maker(factory: Any, budget: TimeBudget) -> SubjectFactory:
+    """Return a function that makes instances. Raises BadInput for neither a callable nor a command line."""
     if callable(factory):
-        return partial(PythonSubject, factory, patience)
+        return partial(PythonSubject, factory, budget)
     if isinstance(factory, Sequence) and factory and not isinstance(factory, str | bytes):
-        return partial(ProcessSubject, [str(word) for word in factory], patience)
-    raise BadInput(f"a factory is a callable, or the words of a command line, not {quoted(factory)}")
+        return partial(ProcessSubject, [str(word) for word in factory], budget)
+    raise BadInput(f"factory: expected a callable or the words of a command line, found {quoted(factory)}")
 
 
-def _patience(timeout: float, seconds: float | None) -> Patience:
+def _budget(timeout: float, seconds: float | None) -> TimeBudget:
     for name, value in (("timeout", timeout), ("seconds", LONGEST if seconds is None else seconds)):
         if not isinstance(value, int | float) or not 0 < value <= LONGEST:
-            raise BadInput(f"{name} must be more than 0 seconds and at most {LONGEST}, not {value!r:.40}")
-    return Patience(timeout, seconds)
+            raise BadInput(f"{name}: expected more than 0 and at most {LONGEST} seconds, found {value!r:.40}")
+    return TimeBudget(timeout, seconds)
 
 
 def _check_arguments(plan: HistoryPlan, cold: Any, accepted: Mapping[str, str]) -> None:
     for name in accepted:
-        if FORMER.get(name, name) not in PROPERTIES:
+        if FORMER_NAMES.get(name, name) not in PROPERTIES:
             raise BadInput(f"accepted: unknown property {quoted(name)}", hint=nearest(name, PROPERTIES))
         if not accepted[name].strip():
-            raise BadInput(f"accepted: {name} needs a reason")
+            raise BadInput(f"accepted: the reason for {name} is missing")
     if isinstance(cold, str) and cold not in ("fresh", "request"):
-        raise BadInput(f'cold is "fresh", "request" or a factory, not {cold!r}')
+        raise BadInput(f'cold: expected "fresh", "request" or a factory, found {cold!r}')
     if plan.corpus not in ("", "any"):
-        raise BadInput(f'corpus is "any" or nothing, not {plan.corpus!r}')
+        raise BadInput(f'corpus: expected "any" or "", found {plan.corpus!r}')
     for name, (kind, what) in LISTS.items():
         value = getattr(plan, name)
         if isinstance(value, str) or not isinstance(value, Iterable) or not all(isinstance(one, kind) for one in value):
-            raise BadInput(f"{name} is a list of {what}, not {value!r:.40}")
+            raise BadInput(f"{name}: expected a list of {what}, found {value!r:.40}")
     chosen(plan.only, known=True)
     if not all(isinstance(one, Mapping) for one in plan.sampling):
-        raise BadInput("sampling is a mapping from names to values, or a list of such mappings")
+        raise BadInput("sampling: expected a mapping from names to values, or a list of such mappings")
     if len(plan.tokens) < FEWEST or len(set(plan.tokens)) < len(plan.tokens):
-        raise BadInput(f"tokens: at least {FEWEST}, all different, are needed")
+        raise BadInput(f"tokens: expected at least {FEWEST} different tokens")
     if plan.max_examples < 1 or plan.max_prompt < 2 or not 1 <= plan.max_requests <= MOST:
-        raise BadInput(f"max_examples from 1, max_prompt from 2, max_requests from 1 to {MOST}")
+        raise BadInput(f"expected max_examples from 1, max_prompt from 2, max_requests from 1 to {MOST}")

@@ -1,7 +1,7 @@
-"""How long may an implementation take? A time-out for each reply, and a limit for the whole run.
+"""Time limits of an implementation: for each reply, and for the whole run.
 
-One that hangs costs three time-outs in all. A Python object is interrupted by SIGALRM: only in the main thread, and
-only if that signal is not in use; elsewhere there is no time-out.
+An implementation that hangs costs three time-outs. A Python object is interrupted by SIGALRM: only in the main thread,
+and only if that signal is not in use; otherwise it has no time-out.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any, Iterator
 
 from cachesim.tools.conformance.protocol import TimedOut
 
-TIMEOUTS = 3                 # replies that may not come; then no more requests are sent
-GRACE = 2.0                  # seconds to end by itself, for the first processes that do not
+TIMEOUTS = 3                 # missed replies after which no more requests are sent
+GRACE = 2.0                  # seconds that a process gets to end by itself, until several had to be killed
 
 
-class GaveUp(Exception):
-    """No more requests are sent: too many replies did not come."""
+class TimeoutsExhausted(Exception):
+    """Raised when no more requests are sent because too many replies were missed."""
 
 
 class _Late(BaseException):
-    """Raised inside somebody else's code, whose ``except Exception`` must not catch it."""
+    """Raised inside foreign code, whose ``except Exception`` must not catch it."""
 
 
-class Patience:
-    """What is left of it, for all instances of one implementation together. ``timeout`` is in seconds for a reply,
-    ``seconds`` for all of them (None = no limit)."""
+class TimeBudget:
+    """Remaining time, shared by all instances of an implementation. ``timeout``: seconds for a reply; ``seconds``: for
+    the whole run (None = no limit)."""
 
     def __init__(self, timeout: float, seconds: float | None = None) -> None:
         self.timeout, self.seconds = timeout, seconds
@@ -37,47 +37,47 @@ class Patience:
 
     @property
     def spent(self) -> bool:
-        """Returns True if the time for the whole run is over."""
+        """True if the time for the whole run is over."""
         return self.end is not None and monotonic() >= self.end
 
     @property
     def low(self) -> bool:
-        """Is there at most one time-out left? It belongs to the search for the smallest history that hangs."""
+        """True if at most a single time-out is left; it is reserved for shrinking the history that hangs."""
         return self.missed >= TIMEOUTS - 1
 
     @property
     def gone(self) -> bool:
-        """Have all time-outs been used up?"""
+        """True if all time-outs are used up."""
         return self.missed >= TIMEOUTS
 
     @property
     def grace(self) -> float:
-        """Seconds that a process is given to end by itself; little once several had to be killed."""
+        """Seconds that a process gets to end by itself; little after several had to be killed."""
         return GRACE if self.killed < TIMEOUTS else GRACE / 100
 
     @property
     def silence(self) -> str:
-        """How a reply that did not come is reported."""
+        """Message for a missed reply."""
         return f"no reply within {self.timeout:g} seconds"
 
     @property
     def why(self) -> str:
-        """What ``low``, ``gone`` and ``spent`` mean for a property that was not looked at."""
-        return f"not played: {self.missed} replies did not come in time" if self.low else f"not played: {self.stopped}"
+        """Reason why a property was not tested, if ``low``, ``gone`` or ``spent`` is true."""
+        return f"not run: {self.missed} replies timed out" if self.low else f"not run: {self.stopped}"
 
     @property
     def stopped(self) -> str:
-        """When the run was ended, if it is ``spent``."""
+        """Message for a run that ended because it is ``spent``."""
         return f"stopped after {self.seconds:g} seconds"
 
     def check(self) -> None:
-        """Raises GaveUp if nothing is left."""
+        """Raise GaveUp if all time-outs are used up."""
         if self.gone:
-            raise GaveUp(self.why)
+            raise TimeoutsExhausted(self.why)
 
     @contextmanager
     def limit(self) -> Iterator[None]:
-        """Interrupt what runs inside after ``timeout`` seconds. Raises GaveUp before, TimedOut behind."""
+        """Interrupt the body after ``timeout`` seconds. Raises GaveUp on entry, TimedOut on exit."""
         self.check()
         try:
             with _alarm(self.timeout):
@@ -89,7 +89,7 @@ class Patience:
 
 @contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """Raises _Late inside after so many seconds, if this can be done without taking the signal from somebody."""
+    """Raise _Late in the body after so many seconds, unless SIGALRM is in use or unavailable."""
     able = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not able or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield

@@ -116,7 +116,7 @@ KIT = [
     Fault("behind an answer that nobody knows nothing is held", "tools/conformance/properties.py",
           "return shared if one.whole or shared < one.prompt else len(prompt)", "return shared"),
     Fault("nothing reused is something shown", "tools/conformance/report_builder.py",
-          "if name in EQUAL and nothing:", "if False:"),
+          "if name in VERSUS_COLD and nothing:", "if False:"),
     Fault("undecided conforms", "tools/conformance/report.py",
           'else ("failed", "undecided")', 'else ("failed",)'),
     Fault("a missed floor never fails", "tools/conformance/report.py",

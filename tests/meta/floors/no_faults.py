@@ -9,7 +9,7 @@ NO_FAULTS: dict[str, str] = {
     "tools/conformance/http_check/openai_client.py, _other: `2` -> `3` at 72 of places = (number, "
     "number // size * 5 + 1, number // size // ":
         "the third token of a prompt that pushes others out: any token will do as long as the prompts differ",
-    "tools/conformance/http_check/warm_run.py, _look_alive: `7` -> `8` at 85 of said = self._one(Ask(tuple("
+    "tools/conformance/http_check/warm_run.py, _look_alive: `7` -> `8` at 85 of said = self._one(CacheRequest(tuple("
     "tokens[(self.plays * step) % len(":
         "a token of a prompt that shows whether the server still answers: any token will do",
     "tools/request_bodies/tokenizer.py, _added: `==` -> `!=` at 37 of \"normalized\": False, \"special\": kind == "

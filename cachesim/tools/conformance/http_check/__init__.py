@@ -1,1 +1,1 @@
-"""Does a running server answer from its cache as it does without? The suite of ``conform``, with HTTP as its way in."""
+"""The suite of ``conform`` for a running server, which it reaches through HTTP."""

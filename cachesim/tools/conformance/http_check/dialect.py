@@ -1,8 +1,8 @@
-"""How is a server asked for a completion of tokens, and what does it report? Found out by asking.
+"""Detection of a server's completion API and of the values that it reports.
 
     native   llama-server and ik_llama.cpp: POST /completion with token arrays, cache_prompt, timings
     openai   POST /v1/completions with token arrays, or with text (mlx_lm.server), or /v1/chat/completions:
-             usage, log-probabilities where they are given
+             usage, and log-probabilities if the server returns them
 """
 
 from __future__ import annotations
@@ -19,67 +19,67 @@ from cachesim.tools.conformance.http_check.openai_client import (
     CHAT,
     PIECES_NEEDED,
     Arrays,
-    AskingWay,
-    NoCold,
+    CacheNotEmptied,
+    OpenAIClient,
     Pieces,
-    Speaker,
-    Spelling,
+    PromptEncoding,
+    RequestFormat,
     find_pieces,
 )
-from cachesim.tools.conformance.http_check.replies import TOP, Answered, first, mapping
-from cachesim.tools.conformance.protocol import Ask, Failed, Reply
+from cachesim.tools.conformance.http_check.replies import TOP, ScoredAnswer, first, mapping
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 
-# How does a server want to be asked? Found out by trying: path, tokens or text, log-probabilities, cold answers.
+# Detection by trial: path, tokens or text, log-probabilities, a way to cold answers.
 #
-# What a server reports as cached shows whether its cache was out of the way.
+# The number of cached tokens that a server reports shows whether its cache was bypassed.
 
 COMPLETIONS = "/v1/completions"
 LOGPROBS: Sequence[Mapping[str, Any]] = ({"logprobs": TOP}, {"logprobs": True, "top_logprobs": TOP}, {})
-"""How servers are asked for log-probabilities; the first that they take and fulfil."""
+"""Request fields for log-probabilities, tried in order until the server accepts and fulfils them."""
 RANGES = (range(1_000, 30_000), range(256, 2_000), range(64, 256))
-"""Tokens that most vocabularies have; the first of which the last one is taken."""
+"""Token ranges that most vocabularies have, tried in order until the last token is accepted."""
 TEXT = " the of and to in"
 EMPTYING = ("/flush_cache", "/reset_prefix_cache")
 OTHERS = (1, 2, 4, 6, 8, 10, 12, 16, 24, 32, 64)
-"""Numbers of other prompts that may push everything out of a cache."""
+"""Numbers of other prompts that may evict everything from a cache."""
 CHANGES: Sequence[dict[str, Any]] = (
     {"cold": {"cache_prompt": False}}, {"salt": "cache_salt"},
     *({"empty": path} for path in EMPTYING), *({"others": number} for number in OTHERS),
 )  # fmt: skip
-LONG = 100                   # tokens of the prompt with which that is tried
-GENERATED = 3                # tokens of an answer that is sent back
-UNKNOWN = 16                 # other prompts where nobody says what they push out
+LONG = 100                   # length of the prompt [tokens] that tests the ways to a cold answer
+GENERATED = 3                # length of the answer [tokens] that is sent back
+UNKNOWN = 16                 # other prompts if the server does not report cached tokens
 
 
-def find_speaker(http: Http, model: str) -> Speaker:
-    """Find out how a server with OpenAI's paths is asked. Raises BadInput where it answers no completion."""
+def detect_client(http: Http, model: str) -> OpenAIClient:
+    """Detect how a server with OpenAI's paths expects requests. Raises BadInput if it answers no completion."""
     seen: dict[str, int] = {}
     for way in _ways(model):
-        spellings: list[Spelling] = [Arrays(tokens) for tokens in RANGES] if way.arrays else [Pieces([TEXT])]
-        for speaker in (Speaker(http, way, spelling) for spelling in spellings):
-            seen[way.path], reply = _tried(speaker)
+        spellings: list[PromptEncoding] = [Arrays(tokens) for tokens in RANGES] if way.arrays else [Pieces([TEXT])]
+        for client in (OpenAIClient(http, way, spelling) for spelling in spellings):
+            seen[way.path], reply = _tried(client)
             said = reply.fingerprint if reply is not None else None
-            places = isinstance(said, Answered) and any(said.places)
+            places = isinstance(said, ScoredAnswer) and any(said.places)
             if reply is not None and (places or not way.fields.get("logprobs")):
-                return _measured(speaker)
+                return _measured(client)
     tried = ", ".join(f"{path}: {status or 'no HTTP'}" for path, status in seen.items())
-    raise BadInput(f"neither llama-server nor an OpenAI-compatible server answers there ({tried})", file=http.url)
+    raise BadInput(f"neither llama-server nor an OpenAI-compatible server answers at this URL ({tried})", file=http.url)
 
 
-def _ways(model: str) -> Iterator[AskingWay]:
+def _ways(model: str) -> Iterator[RequestFormat]:
     names: list[Mapping[str, Any]] = [{}, {"model": model}] if model else [{}]
     paths = ((COMPLETIONS, True), (COMPLETIONS, False), (CHAT, False))
     for (path, arrays), fields, name in product(paths, LOGPROBS, names):
-        yield AskingWay(path, arrays, {**name, **fields})
+        yield RequestFormat(path, arrays, {**name, **fields})
 
 
-def _tried(speaker: Speaker) -> tuple[int, Reply | None]:
-    """Status of one completion, and its reply. Raises BadInput where a key is wanted, or nothing comes in time."""
-    tokens = speaker.spelling.tokens
+def _tried(client: OpenAIClient) -> tuple[int, Reply | None]:
+    """Return status and reply of a completion. Raises BadInput if a key is required or the reply is late."""
+    tokens = client.spelling.tokens
     try:
-        status, said = speaker.post(speaker.spelling.prompt((tokens[0], tokens[-1])), {"max_tokens": 2})
+        status, said = client.post(client.spelling.prompt((tokens[0], tokens[-1])), {"max_tokens": 2})
     except NoReply as silent:
-        raise BadInput(str(silent), file=speaker.http.url, hint="--timeout S waits longer") from None
+        raise BadInput(str(silent), file=client.http.url, hint="raise --timeout S") from None
     except Failed:
         return 0, None
     if status in (401, 403):
@@ -87,55 +87,55 @@ def _tried(speaker: Speaker) -> tuple[int, Reply | None]:
     return status, replies.openai(said) if status == 200 and isinstance(said, Mapping) else None
 
 
-def _measured(speaker: Speaker) -> Speaker:
-    """The speaker with the pieces that are one token each, and with a way to a cold answer. Raises BadInput."""
+def _measured(client: OpenAIClient) -> OpenAIClient:
+    """Return the client with its single-token pieces and a way to cold answers. Raises BadInput."""
     try:
-        if not speaker.way.arrays:
-            pieces, base = find_pieces(lambda some: speaker.length("".join(some)))
+        if not client.way.arrays:
+            pieces, base = find_pieces(lambda some: client.length("".join(some)))
             if len(pieces) < PIECES_NEEDED:
-                raise BadInput(f"only {len(pieces)} pieces of text are one token each, {PIECES_NEEDED} are needed",
-                               file=speaker.http.url)  # fmt: skip
+                raise BadInput(f"expected {PIECES_NEEDED} pieces of text of one token each, found {len(pieces)}",
+                               file=client.http.url)  # fmt: skip
             spelling = Pieces(pieces, base)
-            speaker = Speaker(speaker.http, speaker.way, spelling)
-            _find_lead(speaker, spelling)
-        return _emptied(speaker)
+            client = OpenAIClient(client.http, client.way, spelling)
+            _detect_lead(client, spelling)
+        return _emptied(client)
     except Failed as failed:
-        raise BadInput(str(failed), file=speaker.http.url) from None
+        raise BadInput(str(failed), file=client.http.url) from None
 
 
-def _find_lead(speaker: Speaker, spelling: Pieces) -> None:
-    """Does an answer lack the space that its first token began with? With it, prompt and answer are as many tokens as
-    they were; something comes behind them, since a prompt that is all of a conversation has ended servers. Raises
-    Failed."""
+def _detect_lead(client: OpenAIClient, spelling: Pieces) -> None:
+    """Detect whether an answer lacks the leading space of its first token. If so, prompt, space and answer have the
+    expected number of tokens. A piece follows them, since a prompt that equals a whole conversation has crashed
+    servers. Raises Failed."""
     prompt, behind = "".join(spelling.pieces[:PIECES_NEEDED]), spelling.pieces[0]
-    _, said = speaker.post(prompt, {"max_tokens": GENERATED})
+    _, said = client.post(prompt, {"max_tokens": GENERATED})
     reply = replies.openai(said) if isinstance(said, Mapping) else None
-    text = reply.fingerprint.text if reply is not None and isinstance(reply.fingerprint, Answered) else ""
+    text = reply.fingerprint.text if reply is not None and isinstance(reply.fingerprint, ScoredAnswer) else ""
     whole = spelling.base + PIECES_NEEDED + GENERATED + 1
-    spelling.lead = " " if text and speaker.length(f"{prompt} {text}{behind}") == whole else ""
+    spelling.lead = " " if text and client.length(f"{prompt} {text}{behind}") == whole else ""
 
 
-def _emptied(speaker: Speaker) -> Speaker:
-    """The speaker with what keeps a prompt from being reused. Raises Failed, BadInput."""
-    probe = Ask(tuple(speaker.spelling.tokens[:LONG]))
-    speaker.complete(probe)
-    again = speaker.complete(probe)
+def _emptied(client: OpenAIClient) -> OpenAIClient:
+    """Return the client with a way to prevent the reuse of a prompt. Raises Failed, BadInput."""
+    probe = CacheRequest(tuple(client.spelling.tokens[:LONG]))
+    client.complete(probe)
+    again = client.complete(probe)
     if not again.cached:
-        speaker.way = replace(speaker.way, others=UNKNOWN, reports=again.cached is not None)
-        return speaker
-    plain = speaker.way
+        client.way = replace(client.way, others=UNKNOWN, reports=again.cached is not None)
+        return client
+    plain = client.way
     for change in CHANGES:
-        speaker.way = replace(plain, **change)
+        client.way = replace(plain, **change)
         try:
-            reply = speaker.cold(probe, (1,))
-        except (Failed, NoCold):
+            reply = client.cold(probe, (1,))
+        except (Failed, CacheNotEmptied):
             continue
         if reply.cached == 0 and not reply.refused:
-            return speaker
-    raise BadInput("its cache cannot be emptied: no cold answer is to be had", file=speaker.http.url)
+            return client
+    raise BadInput("the server's cache cannot be emptied, so cold answers are unavailable", file=client.http.url)
 
 
-# Which sizes does a server state? Lengths of prompts crowd around them: a batch's end is where things happen.
+# Sizes that a server states. Prompt lengths cluster around them: faults tend to occur at the end of a batch.
 
 NAMES = ("n_batch", "n_ubatch", "n_swa", "sliding_window", "block_size", "page_size", "chunk_size")
 CONTEXTS = ("n_ctx", "max_model_len", "context_length")
@@ -143,12 +143,12 @@ LARGEST, DEEP = 1 << 24, 4
 
 
 def sizes_of(*said: Any) -> tuple[int, ...]:
-    """Sizes of batches, blocks and windows that are somewhere in what a server says of itself."""
+    """Return the sizes of batches, blocks and windows anywhere in the server's JSON."""
     return tuple(sorted({size for one in said for name, size in _numbers(one, DEEP) if name in NAMES and size > 1}))
 
 
 def context_of(default: int, *said: Any) -> int:
-    """Tokens that a slot takes."""
+    """Return the context size of a slot in tokens."""
     found = [size for one in said for name, size in _numbers(one, DEEP) if name in CONTEXTS and size > 1]
     return min(found, default=default)
 
@@ -166,30 +166,27 @@ FALLBACK, CONTEXT = range(1_000, 30_000), 4_096
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What is known of a server: its dialect, model, slots, and the tokens that may be sent. ``busy``: why somebody may
-    mind that its slots are overwritten, "" = nobody. ``used``: grows with every request that it served, so that other
-    tokens are sent the next time. ``speaker``: who asks it, where it is not asked natively; ``missing``: what it cannot
-    be asked for, with the reason; ``sizes`` of batches, blocks and windows that it states."""
+    """Facts about a server."""
 
-    dialect: str
-    name: str
+    dialect: str                         # "native" or "openai"
+    name: str                            # model, or path if unknown
     slots: int
-    n_ctx: int
-    tokens: Sequence[int]
-    busy: str = ""
-    used: int = 0
-    speaker: Speaker | None = None
-    missing: Mapping[str, str] = field(default_factory=dict)
-    sizes: Sequence[int] = ()
+    n_ctx: int                           # context size of a slot [tokens]
+    tokens: Sequence[int]                # tokens that may be sent
+    busy: str = ""                       # reason why overwriting its slots may disturb a user, "" = none
+    used: int = 0                        # grows with every served request, so the next check sends other tokens
+    client: OpenAIClient | None = None       # client for a server that is not native
+    missing: Mapping[str, str] = field(default_factory=dict)         # ability that it lacks -> reason
+    sizes: Sequence[int] = ()            # sizes of batches, blocks and windows that it states
 
     @property
-    def dear(self) -> bool:
-        """Returns True if a cold answer takes requests of its own."""
-        return self.speaker is not None and self.speaker.dear
+    def cold_is_costly(self) -> bool:
+        """True if a cold answer needs additional requests."""
+        return self.client is not None and self.client.cold_is_costly
 
 
-def find_out(http: Http) -> ServerFacts:
-    """Ask a server what it is. Raises BadInput for one that is of no known kind, or cannot be used."""
+def identify_server(http: Http) -> ServerFacts:
+    """Detect the kind of a server. Raises BadInput for an unknown or unusable server."""
     try:
         props, models = _get(http, "/props"), _get(http, "/v1/models")
         if isinstance(props, Mapping) and "total_slots" in props:
@@ -197,14 +194,14 @@ def find_out(http: Http) -> ServerFacts:
     except Failed as failed:
         raise BadInput(str(failed), file=http.url) from None
     model = cut(str(first(mapping(models).get("data")).get("id", "")), 200)
-    speaker = find_speaker(http, model)
-    missing = {} if speaker.way.cold else {"cache": "no request can switch the cache off"}
-    return ServerFacts("openai", model or speaker.way.path, 1, context_of(CONTEXT, models), speaker.spelling.tokens,
-                  speaker=speaker, missing=missing, sizes=sizes_of(props, models))  # fmt: skip
+    client = detect_client(http, model)
+    missing = {} if client.way.cold else {"cache": "requests cannot switch the cache off"}
+    return ServerFacts("openai", model or client.way.path, 1, context_of(CONTEXT, models), client.spelling.tokens,
+                  client=client, missing=missing, sizes=sizes_of(props, models))  # fmt: skip
 
 
 def _get(http: Http, path: str) -> Any:
-    """What is at a path, None for what is no JSON. Raises Failed where nothing answers."""
+    """Return the JSON at a path, None if it is not JSON. Raises Failed without a reply."""
     try:
         return http.get(path)
     except NotJson:
@@ -218,7 +215,7 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
     if isinstance(vocab, int) and vocab > 0:
         tokens = range(min(1_000, vocab // 16), min(vocab, 30_000))
     if len(tokens) < FEWEST:
-        raise BadInput(f"a vocabulary of {vocab} tokens: histories need {FEWEST} that are no special ones",
+        raise BadInput(f"expected a vocabulary with at least {FEWEST} ordinary tokens, found {vocab} tokens",
                        file=http.url)  # fmt: skip
     slots = props["total_slots"]
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
@@ -243,18 +240,18 @@ def _busy(found: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(used)} slots hold conversations" if used else ""
 
 
-def complete(http: Http, server: ServerFacts, ask: Ask, slot: int) -> Reply:
-    """Serve one request. ``slot``: where, -1 = the server's own choice. Raises Failed."""
-    return _complete_native(http, ask, slot) if server.speaker is None else server.speaker.complete(ask)
+def complete(http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply:
+    """Serve a request. ``slot``: id_slot, -1 = the server's own choice. Raises Failed."""
+    return _complete_native(http, ask, slot) if server.client is None else server.client.complete(ask)
 
 
-def cold(http: Http, server: ServerFacts, ask: Ask, slot: int) -> Reply:
-    """The reply with nothing in the cache. Raises Failed."""
+def cold(http: Http, server: ServerFacts, ask: CacheRequest, slot: int) -> Reply:
+    """Serve a request without its cache. Raises Failed."""
     ask = replace(ask, cache=False, cancel_after=None)
-    return _complete_native(http, ask, slot) if server.speaker is None else server.speaker.cold(ask)
+    return _complete_native(http, ask, slot) if server.client is None else server.client.cold(ask)
 
 
-def _complete_native(http: Http, ask: Ask, slot: int) -> Reply:
+def _complete_native(http: Http, ask: CacheRequest, slot: int) -> Reply:
     body = {"prompt": list(ask.prompt), "n_predict": ask.n_predict, "temperature": 0, "cache_prompt": ask.cache,
             "ignore_eos": True, "n_probs": TOP, "return_tokens": True, **({"id_slot": slot} if slot >= 0 else {})}
     if ask.cancel_after is not None:

@@ -1,6 +1,6 @@
-"""HTTP to one address, bounded: time-outs, size, number of requests. Nothing else is ever contacted.
+"""HTTP client for a server, with limits on time, size and number of requests.
 
-Needs the package httpx (extra `live`). Whatever goes wrong is one line.
+Needs the package httpx (extra `live`). Each error message is a single line.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from urllib.parse import urlsplit
 from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.extras import install_command
 from cachesim.tools.conformance.protocol import Failed, TimedOut
-from cachesim.tools.conformance.timeouts import Patience
+from cachesim.tools.conformance.timeouts import TimeBudget
 
-LARGEST = 1 << 24            # bytes of a reply
+LARGEST = 1 << 24            # largest reply [bytes]
 
 
 class NoReply(TimedOut):
-    """No reply in time."""
+    """Raised if a reply is not complete in time."""
 
 
 class NotJson(Failed):
-    """A reply that is no JSON."""
+    """Raised for a reply that is not JSON."""
 
 
 class Exhausted(Exception):
-    """As many requests were sent as are allowed."""
+    """Raised if the request limit is reached or the server died."""
 
 
 class Http:
-    """Talks to one server. ``timeout``: seconds for a reply; ``most``: requests in all; ``key``: for servers that want
-    one. ``sent`` counts."""
+    """Client of a server. ``timeout``: seconds for a reply; ``most``: limit on requests; ``key``: API key, "" = none;
+    ``sent``: requests so far."""
 
     def __init__(self, url: str, timeout: float, most: int, key: str = "") -> None:
         self.url, self.timeout, self.most, self.sent = _checked(url), timeout, most, 0
-        self.dead = ""                               # why nothing is sent any more
+        self.dead = ""                               # reason for sending nothing more
         try:
             self._httpx = import_module("httpx")
         except ImportError:
-            raise BadInput("a running server needs the package httpx", hint=install_command("live")) from None
+            raise BadInput("checking a server needs the package httpx", hint=install_command("live")) from None
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = self._httpx.Client(base_url=self.url, timeout=timeout, trust_env=False, headers=headers)
 
@@ -50,17 +50,17 @@ class Http:
         self._client.close()
 
     def get(self, path: str) -> Any:
-        """The JSON at a path, None where there is none (404 and the like). Raises Failed."""
+        """Return the JSON at a path, None unless the status is 200. Raises Failed."""
         status, body = self._ask("GET", path, None)
         return body if status == 200 else None
 
     def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
-        """Status and JSON of the reply. Raises Failed."""
+        """Return status and JSON of the reply. Raises Failed."""
         return self._ask("POST", path, body)
 
     def hang_up(self, path: str, body: Mapping[str, Any], after: int) -> None:
-        """Ask for a stream and close the connection behind so many events. Raises Failed."""
-        seen, limit = 0, Patience(self.timeout, self.timeout)
+        """Request a stream and close the connection after so many events. Raises Failed."""
+        seen, limit = 0, TimeBudget(self.timeout, self.timeout)
         with self._response("POST", path, body) as response:
             for line in response.iter_lines():
                 seen += line.startswith("data: ")
@@ -70,7 +70,7 @@ class Http:
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, Any]:
         with self._response(method, path, body) as response:
-            data, limit = bytearray(), Patience(self.timeout, self.timeout)
+            data, limit = bytearray(), TimeBudget(self.timeout, self.timeout)
             for piece in response.iter_bytes():
                 data += piece
                 self._in_time(limit)
@@ -80,7 +80,7 @@ class Http:
 
     @contextmanager
     def _response(self, method: str, path: str, body: Mapping[str, Any] | None) -> Iterator[Any]:
-        """A response that is on its way. Raises Exhausted, Failed."""
+        """Yield an open streaming response. Raises Exhausted, Failed."""
         self._count()
         try:
             with self._client.stream(method, path, json=None if body is None else dict(body)) as response:
@@ -88,21 +88,21 @@ class Http:
         except self._httpx.TimeoutException:
             raise NoReply(f"no reply within {self.timeout:g} seconds") from None
         except self._httpx.HTTPError as error:
-            raise Failed(f"the connection broke: {cut(str(error) or type(error).__name__, 80)}") from None
+            raise Failed(f"connection failed: {cut(str(error) or type(error).__name__, 80)}") from None
 
-    def _in_time(self, limit: Patience) -> None:
-        """Raises Silent where a reply has come in pieces for too long."""
+    def _in_time(self, limit: TimeBudget) -> None:
+        """Raise NoReply if a reply that arrives in pieces takes too long."""
         if limit.spent:
-            raise NoReply(f"no whole reply within {self.timeout:g} seconds")
+            raise NoReply(f"no complete reply within {self.timeout:g} seconds")
 
     @property
     def spent(self) -> bool:
-        """Returns True if no more requests may be sent."""
+        """True if no more requests may be sent."""
         return bool(self.stopped)
 
     @property
     def stopped(self) -> str:
-        """Why no more requests may be sent, "" if they may."""
+        """Reason why no more requests may be sent, "" if they may."""
         return self.dead or (f"stopped after {self.most:,} requests" if self.sent >= self.most else "")
 
     def _count(self) -> None:
@@ -112,14 +112,14 @@ class Http:
 
 
 def _checked(url: str) -> str:
-    """The address. Raises BadInput for one that is none."""
+    """Return the URL without a trailing slash. Raises BadInput if it is invalid."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
     if not good:
-        raise BadInput(f"{quoted(url)} is no address of a server", hint="for example http://127.0.0.1:8080")
+        raise BadInput(f"not a server URL: {quoted(url)}", hint="for example http://127.0.0.1:8080")
     return url.rstrip("/")
 
 
@@ -129,6 +129,6 @@ def _json(data: bytes, status: int) -> Any:
     except (ValueError, RecursionError):
         if status == 200:
             if data.lstrip().startswith(b"data:"):
-                raise NotJson("a stream of events where a whole reply was asked for") from None
-            raise NotJson(f"a reply that is not JSON: {cut(repr(data[:60]), 80)}") from None
+                raise NotJson("expected a whole reply, found a stream of events") from None
+            raise NotJson(f"expected JSON as the reply, found {cut(repr(data[:60]), 80)}") from None
         return None

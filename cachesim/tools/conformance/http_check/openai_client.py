@@ -1,4 +1,4 @@
-"""Speaks to a server with OpenAI's completions or chats, in tokens or in text, and gets its cache out of the way."""
+"""Client for OpenAI-compatible completions and chats, with prompts as tokens or text and ways to bypass the cache."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, Callable, Mapping, Sequence
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.replies import Answered, mapping
-from cachesim.tools.conformance.protocol import Ask, Failed, Reply
+from cachesim.tools.conformance.http_check.replies import ScoredAnswer, mapping
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 
-# Prompts as text: which tokens are which piece of text, the answers of a server included.
+# Prompts as text: single-token pieces of text, and the answers of a server as further pieces.
 
-# Pieces of text that are one token each, wherever they stand: found by the lengths that a server reports.
+# The lengths that a server reports show which pieces are single tokens, wherever they stand.
 
-PIECES_NEEDED, ENOUGH = 64, 256     # pieces that are needed, and that are looked for at most
+PIECES_NEEDED, ENOUGH = 64, 256     # required pieces, and the largest number searched for
 COMMON = (
     "the of and to in is it for on that as with was at be by are this from or have an not you they but his her which "
     "all can will one more has about when who out up them time what would some other into there its over new only so "
@@ -39,14 +39,14 @@ COMMON = (
 WORDS = tuple(COMMON.split())
 CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 Length = Callable[[Sequence[str]], int]
-"""Tokens of the prompt that these pieces make, one behind the other."""
+"""Token count of the prompt that is the concatenation of these pieces."""
 
 
 def find_pieces(length: Length) -> tuple[list[str], int]:
-    """Pieces of one token each, as many as are wanted, fewer where there are no more, and the tokens that a prompt has
-    beyond its pieces. ``length`` is asked some dozens of times."""
+    """Return up to ``ENOUGH`` single-token pieces, and the number of tokens that a prompt has beyond its pieces.
+    Calls ``length`` some dozens of times."""
     one, two = length((" the",)), length((" the", " the"))
-    base = one - (two - one)                         # of a template, a mark of the beginning: before the first piece
+    base = one - (two - one)                         # tokens of a template or BOS, before the first piece
     found: list[str] = []
     for candidates in ([f" {word}" for word in WORDS], [f" {one}" for one in CHARACTERS], list(CHARACTERS)):
         for begin in range(0, len(candidates), PIECES_NEEDED):
@@ -59,7 +59,7 @@ def find_pieces(length: Length) -> tuple[list[str], int]:
 
 
 def _single(length: Length, base: int, pieces: Sequence[str]) -> list[str]:
-    """Those of the pieces that are one token each: all where together they are so many tokens, else half by half."""
+    """Return the single-token pieces, by bisection: all if their total length equals their number."""
     if not pieces:
         return []
     beyond = length(pieces) - base - len(pieces)
@@ -71,11 +71,11 @@ def _single(length: Length, base: int, pieces: Sequence[str]) -> list[str]:
     return [*_single(length, base, pieces[:half]), *_single(length, base, pieces[half:])]
 
 
-OWN = 1 << 20                # pieces from here on are parts of answers
+OWN = 1 << 20                # numbers from here on stand for parts of answers
 
 
 class Arrays:
-    """Tokens are sent as they are. What was generated is reported as text, and never sent back."""
+    """Prompts as token arrays. Generated tokens are reported as text and never sent back."""
 
     base = 0
 
@@ -83,29 +83,29 @@ class Arrays:
         self.tokens = tokens
 
     def prompt(self, tokens: Tokens) -> list[int]:
-        """The tokens."""
+        """Return the tokens as a list."""
         return list(tokens)
 
-    def heard(self, text: str, n: int) -> None:
-        """Nobody knows its tokens."""
+    def encode(self, text: str, n: int) -> None:
+        """Return None: the tokens of the answer are unknown."""
 
 
 class Pieces:
-    """Tokens are numbers of pieces of text."""
+    """Prompts as text; tokens are numbers of pieces of text."""
 
     def __init__(self, pieces: Sequence[str], base: int = 0) -> None:
         self.pieces, self.base = list(pieces), base
         self.tokens: Sequence[int] = range(len(self.pieces))
-        self.lead = ""                               # what a server takes off the beginning of an answer
+        self.lead = ""                               # leading text that a server strips from an answer
         self.own: list[str] = []
         self.numbers: dict[str, int] = {}
 
     def prompt(self, tokens: Tokens) -> str:
-        """The text that these pieces make."""
+        """Return the text of these pieces."""
         return "".join(self.own[one - OWN] if one >= OWN else self.pieces[one] for one in tokens)
 
-    def heard(self, text: str, n: int) -> Tokens:
-        """An answer in pieces: word by word where it has as many, else all of it as the first one."""
+    def encode(self, text: str, n: int) -> Tokens:
+        """Return an answer as pieces: a word each if it has ``n`` words, otherwise all of it as the first piece."""
         text = self.lead + text
         parts = re.findall(r"\s*\S+", text)
         parts = parts if len(parts) == n and "".join(parts) == text else [text] + [""] * (n - 1)
@@ -118,84 +118,82 @@ class Pieces:
         return self.numbers[text]
 
 
-Spelling = Arrays | Pieces
-"""How the tokens of a history are sent: ``prompt`` says what is sent, ``heard`` an answer of ``n`` tokens, so that it
-can be sent back. ``tokens``: those that there are; ``base``: tokens that a prompt has beyond its own."""
+PromptEncoding = Arrays | Pieces
+"""Encoding of the tokens of a history: ``prompt`` converts them for a request, ``encode`` converts an answer of
+``n`` tokens so that it can be sent back. ``tokens``: available tokens; ``base``: additional tokens of a prompt."""
 CHAT = "/v1/chat/completions"
-TIMES = (1, 2, 4)            # as many other prompts where fewer left something
-SHORT = 3                    # pieces of a prompt that pushes another one out of a cache
+TIMES = (1, 2, 4)            # multiples of the number of other prompts, tried until the cache is empty
+SHORT = 3                    # length of a prompt [pieces] that evicts another from a cache
 
 
-class NoCold(Exception):
-    """A cache is not to be emptied."""
+class CacheNotEmptied(Exception):
+    """Raised if a cache cannot be emptied."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskingWay:
-    """How a server is asked: ``fields`` of every request. A cold answer is had by the fields ``cold``, by another value
-    of the field ``salt``, by a request to ``empty`` before, or behind ``others`` other prompts; ``reports``: cached
-    tokens are reported, so that it was seen to work."""
+class RequestFormat:
+    """Request format of a server."""
 
     path: str
-    arrays: bool
-    fields: Mapping[str, Any]
-    cold: Mapping[str, Any] = field(default_factory=dict)
-    salt: str = ""
-    empty: str = ""
-    others: int = 0
-    reports: bool = True
+    arrays: bool                         # token arrays instead of text
+    fields: Mapping[str, Any]            # fields of every request
+    cold: Mapping[str, Any] = field(default_factory=dict)            # cold answer: additional fields
+    salt: str = ""                       # cold answer: a field that gets a new value each time
+    empty: str = ""                      # cold answer: path of a preceding POST
+    others: int = 0                      # cold answer: number of other prompts sent before
+    reports: bool = True                 # the server reports cached tokens, which confirms cold answers
 
     @property
     def sentence(self) -> str:
-        """How it is asked, and how a cold answer is had."""
+        """Description of the request format and of the way to a cold answer."""
         asked = f"{self.path}, {'token arrays' if self.arrays else 'text'}"
         cold = ", ".join(self.cold) or self.salt or (f"POST {self.empty}" if self.empty else "")
-        sure = "" if self.reports else " (cached tokens are not reported: nothing confirms it)"
-        return f"{asked}; cold answers: {cold or f'behind {self.others} other prompts{sure}'}"
+        sure = "" if self.reports else " (unconfirmed: cached tokens are not reported)"
+        return f"{asked}; cold answers: {cold or f'after {self.others} other prompts{sure}'}"
 
 
-class Speaker:
-    """Asks one server in one way."""
+class OpenAIClient:
+    """Client of a server with a request format."""
 
-    def __init__(self, http: Http, way: AskingWay, spelling: Spelling) -> None:
+    def __init__(self, http: Http, way: RequestFormat, spelling: PromptEncoding) -> None:
         self.http, self.way, self.spelling = http, way, spelling
         self.numbers = counting()
 
     @property
-    def dear(self) -> bool:
-        """Returns True if a cold answer takes requests of its own."""
+    def cold_is_costly(self) -> bool:
+        """True if a cold answer needs additional requests."""
         return bool(self.way.others or self.way.empty)
 
-    def complete(self, ask: Ask) -> Reply:
-        """Serve one request. Raises Failed."""
+    def complete(self, ask: CacheRequest) -> Reply:
+        """Serve a request. Raises Failed."""
         return self._complete(ask, {} if ask.cache else self.way.cold)
 
-    def cold(self, ask: Ask, often: Sequence[int] = TIMES) -> Reply:
-        """Serve it with nothing in the cache. Raises Failed, NoCold."""
+    def cold(self, ask: CacheRequest, often: Sequence[int] = TIMES) -> Reply:
+        """Serve a request with an empty cache. Raises Failed, NoCold."""
         for times in often if self.way.others and self.way.reports else often[:1]:
             reply = self._cold(ask, times)
             if not reply.cached:
                 return reply
-        raise NoCold(f"its cache could not be emptied: {reply.cached} tokens are cached behind other prompts")
+        raise CacheNotEmptied(f"the cache could not be emptied: {reply.cached} tokens are cached after other prompts")
 
-    def _cold(self, ask: Ask, times: int) -> Reply:
+    def _cold(self, ask: CacheRequest, times: int) -> Reply:
         if self.way.empty:
             self.http.post(self.way.empty, {})
         for _ in range(self.way.others * times):
-            self._complete(Ask(self._other()), {})
+            self._complete(CacheRequest(self._other()), {})
         salt = {self.way.salt: f"cachesim-{next(self.numbers)}"} if self.way.salt else {}
         return self._complete(ask, {**self.way.cold, **salt})
 
     def length(self, text: str) -> int:
-        """Tokens of the prompt that a text makes. Raises Failed where that is not reported."""
+        """Return the token count of a prompt. Raises Failed if the server does not report it."""
         status, said = self.post(text, {"max_tokens": 1})
         total = replies.count(mapping(mapping(said).get("usage")).get("prompt_tokens"))
         if status != 200 or total is None:
-            raise Failed("the server does not report prompt_tokens: nothing says how a text is tokenized")
+            raise Failed("the server does not report prompt_tokens, so the tokens of a text are unknown")
         return total
 
     def post(self, prompt: str | list[int], fields: Mapping[str, Any]) -> tuple[int, Any]:
-        """Status and JSON of a completion. Raises Failed."""
+        """Return status and JSON of a completion. Raises Failed."""
         return self.http.post(self.way.path, self._body(prompt, fields))
 
     def _body(self, prompt: str | list[int], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +201,7 @@ class Speaker:
         said: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
         return {**said, "temperature": 0, **self.way.fields, **fields}
 
-    def _complete(self, ask: Ask, fields: Mapping[str, Any]) -> Reply:
+    def _complete(self, ask: CacheRequest, fields: Mapping[str, Any]) -> Reply:
         prompt, wanted = self.spelling.prompt(ask.prompt), {**fields, "max_tokens": ask.n_predict}
         if ask.cancel_after is not None:
             self.http.hang_up(self.way.path, self._body(prompt, {**wanted, "stream": True}), ask.cancel_after)
@@ -214,12 +212,12 @@ class Speaker:
             return replies.refused(status, said)
         return self._read(ask, reply, replies.count(mapping(said.get("usage")).get("prompt_tokens")))
 
-    def _read(self, ask: Ask, reply: Reply, total: int | None) -> Reply:
-        """The reply in the history's tokens: counts without those of a template, and none where a text was tokenized in
-        another way than its pieces are."""
+    def _read(self, ask: CacheRequest, reply: Reply, total: int | None) -> Reply:
+        """Return the reply in the history's tokens. Counts exclude those of a template, and are removed if the prompt
+        was not tokenized as its pieces are."""
         said, base = reply.fingerprint, self.spelling.base
-        n = (len(said.places) or ask.n_predict) if isinstance(said, Answered) else 0
-        tokens = self.spelling.heard(said.text, n) if n and said.text else None
+        n = (len(said.places) or ask.n_predict) if isinstance(said, ScoredAnswer) else 0
+        tokens = self.spelling.encode(said.text, n) if n and said.text else None
         if isinstance(self.spelling, Arrays):
             return reply
         if total != base + len(ask.prompt) or reply.cached is None:
@@ -229,7 +227,7 @@ class Speaker:
         return replace(reply, tokens=tokens, cached=cached, evaluated=evaluated)
 
     def _other(self) -> Tokens:
-        """A prompt that was not sent before, as long as there are any."""
+        """Return a prompt that was not sent before, as long as there are any."""
         number, size = next(self.numbers), len(self.spelling.tokens)
         places = (number, number // size * 5 + 1, number // size // size * 11 + 2)
         return tuple(self.spelling.tokens[one % size] for one in places[:SHORT])

@@ -1,4 +1,4 @@
-"""What is in the JSON of a reply? Nothing of it is believed: what has another form is not there."""
+"""Parsing of a server's JSON replies, in which malformed fields count as absent, and comparison of answers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from cachesim.base.errors import BadInput, cut
 from cachesim.tools.conformance.fingerprint import Difference
 from cachesim.tools.conformance.protocol import Failed, Reply
 
-# What a server said, with its log-probabilities, and when two such answers are the same.
+# Answers with log-probabilities, and their comparison.
 #
-# Compared are the likeliest tokens at every place up to the first token that differs. A token that differs is the same
-# answer only where both servers found the two about as likely.
+# The likeliest tokens at every place up to the first different token are compared. A different token is acceptable only
+# if both servers found the two tokens about equally likely.
 
-TOP = 4                      # log-probabilities that are compared
+TOP = 4                      # log-probabilities compared per place
 
 Place = Mapping[Any, float]
 """The likeliest tokens at one place of an answer, by id or text, with their log-probabilities."""
 
 
 @dataclass(frozen=True)
-class Answered:
-    """An answer: its ``tokens`` (ids or texts), its ``text``, and what was likely at each place. Looks like an array of
-    all log-probabilities, so that reports can show it."""
+class ScoredAnswer:
+    """An answer: its ``tokens`` (ids or texts), its ``text``, and the likeliest tokens at each place. Has the
+    interface of an array of all log-probabilities, so that reports can show it."""
 
     tokens: tuple[Any, ...] | None
     text: str
@@ -33,21 +33,21 @@ class Answered:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many log-probabilities are compared."""
+        """The number of log-probabilities that are compared."""
         return (len(self.tolist()),)
 
     def tolist(self) -> list[float]:
-        """The log-probabilities, place by place, the likeliest first."""
+        """Return the log-probabilities, place by place, the likeliest first."""
         return [one for place in self.places for one in ranked(place)]
 
-    def differs_from(self, other: Answered) -> Difference:
-        """How far another answer to the same request is from this one."""
+    def differs_from(self, other: ScoredAnswer) -> Difference:
+        """Return the distance of another answer to the request."""
         return Difference(*_first(self, other))
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
-    """Compares answers: no log-probability may differ by more than ``tolerance``."""
+class NearAnswers:
+    """Comparison of answers: no log-probability may differ by more than ``tolerance``."""
 
     tolerance: float
 
@@ -56,20 +56,20 @@ class Alike:
 
 
 def gap(a: Any, b: Any) -> float:
-    """The largest difference of log-probabilities of two answers to the same request; infinite where a token differs
-    though its rival was not as likely."""
-    if not isinstance(a, Answered) or not isinstance(b, Answered):
+    """Return the largest difference of log-probabilities of two answers to a request; infinite if a token differs and
+    its rival was not as likely."""
+    if not isinstance(a, ScoredAnswer) or not isinstance(b, ScoredAnswer):
         return 0.0 if a == b else inf
     return _first(a, b)[0]
 
 
 def ranked(place: Place) -> list[float]:
-    """The largest log-probabilities, in order."""
+    """Return the largest log-probabilities, in descending order."""
     return sorted(place.values(), reverse=True)[:TOP]
 
 
-def _first(a: Answered, b: Answered) -> tuple[float, str]:
-    """The largest difference, and where."""
+def _first(a: ScoredAnswer, b: ScoredAnswer) -> tuple[float, str]:
+    """Return the largest difference, and a description of its place."""
     largest, text = 0.0, "no difference"
     for number, (one, two) in enumerate(zip(a.places, b.places, strict=False)):
         size = _apart(one, two)
@@ -93,8 +93,8 @@ def _differing(a: Sequence[Any] | None, b: Sequence[Any] | None, number: int) ->
 
 
 def _apart(a: Place, b: Place) -> float:
-    """The largest difference at one place: rank by rank, and token by token. A token that only one names is at most as
-    likely in the other as the least likely there."""
+    """Return the largest difference at a place, by rank and by token. A token that a single answer lists is, in the
+    other, at most as likely as the least likely token listed there."""
     by_rank = [abs(x - y) for x, y in zip(ranked(a), ranked(b), strict=False)]
     by_token = [abs(a[token] - b[token]) for token in a.keys() & b.keys()]
     both = ((a, b), (b, a)) if a and b else ()
@@ -103,7 +103,7 @@ def _apart(a: Place, b: Place) -> float:
 
 
 def _lead(place: Place, chosen: Any, other: Any) -> float:
-    """By how much, halved, the chosen token was likelier than the other one: both moved by so much are equal."""
+    """Return half the difference of two log-probabilities: if both tokens moved by that much, they would be equal."""
     return (place[chosen] - place[other]) / 2 if chosen in place and other in place else inf
 
 
@@ -111,7 +111,7 @@ LEAST = 1e-9                 # probability that stands for 0
 
 
 def native(said: Mapping[str, Any], cancelled: bool = False) -> Reply:
-    """A reply of POST /completion."""
+    """Parse a reply of POST /completion."""
     timings = mapping(said.get("timings"))
     evaluated, total, cached = timings.get("prompt_n"), said.get("tokens_evaluated"), timings.get("cache_n")
     if cached is None and isinstance(total, int) and isinstance(evaluated, int):
@@ -123,7 +123,7 @@ def native(said: Mapping[str, Any], cancelled: bool = False) -> Reply:
 
 
 def openai(said: Mapping[str, Any]) -> Reply | None:
-    """A reply of POST /v1/completions or /v1/chat/completions, None if it has no answer."""
+    """Parse a reply of POST /v1/completions or /v1/chat/completions; return None if it has no answer."""
     choice = first(said.get("choices"))
     message = mapping(choice.get("message"))
     text = choice.get("text", message.get("content", message.get("reasoning")))
@@ -138,8 +138,8 @@ def openai(said: Mapping[str, Any]) -> Reply | None:
 
 
 def _logprobs(found: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, tuple[Place, ...]]:
-    """Generated tokens and the likeliest ones at each place: of completions (``top_logprobs``) or of chats
-    (``content``). All requests are greedy, so the likeliest was generated: not every server names the right one."""
+    """Return generated tokens and the likeliest tokens at each place, from a completion (``top_logprobs``) or a chat
+    (``content``). All requests are greedy, so the likeliest token was generated: some servers name another."""
     content, top = found.get("content"), found.get("top_logprobs")
     listed = content if isinstance(content, list) else top if isinstance(top, list) else []
     places = tuple(map(place, listed))
@@ -148,7 +148,7 @@ def _logprobs(found: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, tuple[P
 
 
 def place(found: Any) -> Place:
-    """The likeliest tokens at one place, however they are written: token to log-probability, or a list of such."""
+    """Return the likeliest tokens at a place from a mapping of tokens to log-probabilities, or a list of entries."""
     if isinstance(found, Mapping):
         listed = found.get("top_logprobs") or found.get("top_probs") or found.get("probs")
         if isinstance(listed, Mapping | list):
@@ -160,7 +160,7 @@ def place(found: Any) -> Place:
 
 
 def name(one: Mapping[str, Any], other: Any = "") -> Any:
-    """What a token is known by: its id if that is there, ``other`` where nothing is."""
+    """Return a token's id, or its text, or ``other`` if it has neither."""
     return next((one[key] for key in ("id", "token", "tok_str") if isinstance(one.get(key), int | str)), other)
 
 
@@ -170,18 +170,18 @@ def _logprob(one: Mapping[str, Any]) -> float | None:
     return log(max(LEAST, float(one["prob"]))) if _number(one.get("prob")) else None
 
 
-def _answered(ids: tuple[Any, ...] | None, text: Any, places: tuple[Place, ...]) -> Answered | None:
-    """None where nothing is known but tokens: these are compared by themselves."""
+def _answered(ids: tuple[Any, ...] | None, text: Any, places: tuple[Place, ...]) -> ScoredAnswer | None:
+    """Return the answer, None if only its tokens are known, which are compared by themselves."""
     shown = text if isinstance(text, str) else ""
-    return Answered(ids, shown, places) if any(places) or shown else None
+    return ScoredAnswer(ids, shown, places) if any(places) or shown else None
 
 
 def refused(status: int, said: Any) -> Reply:
-    """A client error is an answer; anything else is none. Raises Failed, or BadInput where a key is wanted."""
+    """Return a client error as a refusal. Raises Failed for any other error, BadInput if a key is required."""
     error = said.get("error") if isinstance(said, Mapping) else None
     text = error.get("message") if isinstance(error, Mapping) else error
     if status in (401, 403):
-        raise BadInput("the server wants a key", hint="--key KEY")
+        raise BadInput("the server requires a key", hint="--key KEY")
     if 400 <= status < 500:
         return Reply(refused=f"{status}: {cut(str(text or 'refused'), 80)}")
     if status == 200:
@@ -190,23 +190,23 @@ def refused(status: int, said: Any) -> Reply:
 
 
 def first(found: Any) -> Mapping[str, Any]:
-    """The first mapping of a list, an empty one if there is none."""
+    """Return the first item of a list as a mapping, by default an empty mapping."""
     return mapping(found[0]) if isinstance(found, list) and found else {}
 
 
 def mapping(found: Any) -> Mapping[str, Any]:
-    """The mapping, an empty one for anything else."""
+    """Return the mapping, an empty mapping for anything else."""
     return found if isinstance(found, Mapping) else {}
 
 
 def tokens(found: Any) -> tuple[int, ...] | None:
-    """Token ids, None for anything else."""
+    """Return token ids, None for anything else."""
     good = isinstance(found, list) and all(isinstance(one, int) and one >= 0 for one in found)
     return tuple(found) if good else None
 
 
 def count(found: Any) -> int | None:
-    """A count, None for anything else."""
+    """Return a count, None for anything else."""
     return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
 
 

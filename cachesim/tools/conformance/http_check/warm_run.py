@@ -1,8 +1,8 @@
-"""A history on a running server: all of it warm, then every prompt cold. Nothing is judged here.
+"""Running a history on a server: all of it warm, then every prompt cold. Nothing is judged here.
 
-A cold request empties a slot, so none may stand between warm ones; and every play renames all tokens, or what an
-earlier one left in the prompt cache would answer. A play begins with a short prompt of its own, after which a slot is
-in a known state whatever was there before. Cold is the same request with the cache switched off.
+A cold request empties a slot, so all warm requests come first. Every run renames all tokens, because the prompt cache
+may still hold those of an earlier run. A run begins with a short prompt of its own ("wash"), which brings the slot into
+a known state. Cold means that the request switches the cache off.
 """
 
 from __future__ import annotations
@@ -16,50 +16,50 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import SLOTS, Dictionary, History
 from cachesim.tools.conformance.fingerprint import Same
-from cachesim.tools.conformance.history_player import Outcome, PlayedHistory, SentHistory
+from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SentHistory
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-from cachesim.tools.conformance.http_check.openai_client import NoCold
-from cachesim.tools.conformance.protocol import Ask, Failed, Reply, TimedOut
+from cachesim.tools.conformance.http_check.openai_client import CacheNotEmptied
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
 
-WASH = 5                     # tokens of a prompt before each play; it is part of a finding: `Wash5/...`
-TWICE = 4                    # plays whose cold runs are made twice, and requests of each
-WORDS = 4                    # words of most histories
-REMEMBERED = 4_000           # prompts of earlier plays
-PLAYS = 3                    # plays with other tokens where something of an earlier play was reused
+WASH = 5                     # length of the prompt [tokens] before each run; part of a finding: `Wash5/...`
+TWICE = 4                    # runs whose cold requests are repeated, and repeated requests of each
+WORDS = 4                    # number of words of most histories
+REMEMBERED = 4_000           # prompts of earlier runs that are kept for comparison
+PLAYS = 3                    # attempts with other tokens if tokens of an earlier run were reused
 
 
-class Death(NamedTuple):
-    """The history in which a server stopped to answer, with the request that had no answer first."""
+class ServerDeath(NamedTuple):
+    """The run in which a server died, with the first request that got no answer."""
 
-    played: PlayedHistory
+    played: HistoryRun
     request: int
 
 
-class ServerStage:
-    """Plays histories on one server. ``death``: how it ended."""
+class ServerRunner:
+    """Runs histories on a server. ``death``: the run in which it died."""
 
-    death: Death | None = None
+    death: ServerDeath | None = None
 
     def __init__(self, http: Http, server: ServerFacts, same: Same, seed: int = 0) -> None:
         self.http, self.server, self.same, self.seed, self.plays = http, server, same, seed, 0
-        self.before: list[Tokens] = []               # what earlier plays sent
-        self.twice = TWICE                           # plays yet whose cold runs are made twice
-        self.foreign = False                         # something of an earlier play was reused in the last one
+        self.before: list[Tokens] = []               # prompts of earlier runs
+        self.twice = TWICE                           # remaining runs whose cold requests are repeated
+        self.foreign = False                         # the last run reused tokens of an earlier run
 
-    def play(self, history: History, spare: bool = False) -> PlayedHistory:
-        """Play a history with tokens of its own; with others where something of an earlier play was reused. Ends early
-        where no more requests are allowed. ``spare``: what reused nothing is its own cold run."""
+    def play(self, history: History, spare: bool = False) -> HistoryRun:
+        """Run a history with new tokens, again with others if tokens of an earlier run were reused. Ends early at the
+        request limit. ``spare``: a warm reply that reused nothing also counts as the cold reply."""
         for _ in range(PLAYS):
             played = self._play(history, spare)
             if played.gap or not self.foreign:
                 break
         return played
 
-    def _play(self, history: History, spare: bool) -> PlayedHistory:
+    def _play(self, history: History, spare: bool) -> HistoryRun:
         self.plays += 1
         self.foreign = False
-        played, sent = PlayedHistory(history), SentHistory(self._vocabulary())
+        played, sent = HistoryRun(history), SentHistory(self._vocabulary())
         if not all(step.request.cache_prompt for step in history.scenario.steps) and "cache" in self.server.missing:
             played.gap = self.server.missing["cache"]
             return played
@@ -70,17 +70,17 @@ class ServerStage:
             self._warm(played, dictionary)
             self._look_alive(played)
             self._cold(played, spare)
-        except (Exhausted, NoCold) as end:
+        except (Exhausted, CacheNotEmptied) as end:
             played.gap = str(end)
         played.warm = [self._counted(played, number, one) for number, one in enumerate(played.warm)]
         self.before = [*self.before, *(ask.prompt for ask in played.asks)][-REMEMBERED:]
         return played
 
-    def _warm(self, played: PlayedHistory, dictionary: Dictionary) -> None:
+    def _warm(self, played: HistoryRun, dictionary: Dictionary) -> None:
         hang_ups = played.history.hang_ups
         for group in played.groups:
             requests = [played.history.scenario.steps[number].request for number in group]
-            asks = [Ask(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number])
+            asks = [CacheRequest(dictionary.real(one.prompt), one.n_predict, one.cache_prompt, hang_ups[number])
                     for number, one in zip(group, requests, strict=True)]  # fmt: skip
             said = self._send(asks, self._slot(played.groups))
             played.asks += asks
@@ -91,20 +91,20 @@ class ServerStage:
             if any(isinstance(one, Failed) for one in said):
                 break
 
-    def _look_alive(self, played: PlayedHistory) -> None:
-        """Where a request got no answer, does another one? Raises Exhausted where none does any more."""
+    def _look_alive(self, played: HistoryRun) -> None:
+        """After a request without an answer, send another. Raises Exhausted if that gets no answer either."""
         bad = [number for number, one in enumerate(played.warm) if isinstance(one, Failed) or one.refused]
         if bad and not isinstance(played.warm[bad[0]], TimedOut):
             tokens = self.server.tokens
-            said = self._one(Ask(tuple(tokens[(self.plays * step) % len(tokens)] for step in (3, 7, 11))), -1)
+            said = self._one(CacheRequest(tuple(tokens[(self.plays * step) % len(tokens)] for step in (3, 7, 11))), -1)
             if isinstance(said, Failed) or said.refused:
-                self.death = Death(played, bad[0])
+                self.death = ServerDeath(played, bad[0])
                 self.http.dead = f"the server died: {said.refused if isinstance(said, Reply) else said}"
                 raise Exhausted(self.http.dead)
 
-    def _counted(self, played: PlayedHistory, number: int, said: Outcome) -> Outcome:
-        """A reply without its counts where a prompt of an earlier play may have been reused: of a small vocabulary the
-        first tokens come again."""
+    def _counted(self, played: HistoryRun, number: int, said: Outcome) -> Outcome:
+        """Return the reply, without its counts if it may have reused a prompt of an earlier run: in a small vocabulary
+        the first tokens repeat."""
         if not isinstance(said, Reply) or not said.cached:
             return said
         prompt = played.asks[number].prompt
@@ -116,20 +116,21 @@ class ServerStage:
         return replace(said, cached=None, evaluated=None)
 
     def _wash(self, vocabulary: Sequence[int], slot: int) -> None:
-        """A short prompt of other tokens: what the slot held goes, and what is left is the same for every play."""
+        """Send a short prompt of other tokens, which leaves a slot in a state that does not depend on earlier runs."""
         prompt = tuple(vocabulary[(number * SLOTS + SLOTS - 1) % len(vocabulary)] for number in range(WASH))
         self.before.append(prompt)
-        self._one(Ask(prompt), slot)
+        self._one(CacheRequest(prompt), slot)
 
-    def answer(self, ask: Ask) -> Outcome:
-        """The cold reply to a request."""
+    def answer(self, ask: CacheRequest) -> Outcome:
+        """Return the cold reply to a request."""
         return self._one(ask, self._slot([]), cold)
 
-    def _cold(self, played: PlayedHistory, spare: bool) -> None:
+    def _cold(self, played: HistoryRun, spare: bool) -> None:
         for number, ask in enumerate(played.asks):
             warm = played.warm[number] if number < len(played.warm) else None
-            alone = not self.server.dear or not any(number in group for group in played.groups if len(group) > 1)
-            own = (spare or self.server.dear) and alone and isinstance(warm, Reply) and warm.cached == 0
+            together = any(number in group for group in played.groups if len(group) > 1)
+            alone = not self.server.cold_is_costly or not together
+            own = (spare or self.server.cold_is_costly) and alone and isinstance(warm, Reply) and warm.cached == 0
             twice = not spare and self.twice > 0 and number < TWICE
             said = warm if own and warm is not None else self.answer(ask)
             again = self.answer(ask) if twice else None
@@ -137,26 +138,27 @@ class ServerStage:
             played.again.append(again)
         self.twice -= not spare
 
-    def _send(self, asks: Sequence[Ask], slot: int) -> list[Outcome]:
+    def _send(self, asks: Sequence[CacheRequest], slot: int) -> list[Outcome]:
         if len(asks) == 1:
             return [self._one(asks[0], slot)]
         with ThreadPoolExecutor(len(asks)) as pool:
             return list(pool.map(lambda ask: self._one(ask, -1), asks))
 
-    def _one(self, ask: Ask, slot: int, serve: Callable[[Http, ServerFacts, Ask, int], Reply] = complete) -> Outcome:
+    def _one(self, ask: CacheRequest, slot: int,
+             serve: Callable[[Http, ServerFacts, CacheRequest, int], Reply] = complete) -> Outcome:  # fmt: skip
         try:
             return serve(self.http, self.server, ask, slot)
         except Failed as failed:
             return failed
 
     def _slot(self, groups: Sequence[Sequence[int]]) -> int:
-        """Several slots hide what one keeps: histories without concurrent requests stay in one."""
+        """Return the slot of a history. Without concurrent requests it is slot 0: several slots would hide reuse."""
         several = any(len(group) > 1 for group in groups)
         return 0 if self.server.dialect == "native" and self.server.slots > 1 and not several else -1
 
     def _vocabulary(self) -> list[int]:
-        """The server's tokens in an order that no other play has; words begin with tokens that the last plays did not
-        begin with, as long as there are any."""
+        """Return the server's tokens in an order that differs for every run. Words begin with tokens other than those
+        of the latest runs, as long as there are any."""
         rng, tokens = Rng((self.seed + self.server.used) * 1_000_003 + self.plays, "check"), list(self.server.tokens)
         begin = self.plays * WORDS % len(tokens)
         first, rest = tokens[begin : begin + WORDS], tokens[:begin] + tokens[begin + WORDS :]

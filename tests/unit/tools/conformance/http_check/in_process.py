@@ -5,9 +5,9 @@ from __future__ import annotations
 from cachesim.base.tokens import common_prefix
 from cachesim.model.hash_mixing import mix_int
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.http_check.dialect import find_out
+from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.warm_run import ServerStage
+from cachesim.tools.conformance.http_check.warm_run import ServerRunner
 from tests.unit.tools.conformance.http_check.stand_in import VOCABULARY
 
 PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
@@ -60,4 +60,4 @@ def stage_of(complete, vocabulary=VOCABULARY, slots=1, most=100_000):
     pages = {**NATIVE, "/props": {**PROPS, "total_slots": slots}}
     pages["/v1/models"] = {"data": [{"id": "toy", "meta": {"n_vocab": vocabulary}}]}
     http = InProcess(complete, pages, most)
-    return ServerStage(http, find_out(http), near(0.0))
+    return ServerRunner(http, identify_server(http), near(0.0))

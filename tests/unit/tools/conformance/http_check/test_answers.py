@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from math import inf
 
-from cachesim.tools.conformance.http_check.replies import Alike, Answered, gap
+from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer, gap
 
 PLACE = {1: -0.5, 2: -0.75, 3: -1.0, 4: -2.0}
 
 
 def answered(*places, tokens=None, text=""):
-    return Answered(tokens, text, places)
+    return ScoredAnswer(tokens, text, places)
 
 
 def test_an_answer_is_as_far_from_another_as_their_likeliest_tokens():
     one = answered(PLACE, tokens=(1,))
     assert gap(one, one) == 0 and gap(one, answered({**PLACE, 3: -1.25}, tokens=(1,))) == 0.25
-    assert Alike(0.25)(one, answered({**PLACE, 3: -1.25}, tokens=(1,)))
-    assert not Alike(0.25)(one, answered({**PLACE, 3: -1.5}, tokens=(1,)))
+    assert NearAnswers(0.25)(one, answered({**PLACE, 3: -1.25}, tokens=(1,)))
+    assert not NearAnswers(0.25)(one, answered({**PLACE, 3: -1.5}, tokens=(1,)))
     assert gap(one, "text") == inf and gap(None, None) == 0
 
 

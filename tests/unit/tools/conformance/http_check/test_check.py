@@ -88,7 +88,7 @@ def test_one_spoilt_answer_in_a_hundred_is_found_and_is_no_fault_of_a_cache(caps
     simulated = Simulated(REPAIRED, "A", spoil=100, field=field)
     with serving(simulated.complete) as url:
         code, data, text = checked(capsys, url, "--only", "drawn", "--requests", "450")
-    assert code == 1 and set(failing(data)) == {"repeatable"} and "not when played again" in text
+    assert code == 1 and set(failing(data)) == {"repeatable"} and "but not when run again" in text
     finding = next(one["finding"] for one in data["properties"] if one["name"] == "repeatable")
     assert finding["expected"] != finding["got"] and finding["prompts"]
 
@@ -109,10 +109,10 @@ def test_a_small_difference_that_comes_once_decides_nothing(capsys):
 
 
 @pytest.mark.parametrize("complete, what", [
-    (hang, "no reply within 0.5 seconds"), (lambda body: (200, b"<html>"), "not JSON"),
+    (hang, "no reply within 0.5 seconds"), (lambda body: (200, b"<html>"), "expected JSON"),
     (lambda body: (500, {"error": {"message": "boom"}}), "status 500: boom"),
-    (lambda body: (401, {}), "wants a key"), (drop, "the connection broke"), (trickle, "no whole reply within"),
-    (lambda body: (200, b'data: {"content": ""}\n\n'), "a stream of events where a whole reply was asked for"),
+    (lambda body: (401, {}), "requires a key"), (drop, "connection failed"), (trickle, "no complete reply within"),
+    (lambda body: (200, b'data: {"content": ""}\n\n'), "expected a whole reply, found a stream of events"),
     (lambda body: (200, {"error": "no"}), "no answer in the reply"), (lambda body: (200, [1]), "no answer in the re"),
     (lambda body: (200, b"x" * 5000), "a reply of more than"),
 ])

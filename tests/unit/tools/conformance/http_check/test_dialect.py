@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.dialect import cold, complete, context_of, find_out, sizes_of
-from cachesim.tools.conformance.protocol import Ask, Failed
+from cachesim.tools.conformance.http_check.dialect import cold, complete, context_of, identify_server, sizes_of
+from cachesim.tools.conformance.protocol import CacheRequest, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
 
@@ -14,7 +14,7 @@ pytest.importorskip("httpx")
 
 
 def native(**pages):
-    return find_out(InProcess(None, {**NATIVE, **{f"/{name}": page for name, page in pages.items()}}))
+    return identify_server(InProcess(None, {**NATIVE, **{f"/{name}": page for name, page in pages.items()}}))
 
 
 def models(vocabulary):
@@ -24,7 +24,7 @@ def models(vocabulary):
 def test_a_llama_server_says_its_name_slots_and_context():
     found = native(props={**PROPS, "total_slots": 3, "model_path": "/a.gguf", "n_ubatch": 32})
     assert (found.dialect, found.name, found.slots, found.n_ctx) == ("native", "/a.gguf", 3, 4096)
-    assert (tuple(found.sizes), found.busy, found.used, found.dear) == ((32,), "", 0, False)
+    assert (tuple(found.sizes), found.busy, found.used, found.cold_is_costly) == ((32,), "", 0, False)
     assert native(props={"total_slots": "x", "model_alias": "b"}).slots == 1
 
 
@@ -32,12 +32,12 @@ def test_a_llama_server_says_its_name_slots_and_context():
     (4096, range(256, 4096)), (152_000, range(1_000, 30_000)), (0, range(1_000, 30_000)), ("x", range(1_000, 30_000)),
 ])
 def test_tokens_that_are_sent_are_no_special_ones(vocabulary, tokens):
-    assert find_out(InProcess(None, models(vocabulary))).tokens == tokens
+    assert identify_server(InProcess(None, models(vocabulary))).tokens == tokens
 
 
 def test_a_vocabulary_that_is_too_small_is_refused():
-    with pytest.raises(BadInput, match="a vocabulary of 60 tokens: histories need 64"):
-        find_out(InProcess(None, models(60)))
+    with pytest.raises(BadInput, match="a vocabulary with at least 64 ordinary tokens, found 60"):
+        identify_server(InProcess(None, models(60)))
 
 
 def test_slots_in_use_are_said_and_requests_before_are_counted():
@@ -49,11 +49,11 @@ def test_slots_in_use_are_said_and_requests_before_are_counted():
 
 def test_a_request_says_its_slot_only_where_one_was_chosen():
     http = InProcess(lambda body: (200, {"tokens": [1], "timings": {"cache_n": 2, "prompt_n": 1}}))
-    server = find_out(http)
-    assert complete(http, server, Ask((1, 2, 3)), -1).cached == 2
-    complete(http, server, Ask((1, 2, 3), n_predict=4), 0)
-    cold(http, server, Ask((1, 2, 3), cancel_after=1), 0)
-    complete(http, server, Ask((1, 2, 3), cancel_after=1), 0)
+    server = identify_server(http)
+    assert complete(http, server, CacheRequest((1, 2, 3)), -1).cached == 2
+    complete(http, server, CacheRequest((1, 2, 3), n_predict=4), 0)
+    cold(http, server, CacheRequest((1, 2, 3), cancel_after=1), 0)
+    complete(http, server, CacheRequest((1, 2, 3), cancel_after=1), 0)
     bodies = [body for path, body in http.asked if path == "/completion"]
     assert [one.get("id_slot") for one in bodies] == [None, 0, 0, 0]
     assert [one["cache_prompt"] for one in bodies] == [True, True, False, True]
@@ -65,18 +65,18 @@ def test_a_reply_with_an_error_is_no_answer():
     for status, said in ((200, {"error": "no"}), (200, [1]), (500, {})):
         http = InProcess(lambda body, reply=(status, said): reply)
         with pytest.raises(Failed):
-            complete(http, find_out(http), Ask((1,)), 0)
+            complete(http, identify_server(http), CacheRequest((1,)), 0)
     http = InProcess(lambda body: (400, {"error": {"message": "too long"}}))
-    assert complete(http, find_out(http), Ask((1,)), 0).refused == "400: too long"
+    assert complete(http, identify_server(http), CacheRequest((1,)), 0).refused == "400: too long"
 
 
 def test_a_server_with_the_paths_of_openai_is_asked_in_its_own_way():
     http = InProcess(TextServer().complete, {"/v1/models": MODELS})
-    found = find_out(http)
+    found = identify_server(http)
     assert (found.dialect, found.name, found.slots) == ("openai", "toy", 1)
-    assert found.missing == {"cache": "no request can switch the cache off"} and found.dear
-    found = find_out(InProcess(TextServer(switch=True).complete, {"/v1/models": MODELS}))
-    assert found.missing == {} and not found.dear
+    assert found.missing == {"cache": "requests cannot switch the cache off"} and found.cold_is_costly
+    found = identify_server(InProcess(TextServer(switch=True).complete, {"/v1/models": MODELS}))
+    assert found.missing == {} and not found.cold_is_costly
 
 
 def test_sizes_that_a_server_states_are_found_wherever_they_stand():

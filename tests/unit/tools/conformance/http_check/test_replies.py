@@ -85,5 +85,5 @@ def test_a_client_error_is_an_answer_and_anything_else_is_none():
     with pytest.raises(Failed, match="no answer in the reply"):
         replies.refused(200, {})
     for status in (401, 403):
-        with pytest.raises(BadInput, match="wants a key"):
+        with pytest.raises(BadInput, match="requires a key"):
             replies.refused(status, {})

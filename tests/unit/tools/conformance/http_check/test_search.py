@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.conformance.client_history import of_line
-from cachesim.tools.conformance.history_player import PlayedHistory
-from cachesim.tools.conformance.http_check.replies import Alike, Answered
-from cachesim.tools.conformance.http_check.suite import MOMENT, NO_FAULT, Budget, Confirming
-from cachesim.tools.conformance.protocol import Ask, Reply
-from cachesim.tools.conformance.timeouts import Patience
+from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer
+from cachesim.tools.conformance.http_check.suite import MOMENT, NO_FAULT, ConfirmingSearch, ServerBudget
+from cachesim.tools.conformance.protocol import CacheRequest, Reply
+from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 
 pytest.importorskip("httpx")
@@ -26,16 +26,16 @@ class Played:
         size = self.sizes[self.plays] if self.plays < len(self.sizes) else 0.0
         self.plays += 1
         steps = history.scenario.steps
-        asks = [Ask(step.request.prompt) for step in steps]
-        cold = [Reply((1,), Answered((1,), "", ({1: -1.0},))) for _ in asks]
-        warm = [*cold[:-1], Reply((1,), Answered((1,), "", ({1: -1.0 - size},)))]
+        asks = [CacheRequest(step.request.prompt) for step in steps]
+        cold = [Reply((1,), ScoredAnswer((1,), "", ({1: -1.0},))) for _ in asks]
+        warm = [*cold[:-1], Reply((1,), ScoredAnswer((1,), "", ({1: -1.0 - size},)))]
         groups = [[0, 1]] if steps[1].together else [[0], [1]]
-        return PlayedHistory(history, asks, cold, [None] * len(asks), warm, groups)
+        return HistoryRun(history, asks, cold, [None] * len(asks), warm, groups)
 
 
-def searched(play, line=ALONE, patience=None):
-    search = Confirming(play, Alike(0.005), patience or Patience(1.0, None))
-    checks = search.look(of_line(line))
+def searched(play, line=ALONE, budget=None):
+    search = ConfirmingSearch(play, NearAnswers(0.005), budget or TimeBudget(1.0, None))
+    checks = search.look(parse_history(line))
     return search, sorted({one.name for one in checks if not one.ok})
 
 
@@ -51,7 +51,7 @@ def test_what_fails_once_is_no_fault_of_the_cache():
     said = search.repeatable()
     assert failed == [] and play.plays == 2
     assert (said.state, said.finding.line, said.finding.request) == ("failed", ALONE, 1)
-    assert said.why == "1 answer differed from a cold run once, not when played again"
+    assert said.why == "1 answer differed from a cold run once, but not when run again"
     assert said.finding.notes[-1] == NO_FAULT and said.finding.prompts
 
 
@@ -63,7 +63,7 @@ def test_a_difference_that_rare_noise_may_explain_decides_nothing(size, state):
 
 def test_the_largest_of_several_is_shown():
     search, _ = searched(Played(0.02, 0.0, 0.5, 0.0))
-    search.look(of_line("A7/A.B2"))
+    search.look(parse_history("A7/A.B2"))
     said = search.repeatable()
     assert said.finding.line == "A7/A.B2" and said.why.startswith("2 answers differed")
 
@@ -75,31 +75,31 @@ def test_the_largest_of_several_is_shown():
 def test_requests_that_arrive_together_have_to_fail_in_two_of_eight_further_plays(sizes, failed, plays):
     """One spoilt answer, which any server may give, is no race."""
     play = Played(*sizes)
-    search = Confirming(play, Alike(0.005), Patience(1.0, None))
-    found = search._checks(of_line(TOGETHER))
+    search = ConfirmingSearch(play, NearAnswers(0.005), TimeBudget(1.0, None))
+    found = search._checks(parse_history(TOGETHER))
     assert [one.name for one in found if not one.ok and one.name == "burst"] == failed and play.plays == plays
     assert [one.check.request for one in search.once] == ([] if failed else [1])
     assert failed or search.repeatable().finding.notes[-1] == MOMENT
 
 
 def test_nothing_compared_is_nothing_decided():
-    search = Confirming(Played(), Alike(0.005), Patience(1.0, None))
+    search = ConfirmingSearch(Played(), NearAnswers(0.005), TimeBudget(1.0, None))
     assert search.repeatable().state == "undecided"
-    search.look(of_line(ALONE))
+    search.look(parse_history(ALONE))
     assert search.repeatable().state == "ok" and search.repeatable().checked == 2
 
 
 def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed():
     http = InProcess(None, most=5)
-    budget = Budget(http, 1.0, None)
+    budget = ServerBudget(http, 1.0, None)
     play = Played(0.5, 0.5)
-    search, failed = searched(play, patience=budget)
-    check = next(one for one in search.look(of_line(ALONE)) if not one.ok)
+    search, failed = searched(play, budget=budget)
+    check = next(one for one in search.look(parse_history(ALONE)) if not one.ok)
     assert failed == ["branch"] and not budget.spent
     http.sent = 5
     assert budget.spent and budget.stopped == "stopped after 5 requests"
-    assert search.again(of_line(ALONE), check) and play.plays == 2
-    assert not searched(Played(), patience=budget)[0].again(of_line("A9/A.B2"), check)
+    assert search.again(parse_history(ALONE), check) and play.plays == 2
+    assert not searched(Played(), budget=budget)[0].again(parse_history("A9/A.B2"), check)
 
 
 def test_a_history_that_was_cut_short_shows_nothing():
@@ -110,5 +110,5 @@ def test_a_history_that_was_cut_short_shows_nothing():
         played.gap = "stopped after 0 requests"
         return played
 
-    search, failed = searched(cut, patience=Budget(http, 1.0, None))
+    search, failed = searched(cut, budget=ServerBudget(http, 1.0, None))
     assert failed == [] and not search.once and search.gap == "stopped after 0 requests"

@@ -28,16 +28,16 @@ def test_letters_stand_in_where_no_word_is_one_token():
 def test_answers_are_sent_back_word_by_word():
     pieces = Pieces([" a", " b"])
     pieces.lead = " "
-    assert pieces.prompt((0, *pieces.heard("x yy", 2), 1)) == " a x yy b"
-    assert pieces.heard("x yy", 3)[0] >= OWN and pieces.prompt(pieces.heard("x yy", 3)) == " x yy"
+    assert pieces.prompt((0, *pieces.encode("x yy", 2), 1)) == " a x yy b"
+    assert pieces.encode("x yy", 3)[0] >= OWN and pieces.prompt(pieces.encode("x yy", 3)) == " x yy"
 
 
 def test_the_same_word_of_two_answers_is_the_same_token():
     pieces = Pieces([" a"])
-    assert pieces.heard(" x y", 2) == (OWN, OWN + 1) and pieces.heard(" y x y", 3) == (OWN + 1, OWN, OWN + 1)
-    assert pieces.heard("o w ", 2) == pieces.heard("o w ", 2) and pieces.prompt(pieces.heard("o w ", 2)) == "o w "
+    assert pieces.encode(" x y", 2) == (OWN, OWN + 1) and pieces.encode(" y x y", 3) == (OWN + 1, OWN, OWN + 1)
+    assert pieces.encode("o w ", 2) == pieces.encode("o w ", 2) and pieces.prompt(pieces.encode("o w ", 2)) == "o w "
 
 
 def test_arrays_are_sent_as_they_are_and_never_back():
     arrays = Arrays(range(3))
-    assert arrays.prompt((2, 1)) == [2, 1] and arrays.base == 0 and arrays.heard("x", 1) is None
+    assert arrays.prompt((2, 1)) == [2, 1] and arrays.base == 0 and arrays.encode("x", 1) is None

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.conformance.http_check.dialect import find_out
-from cachesim.tools.conformance.http_check.suite import Wanted, check, longest
+from cachesim.tools.conformance.http_check.dialect import identify_server
+from cachesim.tools.conformance.http_check.suite import CheckOptions, check, longest
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, InProcess, Toy
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
 
 pytest.importorskip("httpx")
 STALE, SOUND = "A5/B10/B[:1].C5", "A9/A.B3/A[:4]"
-QUICK = Wanted(("same",), (SOUND,), examples=1, tolerance=0.005)
+QUICK = CheckOptions(("same",), (SOUND,), examples=1, tolerance=0.005)
 
 
 def checked(complete, wanted=QUICK, most=400):
     http = InProcess(complete, NATIVE, most)
-    return check(http, find_out(http), wanted)
+    return check(http, identify_server(http), wanted)
 
 
 def by_state(found, state="failed"):
@@ -31,7 +31,7 @@ def test_a_sound_server_has_no_finding():
 
 def test_a_stale_checkpoint_is_found_with_the_rule_behind_it():
     simulated = Simulated("llama_cpp@b11549")
-    found = checked(simulated.complete, Wanted(("same",), (STALE,), examples=1, tolerance=0.005), 120)
+    found = checked(simulated.complete, CheckOptions(("same",), (STALE,), examples=1, tolerance=0.005), 120)
     result = by_state(found)["branch"]
     assert result.finding.line.startswith("Wash5/") and result.finding.request > 0
     assert found.rules["branch"] and all(one.startswith("llama_cpp@") for one in found.rules["branch"])
@@ -39,7 +39,7 @@ def test_a_stale_checkpoint_is_found_with_the_rule_behind_it():
 
 def test_known_faults_come_first_and_count_where_the_search_came_to_no_other_finding():
     toy = Toy(apart=lambda request, prompt, reused: 0.2 if reused == 1 else 0.0)
-    found = checked(toy, Wanted(("known",), examples=1, tolerance=0.005), 40)
+    found = checked(toy, CheckOptions(("known",), examples=1, tolerance=0.005), 40)
     assert [line for line, _ in found.early] == [STALE] and found.early[0][1] <= 20
     result = by_state(found)["branch"]
     assert result.finding.line == f"Wash5/{STALE}" and result.finding.request == 3 and "larg" in result.finding.notes[0]
@@ -47,14 +47,14 @@ def test_known_faults_come_first_and_count_where_the_search_came_to_no_other_fin
 
 def test_no_known_fault_is_looked_for_on_a_server_that_does_not_repeat_itself():
     toy = Toy(apart=lambda request, prompt, reused: 0.2 * (request % 2))
-    assert checked(toy, Wanted(("known",), examples=1, tolerance=0.005), 60).early == []
+    assert checked(toy, CheckOptions(("known",), examples=1, tolerance=0.005), 60).early == []
 
 
 def test_the_tolerance_is_measured_unless_it_is_given():
     toy = Toy(apart=lambda request, prompt, reused: 0.002 if reused else 0.0)
-    found = checked(toy, Wanted(("same",), (SOUND,), examples=1))
+    found = checked(toy, CheckOptions(("same",), (SOUND,), examples=1))
     assert 0.0019 < found.measured < 0.0021 and 0.019 < found.tolerance < 0.021 and by_state(found) == {}
-    found = checked(toy, Wanted(("same",), (SOUND,), examples=1, tolerance=0.001))
+    found = checked(toy, CheckOptions(("same",), (SOUND,), examples=1, tolerance=0.001))
     assert (found.measured, found.tolerance) == (0.0, 0.001) and by_state(found)
 
 
@@ -89,12 +89,12 @@ def test_counts_that_cannot_be_are_a_finding(more):
         return status, said
 
     toy = Toy()
-    assert "accounting" in by_state(checked(complete, Wanted(("books",), (SOUND,), examples=1, tolerance=0.005)))
+    assert "accounting" in by_state(checked(complete, CheckOptions(("books",), (SOUND,), examples=1, tolerance=0.005)))
 
 
 def test_prompts_leave_room_in_the_context():
     def longest_of(n_ctx):
         props = {"total_slots": 1, "n_ctx": n_ctx}
-        return longest(find_out(InProcess(None, {**NATIVE, "/props": props})))
+        return longest(identify_server(InProcess(None, {**NATIVE, "/props": props})))
 
     assert [longest_of(n) for n in (100, 1_000, 1_164, 8_192)] == [64, 936, 1_100, 1_100]

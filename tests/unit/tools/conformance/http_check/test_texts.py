@@ -35,11 +35,11 @@ def states(data):
 
 @pytest.mark.long
 @pytest.mark.parametrize("how, said", [
-    ({}, "text; cold answers: behind 10 other prompts"),
+    ({}, "text; cold answers: after 10 other prompts"),
     ({"chat": True, "base": 9, "style": "bool"}, "/v1/chat/completions, text"),
     ({"style": "number", "named": True, "strip": False}, "/v1/completions, text"),
     ({"style": "number", "arrays": True}, "/v1/completions, token arrays"),
-    ({"style": "", "keeps": 3}, "behind 4 other prompts"),
+    ({"style": "", "keeps": 3}, "after 4 other prompts"),
     ({"keeps": 1000, "salts": True}, "cold answers: cache_salt"),
 ])
 def test_a_sound_server_raises_no_alarm_however_it_is_asked(capsys, how, said):
@@ -69,17 +69,17 @@ def test_a_server_that_dies_is_a_finding_with_its_history(capsys):
 
 def test_where_nothing_is_reported_as_cached_the_report_says_that_nothing_confirms_it(capsys):
     code, data, err = checked(capsys, TextServer(reports=False))
-    assert "cached tokens are not reported: nothing confirms it" in err
+    assert "(unconfirmed: cached tokens are not reported)" in err
     assert code in (0, 3) and "failed" not in states(data).values()
 
 
 def test_a_server_that_lies_about_counts_is_found(capsys):
     with serving(TextServer(lies=True).complete, get=TextServer().get) as url:
         assert main(["check", url, *QUICK, *HISTORY]) == 2
-    assert "its cache cannot be emptied" in capsys.readouterr().err
+    assert "the server's cache cannot be emptied" in capsys.readouterr().err
 
 
 def test_a_cache_that_cannot_be_emptied_is_one_line(capsys):
     with serving(TextServer(keeps=10_000).complete, get=TextServer().get) as url:
         assert main(["check", url, *QUICK]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].endswith("no cold answer is to be had")
+    assert capsys.readouterr().err.splitlines()[-1].endswith("so cold answers are unavailable")
