@@ -177,7 +177,7 @@ def crowded(ground: Ground) -> Any:
     """The servers of a campaign save slots; here they cannot."""
     ends = [Victim(*SEARCH, *SHORT, "-j", jobs, preexec_fn=lambda: no_larger_than(100)).end() for jobs in (1, 2)]
     for end in ends:
-        ground.expect("told", "file too large; what was found so far" in end.err, True)
+        ground.expect("told", "file too large; results so far" in end.err, True)
         ground.expect("not played", json.loads(end.out)["examples"] < 200, True)
     return ends, [exits.BAD_INPUT] * 2, "nothing was found before"
 

@@ -1,7 +1,7 @@
-"""What would have helped? A case is run again with other flags, other builds and another client, and what matters is
-shown: fewer tokens evaluated, right answers, the memory that it takes.
+"""Advice for a case: runs with other flags, other builds and other requests, compared by answers, evaluated tokens and
+memory.
 
-``search`` tries changes from cheap to dear, each in a whole run of the simulator; ``choose`` picks the few that matter.
+``search`` tries changes in order of cost, each in a complete run; ``choose`` selects the few that matter.
 """
 
 from cachesim.tools.advise.ranking import Advice, choose

@@ -1,6 +1,6 @@
-"""The client sends its history as it was: what changes is put last, and answers stay whole.
+"""Client changes: ways to send the requests of a line so that more of them can be reused.
 
-Both are changes of a line. A prompt that goes on from an earlier one is told again with what that one has become.
+Each change rewrites a line. Prompts that continue a changed prompt are rewritten accordingly.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from cachesim.scenarios.notation.normalise import split
 from cachesim.scenarios.notation.tree import PLAIN, Asked, Pieces, ScenarioLine, texts
 from cachesim.scenarios.notation.word_lengths import predicted, prompt_size
 
-# Which requests of a line go on with which earlier ones?
+# Continuations: which requests of a line continue which earlier requests.
 
 NOBODY = -1
 
 
 class RequestPieces(NamedTuple):
-    """The pieces of a request without their marks, those of a chat one after the other, and those of its answer."""
+    """Pieces of a request without marks (of a chat: of all messages), and pieces of its answer."""
 
     prompt: Pieces
     answer: Pieces
 
 
 def said(step: Asked) -> RequestPieces:
-    """What is said in a request."""
+    """Return the prompt and the answer of a request as pieces without marks."""
     prompt = (*step.prompt, *(piece for _, text in step.chat for piece in text))
     return RequestPieces(bare(prompt), bare(step.answer or ()))
 
 
 def bare(pieces: Pieces) -> Pieces:
-    """Pieces without the marks of user messages."""
+    """Return the pieces without the marks of user messages."""
     return tuple(piece._replace(user=False) for piece in pieces)
 
 
 def requests(line: ScenarioLine) -> Iterator[tuple[int, Asked]]:
-    """The requests of a line with their numbers."""
+    """Yield the requests of a line with their step numbers."""
     return ((i, step) for i, step in enumerate(line.steps) if isinstance(step, Asked))
 
 
 def parents(line: ScenarioLine) -> dict[int, int]:
-    """For each request the earlier one with the longest prompt that it begins with, ``NOBODY`` where there is none."""
+    """Map each request to the earlier request with the longest prompt that it begins with, or ``NOBODY``."""
     found: dict[int, int] = {}
     told: dict[int, RequestPieces] = {}
     for i, step in requests(line):
@@ -53,7 +53,7 @@ def parents(line: ScenarioLine) -> dict[int, int]:
 
 
 def conversations(line: ScenarioLine) -> dict[int, int]:
-    """The conversation of each request: they are numbered in the order in which they begin."""
+    """Map each request to its conversation; conversations are numbered in the order of their first requests."""
     found: dict[int, int] = {}
     for i, parent in parents(line).items():
         found[i] = found[parent] if parent != NOBODY else len(set(found.values()))
@@ -61,7 +61,7 @@ def conversations(line: ScenarioLine) -> dict[int, int]:
 
 
 def load_of(line: ScenarioLine) -> Load:
-    """What a line demands of a server."""
+    """Return the load of a line: its longest conversation, all conversations together (tokens), their number."""
     longest: dict[int, int] = {}
     of = conversations(line)
     for i, step in requests(line):
@@ -71,16 +71,16 @@ def load_of(line: ScenarioLine) -> Load:
 
 
 def common(lists: Sequence[Pieces]) -> int:
-    """How many pieces all lists begin with."""
+    """Return the number of pieces in the common prefix of all lists."""
     first = min(lists, key=len, default=())
     return next((i for i, piece in enumerate(first) if any(other[i] != piece for other in lists)), len(first))
 
 
-# What can a client do? Changes of a line, each only where the line shows the pattern that it is for.
+# Changes that a client can make. Each applies only if the line shows the pattern that it addresses.
 
 class ClientChange(NamedTuple):
-    """A change of what the client sends: its name, what the client does then, and the change, which returns None where
-    there is nothing to change. ``needs``: the fields of a request that the server must look at."""
+    """A change of the client's requests: name, description, and the function, which returns None if it has no effect.
+    ``needs``: a field of requests that the server must support."""
 
     name: str
     text: str
@@ -89,7 +89,7 @@ class ClientChange(NamedTuple):
 
 
 def _every(change: Callable[[Asked], Asked]) -> Callable[[ScenarioLine], ScenarioLine | None]:
-    """The same change of every request."""
+    """Return a line change that applies ``change`` to every request."""
 
     def all_of(line: ScenarioLine) -> ScenarioLine | None:
         return with_requests(line, {i: change(step) for i, step in requests(line)})
@@ -98,7 +98,7 @@ def _every(change: Callable[[Asked], Asked]) -> Callable[[ScenarioLine], Scenari
 
 
 def pinned(slots: int) -> Callable[[ScenarioLine], ScenarioLine | None]:
-    """Each conversation has a slot of its own, as far as there are so many."""
+    """Return the change that assigns each conversation its own slot, modulo ``slots``."""
 
     def pin(line: ScenarioLine) -> ScenarioLine | None:
         of = conversations(line)
@@ -110,7 +110,7 @@ def pinned(slots: int) -> Callable[[ScenarioLine], ScenarioLine | None]:
 
 
 def warmed(line: ScenarioLine) -> ScenarioLine | None:
-    """The text that all conversations begin with is sent once, by itself, before them."""
+    """Send the common prefix of all conversations once, alone, before them."""
     line = uncut(line)
     steps, of = dict(requests(line)), parents(line)
     heads = [steps[i].prompt for i, parent in of.items() if parent == NOBODY]
@@ -123,24 +123,24 @@ def warmed(line: ScenarioLine) -> ScenarioLine | None:
 
 
 def own_slots(slots: int) -> ClientChange:
-    """Each conversation names a slot of its own, of so many."""
+    """Return the change that assigns each conversation its own slot of ``slots``."""
     return ClientChange("id_slot", "give each conversation a slot of its own (id_slot)", pinned(slots), "id_slot")
 
 
 def client_changes(manual: Manual) -> Iterator[ClientChange]:
-    """What a client of this server could do whatever its options, from cheap to dear."""
+    """Yield the client changes that this server supports, whatever its options, in order of cost."""
     changes = [
         ClientChange("cache_prompt", "send cache_prompt true", _every(lambda one: one._replace(cache_prompt=True))),
         ClientChange("no seed", "send no seed, so that requests are batched",
                      _every(lambda one: one._replace(seed=False)), "seed"),
-        ClientChange("keep the answer", "send every answer back whole, its reasoning too", keep_answers),
-        ClientChange("changing part last", "put the part that changes behind everything that stays", changing_last),
-        ClientChange("one after another", "wait for an answer before the next request is sent",
+        ClientChange("keep the answer", "send every answer back whole, including its reasoning", keep_answers),
+        ClientChange("changing part last", "put the changing part after everything that stays the same", changing_last),
+        ClientChange("one after another", "wait for each answer before sending the next request",
                      _every(lambda one: one._replace(together=False, after=0))),
-        ClientChange("no id_slot", "name no slot (id_slot)", _every(lambda one: one._replace(id_slot=-1)), "id_slot"),
-        ClientChange("mark messages", "send messages (/v1/chat/completions), so that user messages are marked", marked,
+        ClientChange("no id_slot", "name no slot (id_slot)", _every(lambda step: step._replace(id_slot=-1)), "id_slot"),
+        ClientChange("mark messages", "use /v1/chat/completions, so that user messages are marked", marked,
                      "user_starts"),
-        ClientChange("warm up", "send the text that all conversations begin with once, before them", warmed),
+        ClientChange("warm up", "send the shared beginning once before the conversations start", warmed),
     ]  # fmt: skip
     return (one for one in changes if not one.needs or one.needs in manual.takes)
 
@@ -149,22 +149,22 @@ Steps = dict[int, Asked]
 
 
 def uncut(line: ScenarioLine) -> ScenarioLine:
-    """The line without slices, so that what was left out of a word is a word."""
+    """Return the line without slices: every part of a sliced word becomes a word."""
     cut = any(piece[2:] != (None, None) for step in line.steps for text in texts(step) for piece in text)
     return split(line) if cut else line
 
 
 def with_requests(line: ScenarioLine, changed: Mapping[int, Asked]) -> ScenarioLine | None:
-    """The line with other requests in these places, None where they are no others."""
+    """Return the line with these requests replaced, None if nothing changes."""
     steps = tuple(changed.get(i, step) for i, step in enumerate(line.steps))
     return None if steps == line.steps else line._replace(steps=steps)
 
 
 def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
-    """Every answer stands whole in the prompts that go on from it; None where it does already.
+    """Insert the whole answer into every prompt that continues it; None if all are whole already.
 
-    What follows an earlier prompt is compared with its answer: pieces in the answer's order, of which some are missing,
-    are the answer without its reasoning.
+    The text after the earlier prompt is compared with its answer. If it is a subsequence of the answer's pieces, it is
+    the answer without its reasoning.
     """
     line = uncut(line)
     told: Steps = dict(requests(line))
@@ -181,7 +181,7 @@ def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
 
 
 def _prompt(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
-    """A request with the whole answer of its parent, and whether that was not whole before; the same of a chat."""
+    """Return a request with the whole answer of its parent, and True if the answer was incomplete before."""
     step, answer = told[i], told[parent].answer or ()
     rest = step.prompt[len(told[parent].prompt) :]
     kept = _kept(bare(rest), bare(answer))
@@ -191,6 +191,7 @@ def _prompt(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
 
 
 def _chat(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
+    """Return a chat with the whole answer of its parent, and True if the answer was incomplete before."""
     step, answer, n = told[i], told[parent].answer or (), len(told[parent].chat)
     rest = step.chat[n:]
     if step.chat[:n] != told[parent].chat:
@@ -202,7 +203,7 @@ def _chat(told: Steps, new: Steps, i: int, parent: int) -> tuple[Asked, bool]:
 
 
 def _kept(rest: Pieces, answer: Pieces) -> int:
-    """How many pieces of ``rest`` are pieces of the answer in its order."""
+    """Return the length of the longest beginning of ``rest`` that is a subsequence of the answer."""
     left = list(answer)
     for n, piece in enumerate(rest):
         if piece not in left:
@@ -212,11 +213,10 @@ def _kept(rest: Pieces, answer: Pieces) -> int:
 
 
 def changing_last(line: ScenarioLine) -> ScenarioLine | None:
-    """What stands in the middle of a prompt and is another text there than in an earlier one, is put at its end; None
-    where there is no such thing.
+    """Move text in the middle of a prompt that differs from an earlier prompt to the end; None if there is none.
 
-    Two prompts part, each says something else, and then both go on with the same text: what is between is what changes
-    (a date, a status). No answer is moved.
+    Such text lies between two common parts: the prompts diverge, and later continue with a common piece (a date or
+    a status has changed). Answers are not moved.
     """
     line = uncut(line)
     answers = {piece.word for _, step in requests(line) for text in texts(step._replace(prompt=(), chat=()))
@@ -233,7 +233,7 @@ def changing_last(line: ScenarioLine) -> ScenarioLine | None:
 
 
 def _between(old: Pieces, new: Pieces) -> set[str]:
-    """Words of the stretch in which two texts differ, if both go on with the same piece behind it."""
+    """Return the words in which two texts differ between their common prefix and the next common piece."""
     n = common((old, new))
     for i, piece in enumerate(new[n:]):
         if piece in old[n:]:
@@ -258,8 +258,8 @@ def _told_last(line: ScenarioLine, moving: set[str]) -> ScenarioLine | None:
 
 
 def marked(line: ScenarioLine) -> ScenarioLine | None:
-    """Where no user message is marked: every piece behind the first that is no part of an answer begins one. None where
-    there are marks, or a chat."""
+    """Mark user messages if a line has no marks: every piece after the first that is not part of an answer begins a
+    message. Return None if there are marks or chats."""
     steps = dict(requests(line))
     if any(step.chat or any(piece.user for piece in step.prompt) for step in steps.values()):
         return None

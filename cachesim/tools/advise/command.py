@@ -1,4 +1,4 @@
-"""``cachesim advise FILE|LINE``: which flags, builds and requests would have helped?"""
+"""``cachesim advise FILE|LINE``: finds flags, builds and client changes that save tokens or correct answers."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.advise.memory_meter import Sizes
 
-SECONDS = 60           # after which a search ends unless told
-TIP, SENT = 1_000_000, 200       # prompt tokens and requests that are played where nobody asked for advice,
-ROUNDS, PART = 11_000, 128       # and tokens that are generated; so many of a prompt take as long as one
+SECONDS = 60           # default time limit of a search
+TIP, SENT = 1_000_000, 200       # limits of a tip that was not requested: prompt tokens and requests to run,
+ROUNDS, PART = 11_000, 128       # and generated tokens; PART prompt tokens take as long as one generated token
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
-    add_profiles(parser, "rule set to advise for (default: the newest of the file's under which something is lost); "
+    add_profiles(parser, "rule set to advise for (default: newest of the file's with re-evaluation or wrong answers); "
                  "may be repeated")  # fmt: skip
     parser.add_argument("--sizes", metavar="FILE|NAME", default="",
-                        help="GGUF, config.json or name of the real model: memory in its MiB, and limits in MiB hold "
-                        "as with it")  # fmt: skip
+                        help="GGUF, config.json or name of the real model; memory and memory limits are in its MiB")
     parser.add_argument("--seconds", metavar="N", type=seconds, default=SECONDS,
-                        help=f"stop trying after so many seconds (default {SECONDS})")  # fmt: skip
+                        help=f"time limit [s] (default {SECONDS})")  # fmt: skip
     add_limits(parser)
     add_json(parser)
     add_pictures(parser)
 
 
 def seconds(text: str) -> int:
-    """An argument that is a number of seconds."""
+    """Parse a positive number of seconds."""
     found = count(text)
     if not found:
         raise ArgumentTypeError("must be at least 1")
@@ -59,7 +58,7 @@ def run(args: Namespace) -> int:
         found.append({**data, "rule_sets": 1 if args.profiles else len(own)})
         if data["stopped"]:
             why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
-            complain(f"{why}: {data['tried']} of about {data['changes']} changes were tried")
+            complain(f"{why}: {data['tried']} of about {data['changes']} changes tried")
         if ended is not None:
             break
     if args.json:
@@ -67,7 +66,7 @@ def run(args: Namespace) -> int:
     else:
         show(*map(advise_report, found))
     tip = try_sentence(found[0]) if found else ""
-    note = f"First as it is, then with the best advice. {tip}" if tip else "As it is: there is no advice."
+    note = f"First run: unchanged. Second run: best advice. {tip}" if tip else "Unchanged run; there is no advice."
     draw_cases(args, drawn[:2], Shown(f"cachesim advise {shlex.join(asked)}", note))
     if ended is not None:
         return exits.interrupted(ended)
@@ -75,8 +74,8 @@ def run(args: Namespace) -> int:
 
 
 def sized(args: Namespace) -> tuple[Scenario, Sizes]:
-    """The case, and the sizes of the real model that ``--sizes`` names, else ``--model``: a line has its layers then.
-    Units of the tiny models where neither does. Raises BadInput."""
+    """Return the case and the sizes of the real model that ``--sizes`` names, else ``--model``; for a line also its
+    layers. Without both, the sizes are units of the tiny models. Raise BadInput for an unknown model."""
     from cachesim.engines.shared.known_models import find
     from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
     from cachesim.scenarios.corpus import is_file
@@ -95,9 +94,9 @@ def advice_for(
     scenario: Scenario, profile: str, sizes: Sizes, most: int = SECONDS, asked: list[str] | None = None,
     drawn: list[tuple[Scenario, str]] | None = None,
 ) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
-    """The advice for a scenario under a rule set, after at most about so many seconds; and what interrupted the search.
-    ``asked``: the words that name the case, None = its line; ``drawn``: takes the case as it is and with the best
-    advice, each with its profile. Raises BadInput."""
+    """Return the advice for a scenario under a rule set, and the interruption, if any. ``most``: time limit in seconds.
+    ``asked``: words that name the case, None = its line. ``drawn`` receives the unchanged case and the case with the
+    best advice, each with its profile. Raise BadInput if the case cannot run."""
     from cachesim.tools.advise.ranking import choose
     from cachesim.tools.advise.search import AdviceSearch, advice_data
     from cachesim.tools.advise.setup_changes import Setup
@@ -119,9 +118,9 @@ def advice_for(
 
 
 def say_tip(args: Namespace, text: str, file: str) -> None:
-    """The best advice for the scenario file of this text, in a line on stdout, where something helps of the first
-    changes that are tried: as many as ``TIP``, ``SENT`` and ``ROUNDS`` allow, whatever the clock says; where they allow
-    none, the command that tries them. ``file``: where the text was written, "" = nowhere. Nothing with -q or --json."""
+    """Print the best advice for the scenario file of this text in one line, if any of the first changes helps. ``TIP``,
+    ``SENT`` and ``ROUNDS`` limit the work independently of time; if they do not allow a trial, print the command for a
+    full search. ``file``: path of the text, "" = it was not written. Print nothing with -q or --json."""
     from rich.text import Text
 
     from cachesim.engines.registry import profiles
@@ -136,10 +135,10 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
         return
     scenario = load_text(text, profiles().keys())
     tokens = sum(len(step.request.prompt) for step in scenario.steps)
-    tries = min(TIP // max(1, tokens), SENT // len(scenario.steps) - 1)          # the case as it is is played first
+    tries = min(TIP // max(1, tokens), SENT // len(scenario.steps) - 1)          # the unchanged case is run first
     cost = sum(step.request.n_predict for step in scenario.steps) + tokens // PART
     if tries <= 0 or 2 * cost > ROUNDS:
-        show(Text(f"What would help is not tried unasked for so much work: cachesim advise {file or 'FILE.toml'}"))
+        show(Text(f"Skipped looking for improvements (too slow): run cachesim advise {file or 'FILE.toml'}"))
         return
     search = AdviceSearch(Setup(scenario, scenario.profiles[0]))
     tries = min(tries, len(search))
@@ -148,12 +147,12 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
             break
     data = advice_data(search, choose(search.base, search.bound.total, search.found, UNITS), UNITS)
     if said := try_sentence(data):
-        show(Text(f"Helps most: {said.removeprefix('Try: ')}; all of it: cachesim advise {file or 'FILE.toml'}"))
+        show(Text(f"Best change: {said.removeprefix('Try: ')}. All suggestions: cachesim advise {file or 'FILE.toml'}"))
 
 
 def newest_that_loses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:
-    """The newest of a scenario's profiles, of the main branch if one is, under which tokens are evaluated again or
-    answers are wrong; the newest of all where there is none. Raises BadInput."""
+    """Return the newest profile of the scenario under which tokens are re-evaluated or answers are wrong, preferably of
+    the main branch; if there are none, the newest of all. Raise BadInput if the scenario cannot run."""
     from cachesim.engines.registry import engine_of
     from cachesim.tools.advise.setup_changes import loses
 

@@ -1,4 +1,4 @@
-"""Which of the changes that were tried matter? Right answers first, then tokens, memory, and what the change takes."""
+"""Selection of advice among the trials, by correct answers, then tokens, memory, and the cost of the change."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.tools.advise.memory_meter import Sizes, peak_bytes
 from cachesim.tools.advise.setup_changes import MODE, ChangeKind, Setup, Trial, TrialOutcome, outcome_of, sayable
 
-# With which build did it become better, and by which change? What lies between two recorded rule sets is known one by
-# one: each change is put into the older one by itself, or as few as are needed together.
+# Origin of an improvement: the build and the rule change. Each change between two recorded rule sets is applied to the
+# older rule set alone; if none suffices alone, a minimal set of changes is searched.
 
 class Since(NamedTuple):
-    """A change that does it, ``alone`` or only together with the others: the rule (or number) ``new`` in place of
-    ``old``, the pull request, and the build and date with which it came ("" = not known)."""
+    """A rule change that causes an improvement."""
 
     field: str
-    old: str
-    new: str
-    source: str
-    build: str
-    date: str
-    alone: bool
+    old: str                # id of the rule, or number, before
+    new: str                # and after
+    source: str             # pull request
+    build: str              # that introduced it, "" = unknown
+    date: str               # of the build, "" = unknown
+    alone: bool             # sufficient alone, or only together with the others
 
 
 def since(case: Setup, profile: str, want: TrialOutcome, engine: Engine) -> list[Since]:
-    """The changes that give the outcome of a later rule set to the one before it: each that does so alone, or as few as
-    do together; [] where nothing is before it."""
+    """Return the changes that give the preceding rule set the outcome of a later one: those that suffice alone, else a
+    minimal set; [] if there is no preceding rule set or all changes are needed."""
     line = list(engine.line)
     if profile not in line[1:]:
         return []
@@ -64,15 +63,14 @@ def _told(change: Change, engine: Engine, alone: bool) -> Since:
     return Since(change.field, change.old, change.new, change.source, build, date, alone)
 
 
-SHOWN = 5              # pieces of advice
-TRAPS = 2              # changes that evaluate less and answer wrongly
-WORTH = 100            # one in so many of the tokens is worth a line; a pair saves as many more than each of the two
+SHOWN = 5              # maximum number of suggestions
+TRAPS = 2              # maximum number of listed changes that save tokens but give wrong answers
+WORTH = 100            # 1/WORTH of the tokens is a worthwhile saving; a pair must save as much more than either change
 
 
 class RankedAdvice(NamedTuple):
-    """One piece of advice. ``bytes``: what slots, checkpoints and prompt cache held at most; ``later``: every later
-    build is as good, ``since`` these changes of the rules; ``alike``: other rule sets, or other values, that do the
-    same."""
+    """A suggestion. ``bytes``: peak memory of slots, checkpoints and prompt cache. ``later``: no later build is worse.
+    ``since``: the rule changes that cause it. ``alike``: equivalent rule sets or values."""
 
     tried: Trial
     bytes: int
@@ -82,40 +80,40 @@ class RankedAdvice(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """``base``: the case as it is; ``good``: what helps, best first; ``traps`` evaluate less and answer wrongly."""
+    """Chosen advice. ``base``: unchanged case. ``good``: best first. ``traps``: fewer tokens but wrong answers."""
 
     base: RankedAdvice
     good: tuple[RankedAdvice, ...]
     traps: tuple[RankedAdvice, ...]
 
 
-def bad(one: Trial) -> int:
-    """Requests without a right answer."""
-    return len({*one.outcome.wrong, *one.outcome.failed, *one.outcome.undecided})
+def bad(trial: Trial) -> int:
+    """Return the number of requests without a correct answer."""
+    return len({*trial.outcome.wrong, *trial.outcome.failed, *trial.outcome.undecided})
 
 
-def key(one: Trial) -> tuple[int, int]:
-    """Requests without a right answer, then tokens."""
-    return bad(one), one.outcome.evaluated
+def key(trial: Trial) -> tuple[int, int]:
+    """Return the sort key: requests without a correct answer, then evaluated tokens."""
+    return bad(trial), trial.outcome.evaluated
 
 
-def rank(one: Trial) -> tuple[object, ...]:
-    """How good a change is, without memory; the smallest is the best."""
-    return *key(one), len(one.outcome.corrupt), one.dearness
+def rank(trial: Trial) -> tuple[object, ...]:
+    """Return the sort key without memory; the smallest is the best."""
+    return *key(trial), len(trial.outcome.corrupt), trial.dearness
 
 
-def helps(one: Trial, base: Trial) -> bool:
-    """Are more answers right, or as many and fewer tokens evaluated?"""
-    return key(one) < key(base) and not (bad(one) == bad(base) and one.outcome.wrong)
+def helps(trial: Trial, base: Trial) -> bool:
+    """True if more answers are correct, or as many with fewer evaluated tokens."""
+    return key(trial) < key(base) and not (bad(trial) == bad(base) and trial.outcome.wrong)
 
 
-def tempts(one: Trial, base: Trial) -> bool:
-    """Is less evaluated, and some answer wrong?"""
-    return bool(one.outcome.wrong) and one.outcome.evaluated < base.outcome.evaluated and not one.outcome.failed
+def tempts(trial: Trial, base: Trial) -> bool:
+    """True if fewer tokens are evaluated but an answer is wrong."""
+    return bool(trial.outcome.wrong) and trial.outcome.evaluated < base.outcome.evaluated and not trial.outcome.failed
 
 
 def families(found: Iterable[Trial]) -> dict[tuple[tuple[str, ...], ...], list[Trial]]:
-    """What was tried by what is changed in it, in the order in which it was tried."""
+    """Group trials by the families of their changes, in the order of the trials."""
     out = defaultdict(list)
     for one in found:
         out[tuple(change.family for change in one.changes)].append(one)
@@ -123,24 +121,24 @@ def families(found: Iterable[Trial]) -> dict[tuple[tuple[str, ...], ...], list[T
 
 
 def best_of_families(found: Iterable[Trial]) -> list[Trial]:
-    """The best of each family; of equals the one that was tried first."""
+    """Return the best trial of each family; of equals the first."""
     return [min(each, key=rank) for each in families(found).values()]
 
 
-def matters(one: Trial, base: Trial, least: int) -> bool:
-    """Are more answers right, or is a share of the tokens saved that is worth a line?"""
-    return bad(one) < bad(base) or _saves(one, base, least)
+def matters(trial: Trial, base: Trial, least: int) -> bool:
+    """True if more answers are correct, or the saving is worth a suggestion."""
+    return bad(trial) < bad(base) or _saves(trial, base, least)
 
 
-def _saves(one: Trial, base: Trial, least: int) -> bool:
-    """The share is one of all tokens, or of those above the bound, ``least``."""
+def _saves(trial: Trial, base: Trial, least: int) -> bool:
+    """True if 1/WORTH of all tokens is saved, or half of the tokens above the lower bound ``least``."""
     tokens = base.outcome.evaluated
-    saved = tokens - one.outcome.evaluated
+    saved = tokens - trial.outcome.evaluated
     return saved * WORTH >= tokens or 2 * saved >= tokens - least
 
 
 def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
-    """The few that matter of all that was tried. ``least`` tokens must be evaluated in the case as it is."""
+    """Select the advice among all trials. ``least``: lower bound of the tokens of the unchanged case."""
     good = [one for one in found if helps(one, base) and matters(one, base, least) and sayable(one)]
     good = [one for one in good if not _in_a_release(one, good)]
     singles = [one for one in good if len(one.changes) == 1]
@@ -157,22 +155,23 @@ def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
 
 
 def _dated(piece: RankedAdvice) -> RankedAdvice:
-    """A build with the changes that did it."""
-    one = piece.tried
-    if len(one.changes) > 1 or one.changes[0].kind is not ChangeKind.BUILD:
+    """Add the rule changes that cause the improvement to advice for a build."""
+    trial = piece.tried
+    if len(trial.changes) > 1 or trial.changes[0].kind is not ChangeKind.BUILD:
         return piece
-    return piece._replace(since=tuple(since(one.case, one.case.profile, one.outcome, engine_of(one.case.profile))))
+    origins = since(trial.case, trial.case.profile, trial.outcome, engine_of(trial.case.profile))
+    return piece._replace(since=tuple(origins))
 
 
-def _in_a_release(one: Trial, good: list[Trial]) -> bool:
-    """Is it a proposal, and some build that has been released as good?"""
-    released = (other for other in good if other.changes[0].kind is ChangeKind.BUILD)
-    return one.changes[0].kind is ChangeKind.PROPOSAL and any(key(other) <= key(one) for other in released)
+def _in_a_release(trial: Trial, good: list[Trial]) -> bool:
+    """True for a proposal that a released build equals or beats."""
+    released = (rival for rival in good if rival.changes[0].kind is ChangeKind.BUILD)
+    return trial.changes[0].kind is ChangeKind.PROPOSAL and any(key(rival) <= key(trial) for rival in released)
 
 
 def _pieces(each: list[Trial], found: list[Trial]) -> Iterator[RankedAdvice]:
-    """The best of one family with those that do the same. Of builds: the first from which on all are as good as the
-    newest, and the last that is better than that."""
+    """Yield the best trial of a family with its equivalents. For builds: the first build from which on all are as good
+    as the newest, and the last build that is better than that."""
     if each[0].changes[0].kind is not ChangeKind.BUILD:
         best = min(each, key=rank)
         yield RankedAdvice(best, 0, alike=tuple(one for one in each if key(one) == key(best) and one is not best))
@@ -190,7 +189,7 @@ def _pieces(each: list[Trial], found: list[Trial]) -> Iterator[RankedAdvice]:
 
 
 def _worth(pair: Trial, singles: list[Trial], base: Trial) -> bool:
-    """Does a pair do clearly more than each of its changes?"""
+    """True if a pair saves clearly more than each of its changes."""
     alone = [one for one in singles if one.changes[0] in pair.changes]
     if any(bad(one) > bad(pair) for one in alone):
         return all(bad(one) > bad(pair) for one in alone)

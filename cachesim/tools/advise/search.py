@@ -1,7 +1,7 @@
-"""Which changes of a case help? A search from cheap to dear: every change by itself, then the best ones in pairs.
+"""Search for changes that help a case: every change alone, in order of cost, then the best changes in pairs.
 
-Everything is a whole run of the simulator, from an empty server. What was found becomes plain data: what ``--json``
-prints, and what the report is made from.
+Each trial is a complete run of the simulator from an empty server. The result is plain data for ``--json`` and the
+report.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cachesim.tools.advise.setup_changes import (
     tried,
 )
 
-PAIRED = 4             # changes whose pairs are tried
+PAIRED = 4             # best changes that are also tried in pairs
 
 
 class AdviceSearch:
-    """A search for one case. ``base`` is the case as it is, ``found`` what was tried so far, in that order."""
+    """Search for one case. ``base``: the unchanged case. ``found``: the trials so far, in order."""
 
     def __init__(self, case: Setup) -> None:
         self.case, self.engine = case, engine_of(case.profile)
@@ -44,21 +44,21 @@ class AdviceSearch:
         self._singles = list(single_changes(case, self.engine))
 
     def __len__(self) -> int:
-        """How many changes there are at most."""
+        """Return the maximum number of trials."""
         return len(self._singles) + PAIRED * (PAIRED - 1) // 2
 
     def __iter__(self) -> Iterator[Trial | None]:
-        """Try one change after the other; None for one that cannot be made, or changes nothing. What was found stays,
-        wherever the search is left."""
+        """Try the changes in order. Yield each trial, or None if a change is not possible or has no effect. ``found``
+        stays valid if the iteration is abandoned."""
         whole = self.base.outcome.evaluated > self.bound.total or self.base.outcome.wrong or self.base.outcome.failed
         for one in self._singles:
-            if whole or one.kind is ChangeKind.CLIENT:       # nothing but other requests goes below the bound
+            if whole or one.kind is ChangeKind.CLIENT:       # at the bound only other requests can save tokens
                 yield self._try((one,))
         for pair in self._pairs():
             yield self._try(pair)
 
     def _pairs(self) -> Iterator[tuple[SetupChange, ...]]:
-        """Pairs of the best changes of a flag, of the client, and of a released build."""
+        """Yield pairs of the best changes of flags, of the client and of released builds."""
         good = [one for one in self.found if helps(one, self.base) and one.changes[0].kind < ChangeKind.PROPOSAL]
         best = [one.changes[0] for one in sorted(best_of_families(good), key=rank)[:PAIRED]]
         for pair in combinations(best, 2):
@@ -66,7 +66,7 @@ class AdviceSearch:
                 yield tuple(sorted(pair, key=lambda one: one.kind))
 
     def _try(self, changes: tuple[SetupChange, ...]) -> Trial | None:
-        """Changes that this version does not know (an option of a newer one), or that no server takes, are none."""
+        """Run the case with these changes. Return None if the profile does not support them or they have no effect."""
         case: Setup | None = self.case
         with suppress(BadInput):
             for one in changes:
@@ -83,8 +83,8 @@ MIB = 1 << 20
 
 
 def advice_data(search: AdviceSearch, advice: Advice, sizes: Sizes, asked: Sequence[str] = ()) -> Data:
-    """A search and what was chosen of it. ``asked``: the words that name the case and its server on a command line,
-    () = its line. ``mib`` is None without sizes of a real model."""
+    """Return a search and its chosen advice as data. ``asked``: words that name the case and its server on a command
+    line, () = the case's own line. ``mib`` is None without the sizes of a real model."""
     case, base = search.case, search.base
     return {
         "scenario": case.scenario.id, "title": case.scenario.title, "model": case.scenario.model,
@@ -102,9 +102,9 @@ def _outcome(outcome: TrialOutcome) -> Data:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in outcome._asdict().items()}
 
 
-def _predicted(one: Trial) -> list[Data]:
-    """The verdicts and charges of a case that depend on an outcome which no real server was seen to have."""
-    return [found._asdict() for found in predicted(run_judged(one.case.scenario, one.case.profile, MODE))]
+def _predicted(trial: Trial) -> list[Data]:
+    """Return the verdicts and charges of a case that depend on an outcome never seen on a real server."""
+    return [found._asdict() for found in predicted(run_judged(trial.case.scenario, trial.case.profile, MODE))]
 
 
 def _mib(piece: RankedAdvice, sizes: Sizes) -> float | None:

@@ -1,5 +1,4 @@
-"""What can be changed in a case? The server's flags, what its client sends, the build. What came of it in a whole run?
-Tokens evaluated, answers right or wrong.
+"""Changes of a case (server flags, client requests, build), and trials: the outcome of a complete run with changes.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from cachesim.tools.advise.client_changes import ClientChange, client_changes, l
 
 
 class ChangeKind(IntEnum):
-    """Where a change is made; a larger number is dearer."""
+    """Kind of a change; larger values cost the user more."""
 
     FLAG = 1
     CLIENT = 2
@@ -40,8 +39,8 @@ class Setup:
 
 @dataclass(frozen=True)
 class SetupChange:
-    """One change of a case: ``options`` of the server (the first is what it is about), what the client does
-    (``client``), perhaps with options that it takes, or another ``profile``. ``base``: what a proposal was made on."""
+    """A change of a case: ``options`` of the server (the first is the main option), a ``client`` change, perhaps with
+    options that it requires, or another ``profile``. ``base``: the rule set that a proposal modifies."""
 
     kind: ChangeKind
     options: Mapping[str, Option] = field(default_factory=dict)
@@ -51,12 +50,12 @@ class SetupChange:
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Changes of one family take each other's place: those that are about the same option, ..."""
+        """Key of alternative changes: those of the same main option, of the same client change, or of the same kind."""
         return tuple(self.options)[:1] or (self.client.name if self.client else self.kind.name,)
 
     def of(self, case: Setup) -> Setup | None:
-        """The case with this change, None where it changes nothing there. Raises BadInput for a case that no server
-        takes, such as more tokens than are allowed."""
+        """Return the case with this change, None if it has no effect. Raise BadInput for a case that cannot run, for
+        example with more tokens than allowed."""
         if self.profile:
             return Setup(case.scenario, self.profile)
         server = {**case.scenario.server, **self.options}
@@ -64,26 +63,26 @@ class SetupChange:
         if self.client is None:
             return Setup(scenario, case.profile)
         line = self.client.change(scenario.line)
-        if line is None or getattr(scenario.words, "spelled", None):       # no command line could say what is sent
+        if line is None or getattr(scenario.words, "spelled", None):       # a command line cannot express it
             return None
         steps = make_steps(line.steps, line.words, server)
         return Setup(replace(scenario, words=line.words, steps=steps), case.profile)
 
 
 def clashes(a: SetupChange, b: SetupChange) -> bool:
-    """Do two changes change the same thing?"""
+    """True if two changes affect the same setting."""
     return bool({*a.options} & {*b.options}) or bool(a.profile and b.profile) or a.family == b.family
 
 
 def single_changes(case: Setup, engine: Engine) -> Iterator[SetupChange]:
-    """Every change that is worth trying, from cheap to dear."""
+    """Yield every change that is worth trying, in order of cost."""
     yield from flag_changes(case, engine.manual)
     yield from of_the_client(case, engine.manual)
     yield from builds(case.profile, engine)
 
 
 def flag_changes(case: Setup, manual: Manual) -> Iterator[SetupChange]:
-    """Flags that the engine's manual names, as far as they are others than now."""
+    """Yield candidate flag values of the engine that differ from the current values."""
     now = in_force(case.scenario.server, case.profile)
     for one in manual.tries(now, load_of(case.scenario.line)):
         if differing := {name: value for name, value in one.items() if now[name] != value}:
@@ -91,7 +90,7 @@ def flag_changes(case: Setup, manual: Manual) -> Iterator[SetupChange]:
 
 
 def of_the_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
-    """What a client can do, a slot for each conversation last: of those that there are, or of more slots."""
+    """Yield client changes; last a slot for each conversation, with the present slots or with more slots."""
     now = in_force(case.scenario.server, case.profile)
     yield from (SetupChange(ChangeKind.CLIENT, client=one) for one in client_changes(manual))
     if manual.slots and (slots := manual.slot_count(now)) > 1:
@@ -102,7 +101,7 @@ def of_the_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
 
 
 def builds(profile: str, engine: Engine) -> Iterator[SetupChange]:
-    """Every later build of the main branch, oldest first; then every proposal, those made on the newest build first."""
+    """Yield every later build of the main branch, oldest first, then every proposal, newest base first."""
     line = list(engine.line)
     on = engine.beside.get(profile, profile)
     at = line.index(on) if on in line else -1
@@ -113,27 +112,26 @@ def builds(profile: str, engine: Engine) -> Iterator[SetupChange]:
         yield SetupChange(ChangeKind.PROPOSAL, profile=name, base=engine.beside[name])
 
 
-# What came of a case in a whole run?
+# Outcome of a case in a complete run.
 
 MODE = "provenance"
 
 
 class TrialOutcome(NamedTuple):
-    """``evaluated`` prompt tokens, of ``each`` request; the numbers of requests that are ``wrong``, ``undecided`` or
-    ``failed`` (no answer, an error, a server that ended); requests after which something stored is ``corrupt``."""
+    """Outcome of a run. Requests are given by number."""
 
-    evaluated: int
-    each: tuple[int, ...]
+    evaluated: int                  # prompt tokens
+    each: tuple[int, ...]           # evaluated prompt tokens of each request
     wrong: tuple[int, ...]
     undecided: tuple[int, ...]
-    failed: tuple[int, ...]
-    corrupt: tuple[int, ...]
+    failed: tuple[int, ...]         # without an answer: an error, or the server ended
+    corrupt: tuple[int, ...]        # after which a stored object was corrupt
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A case with these changes (none = as it is), what its requests must evaluate at least, and what came of it. The
-    run is not kept: a search makes many."""
+    """A case with these changes (() = unchanged), the lower bound of its requests, and the outcome. The run itself is
+    not kept, to save memory."""
 
     changes: tuple[SetupChange, ...]
     case: Setup
@@ -142,20 +140,20 @@ class Trial:
 
     @property
     def dearness(self) -> tuple[int, int, int]:
-        """How dear the changes are: the dearest of them, how many there are, how many options."""
+        """Cost of the changes for the user: the costliest kind, their number, the number of options."""
         kinds = [one.kind for one in self.changes]
         return max(kinds, default=0), len(kinds), sum(len(one.options) for one in self.changes)
 
 
 def tried(case: Setup, changes: tuple[SetupChange, ...] = (), bound: Bound | None = None) -> Trial:
-    """Play and judge a case, by provenance. ``bound``: that of its requests, None = not known yet. Raises BadInput for
-    a case that this version cannot play."""
+    """Run and judge a case by provenance. ``bound``: lower bound of its requests, None = compute it. Raise BadInput if
+    the profile cannot run the case."""
     run = run_judged(case.scenario, case.profile, MODE, bills=False)
     return Trial(changes, case, bound or bound_of(run), outcome_of(run))
 
 
 def outcome_of(run: Run) -> TrialOutcome:
-    """The outcome of a run."""
+    """Return the outcome of a run."""
     each = tuple(one.answer.prompt_n for one in run.requests)
     told = list(enumerate(run.requests))
     undecided = tuple(i for i, one in told if one.judged.equal_cold is None)
@@ -165,34 +163,34 @@ def outcome_of(run: Run) -> TrialOutcome:
 
 
 def bound_of(run: Run) -> Bound:
-    """What its requests must evaluate at least, on any server."""
+    """Return the lower bound of the tokens that any server must evaluate for the requests of a run."""
     pairs = zip(run.requests, run.scenario.steps, strict=True)
     return lower_bound(sent(one.request, one.answer, step.together) for one, step in pairs)
 
 
 def loses(scenario: Scenario, profile: str) -> bool:
-    """Is more evaluated under this rule set than must be, or is an answer wrong?"""
+    """True if more tokens are evaluated under this rule set than necessary, or an answer is wrong."""
     one = tried(Setup(scenario, profile))
     return bool(one.outcome.wrong) or one.outcome.evaluated > one.bound.total
 
 
-# Which command line shows a case with its changes?
+# Command lines that reproduce a case with its changes.
 
-def command_words(one: Trial, base: Setup, asked: Sequence[str] = ()) -> list[str]:
-    """What is typed behind ``cachesim try`` to see this: the line that the client sends then, or the case as it was
-    named. Raises BadInput where no line can say it."""
-    if any(change.client for change in one.changes):
-        return line_words(one.case.scenario, one.case.profile)
+def command_words(trial: Trial, base: Setup, asked: Sequence[str] = ()) -> list[str]:
+    """Return the words after ``cachesim try`` that reproduce a trial: its line if the client changed, else the case
+    as it was named. Raise BadInput if a line cannot express it."""
+    if any(change.client for change in trial.changes):
+        return line_words(trial.case.scenario, trial.case.profile)
     words = list(asked) or case_words(base.scenario, base.profile)
     if "-p" in words:
         del words[(at := words.index("-p")) : at + 2]
-    changed = [word for change in one.changes for word in set_words(change.options)]
-    return [words[0], "-p", profile_argument(one.case.profile), *words[1:], *changed]
+    changed = [word for change in trial.changes for word in set_words(change.options)]
+    return [words[0], "-p", profile_argument(trial.case.profile), *words[1:], *changed]
 
 
-def sayable(one: Trial) -> bool:
-    """Can a command line say what the client sends then?"""
+def sayable(trial: Trial) -> bool:
+    """True if a command line can express the trial."""
     try:
-        return not any(change.client for change in one.changes) or bool(line_words(one.case.scenario, one.case.profile))
+        return not any(change.client for change in trial.changes) or bool(command_words(trial, trial.case))
     except BadInput:
         return False

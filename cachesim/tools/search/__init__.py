@@ -1,1 +1,1 @@
-"""Conversations as real clients make them, properties that a cache must have, and the search for what breaks them."""
+"""Drawn conversations, the properties that a cache must have, and the search for conversations that violate them."""

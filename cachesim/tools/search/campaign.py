@@ -1,7 +1,7 @@
-"""Conversation after conversation under one profile: what fails, how often, and the first of each kind.
+"""Search of drawn conversations under one profile: failures, their counts and the first conversation of each group.
 
-A seed and a number of examples give the same findings in any number of processes, in whatever order they report: every
-conversation is an integer.
+Every conversation is identified by an integer. A seed and a number of examples therefore give the same findings for any
+number of processes and any order of their results.
 """
 
 from __future__ import annotations
@@ -22,36 +22,35 @@ from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_cas
 from cachesim.tools.search.property_failure import DIED, SIMULATOR, Group, PropertyFailure
 from cachesim.tools.search.run_properties import ALL, Cost, compared, failed, findings, shown
 
-BLOCK = 50             # conversations that a process works on before it reports
+BLOCK = 50             # conversations in the job of a process
 SPREAD = 1 << 32       # conversation i of seed s is the integer s * SPREAD + i
 
 
 class CampaignPlan(NamedTuple):
-    """What is searched: everything but for how long. ``mode``: "provenance", or "exact", that is with numbers.
-    ``against``: another profile under which the conversations are played too, "" = none."""
+    """Search parameters without the duration."""
 
     profile: str
     properties: tuple[str, ...]
     models: tuple[str, ...]
-    mode: str
+    mode: str                   # "provenance", or "exact": with arithmetic
     seed: int
-    against: str = ""
+    against: str = ""           # another profile under which the conversations also run
 
     @property
     def engine(self) -> str:
-        """The name of the engine that plays."""
+        """Name of the engine."""
         return self.profile.partition("@")[0]
 
     @property
     def stem(self) -> str:
-        """The name of the campaign's file, without what says that it is a part, and without suffix."""
+        """Name of the campaign's file, without the suffixes of a shard and of the format."""
         said = self if self.against else self[:-1]
         digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
         return f"campaign-{self.profile}-seed{self.seed}-{digest}"
 
     @property
     def rules(self) -> str:
-        """What stands in the files of rules that are searched."""
+        """Digests of the rule files that are searched."""
         return " ".join(rule_file_digest(name) for name in (self.profile, self.against) if name)
 
 
@@ -68,29 +67,26 @@ Span = tuple[int, int]
 
 
 class CampaignBlock(NamedTuple):
-    """What a job found: pairs of conversation and finding; conversations played; refused ones, which the simulator
-    does not model; the first conversation of the job and the one behind its last. Against another profile: only what
-    that one does not have, what only that one has (``mended``), and what both evaluated."""
+    """Result of a job. Against another profile ``found`` has only the failures that the other profile does not have."""
 
-    found: Found
-    played: int
-    refused: int
-    first: int = 0
-    stop: int = 0
-    mended: Sequence[tuple[int, PropertyFailure]] = ()
-    cost: Cost = Cost()
+    found: Found                                                # pairs of conversation and finding
+    played: int                                                 # conversations that ran
+    refused: int                                                # conversations that the simulator does not support
+    first: int = 0                                              # first conversation of the job
+    stop: int = 0                                               # conversation after its last
+    mended: Sequence[tuple[int, PropertyFailure]] = ()          # findings of only the other profile
+    cost: Cost = Cost()                                         # tokens evaluated under both profiles
 
 
 @dataclass
 class Failure:
-    """Findings of one group: how many, the first conversation, and the case that became of it; ``kept`` is what an
-    earlier run of the campaign told of that."""
+    """Findings of one group."""
 
-    first: int
-    finding: PropertyFailure
+    first: int                                  # first conversation that shows it
+    finding: PropertyFailure                    # of that conversation
     times: int = 1
-    small: DrawnConversation | None = None
-    kept: Mapping[str, Any] | None = None
+    small: DrawnConversation | None = None      # the shrunk case
+    kept: Mapping[str, Any] | None = None       # data of the shrunk case from an earlier run of the campaign
 
     @property
     def shrunk(self) -> bool:
@@ -99,20 +95,18 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """Everything that was found so far. ``done``: the conversations of the seed that were played, first and behind the
-    last, in order and with gaps between them. Against another profile: what only that one has (``mended``), and the
-    tokens that both evaluated."""
+    """All results so far. Against another profile ``failures`` has only the failures that the other does not have."""
 
     profile: str
     failures: dict[Group, Failure] = field(default_factory=dict)
-    played: int = 0
-    refused: int = 0
-    done: list[tuple[int, int]] = field(default_factory=list)
-    mended: dict[Group, Failure] = field(default_factory=dict)
-    cost: Cost = field(default_factory=Cost)
+    played: int = 0                                                     # conversations that ran
+    refused: int = 0                                                    # conversations that are not supported
+    done: list[tuple[int, int]] = field(default_factory=list)           # sorted spans first .. stop-1 that ran
+    mended: dict[Group, Failure] = field(default_factory=dict)          # failures of only the other profile
+    cost: Cost = field(default_factory=Cost)                            # tokens evaluated under both profiles
 
     def take(self, block: CampaignBlock) -> None:
-        """Add what a job found."""
+        """Add the result of a job."""
         self.played += block.played
         self.refused += block.refused
         self.done = joined([*self.done, (block.first, block.stop)])
@@ -123,7 +117,7 @@ class Campaign:
 
 
 def _count(failures: dict[Group, Failure], number: int, finding: PropertyFailure) -> None:
-    """One more finding, of this conversation."""
+    """Count another finding, of this conversation."""
     known = failures.get(finding.group)
     if known is None:
         failures[finding.group] = Failure(number, finding)
@@ -134,7 +128,7 @@ def _count(failures: dict[Group, Failure], number: int, finding: PropertyFailure
 
 
 def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same numbers in as few spans as possible, in order."""
+    """Return the union of the spans as sorted spans that neither overlap nor touch."""
     out: list[tuple[int, int]] = []
     for first, stop in sorted(spans):
         if out and first <= out[-1][1]:
@@ -146,8 +140,8 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Cycles are looked for after every hundred thousand objects: a conversation makes ten thousand, and looking after
-    every few hundred takes a tenth of the time."""
+    """Run the cyclic garbage collector only after every 100,000 allocations. A conversation allocates about 10,000
+    objects; with the default threshold the collector takes a tenth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, *before[1:])
     try:
@@ -158,7 +152,7 @@ def rarely_collected() -> Iterator[None]:
 
 @rarely_collected()
 def work(job: CampaignJob) -> CampaignBlock:
-    """Play the conversations of a job. Raises Unwritable if there is no room for what the servers save."""
+    """Run the conversations of a job. Raise Unwritable if the slot files of the servers cannot be written."""
     judges: dict[str, Judge] = {}
     every: Found = []
     mended: Found = []
@@ -176,14 +170,14 @@ def work(job: CampaignJob) -> CampaignBlock:
             every += ((number, one) for one in found)
         except Unwritable:
             raise
-        except Exception as error:      # one conversation that the simulator fails at does not end a campaign
+        except Exception as error:      # a conversation that crashes the simulator does not end a campaign
             refused += (what := failed(error)) is None
             every += [] if what is None else [(number, what)]
     return CampaignBlock(every, job.stop - job.first, refused, job.first, job.stop, mended, cost)
 
 
 def lost(job: CampaignJob, how: str) -> CampaignBlock:
-    """The block of a job at which two processes ended, the last of them so."""
+    """Return the block of a job that two processes did not survive. ``how``: how the second process ended."""
     seed = job.plan.seed
     numbers = {"first": job.first, "last": job.stop - 1, "seed": seed, "how": how}
     died = PropertyFailure(SIMULATOR, 0, DIED, numbers)
@@ -191,14 +185,14 @@ def lost(job: CampaignJob, how: str) -> CampaignBlock:
 
 
 def blocks(plan: CampaignPlan, stop: int, start: int = 0, done: Iterable[Span] = ()) -> Iterator[CampaignJob]:
-    """The jobs of the conversations start .. stop-1, without those that are ``done`` (in order)."""
+    """Yield the jobs of the conversations start .. stop-1 without the sorted spans ``done``."""
     for first, behind in gaps(done, start, stop):
         for at in range(first, behind, BLOCK):
             yield CampaignJob(plan, at, min(at + BLOCK, behind))
 
 
 def gaps(done: Iterable[tuple[int, int]], start: int, stop: int) -> list[tuple[int, int]]:
-    """What of start .. stop-1 is in none of these spans, which are in order."""
+    """Return the spans of start .. stop-1 that the sorted spans ``done`` do not cover."""
     out = []
     for first, behind in [*done, (stop, stop)]:
         if start < min(first, stop):
@@ -208,26 +202,26 @@ def gaps(done: Iterable[tuple[int, int]], start: int, stop: int) -> list[tuple[i
 
 
 def block_count(spans: Iterable[tuple[int, int]]) -> int:
-    """How many jobs these conversations are."""
+    """Return the number of jobs for the conversations of these spans."""
     return sum(-(-(stop - first) // BLOCK) for first, stop in spans)
 
 
 def run(todo: Iterable[CampaignJob], jobs: int) -> Iterator[CampaignBlock]:
-    """The results in the order of the jobs, from so many processes."""
+    """Yield the blocks in the order of the jobs, run in ``jobs`` processes."""
     todo = list(todo)
     for job, block in zip(todo, spread(work, todo, jobs), strict=True):
         yield lost(job, block.how) if isinstance(block, Unfinished) else block
 
 
 def broken_in(case: DrawnConversation, plan: CampaignPlan, judges: dict[str, Judge]) -> list[PropertyFailure]:
-    """What a plan finds in a conversation. Raises BadInput for what the engine cannot do."""
+    """Return the findings of a plan in a conversation. Raise BadInput if the engine does not support it."""
     if plan.against:
         return compared(case, plan.profile, plan.against, plan.properties, judges, plan.mode).new
     return shown(case, plan.profile, plan.properties, judges, plan.mode)
 
 
 def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
-    """The failure with the smallest case of its group."""
+    """Return the failure with the smallest case of its group."""
     judges: dict[str, Judge] = {}
     group = failure.finding.group
     wanted = plan._replace(properties=(group[0],)) if group[0] in ALL else plan
@@ -235,7 +229,7 @@ def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
     def found(case: DrawnConversation) -> list[PropertyFailure]:
         try:
             return [one for one in broken_in(case, wanted, judges) if one.group == group]
-        except BadInput:                # a case that cannot be played
+        except BadInput:                # a case that cannot run
             return []
 
     case = drawn(failure, plan)
@@ -247,7 +241,7 @@ def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
 
 
 def drawn(failure: Failure, plan: CampaignPlan) -> DrawnConversation | None:
-    """The conversation in which the failure was met first; None where it cannot be drawn, or is not known."""
+    """Draw the first conversation of the failure. Return None if it cannot be drawn or is not known."""
     if failure.finding.kind == DIED:
         return None
     try:

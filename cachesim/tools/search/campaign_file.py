@@ -1,5 +1,5 @@
-"""The file of a campaign: what is searched, how far it is, what was found. It is data like any other: what does not fit
-is refused.
+"""State file of a campaign: the search, its progress, its findings. The file is untrusted input: invalid data is
+rejected.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cachesim.tools.search.property_failure import Group, finding_of
 from cachesim.tools.search.run_properties import Cost
 
 MAX_BYTES = 1 << 26
-FORM = 3                # of this file: since 2 findings are kind and numbers, since 3 it says which files it owns
+FORM = 3                # format version; 2: findings are kind and numbers; 3: lists the files that it owns
 KEPT = {"line": str, "model": str, "server": dict, "requests": int, "longest": int, "id": str, "toml": str}
-"""What is told of a case, for a later run to tell again."""
+"""Fields of a shrunk case that a later run reports again."""
 
 
 class StoredCampaign(NamedTuple):
-    """What is in the file of a campaign. ``rules``: the digest of the files of rules that were searched; ``files``: the
-    names of the scenario files that were written, without suffix; ``owned``: those that may be there."""
+    """Content of the state file. ``rules``: digests of the rule files that were searched. ``files``: names of the
+    written scenario files, without suffix. ``owned``: names of files that may exist."""
 
     plan: CampaignPlan
     rules: str
@@ -33,7 +33,7 @@ class StoredCampaign(NamedTuple):
 
 
 def packed(plan: CampaignPlan, campaign: Campaign, files: Mapping[Group, str], owned: Iterable[str] = ()) -> bytes:
-    """The bytes of the file."""
+    """Return the content of the state file."""
     failures = [{**_packed(one), "file": files.get(group), "kept": one.kept}
                 for group, one in campaign.failures.items()]  # fmt: skip
     return json.dumps({
@@ -48,15 +48,15 @@ def _packed(one: Failure) -> dict[str, Any]:
 
 
 def read_campaign(file: Path) -> StoredCampaign:
-    """What is in the file of a campaign of this version. Raises BadInput."""
+    """Read the state file of a campaign, written by this version. Raise BadInput if it is invalid."""
     try:
         if file.stat().st_size > MAX_BYTES:
             raise ValueError("too large")
         data = json.loads(file.read_bytes())
         if data["cachesim"] != __version__:
-            raise ValueError("of another version of cachesim")
+            raise ValueError("written by another version of cachesim")
         if data.get("form") != FORM:
-            raise ValueError("its findings are of another form, begin a new one")
+            raise ValueError("outdated format, start a new campaign")
         return _unpacked(data)
     except OSError as error:
         raise BadInput((error.strerror or "cannot be read").lower(), file=str(file)) from None
@@ -101,7 +101,7 @@ def _span(first: object, stop: object) -> tuple[int, int]:
 
 def _check_name(name: object) -> None:
     if not (isinstance(name, str) and re.fullmatch(r"fuzz-\d+-[0-9a-f]{8}", name)):
-        raise ValueError("not a name of ours")
+        raise ValueError("unexpected file name")
 
 
 def _is(kind: type, value: Any) -> Any:

@@ -1,9 +1,8 @@
-"""What a campaign leaves in a folder: a scenario file for each failure, from the moment it is found, and one file that
-says how far the campaign is, from which it can go on.
+"""Folder of a campaign: a scenario file for each failure, and a state file from which the campaign can be resumed.
 
-A scenario file is called by what it says, so that campaigns which share a folder cannot write over each other's. It is
-removed when a smaller one has taken its place. The campaign's own file is called by what is searched; it is replaced as
-a whole after every block, when the files of the failures are there.
+The name of a scenario file contains a digest of its text, so that campaigns which share a folder do not overwrite each
+other's files. A smaller case replaces the file. The name of the state file contains a digest of the search; the file is
+replaced atomically after every block, after the scenario files of the failures.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from cachesim.tools.search.campaign_file import KEPT, packed, read_campaign
 from cachesim.tools.search.drawn_conversation import DrawnConversation, longest
 from cachesim.tools.search.property_failure import SIMULATOR, Group, PropertyFailure
 
-# What was found, as data: for JSON, for the eye, and as a scenario file ready to commit.
+# Findings as data: for JSON, for reports, and as scenario files.
 
 def campaign_data(campaign: Campaign, plan: CampaignPlan) -> dict[str, Any]:
-    """A campaign that is over. Its failures are in the order in which their first conversations stand."""
+    """Return the data of a completed campaign. Failures are sorted by their first conversation."""
     more = {} if not plan.against else {
         "against": plan.against, "cost": campaign.cost._asdict(),
         "mended": [_mended(one, plan) for one in _in_order(campaign.mended)],
@@ -42,7 +41,7 @@ def campaign_data(campaign: Campaign, plan: CampaignPlan) -> dict[str, Any]:
 
 
 def with_failures(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a campaign in which each failure is ``explained``."""
+    """Return the data of a campaign with every failure ``explained``."""
     found = [explained(one, data["profile"], one["step"], one["text"]) for one in data["failures"]]
     return {**data, "failures": found}
 
@@ -52,15 +51,15 @@ def _in_order(failures: Mapping[Group, Failure]) -> list[Failure]:
 
 
 def _mended(one: Failure, plan: CampaignPlan) -> dict[str, Any]:
-    """What only the other rule set has, with the first conversation as it was drawn."""
+    """Return a failure that only the other rule set has, with its first conversation as drawn."""
     case = drawn(one, plan)
     what = {} if case is None else case.typed(plan.profile)
     return {**finding_data(one.finding), "times": one.times, "conversation": one.first, **what}
 
 
 def failure_data(one: Failure, plan: CampaignPlan, folder: Path | None = None) -> dict[str, Any]:
-    """A failure with its case: the shrunk one, else the conversation as it was drawn, if there is one; as a file of
-    this folder, None = the current one."""
+    """Return a failure with its case: the shrunk case, else the conversation as drawn, if it can be drawn. ``folder``:
+    folder of its file, None for the current folder."""
     found = {**finding_data(one.finding), "times": one.times, "conversation": one.first, "shrunk": one.shrunk}
     case = one.kept
     if case is None and (small := one.small or drawn(one, plan)):
@@ -71,7 +70,7 @@ def failure_data(one: Failure, plan: CampaignPlan, folder: Path | None = None) -
 
 
 def finding_data(finding: PropertyFailure) -> dict[str, Any]:
-    """What was found: its kind, numbers and group, and all that in words (``rule``, ``text``)."""
+    """Return a finding: its kind, numbers and group, and their wording (``rule``, ``text``)."""
     return {
         "property": finding.name, "kind": finding.kind, "numbers": dict(finding.numbers),
         "deciding": finding.deciding, "role": role_of(finding.deciding), "stored": finding.stored,
@@ -80,14 +79,14 @@ def finding_data(finding: PropertyFailure) -> dict[str, Any]:
 
 
 def group_of(data: Mapping[str, Any]) -> Group:
-    """The group of a finding that is data already."""
+    """Return the group of a finding that is given as data."""
     return data["property"], data["kind"], data["deciding"], data["stored"]
 
 
 def case_data(
     case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None
 ) -> dict[str, Any]:
-    """A case as it is typed, and as a file."""
+    """Return a case as typed and as a scenario file."""
     name = case_id(case, profile, finding, folder)
     return {
         **case.typed(profile), "requests": len(case.asked), "longest": longest(case), "id": name,
@@ -96,7 +95,7 @@ def case_data(
 
 
 def case_id(case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None) -> str:
-    """The name of its file: the conversation, and a digest of what the file says. Files of one name say the same."""
+    """Return the name of a case's file: the conversation and a digest of the text. Equal names mean equal texts."""
     text = case_toml(case, profile, finding, folder, "")
     return f"fuzz-{case.seed}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -104,8 +103,8 @@ def case_id(case: DrawnConversation, profile: str, finding: PropertyFailure, fol
 def case_toml(
     case: DrawnConversation, profile: str, finding: PropertyFailure, folder: Path | None = None, name: str | None = None
 ) -> str:
-    """The case as a scenario file. Its name (None = its id) is its id; the expectations are for `cachesim run
-    --complete`. Where it is the simulator that fails its traceback precedes, as comments."""
+    """Return the case as a scenario file. ``name`` is its id; None: derived from the text. Expectations are added by
+    `cachesim run --complete`. For a failure of the simulator the traceback precedes as comments."""
     name = case_id(case, profile, finding, folder) if name is None else name
     why = f"{finding.name}: {finding.text} ({finding.label}). Found by cachesim fuzz -p {profile_argument(profile)}."
     head = {
@@ -117,11 +116,11 @@ def case_toml(
 
 
 class CampaignFolder:
-    """The folder of one campaign. ``missing``: failures whose file could not be written; ``refused``: why something was
-    not written the last time, None if all was."""
+    """Folder of one campaign. ``missing``: failures whose file could not be written. ``refused``: the last write error,
+    None if all files were written."""
 
     def __init__(self, path: Path, plan: CampaignPlan, shard: Shard = WHOLE) -> None:
-        """Make the folder if it is missing, and try it. Raises BadInput."""
+        """Create the folder if it is missing and check that it is writable. Raise BadInput if it is not."""
         self.path, self.plan = make_folder(path), plan
         self.state = self.path / f"{plan.stem}{shard.suffix}.json"
         self.files: dict[Group, str] = {}
@@ -132,23 +131,24 @@ class CampaignFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """No other process works on this campaign inside. Raises BadInput if one does."""
+        """Lock the campaign against other processes. Raise BadInput if another process holds the lock."""
         with locked(self.path / f".{self.state.name}.lock") as free:
             if not free:
-                raise BadInput("another process is at work on this campaign", file=str(self.state))
+                raise BadInput("another process is running this campaign", file=str(self.state))
             yield
 
     def begin(self, resume: bool) -> Campaign:
-        """What is known of the campaign. Raises BadInput if it is there and not to be resumed, or none of ours."""
+        """Return the stored campaign or a new one. Raise BadInput if it exists without ``resume``, or is invalid."""
         campaign = Campaign(self.plan.profile)
         if write_new(self.state, packed(self.plan, campaign, self.files, self.owned)):
             return campaign
         if not resume:
-            raise BadInput("this campaign is here already", file=str(self.state), hint="--resume goes on with it")
+            raise BadInput("this campaign already exists", file=str(self.state), hint="--resume continues it")
         return self._read()
 
     def keep(self, campaign: Campaign) -> Iterator[Path]:
-        """Write what is new; the files as they are written. What could not be written is tried again the next time."""
+        """Write new failures and yield each file as it is written. Files that cannot be written are tried again at the
+        next call."""
         self.refused = None
         new = {group: self._data(one) for group, one in campaign.failures.items()
                if self._known.get(group) != (one.first, one.shrunk)}  # fmt: skip
@@ -173,8 +173,8 @@ class CampaignFolder:
         return data
 
     def _announce(self, campaign: Campaign, names: Iterable[str]) -> None:
-        """The campaign's file says which files are its own before they are there: whoever goes on after a kill in
-        between removes those that no failure has any more."""
+        """Write the names of new scenario files into the state file before the files exist. After a kill in between,
+        the next run removes the files that belong to no failure."""
         if new := set(names) - self.owned:
             self.owned |= new
             self._write(campaign)
@@ -194,19 +194,19 @@ class CampaignFolder:
         return file
 
     def _tidy(self) -> None:
-        """Remove the files of ours that no failure has any more."""
+        """Remove files of this campaign that belong to no failure any more."""
         for name in self.owned - set(self.files.values()):
             with suppress(OSError):
                 (self.path / f"{name}.toml").unlink(missing_ok=True)
                 self.owned.discard(name)
 
     def _read(self) -> Campaign:
-        """The campaign in the file. Raises BadInput where it is none, or of another search."""
+        """Read the stored campaign. Raise BadInput if it is invalid or of another search."""
         kept = read_campaign(self.state)
         if kept.plan != self.plan:
             raise BadInput("not a campaign to resume: another search", file=str(self.state))
         if kept.rules != self.plan.rules:
-            raise BadInput("not a campaign to resume: the file of rules was changed since", file=str(self.state))
+            raise BadInput("not a campaign to resume: the rule file has changed", file=str(self.state))
         self.files, self.owned = dict(kept.files), set(kept.owned)
         self._tidy()
         for group in kept.files:

@@ -1,7 +1,7 @@
-"""A campaign as a command runs it: in processes, against the clock, with a folder that takes what is found.
+"""Execution of a campaign for a command: processes, a time limit, and a folder that receives the findings.
 
-Stored cases, conversations that failed once and are kept as scenario files, are played before anything is drawn. A
-failure of a group that one of them shows already is not shrunk again.
+Stored cases (scenario files of conversations that failed earlier) run before any conversation is drawn. A failure whose
+group a stored case already shows is not shrunk again.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from cachesim.tools.search.drawn_conversation import case_of
 from cachesim.tools.search.property_failure import DIED, Group, PropertyFailure, finding_of
 from cachesim.tools.search.run_properties import Cost
 
-# Stored cases: does the search still find in them what it found?
+# Stored cases: scenario files that are run again under the plan of a campaign.
 
 
 class StoredCaseResult(NamedTuple):
-    """What is found in a scenario file; ``why`` it could not be played, "" = it was."""
+    """Findings of a scenario file. ``why``: the reason why it could not run, "" if it ran."""
 
     file: str
     found: Sequence[PropertyFailure]
@@ -51,8 +51,8 @@ class StoredCaseResult(NamedTuple):
 
 
 def stored_cases(folder: Path, plan: CampaignPlan, known: AbstractSet[str]) -> list[str]:
-    """The scenario files in a folder and below that are for the plan's engine, in the order of their names. ``known``:
-    names of all profiles. Raises BadInput for a folder without scenarios, and for a file that is none."""
+    """Return the scenario files for the plan's engine in a folder and its subfolders, sorted by name. ``known``: names
+    of all profiles. Raise BadInput for a folder without such scenarios and for an invalid scenario file."""
     found = []
     for one in load_each(inside(folder), known):
         if isinstance(one, BadInput):
@@ -60,12 +60,12 @@ def stored_cases(folder: Path, plan: CampaignPlan, known: AbstractSet[str]) -> l
         if one.engine == plan.engine:
             found.append(one.file)
     if not found:
-        raise BadInput(f"no scenario for {plan.engine} is in this folder", file=str(folder))
+        raise BadInput(f"the folder contains no scenario for {plan.engine}", file=str(folder))
     return found
 
 
 def check(file: str, plan: CampaignPlan) -> StoredCaseResult:
-    """Play a stored case under the plan, whatever profiles its file names."""
+    """Run a stored case under the plan, whatever profiles its file names."""
     try:
         return StoredCaseResult(file, broken_in(case_of(load(Path(file), profiles().keys())), plan, {}))
     except BadInput as bad:
@@ -73,13 +73,13 @@ def check(file: str, plan: CampaignPlan) -> StoredCaseResult:
 
 
 def groups_of(every: Sequence[StoredCaseResult]) -> dict[Group, str]:
-    """The groups that are found in stored cases, each with the first file that shows it."""
+    """Map each group that stored cases show to the first file that shows it."""
     return {finding.group: one.file for one in reversed(every) for finding in one.found}
 
 
 def with_corpus(data: Mapping[str, Any], every: Sequence[StoredCaseResult]) -> dict[str, Any]:
-    """The data of a campaign with what stored cases show: those that fail, and those that could not be played. A
-    failure that one of them shows too names its file (``known``)."""
+    """Add the results of stored cases to the data of a campaign: failing files and files that could not run. A failure
+    that a stored case also shows names that file (``known``)."""
     known = groups_of(every)
     failures = [{**one, **({"known": known[group_of(one)]} if group_of(one) in known else {})}
                 for one in data["failures"]]  # fmt: skip
@@ -91,19 +91,19 @@ def with_corpus(data: Mapping[str, Any], every: Sequence[StoredCaseResult]) -> d
     return {**data, "failures": failures, "corpus": corpus}
 
 
-# A job of a campaign and its result as JSON strings, for a machine that shares nothing with this one.
+# Jobs of a campaign and their results as JSON strings, for workers on other machines.
 
 PLAY = "cachesim.tools.search.campaign_jobs:play"
-"""The name under which a worker imports ``play``."""
+"""Import path of ``play`` for a worker."""
 
 
 def packed(job: CampaignJob) -> str:
-    """The job as a JSON object."""
+    """Return the job as a JSON object."""
     return json.dumps({**job.plan._asdict(), "first": job.first, "stop": job.stop})
 
 
 def unpacked(text: str) -> CampaignJob:
-    """The job of a JSON object. Raises KeyError, TypeError or ValueError for what is none."""
+    """Parse a job from its JSON object. Raise KeyError, TypeError or ValueError if it is not a valid job."""
     data = json.loads(text)
     profile, mode, against = (str(data[name]) for name in ("profile", "mode", "against"))
     properties, models = (tuple(map(str, data[name])) for name in ("properties", "models"))
@@ -112,22 +112,22 @@ def unpacked(text: str) -> CampaignJob:
 
 
 def play(text: str) -> str:
-    """Play the conversations of a job, and tell what was found."""
+    """Run the conversations of a job. Return the resulting block as a JSON object."""
     block = work(unpacked(text))
     found, mended = ([(number, one._asdict()) for number, one in some] for some in (block.found, block.mended))
     return json.dumps({**block._asdict(), "found": found, "mended": mended, "cost": list(block.cost)})
 
 
 def block_of(text: str) -> CampaignBlock:
-    """What a worker told. Raises KeyError, TypeError or ValueError for what is none."""
+    """Parse the block that a worker returned. Raise KeyError, TypeError or ValueError if it is not a valid block."""
     data = json.loads(text)
     found, mended = ([(int(number), finding_of(one)) for number, one in data[name]] for name in ("found", "mended"))
     played, refused, first, stop = (int(data[name]) for name in ("played", "refused", "first", "stop"))
     return CampaignBlock(found, played, refused, first, stop, mended, Cost(*map(int, data["cost"])))
 
 
-PLAYING = 3 / 4         # share of the time until which conversations are played; the rest is for shrinking
-REPORT = 1.0            # seconds that are left for what is printed at the end
+PLAYING = 3 / 4         # share of the time for running conversations; the rest is for shrinking
+REPORT = 1.0            # seconds reserved for printing the report
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -135,18 +135,18 @@ Results = Generator[Done[S, R], None, None]
 
 
 class Clock(NamedTuple):
-    """How long may it take? For ever, if no minutes are given. ``begin``: when the command began, by the same clock."""
+    """Time limit of a campaign; ``minutes`` None: unlimited. ``begin``: time.monotonic() when the command began."""
 
     begin: float
     minutes: float | None
     shrinks: bool
 
     def to_play(self) -> float | None:
-        """Seconds that are left for playing."""
+        """Return the seconds that are left for running conversations, None: unlimited."""
         return self._left(PLAYING if self.shrinks else 1.0)
 
     def to_shrink(self) -> float | None:
-        """Seconds that are left for everything."""
+        """Return the seconds that are left in all, None: unlimited."""
         return self._left(1.0)
 
     def _left(self, share: float) -> float | None:
@@ -157,7 +157,7 @@ class Clock(NamedTuple):
 
 
 class CampaignSearch:
-    """One campaign. What is found is kept at once. ``on``: the address of a cluster that plays; "" = this machine."""
+    """One campaign; findings are written as soon as they exist. ``on``: address of a cluster, "" for this machine."""
 
     def __init__(
         self, plan: CampaignPlan, campaign: Campaign, folder: CampaignFolder | None, clock: Clock, jobs: int, on: str
@@ -167,7 +167,7 @@ class CampaignSearch:
         self._complained = ""
 
     def check(self, stored: Sequence[str]) -> None:
-        """Play the stored cases, all of them, in the order of their files."""
+        """Run all stored cases. The results are in the order of the files."""
         ended: dict[int, StoredCaseResult] = {}
         with closing(self._spread(partial(check, plan=self.plan), stored, lambda: None)) as results:
             for one in progress(results, len(stored), "stored cases"):
@@ -179,11 +179,11 @@ class CampaignSearch:
 
     @property
     def known(self) -> dict[Group, str]:
-        """Groups that a stored case shows, and its file."""
+        """Groups that a stored case shows, with its file."""
         return groups_of(self.corpus)
 
     def play(self, examples: int | None, part: Shard = WHOLE) -> None:
-        """Play what was not played yet of this part of so many conversations, or of as many as there is time for."""
+        """Run the conversations of ``part`` that have not run yet. ``examples``: total, None: until time is up."""
         done = list(self.campaign.done)
         start, stop = part.span(SPREAD if examples is None else examples)
         todo = blocks(self.plan, stop, start, done)
@@ -195,7 +195,7 @@ class CampaignSearch:
                 self.keep()
 
     def _played(self, todo: Iterable[CampaignJob]) -> Results[CampaignJob, CampaignBlock]:
-        """The blocks of these jobs, here or on the cluster. Raises BadInput where a cluster cannot be had."""
+        """Yield the blocks of these jobs, run here or on the cluster. Raise BadInput if the cluster is unavailable."""
         if not self.on:
             yield from self._spread(work, todo, self.clock.to_play)
             return
@@ -204,7 +204,7 @@ class CampaignSearch:
             yield Done(one.number, unpacked(one.share), result)
 
     def shrink(self) -> None:
-        """Make every failure small, as far as there is time."""
+        """Shrink the failures until the time is over."""
         failures = sorted(self.campaign.failures.values(), key=lambda one: (one.first, one.finding.group))
         todo = [one for one in failures
                 if not one.shrunk and one.finding.kind != DIED and one.finding.group not in self.known]  # fmt: skip
@@ -218,7 +218,7 @@ class CampaignSearch:
                 self.keep()
 
     def keep(self) -> None:
-        """Write what is new into the folder; what cannot be written is told, once."""
+        """Write new findings into the folder. Print each write error once."""
         if self.folder is None:
             return
         for file in self.folder.keep(self.campaign):
@@ -229,7 +229,7 @@ class CampaignSearch:
         self._complained = refused
 
     def _spread(self, do: Callable[[S], R], shares: Iterable[S], left: Callable[[], float | None]) -> Results[S, R]:
-        """In this process only where nobody has to be ended when the time is over."""
+        """Yield the results of the shares. With a time limit the processes are killed when it is over."""
         if left() is None:
             yield from finished(do, shares, self.jobs)
             return

@@ -1,7 +1,5 @@
-"""What do clients send? Turns that are appended, edited, branched, repeated, cut short; texts that have lost a part.
-
-A conversation is a prompt in pieces of words and the answer that followed. A client goes on from one that it had
-before. """
+"""Client model that draws prompts: appended, edited, branched, repeated and truncated turns, texts without a part of
+them. A client usually continues one of its earlier exchanges."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from cachesim.scenarios.notation.word_lengths import THINK, size, span
 
 
 class Exchange(NamedTuple):
-    """A prompt and what was answered; ``chat`` where it was one: roles and texts."""
+    """A prompt and its answer. ``chat``: the messages (role, text) if the request was a chat."""
 
     prompt: Pieces
     answer: Pieces
@@ -25,8 +23,8 @@ class Exchange(NamedTuple):
 
 @dataclass
 class Clients:
-    """Everybody who talks to one server. ``words`` are those used so far, with their lengths; ``parted``: lengths at
-    which a conversation left the one before."""
+    """All clients of a server. ``words``: words used so far with their lengths in tokens. ``talks``: exchanges so far.
+    ``parted``: lengths at which a prompt diverged from an earlier conversation."""
 
     rng: Rng
     world: DrawnServer
@@ -35,7 +33,7 @@ class Clients:
     parted: list[int] = field(default_factory=list)
 
     def word(self, length: int, capital: bool = False) -> Piece:
-        """A new word."""
+        """Return a new word of this length in tokens."""
         n = len(self.words)
         name = (ascii_lowercase[n // 26 - 1] if n >= 26 else "") + ascii_lowercase[n % 26]
         name = name.upper() if capital else name
@@ -43,16 +41,16 @@ class Clients:
         return Piece(name)
 
     def think(self) -> Piece:
-        """The token that opens a thought, in the middle of somebody's text."""
+        """Return the token that opens a thought, for use inside a text."""
         self.words[THINK] = 1
         return Piece(THINK)
 
     def shared(self) -> list[str]:
-        """Texts that several conversations begin with: those in capitals."""
+        """Return the texts that several conversations begin with: the words in capitals."""
         return [name for name in self.words if name.isupper() and name != THINK]
 
     def length(self, most: int) -> int:
-        """Tokens of a text: near an edge, short, or anything."""
+        """Draw the length of a text in tokens: near an edge of the memory, short, or arbitrary."""
         rng = self.rng
         if rng.chance(50 if "W" in self.world.model else 35):
             near = rng.one(self.world.edges) * rng.one((1, 1, 1, 2)) + rng.between(-2, 2)
@@ -60,11 +58,11 @@ class Clients:
         return rng.between(1, min(most, rng.one((4, 12, 40, 120))))
 
     def size(self, pieces: Pieces) -> int:
-        """Tokens of some pieces."""
+        """Return the number of tokens of these pieces."""
         return size(pieces, self.words)
 
     def cut(self, pieces: Pieces, n: int) -> Pieces:
-        """The first n tokens."""
+        """Return the pieces of the first n tokens."""
         out: list[Piece] = []
         for piece in pieces:
             start, stop = span(piece, self.words)
@@ -75,7 +73,7 @@ class Clients:
         return tuple(out)
 
     def behind(self, pieces: Pieces, n: int) -> Pieces:
-        """Everything behind the first n tokens."""
+        """Return the pieces after the first n tokens."""
         out: list[Piece] = []
         for piece in pieces:
             start, stop = span(piece, self.words)
@@ -85,11 +83,11 @@ class Clients:
         return tuple(out)
 
     def remember(self, said: Exchange) -> None:
-        """A request that was sent."""
+        """Record a request that was sent."""
         self.talks.append(said)
 
     def prompt(self) -> Pieces:
-        """The next text that a client sends."""
+        """Draw the next text that a client sends."""
         rng, most = self.rng, self.world.most
         if not self.talks or rng.chance(12):
             return self._new(most)
@@ -104,7 +102,7 @@ class Clients:
         elif move < 56:
             found = old.prompt                                                              # regenerated
         elif move < 62:
-            found = whole                                                                   # sent back word for word
+            found = whole                                                                   # sent back unchanged
         elif move < 70:
             found = self.cut(whole, self._near(n, self.size(whole)))                        # a prefix of what is held
         elif move < 77:
@@ -119,7 +117,7 @@ class Clients:
         return self.cut(found, most) or self._new(most)
 
     def _new(self, most: int) -> Pieces:
-        """A conversation from its beginning, half the time behind a system text that others have too."""
+        """Draw a new conversation; half of the time it begins with a shared system text."""
         rng = self.rng
         capitals = self.shared()
         if capitals and rng.chance(60):
@@ -133,7 +131,7 @@ class Clients:
         return self.word(length)._replace(user=self.rng.chance(40))
 
     def _near(self, n: int, most: int) -> int:
-        """A place to cut at: where one was cut before, around the end of the prompt or an edge, or anywhere."""
+        """Draw a length to cut at: near an earlier one, near the end of the prompt, at an edge, or anywhere."""
         at = self._place(n, most)
         self.parted.append(at)
         return at

@@ -1,4 +1,4 @@
-"""One conversation with one server: drawn from an integer, written as a scenario."""
+"""A conversation with one server, drawn from an integer and convertible to a scenario."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cachesim.scenarios.request_spec import Words, make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.client_model import Clients, Exchange
 
-# Which server does a conversation meet? A model and options, drawn by the engine; and classes of models.
+# Servers of drawn conversations: a model and options that the engine draws, and classes of models.
 
 MODELS: Mapping[str, tuple[str, ...]] = {name: engine.manual.drawn for name, engine in ENGINES.items()}
 """Small models of every kind of memory, by engine."""
@@ -29,21 +29,21 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "A": ("A", "AA"), "W": ("W8 A", "W8 W8"), "R": ("S", "SS"), "H": ("GA", "GGGA", "CA", "H", "HH"),
     "HW": ("G W8", "C W8", "W8 G"), "M": ("GGA+M", "A+M"),
 }
-"""Classes by which a search can be narrowed: attention, windows, recurrent, hybrids, hybrids with windows, MTP."""
+"""Model classes that narrow a search: attention, windows, recurrent, hybrids, hybrids with windows, MTP."""
 
 
 def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnServer:
-    """A server of this engine; ``models`` narrows the choice, and sets options (``key=value``)."""
+    """Draw a server of this engine. ``models`` narrows the choice of models and sets options (``key=value``)."""
     manual = ENGINES[engine].manual
     known = [one for one in manual.drawn if one in models] or list(manual.drawn)
-    rings = [one for one in known if "W" in one]            # they have the most to lose, and the longest way to it
+    rings = [one for one in known if "W" in one]            # windows lose the most, and only after long conversations
     world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
     given = parse_settings(settings_in(models), engine)
     return world._replace(server={**world.server, **given}) if given else world
 
 
 def settings_in(models: Iterable[str]) -> list[str]:
-    """Those of what narrows a search that set an option."""
+    """Return the entries that set an option (``key=value``)."""
     return [one for one in models if "=" in one]
 
 
@@ -52,7 +52,7 @@ SYSTEM, TURN = "system", "user"
 
 @dataclass(frozen=True, slots=True)
 class DrawnConversation:
-    """What is asked of a server of this model that is given these options; ``seed`` it was drawn from."""
+    """Requests to a server with this model and these options. ``seed``: the integer it was drawn from."""
 
     engine: str
     model: str
@@ -63,11 +63,11 @@ class DrawnConversation:
 
     @property
     def line(self) -> ScenarioLine:
-        """What is asked, in words."""
+        """The requests as a line of the notation."""
         return ScenarioLine(self.words, self.asked)
 
     def scenario(self, profile: str) -> Scenario:
-        """The case as a scenario for one version. Raises BadInput where it cannot be one."""
+        """Return the scenario of the conversation for one profile. Raise BadInput if it is not a valid scenario."""
         lengths = {name: n for name, n in self.words.items() if n}
         for one in self.asked:
             if isinstance(one, Asked):
@@ -80,45 +80,45 @@ class DrawnConversation:
 
     @property
     def shrinkable(self) -> ShrinkCase:
-        """What of it can be made smaller."""
+        """The parts that can be shrunk."""
         return ShrinkCase(self.line, tuple(self.given()))
 
     def reduced_to(self, small: ShrinkCase) -> DrawnConversation:
-        """The case that is left when only this stays of it."""
+        """Return the conversation reduced to these parts."""
         server = {name: self.server[name] for name in small.options}
         return replace(self, server=server, words=small.line.words, asked=small.line.steps)
 
     def given(self) -> dict[str, Any]:
-        """The options that are not the server's defaults in every version."""
+        """Return the options that differ from the defaults of at least one version."""
         return spoken(self.server, self.engine)
 
     def typed(self, profile: str) -> dict[str, Any]:
-        """The case as it is typed: its line, the model, options. Raises BadInput where it cannot be."""
+        """Return the line, the model and the options as typed. Raise BadInput if the scenario is not valid."""
         return {"line": repr(self.scenario(profile)), "model": self.model, "server": self.given()}
 
 
 def case_of(scenario: Scenario) -> DrawnConversation:
-    """The case that a scenario is, as far as a line can say it. Raises BadInput for words that are spelled out in
-    pieces of text, and for a prompt without words."""
+    """Convert a scenario, as far as a line can express it. Raise BadInput for words that are spelled out in pieces of
+    text and for a prompt without words."""
     if isinstance(scenario.words, Words) and scenario.words.spelled:
         word = next(iter(scenario.words.spelled))
-        raise BadInput(f"word {quoted(word)} is spelled out in pieces, which no line can say", file=scenario.file)
+        raise BadInput(f"word {quoted(word)} is spelled out in pieces, which a line cannot express", file=scenario.file)
     for number, step in enumerate(scenario.steps):
         if isinstance(step.asked, Asked) and not (step.asked.prompt or step.asked.chat):
-            raise BadInput(f"request {number} has no words, which no line can say", file=scenario.file)
+            raise BadInput(f"request {number} has no words, which a line cannot express", file=scenario.file)
     line = normal(scenario.line)
     return DrawnConversation(scenario.engine, scenario.model, scenario.server, line.words, line.steps, 0)
 
 
 def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> DrawnConversation:
-    """The conversation that an integer stands for; ``models`` narrows the choice of models, and sets options of the
-    server (``key=value``), with which the conversations are those without."""
+    """Draw the conversation of an integer. ``models`` narrows the choice of models and sets options of the server
+    (``key=value``); options do not change the conversation."""
     rng = Rng(seed, engine, *(one for one in models if "=" not in one))
     return _drawn(rng, draw_world(rng, engine, models), seed)
 
 
 def draw_in(world: DrawnServer, seed: int) -> DrawnConversation:
-    """The conversation that an integer stands for with a server that is there already."""
+    """Draw the conversation of an integer for a given server."""
     return _drawn(Rng(seed, "conversation"), world, seed)
 
 
@@ -131,11 +131,11 @@ def _drawn(rng: Rng, world: DrawnServer, seed: int) -> DrawnConversation:
 
 FIELDS = {"cache_prompt": "cache_prompt", "id_slot": "id_slot", "seed": "seed", "drafts": "drafts",
           "draft_else": "draft_else", "cancel_after": "cancel_at"}  # fmt: skip
-"""What is drawn for a request, and the field of a ``Request`` behind it."""
+"""Drawn properties of a request, and the field of ``Request`` that each sets."""
 
 
 def _taken(step: Asked | Action, takes: frozenset[str]) -> Asked | Action:
-    """The step without what the engine would refuse."""
+    """Return the step without the properties that the engine would refuse."""
     if isinstance(step, Action):
         return step
     step = step._replace(**{name: getattr(PLAIN, name) for name, field in FIELDS.items() if field not in takes})
@@ -146,7 +146,7 @@ def _taken(step: Asked | Action, takes: frozenset[str]) -> Asked | Action:
 
 @dataclass
 class _Drawer:
-    """Draws one request after the other."""
+    """Generator of the requests of a conversation."""
 
     rng: Rng
     world: DrawnServer
@@ -155,16 +155,16 @@ class _Drawer:
 
     @property
     def manual(self) -> Manual:
-        """What can be asked of this server."""
+        """Capabilities of the engine."""
         return ENGINES[self.world.engine].manual
 
     @property
     def batches(self) -> bool:
-        """Does this server work on what comes together as one batch? It has no slots then."""
+        """True if the server evaluates simultaneous requests as one batch; it has no slots then."""
         return not self.manual.slots
 
     def all(self) -> list[Asked | Action]:
-        """Two to nine steps, six as a rule."""
+        """Draw two to nine steps, most often six."""
         found: list[Asked | Action] = []
         for _ in range(self.rng.one((2, 3, 4, 5, 6, 6, 7, 8, 9))):
             if found and not self.batches and self.rng.chance(7):
@@ -204,8 +204,8 @@ class _Drawer:
         return Asked(prompt, answer, chat=chat, **self.manual.draw_fields(rng, self.world.server), **more)
 
     def _chat(self, space: ChatDrawing, burst: bool) -> tuple[tuple[str, Pieces], ...]:
-        """Messages: a new chat, the next turn of an old one, its last message written anew, a tool's answer, a
-        repeat. Who comes at the same time as somebody else often has a chat of his own."""
+        """Draw messages: a new chat, the next turn of an old chat, its last message rewritten, a tool's answer, or a
+        repetition. A request of a burst often starts a new chat."""
         rng, clients = self.rng, self.clients
         chats = [one for one in clients.talks if one.chat]
         move = rng.below(100)
@@ -232,5 +232,5 @@ class _Drawer:
 
 
 def longest(case: DrawnConversation) -> int:
-    """The longest request of a case, prompt and answer, without what a template adds."""
+    """Return the tokens of the longest request, prompt and answer, without those that a template adds."""
     return word_lengths.longest(case.line)

@@ -1,4 +1,4 @@
-"""``cachesim fuzz -p PROFILE``: which conversations break a property under this rule set?"""
+"""``cachesim fuzz -p PROFILE``: searches for conversations that violate a property under a rule set."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-p", "--profile", metavar="PROFILE", type=arguments.profile_name, default="",
                         help="rule set to search (default: the newest recorded one of the first engine)")  # fmt: skip
     parser.add_argument("--against", metavar="PROFILE", type=arguments.profile_name, default="",
-                        help="play the same under this rule set too; only what it does not have counts")  # fmt: skip
+                        help="second rule set; only failures that it does not have count")  # fmt: skip
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
-                        help="property to check, may be repeated (default: all that one run can tell)")  # fmt: skip
+                        help="property to check, may be repeated (default: those of a single run)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
-    arguments.add_settings(parser, "of every server that is drawn: ")
+    arguments.add_settings(parser, "of every drawn server: ")
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance", help="exact: full arithmetic, "
                         "compares bits and argmax; about 10x slower (default provenance)")  # fmt: skip
     parser.add_argument("--examples", metavar="N", type=arguments.count,
-                        help=f"conversations to play (default {EXAMPLES})")  # fmt: skip
+                        help=f"number of conversations (default {EXAMPLES})")  # fmt: skip
     parser.add_argument("--minutes", metavar="M", type=arguments.minutes,
-                        help="go on for so long instead; the last quarter is for shrinking")  # fmt: skip
+                        help="duration instead [minutes]; the last quarter is for shrinking")  # fmt: skip
     parser.add_argument("--seed", metavar="S", type=arguments.count, default=0,
-                        help="the same seed finds the same (default 0)")  # fmt: skip
+                        help="seed of the conversations; equal seeds give equal results (default 0)")  # fmt: skip
     arguments.add_jobs(parser)
     arguments.add_elsewhere(parser, "conversations")
-    parser.add_argument("--no-shrink", action="store_true", help="leave failing conversations as long as they are")
-    parser.add_argument("--out", metavar="FOLDER", help="write each failure as a scenario file into this folder, "
-                        "when it is found and again when it is shrunk")  # fmt: skip
-    parser.add_argument("--resume", action="store_true", help="go on with the campaign that is in the folder")
-    parser.add_argument("--corpus", metavar="FOLDER", help="play the scenario files of this folder first; what one of "
-                        "them shows is not shrunk again")  # fmt: skip
+    parser.add_argument("--no-shrink", action="store_true", help="do not shrink failing conversations")
+    parser.add_argument("--out", metavar="FOLDER", help="folder for a scenario file of each failure, "
+                        "written when it is found and again when it is shrunk")  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="continue the campaign in the folder")
+    parser.add_argument("--corpus", metavar="FOLDER", help="folder of scenario files to run first; failures that they "
+                        "show are not shrunk again")  # fmt: skip
     arguments.add_json(parser)
     add_pictures(parser)
 
 
 def run(args: Namespace) -> int:
-    begin = time.monotonic()            # the imports take time too
+    begin = time.monotonic()            # the imports count, too
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign_folder import CampaignFolder
     from cachesim.tools.search.campaign_jobs import Clock
 
     clock = Clock(begin, args.minutes, shrinks=not args.no_shrink)
     if args.minutes is not None and args.examples is not None:
-        raise BadInput("--minutes and --examples say two things", hint="give one of them")
+        raise BadInput("--minutes and --examples exclude each other", hint="give one of them")
     if args.examples == 0:
         raise BadInput("--examples must be at least 1")
     if args.resume and args.out is None:
-        raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
+        raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     plan = _plan(args)
     check_elsewhere(args.on, (plan.profile, plan.against))
     if args.out is None:
@@ -76,7 +76,7 @@ def run(args: Namespace) -> int:
 
 
 def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, clock: Clock) -> int:
-    """Search, and tell what was found; the exit code."""
+    """Search and print the results. Return the exit code."""
     from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign import Campaign
     from cachesim.tools.search.campaign_folder import campaign_data
@@ -93,9 +93,9 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
             search.shrink()
     except KeyboardInterrupt as error:
         ended = error
-        complain("interrupted: what was found so far")
-    except Unwritable as bad:           # no room for the files of a conversation: it would be so for the next
-        complain(f"{bad}; what was found so far")
+        complain("interrupted: results so far")
+    except Unwritable as bad:           # further conversations would fail, too
+        complain(f"{bad}; results so far")
         codes.append(exits.BAD_INPUT)
     search.keep()
     left = sum(not one.shrunk and group not in search.known for group, one in campaign.failures.items())
@@ -111,12 +111,12 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     codes += [exit_code(name) for name, *_ in campaign.failures]
     codes += [exit_code(finding.name) for one in search.corpus for finding in one.found]
     if any(one.why for one in search.corpus) or (folder is not None and folder.refused):
-        codes.append(exits.BAD_INPUT)       # a stored case could not be played, a failure not be written
+        codes.append(exits.BAD_INPUT)       # a stored case could not run or a failure could not be written
     return exits.interrupted(ended) if ended else exits.worst(codes)
 
 
 def _draw(args: Namespace, data: dict[str, Any]) -> None:
-    """A picture of the first failure that has a case."""
+    """Draw a picture of the first failure that has a case."""
     one = next((one for one in data["failures"] if "line" in one), None)
     if one is None:
         complain("no failure to draw")
@@ -130,7 +130,7 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
 
 
 def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) -> None:
-    """Print a campaign; those failures as files that are in no folder and are short enough to be read."""
+    """Print a campaign, and the scenario files of shrunk failures that are not in a folder."""
     from cachesim.tools.search.campaign_folder import group_of, with_failures
     from cachesim.tools.search.report import fuzz_report
 
@@ -145,7 +145,7 @@ def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) ->
 
 
 def _plan(args: Namespace) -> CampaignPlan:
-    """What is searched. Raises BadInput."""
+    """Return the plan of the search. Raise BadInput for invalid arguments."""
     from cachesim.engines.registry import engine_of
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.search.campaign import CampaignPlan
@@ -153,14 +153,14 @@ def _plan(args: Namespace) -> CampaignPlan:
     profile = args.profile or DEFAULT_PROFILE
     engine_of(profile)
     if args.against and (engine_of(args.against) is not engine_of(profile) or args.against == profile):
-        what = "the same rule set" if args.against == profile else "of another engine"
-        raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one than {profile} of its engine")
+        what = "the rule set of -p itself" if args.against == profile else "of another engine"
+        raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one of {profile}'s engine")
     models = narrowed(args, profile)
     return CampaignPlan(profile, properties_asked(args.properties), models, args.mode, args.seed, args.against)
 
 
 def properties_asked(asked: list[str]) -> tuple[str, ...]:
-    """The properties of these names, all that one run can tell where there are none. Raises BadInput."""
+    """Return the named properties; without names those that a single run can check. Raise BadInput if unknown."""
     from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.run_properties import ALL
 
@@ -169,7 +169,7 @@ def properties_asked(asked: list[str]) -> tuple[str, ...]:
 
 
 def known_properties(asked: list[str], known: Collection[str]) -> tuple[str, ...]:
-    """These properties, each once. Raises BadInput for one that is not known."""
+    """Return these properties without duplicates. Raise BadInput for an unknown name."""
     for name in asked:
         if name not in known:
             raise BadInput(f"unknown property {quoted(name)}", hint=nearest(name, known) or ", ".join(known))
@@ -177,7 +177,7 @@ def known_properties(asked: list[str], known: Collection[str]) -> tuple[str, ...
 
 
 def narrowed(args: Namespace, profile: str) -> tuple[str, ...]:
-    """The models that are drawn, and the options of every server, as a search is narrowed by them. Raises BadInput."""
+    """Return the models to draw and the options of every server, from the arguments. Raise BadInput if invalid."""
     from cachesim.judging.reproduce_command import settings
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.search.drawn_conversation import KINDS, MODELS
@@ -187,6 +187,6 @@ def narrowed(args: Namespace, profile: str) -> tuple[str, ...]:
     for name in args.models:
         fitting = [one for one in known if one == name or one in KINDS.get(name, ())]
         if not fitting:
-            raise BadInput(f"no model {quoted(name)} is drawn for this engine", hint=", ".join((*KINDS, *known)))
+            raise BadInput(f"unknown model for this engine: {quoted(name)}", hint=", ".join((*KINDS, *known)))
         found += fitting
     return (*dict.fromkeys(found), *settings(parse_settings(args.settings, engine)))

@@ -1,4 +1,4 @@
-"""A conversation is played, and what the properties ask about is noted on the way."""
+"""Observer that records per step what the properties need: verdicts, removals, self-checks of the memory, limits."""
 
 from __future__ import annotations
 
@@ -21,29 +21,28 @@ from cachesim.scenarios.schema import Action, Scenario
 from cachesim.tools.search.property_failure import ERASED, GAP, INCONSISTENT
 
 SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
-"""Where the small slot files of conversations are written: a disk is slower than everything else here."""
+"""Folder for the small slot files of conversations: writing to a disk would dominate the run time."""
 
 Numbers = Mapping[str, Any]
 
 
 class Fact(NamedTuple):
-    """One step that is over. ``armed``: stored objects that are not what the server believes them to be; ``over``:
-    limits that are exceeded."""
+    """Record of one completed step."""
 
     number: int
     request: Request
     answer: Answer
-    said: Verdict
-    state: Verdict
-    armed: tuple[tuple[Stored, Verdict], ...]
-    over: tuple[Excess, ...]
+    said: Verdict                                       # on the answer
+    state: Verdict                                      # on the memory that the answer leaves
+    armed: tuple[tuple[Stored, Verdict], ...]           # stored objects that differ from what the server records
+    over: tuple[Excess, ...]                            # limits that are exceeded
 
 
 @dataclass(slots=True)
 class PlayedConversation:
-    """A conversation that is over. ``torn`` are removals that were refused and changed something all the same, or were
-    done and left something: step and numbers; ``unsound`` what a memory found when it checked itself after a step, or
-    what an erased slot left: step, kind and numbers; ``unset``: the server read a number that nobody wrote."""
+    """Record of a completed run. ``torn``: removals that were refused but changed the memory, or that left a part of
+    their range: step and numbers. ``unsound``: errors of a memory's self-check after a step, and rows left by an erased
+    slot: step, kind and numbers. ``unset``: True if the server read a number that was never written."""
 
     scenario: Scenario
     profile: str
@@ -58,7 +57,7 @@ class PlayedConversation:
 
 
 class InvariantObserver(Observer):
-    """Watches a run under the profile, or a ``table`` of rules, and checks its memory besides. ``judges`` may be
+    """Observer of a run under the profile, or a ``table`` of rules, that also checks the memory. ``judges`` may be
     shared between conversations."""
 
     def __init__(self, played: PlayedConversation, judges: dict[str, Judge], table: RuleSet | None = None) -> None:
@@ -66,7 +65,7 @@ class InvariantObserver(Observer):
         self.played, self.judges = played, judges
 
     def started(self, server: Server) -> None:
-        """A server has started."""
+        """Attach to a started server."""
         key = f"{self.scenario.engine} {self.scenario.model}"
         self.given = self.judges.get(key)
         super().started(server)
@@ -76,7 +75,7 @@ class InvariantObserver(Observer):
         server.log.listener, server.log.kinds = self.hear, JUDGED
 
     def _removed(self, done: Removal) -> None:
-        """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
+        """Record a refused removal that changed the memory, or a removal that left a part of its range."""
         want = done.before
         if done.ok:
             stays = want < done.p0
@@ -88,14 +87,14 @@ class InvariantObserver(Observer):
             }))  # fmt: skip
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
-        """A request is answered."""
+        """Judge and record an answered request."""
         judged = self.judged(number, request, answer)
         self._check(number)
         armed, over = tuple(judged.armed), tuple(self.server.exceeded_limits())
         self.played.facts.append(Fact(number, request, answer, judged.answer, judged.state, armed, over))
 
     def _check(self, number: int) -> None:
-        """The memory looks at itself, where it can; and no sequence has a hole, whoever was shifted or restored."""
+        """Run the memory's self-check, if it has one, and record position gaps in any sequence."""
         try:
             self.server.check()
         except Crash as crash:
@@ -107,7 +106,7 @@ class InvariantObserver(Observer):
                 self.played.unsound.append((number, GAP, {"seq": seq, "gap": int(steps.max()) - 1}))
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
-        """A step that is no completion is done, unless the server has ended before."""
+        """Check the memory after a step that is not a completion, unless the server has ended before it."""
         if action.do == "restart" or not reply["status"]:
             return
         self._check(number)
@@ -118,8 +117,8 @@ class InvariantObserver(Observer):
 def played(
     scenario: Scenario, profile: str, judges: dict[str, Judge], table: RuleSet | None = None, mode: str = "provenance"
 ) -> PlayedConversation:
-    """Play a conversation. ``judges`` keeps cold runs between conversations, but not the numbers of "exact" ones;
-    ``table`` replaces the profile's rules. Raises BadInput for what the engine cannot do."""
+    """Run a conversation and return its record. ``judges`` caches cold runs between conversations, except in mode
+    "exact". ``table`` replaces the profile's rules. Raise BadInput if the engine does not support the conversation."""
     one = PlayedConversation(scenario, profile, Log())
     notes = InvariantObserver(one, judges if mode == "provenance" else {}, table)
     play(scenario, profile, mode, notes, table, SHARED_MEMORY)

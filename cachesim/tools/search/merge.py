@@ -1,8 +1,8 @@
-"""Campaigns of one search that were played in several places become one, as if they had been played in one.
+"""Merging of campaigns of one search that ran in several places.
 
-A conversation is an integer and its result depends on nothing else, so a file that holds only conversations of other
-files adds nothing and is left out. Two files that overlap in part cannot be added up: what each of them found is known
-for all of its conversations together, and those of both would count twice.
+The result of a conversation depends only on its integer. A file whose conversations all occur in other files is
+therefore skipped. Files that overlap partly cannot be merged: their counts are known only for all of their
+conversations together, and the common conversations would count twice.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Spans = Sequence[tuple[int, int]]
 
 
 class CampaignSource(NamedTuple):
-    """A campaign in a file."""
+    """A campaign and its file."""
 
     file: Path
     kept: StoredCampaign
 
 
 class MergedCampaign(NamedTuple):
-    """A search, what was found in all files of it, and the files; ``left_out``: those that add nothing."""
+    """A search with the findings of all its files. ``left_out``: files that add nothing."""
 
     plan: CampaignPlan
     campaign: Campaign
@@ -36,24 +36,24 @@ class MergedCampaign(NamedTuple):
 
 
 def campaigns_in(folders: Iterable[Path]) -> list[CampaignSource]:
-    """The campaigns in these folders, each file once. Raises BadInput for a folder without one, and for a file that is
-    called like one and is none."""
+    """Return the campaigns in these folders, each file once. Raise BadInput for a folder without campaigns and for an
+    invalid campaign file."""
     found: dict[Path, CampaignSource] = {}
     for folder in folders:
         if not folder.is_dir():
             raise BadInput("not a folder", file=str(folder))
         files = sorted(folder.glob("campaign-*.json"))
         if not files:
-            raise BadInput("no campaign and no workload is in this folder", file=str(folder),
-                           hint="fuzz --out FOLDER and workload --out FOLDER make them")  # fmt: skip
+            raise BadInput("the folder contains neither a campaign nor a workload", file=str(folder),
+                           hint="create one with fuzz --out FOLDER or workload --out FOLDER")  # fmt: skip
         for file in files:
             found.setdefault(file.resolve(), CampaignSource(file, read_campaign(file)))
     return list(found.values())
 
 
 def merged(sources: Sequence[CampaignSource]) -> list[MergedCampaign]:
-    """One campaign for each search, in the order of their names. Raises BadInput for files that overlap in part, and
-    for two that were made with different files of rules."""
+    """Merge the campaigns of each search, sorted by plan. Raise BadInput for files that overlap partly and for files
+    that were made with different rule files."""
     by_plan: dict[CampaignPlan, list[CampaignSource]] = {}
     for one in sources:
         by_plan.setdefault(one.kept.plan, []).append(one)
@@ -66,7 +66,7 @@ def _of_one(plan: CampaignPlan, sources: list[CampaignSource]) -> MergedCampaign
     left: list[CampaignSource] = []
     for one in sorted(sources, key=lambda one: (-_size(one.kept.campaign.done), str(one.file))):
         if one.kept.rules != sources[0].kept.rules:
-            raise BadInput(f"was made with other rules than {sources[0].file}", file=str(one.file))
+            raise BadInput(f"its rule files differ from those of {sources[0].file}", file=str(one.file))
         if _missing(one.kept.campaign.done, whole.done):
             _refuse_overlap(one, taken)
             add(whole, one.kept.campaign)
@@ -96,7 +96,7 @@ def _add(whole: dict[Group, Failure], part: Mapping[Group, Failure]) -> None:
 
 
 def _adopt(whole: Campaign, same: Campaign) -> None:
-    """What was shrunk in a file that adds nothing need not be shrunk again."""
+    """Take over shrunk cases from a file that adds nothing else, so that they are not shrunk again."""
     for group, one in same.failures.items():
         known = whole.failures.get(group)
         if known is not None and known.first == one.first and not known.shrunk:
@@ -107,12 +107,12 @@ def _refuse_overlap(one: CampaignSource, taken: Iterable[CampaignSource]) -> Non
     for other in taken:
         both = _size(one.kept.campaign.done) + _size(other.kept.campaign.done)
         if _size(joined([*one.kept.campaign.done, *other.kept.campaign.done])) < both:
-            raise BadInput(f"some of its conversations are in {other.file} too, others are not",
+            raise BadInput(f"overlaps partly with {other.file}",
                            file=str(one.file), hint="parts of one --shard N do not overlap")  # fmt: skip
 
 
 def _missing(spans: Spans, among: Spans) -> bool:
-    """Is something of the spans not among the others, which are in order? An empty campaign adds nothing."""
+    """True if a part of the spans is not covered by the sorted spans ``among``. An empty campaign adds nothing."""
     return any(gaps(among, first, stop) for first, stop in spans)
 
 

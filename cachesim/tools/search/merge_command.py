@@ -1,4 +1,4 @@
-"""``cachesim merge FOLDER...``: what did the parts of a campaign, or of a workload, find, all together?"""
+"""``cachesim merge FOLDER...``: merges the parts of a campaign or of a workload."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("folders", metavar="FOLDER", nargs="+",
-                        help="what `fuzz --out` or `workload --out` has written")  # fmt: skip
-    parser.add_argument("--out", metavar="FOLDER", help="write the whole here, as if it had been done in one place; "
-                        "`fuzz` or `workload` with `--out FOLDER --resume` goes on with it")  # fmt: skip
+                        help="output folder of `fuzz --out` or `workload --out`")  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", help="folder for the merged result; `fuzz` or `workload` with "
+                        "`--out FOLDER --resume` continues it")  # fmt: skip
     add_json(parser)
 
 
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
     out = path_of(args.out) if args.out is not None else None
     folders = [path_of(folder) for folder in args.folders]
     if out is not None and out.is_dir() and out.resolve() not in [folder.resolve() for folder in folders]:
-        folders += [out] if _has_campaigns(out) or files_of(out) else []                # what is there is a part too
+        folders += [out] if _has_campaigns(out) or files_of(out) else []                # its content is merged, too
     workloads = lines_merged(file for folder in folders for file in files_of(folder))
     campaigns = merged(campaigns_in(one for one in folders if _has_campaigns(one) or not files_of(one)))
     codes = [exit_code(name) for one in campaigns for name, *_ in one.campaign.failures]
@@ -51,7 +51,7 @@ def _has_campaigns(folder: Path) -> bool:
 
 
 def _write(one: MergedCampaign, out: Any) -> list[int]:
-    """Write a campaign into the folder; the exit codes of what could not be written. Raises BadInput."""
+    """Write a campaign into the folder. Return the exit codes of write errors. Raise BadInput for a bad folder."""
     from cachesim.tools.search.campaign_folder import CampaignFolder
 
     folder = CampaignFolder(out, one.plan)
@@ -77,7 +77,7 @@ def _data(one: MergedCampaign) -> dict[str, Any]:
 
 
 def _workload_data(one: result_store.MergedWorkload, out: Path | None) -> dict[str, Any]:
-    """A workload as data; it is written if there is a folder for it. Raises BadInput."""
+    """Return a workload as data. Write it first if ``out`` is given. Raise BadInput if it cannot be written."""
     from cachesim.tools.workload.cell_jobs import totals_of
     from cachesim.tools.workload.report import workload_data
     from cachesim.tools.workload.result_store import write_merged

@@ -1,4 +1,4 @@
-"""What must a cache do? Properties of one played conversation; each names what it found and the rule behind it."""
+"""Properties that a cache must have. Each check reads the record of a run and yields findings with their rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Check = Callable[[PlayedConversation], Iterator[PropertyFailure]]
 
 
 def warm_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """Every answer, and the memory that it leaves, is that of a cold run. The first failure counts: others follow."""
+    """Each answer and the memory after it equal those of a cold run. Only the first failure is reported."""
     for at, fact in enumerate(played.facts):
         if fact.answer.died:
             return
@@ -33,8 +33,8 @@ def warm_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
 
 
 def stored_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """Every checkpoint and every stored conversation is what a cold run of its tokens would have left there. Of those
-    that are wrong at the first such step one of every kind of wrong counts."""
+    """Every checkpoint and stored conversation equals what a cold run of its tokens would store. At the first step with
+    wrong objects, one finding of each kind is reported."""
     for at, fact in enumerate(played.facts):
         wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": len(stored.tokens)}
                  for stored, verdict in reversed(fact.armed) if verdict.holds is False}
@@ -46,7 +46,7 @@ def stored_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
 
 
 def survives(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """No request ends the server."""
+    """The server survives every request."""
     for fact in played.facts:
         if fact.answer.died:
             yield PropertyFailure("survives", fact.number, _kind(fact.answer), _told(fact.answer))
@@ -54,7 +54,7 @@ def survives(played: PlayedConversation) -> Iterator[PropertyFailure]:
 
 
 def _kind(answer: Answer) -> str:
-    """The kind of an error; its text without numbers where the engine names none."""
+    """Return the kind of an error; if the engine does not name one, its text without numbers."""
     return answer.error_kind or masked(answer.error.partition(":")[0])
 
 
@@ -63,7 +63,7 @@ def _told(answer: Answer) -> dict[str, int | str]:
 
 
 def answered(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """A request that a cold run answers, or for which there is room, gets an answer, not an error of the server's."""
+    """A request that a cold run answers, or for which there is room, does not end in a server error."""
     for fact in played.facts:
         answer = fact.answer
         if fact.said.rung == "error" or (answer.status == 500 and answer.error_kind != NO_ROOM):
@@ -74,20 +74,20 @@ def answered(played: PlayedConversation) -> Iterator[PropertyFailure]:
 
 
 def seq_rm_atomic(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """A removal that is refused changes nothing; one that is done leaves nothing of its range."""
+    """A refused removal changes nothing; an executed removal leaves nothing of its range."""
     for step, numbers in played.torn[:1]:
         yield PropertyFailure("seq-rm-atomic", step, property_failure.TORN, numbers)
 
 
 def memory_sound(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """The tables of the memory agree with themselves after every step: what is counted is there, without a gap; an
-    erased slot has left nothing."""
+    """The memory's tables are consistent after every step: all counted rows exist, positions have no gaps, and an
+    erased slot is empty."""
     for step, kind, numbers in played.unsound[:1]:
         yield PropertyFailure("memory-sound", step, kind, numbers)
 
 
 def accounting(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """Tokens found and tokens evaluated make up the prompt; no more is evaluated than a cold run would."""
+    """Reused and evaluated tokens add up to the prompt; at most the tokens of a cold run are evaluated."""
     for fact in played.facts:
         answer, n = fact.answer, len(fact.request.prompt)
         if answer.status != 200 or answer.died or answer.cancelled or answer.truncated or not answer.done:
@@ -99,7 +99,7 @@ def accounting(played: PlayedConversation) -> Iterator[PropertyFailure]:
 
 
 def limits(played: PlayedConversation) -> Iterator[PropertyFailure]:
-    """What the flags allow at most is not exceeded when a request is over."""
+    """The limits that flags set are not exceeded at the end of a request."""
     for fact in played.facts:
         for one in fact.over[:1]:
             yield PropertyFailure("limits", fact.number, property_failure.EXCEEDED, one._asdict(), one.what)
@@ -116,17 +116,17 @@ PROPERTIES: Mapping[str, Check] = {
     "accounting": accounting,
     "limits": limits,
 }
-"""Those that one run can tell."""
+"""Properties that can be checked in a single run."""
 
 
 def _first_armed(played: PlayedConversation, at: int) -> str:
-    """Kind of the first stored object that was wrong, "" = there was none."""
+    """Return the kind of the first stored object that was wrong, "" if all were correct."""
     armed = (one for fact in played.facts[: at + 1] for one in fact.armed)
     return next((stored.kind for stored, verdict in armed if verdict.holds is False), "")
 
 
 def _made_by(played: PlayedConversation, fact: Fact) -> str:
-    """The rule that last decided to make, use or keep a stored object in this step."""
+    """Return the rule that last decided to make, use or keep a stored object in this step."""
     found = [event.rule for event in played.log.of(fact.number) if isinstance(event, Decided) and _stores(event)]
     return found[-1] if found else fact.answer.deciding
 
@@ -135,14 +135,14 @@ STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, R
 
 
 def _stores(said: Decided) -> bool:
-    """Does this decision make, use or keep a stored object? An entry that is found may be number 0, and one that does
-    not leave the cache is kept."""
+    """True if the decision makes, uses or keeps a stored object. Entry number 0 counts as found, an entry that
+    stays in the cache as kept."""
     role = role_of(said.rule)
     return role in STORING and has_effect(role, said.value)
 
 
 def _causes(played: PlayedConversation, at: int) -> tuple[str, ...]:
-    """How it came about, step by step: what was reused by which rule, what was refused, what was wrong behind it."""
+    """Return the causes step by step: tokens reused by which rule, refused removals, corrupt objects, wrong answers."""
     out = []
     for fact in played.facts[: at + 1]:
         answer = fact.answer
@@ -156,10 +156,9 @@ def _causes(played: PlayedConversation, at: int) -> tuple[str, ...]:
     return (*out[-12:], *(f"  wrong: {why}" for why in wrong))
 
 
-# Properties about what was lost: they read the recompute account of every request, or compare two runs. They are
-# slower than the others.
+# Properties of re-evaluation: they read the recompute ledger of every request, or compare two runs, and are slower.
 
-LEAST = 4              # tokens that are worth a finding
+LEAST = 4              # tokens: smaller losses are not reported
 Bill = Callable[[Run], Iterator[PropertyFailure]]
 
 
@@ -173,7 +172,7 @@ def balances(run: Run) -> Iterator[PropertyFailure]:
 
 
 def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
-    """A stored conversation stays until a limit wants its room: nobody loses it by using it."""
+    """A stored conversation stays until a limit requires its room; using it does not remove it."""
     for i, one in enumerate(run.requests):
         for charge in one.account.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
@@ -183,7 +182,7 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
 
 
 def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
-    """A checkpoint that would serve is used, and is not thrown away while it would."""
+    """A usable checkpoint is used, and is not erased while it is usable."""
     for i, one in enumerate(run.requests):
         for charge in one.account.charges:
             if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
@@ -197,11 +196,11 @@ BILLS: Mapping[str, Bill] = {
     "no-lost-conversation": no_lost_conversation,
     "nothing-needless": nothing_needless,
 }
-"""Those that need the recompute account."""
+"""Properties that need the recompute ledger."""
 
 
 class _Counts(Silent):
-    """What was reused by each request, and whether all is well enough to compare."""
+    """Observer that counts reused tokens by request. ``plain``: every request was answered normally."""
 
     def __init__(self) -> None:
         self.reused: list[int] = []
@@ -213,8 +212,8 @@ class _Counts(Silent):
 
 
 def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
-    """One conversation, one slot: with more checkpoints or more cache, never less is reused. Undecided, and silent, for
-    requests that meet each other, and where a request fails."""
+    """In a conversation on one slot, more checkpoints or more cache never reduce reuse. Conversations with simultaneous
+    requests, actions or failing requests are not judged."""
     manual, options = ENGINES[scenario.engine].manual, in_force(scenario.server, profile)
     if any(step.together or step.action for step in scenario.steps) or manual.slot_count(options) != 1:
         return

@@ -1,7 +1,7 @@
-"""What was found? A property that does not hold, as data: its kind and its numbers. Words are made from them last.
+"""Findings: failures of properties, as a kind and numbers. Sentences are made from these on output.
 
-group   what makes two findings one failure: the property, the kind, the rule that decided, the kind of stored object.
-        Neither lengths nor positions are in it, and no sentence.
+A group identifies findings of one failure: property, kind, deciding rule, kind of stored object. Lengths, positions and
+sentences are not part of it.
 """
 
 from __future__ import annotations
@@ -13,51 +13,50 @@ from cachesim.base import exits
 from cachesim.judging.fault_kinds import SENTENCES, Kind, pattern, said
 
 SIMULATOR = "simulator"
-"""The name of findings about the simulator itself, which is no property."""
+"""Name of findings about the simulator itself. It is not the name of a property."""
 USERS_RULE = "user's-rule"
-"""The name of findings about a rule from a file of the user, which is none either."""
+"""Name of findings about a rule in a user's file. It is not the name of a property."""
 CONSUMED, WASTED, UNBALANCED = "conversation-consumed", "restore-point-wasted", "bill-unbalanced"
 TORN, INCONSISTENT, GAP, ERASED = "removal-torn", "memory-inconsistent", "gap-in-positions", "rows-behind-an-erase"
 LESS, MISCOUNTED, EXCEEDED, DIED = "less-with-more", "tokens-miscounted", "limit-exceeded", "process-died"
 
 TEXTS: Mapping[str, str] = {
     CONSUMED: "{tokens} tokens were removed from the prompt cache on load, at request {at}",
-    WASTED: "{tokens} tokens of a {point} that would have served were {event}",
+    WASTED: "{tokens} tokens of a usable {point} were {event}",
     UNBALANCED: "{account}",
     LESS: "{some} {option}: {before} reused; {plenty}: {after}",
     TORN: "seq_rm({seq}, {p0}, {p1}) was {answer}: {before} rows before, {after} after",
     INCONSISTENT: "{error}",
     GAP: "positions of sequence {seq} have a gap of {gap}",
     ERASED: "slot {slot} was erased and has {rows} rows",
-    MISCOUNTED: "{found} found and {evaluated} evaluated of {prompt}",
-    EXCEEDED: "{holder} {held} {what}, at most {most}",
+    MISCOUNTED: "{found} reused and {evaluated} evaluated of {prompt} tokens",
+    EXCEEDED: "{holder} {held} {what}, limit {most}",
     DIED: "conversations {first} .. {last} of seed {seed} were not judged: {how}, twice",
 }
-"""The sentence of each kind; those of verdicts are the judge's, all others are what the server said."""
+"""Sentence of each kind. Kinds of verdicts have the judge's sentences; for all other kinds it is the server's error."""
 
 Group = tuple[str, str, str, str]
 
 
 class PropertyFailure(NamedTuple):
-    """A property (``name``) does not hold: at this step, in this way, behind this rule or option (``deciding``), where
-    an object of the kind ``stored`` is wrong ("" = none is); ``causes`` is how it came about, line by line."""
+    """A property that does not hold in a conversation."""
 
-    name: str
-    step: int
-    kind: str
-    numbers: Mapping[str, Any]
-    deciding: str = ""
-    stored: str = ""
-    causes: tuple[str, ...] = ()
+    name: str                           # of the property
+    step: int                           # number of the request or action
+    kind: str                           # kind of failure
+    numbers: Mapping[str, Any]          # of its sentence
+    deciding: str = ""                  # the rule or option that decided
+    stored: str = ""                    # kind of the wrong stored object, "" = none is wrong
+    causes: tuple[str, ...] = ()        # lines of an explanation
 
     @property
     def group(self) -> Group:
-        """What makes two findings one failure."""
+        """Key by which findings are counted as one failure."""
         return self.name, self.kind, self.deciding, self.stored
 
     @property
     def text(self) -> str:
-        """What is wrong, in one sentence."""
+        """The failure as a sentence."""
         if self.kind in SENTENCES:
             sentence = said(Kind(self.kind), self.numbers)
             tokens = self.numbers.get("stored_tokens")
@@ -66,7 +65,7 @@ class PropertyFailure(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The group in words, to stand behind the property: the rule that decided, and of some what is wrong."""
+        """The group in words, displayed after the property: the deciding rule and, for some properties, the failure."""
         match self.name:
             case "warm-equals-cold":
                 parts = filter(None, (self.deciding or "nothing reused", self.stored))
@@ -94,12 +93,12 @@ class PropertyFailure(NamedTuple):
 
 
 def masked(text: str) -> str:
-    """A text without its numbers."""
+    """Return the text with its numbers replaced by ``n``."""
     return re.sub(r"-?\d+", "n", text)
 
 
 def finding_of(data: Mapping[str, Any]) -> PropertyFailure:
-    """A finding that was written down. Raises KeyError, TypeError or ValueError where its sentence lacks something."""
+    """Parse a stored finding. Raise KeyError, TypeError or ValueError if it is invalid or lacks a number."""
     kind, deciding, stored = (str(data[name]) for name in ("kind", "deciding", "stored"))
     numbers = data["numbers"]
     if not isinstance(numbers, dict):
@@ -107,10 +106,10 @@ def finding_of(data: Mapping[str, Any]) -> PropertyFailure:
     causes = tuple(map(str, data["causes"]))
     finding = PropertyFailure(str(data["name"]), int(data["step"]), kind, numbers, deciding, stored, causes)
     if not (finding.text and finding.label):
-        raise ValueError("a finding without words")
+        raise ValueError("a finding without text")
     return finding
 
 
 def exit_code(name: str) -> int:
-    """The code of a finding: of the simulator itself, of a rule of the user, or of a property."""
+    """Return the exit code for a finding about the simulator itself, a user's rule, or a property."""
     return {SIMULATOR: exits.CRASH, USERS_RULE: exits.BAD_INPUT}.get(name, exits.BROKEN)

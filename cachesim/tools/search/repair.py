@@ -1,7 +1,7 @@
-"""Failures grouped by what cures them: as few changes as cure all that any single change cures.
+"""Selection of few changes that cure all failures which any single change cures, by a greedy set cover.
 
-A change that makes a right conversation fail, or that costs more than ``DEAR``, is taken only where no other cures; of
-the others the one that cures most comes first, and of equals the cheapest.
+A change that breaks a correct conversation or costs more than ``DEAR`` is chosen only if no other cures the failure.
+Among the others the change that cures most is chosen first; ties go to the cheapest.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from cachesim.tools.search.rule_mutations import (
     share,
 )
 
-DEAR = 0.02            # share of tokens that a change may cost any kind of model before another is preferred
+DEAR = 0.02            # maximum cost for any kind of model, as a share of tokens; dearer changes are a last resort
 
 
 class Group(NamedTuple):
-    """Conversations that fail for want of one change, by its number. ``others``: how many another change cures too."""
+    """Conversations that a change cures, by its number. ``others``: other changes and how many of these they cure."""
 
     change: int
     cured: tuple[CureTrial, ...]
@@ -43,27 +43,23 @@ class Group(NamedTuple):
 
 @dataclass
 class Repair:
-    """Everything that is known of a rule set's failures. ``known``: changes that were tried; ``heard``: conversations
-    under the rule set, those of files first; where there are ``files``, the others only tell what a change costs;
-    ``tried``: those that fail, and what cures each;
-    ``prices`` of what cures something; ``together``: the price of the chosen changes at once, with which ``held`` of
-    the failing ones hold; ``small``: smallest cases of the groups and of ``uncured``, in this order."""
+    """All results of a repair."""
 
     search: MutationSearch
     seed: int
-    files: int
-    known: tuple[Variant, ...]
-    heard: list[MutationRun]
-    tried: list[CureTrial] = field(default_factory=list)
-    prices: dict[int, Price] = field(default_factory=dict)
-    groups: list[Group] = field(default_factory=list)
-    together: Price | None = None
-    held: int = 0
-    small: list[DrawnConversation | None] = field(default_factory=list)
+    files: int                                                          # scenario files; 0: all conversations are drawn
+    known: tuple[Variant, ...]                                          # changes that were tried
+    heard: list[MutationRun]            # runs without changes, files first; with files, drawn ones are only for prices
+    tried: list[CureTrial] = field(default_factory=list)                # failing conversations with their cures
+    prices: dict[int, Price] = field(default_factory=dict)              # of each change that cures something
+    groups: list[Group] = field(default_factory=list)                   # chosen changes
+    together: Price | None = None                                       # price of all chosen changes at once
+    held: int = 0                                                       # failing conversations that hold with them
+    small: list[DrawnConversation | None] = field(default_factory=list)     # cases of ``groups``, then of ``uncured``
 
     @property
     def asked(self) -> list[MutationRun]:
-        """The conversations whose failures are to be cured."""
+        """Conversations whose failures are to be cured."""
         return self.heard[: self.files or None]
 
     @property
@@ -75,11 +71,11 @@ class Repair:
         return [one for one in self.heard if one.found == ()]
 
     def touched(self, changes: Sequence[int]) -> list[Told]:
-        """Right conversations for which one of these changes matters."""
+        """Return the correct conversations for which at least one of these changes matters."""
         return [one.told for one in self.right if not one.matter.isdisjoint(changes)]
 
     def price(self, again: Sequence[MutationRun]) -> Price:
-        """What changes cost, from the conversations that they touch, played with them; all others are as they were."""
+        """Return the price of changes from runs of the affected conversations; all others keep their results."""
         with_them = {name_of(one): one for one in again}
         return priced(self.right, [with_them.get(name_of(one), one) for one in self.right])
 
@@ -90,12 +86,12 @@ class Repair:
 
     @property
     def crashed(self) -> bool:
-        """Did the simulator itself fail?"""
+        """True if the simulator itself failed."""
         return any(finding.name == SIMULATOR for one in self.failing for finding in one.found or ())
 
 
 def groups(tried: Sequence[CureTrial], prices: Mapping[int, Price]) -> Iterator[Group]:
-    """The failures that single changes cure, each in one group."""
+    """Yield the curable failures in groups, each failure once (greedy set cover)."""
     left = [one for one in tried if one.cures]
     while left:
         counts = {i: sum(i in one.cures for one in left) for i in {i for one in left for i in one.cures}}
@@ -112,12 +108,12 @@ def _faults(price: Price) -> tuple[bool, bool]:
 
 
 def numbers(seed: int, examples: int) -> range:
-    """The first conversations of a seed."""
+    """Return the first conversations of a seed."""
     return range(seed * SPREAD, seed * SPREAD + examples)
 
 
 class RepairShrink(NamedTuple):
-    """The work of a process: a conversation that fails and holds with a change (None: that fails), to be made small."""
+    """Job of a process: a failing conversation to shrink. ``change``: the change that cures it, or None."""
 
     search: MutationSearch
     told: Told
@@ -126,7 +122,7 @@ class RepairShrink(NamedTuple):
 
 
 def smallest(job: RepairShrink) -> DrawnConversation | None:
-    """The smallest case that fails as this one, and holds with the change; None for a scenario of a file: it stays."""
+    """Return the smallest case that fails likewise and holds with the change; None for a scenario from a file."""
     if not isinstance(job.told, int):
         return None
     search, judges = job.search, dict[str, Judge]()
@@ -149,17 +145,17 @@ def smallest(job: RepairShrink) -> DrawnConversation | None:
 
 
 def name_of(heard: MutationRun) -> str:
-    """A conversation as it is called: its number in its seed, or the id of its file."""
+    """Return the name of a conversation: its number in its seed, or the id of its file."""
     return str(heard.told % SPREAD) if isinstance(heard.told, int) else heard.told.id
 
 
-# Everything that is known, as data: for JSON and for the eye.
+# Results as data: for JSON and for the report.
 
 Data = dict[str, Any]
 
 
 def repair_data(found: Repair) -> Data:
-    """Everything about a repair, for JSON and for the eye."""
+    """Return all results of a repair as data."""
     cases = iter(found.small or [None] * (len(found.groups) + len(found.uncured)))
     profile, known = found.search.profile, found.known
     return {
@@ -182,7 +178,7 @@ def repair_data(found: Repair) -> Data:
 
 
 def with_failures(data: Data) -> Data:
-    """The data of a repair in which the example of each cause, and what is uncured, is ``explained``."""
+    """Return the data of a repair with the example of each group and each uncured failure ``explained``."""
     groups = [explained(one, data["profile"], -1, one["findings"][0]["property"]) for one in data["groups"]]
     uncured = [explained(one, data["profile"], -1, one["text"]) for one in data["uncured"]]
     return {**data, "groups": groups, "uncured": uncured}
@@ -199,7 +195,7 @@ def _example(tried: CureTrial, case: DrawnConversation | None, profile: str) -> 
 
 
 def _findings(tried: tuple[CureTrial, ...]) -> list[Data]:
-    """What was found in these conversations first of all, most often met first."""
+    """Return the first findings of these conversations, most frequent first."""
     first = [(one.heard.found or ())[0] for one in tried]
     counts = Counter((finding.name, finding.label) for finding in first)
     return [{"property": name, "rule": rule, "times": n} for (name, rule), n in counts.most_common()]

@@ -1,4 +1,4 @@
-"""``cachesim repair PROFILE``: which single change of a rule cures each failure, and what does it cost?"""
+"""``cachesim repair PROFILE``: finds the single rule changes that cure each failure, and their cost."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from cachesim.tools.search.rule_mutations import Hearing, MutationSearch, Price, Told, Variant
 
 EXAMPLES = 500
-PRICED = 100           # conversations that are drawn where there are files, to tell what a change costs
+PRICED = 100           # conversations drawn to price changes when files are given
 OWED = ("warm-equals-cold", "stored-equals-cold", "survives")
-BLOCK = 25             # conversations that a process works on before it reports
+BLOCK = 25             # conversations in the job of a process
 S = TypeVar("S")
 R = TypeVar("R")
 
@@ -27,18 +27,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", type=arguments.profile_name, help="rule set to repair")
     parser.add_argument("files", metavar="FILE", nargs="*",
                         help="scenario file, folder or id, instead of drawn conversations")  # fmt: skip
-    arguments.add_profiles(parser, "another rule set whose rules are tried: one in a Python file; may be repeated")
+    arguments.add_profiles(parser, "Python file of another rule set whose rules are tried; may be repeated")
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help=f"property that must hold, may be repeated (default {', '.join(OWED)})")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
-    arguments.add_settings(parser, "of every server that is drawn, and instead of what files say: ")
+    arguments.add_settings(parser, "of every drawn server, overriding those in files: ")
     parser.add_argument("--examples", metavar="N", type=arguments.count,
-                        help=f"conversations to draw (default {EXAMPLES}; beside files {PRICED}, for the price)")
+                        help=f"conversations to draw (default {EXAMPLES}; with files {PRICED}, for prices)")
     parser.add_argument("--seed", metavar="S", type=arguments.count, default=0,
-                        help="the same seed finds the same (default 0)")  # fmt: skip
+                        help="seed of the conversations; equal seeds give equal results (default 0)")  # fmt: skip
     arguments.add_jobs(parser)
-    parser.add_argument("--no-shrink", action="store_true", help="leave conversations as long as they are")
+    parser.add_argument("--no-shrink", action="store_true", help="do not shrink conversations")
     arguments.add_json(parser)
 
 
@@ -58,14 +58,14 @@ def run(args: Namespace) -> int:
 
 
 def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
-    """What is looked for, in which files, and which conversations are drawn. Raises BadInput."""
+    """Return the search, its scenario files and the conversations to draw. Raise BadInput for invalid arguments."""
     from cachesim.engines.registry import rules_of
     from cachesim.tools.search.fuzz_command import known_properties, narrowed
     from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.repair import numbers
     from cachesim.tools.search.rule_mutations import MutationSearch
 
-    for name in (args.profile, *args.profiles):      # those of files are known to the engine now
+    for name in (args.profile, *args.profiles):      # registers rule sets from files
         rules_of(name)
     models = narrowed(args, args.profile)
     search = MutationSearch(args.profile, known_properties(args.properties, PROPERTIES) or OWED, models)
@@ -78,12 +78,12 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
         raise bad[0]
     files = [arguments.with_settings(one, args.settings) for one in scenarios if one.engine == engine]
     if args.files and not files:
-        raise BadInput(f"no scenario of {engine} is in these files", hint="a file has one engine")
+        raise BadInput(f"the files contain no scenario for {engine}", hint="each file names its engine")
     return search, files, numbers(args.seed, examples)
 
 
 def _repaired(args: Namespace) -> Repair:
-    """Play, try every change on what fails, price those that cure, choose, and prove the choice. Raises BadInput."""
+    """Run, try every change on the failures, price the curing changes, choose, and verify. Raise BadInput."""
     from cachesim.tools.search.repair import Repair, RepairShrink, groups, smallest
     from cachesim.tools.search.rule_mutations import Trying, hear_all, try_all, variants
 
@@ -103,7 +103,7 @@ def _repaired(args: Namespace) -> Repair:
 
 
 def _prices(found: Repair, jobs: int) -> dict[int, Price]:
-    """What every change costs that cures something."""
+    """Return the price of every change that cures something."""
     from cachesim.tools.search.rule_mutations import hear_all
 
     curing = sorted({i for one in found.tried for i in one.cures})
@@ -113,7 +113,7 @@ def _prices(found: Repair, jobs: int) -> dict[int, Price]:
 
 
 def _prove(found: Repair, jobs: int) -> None:
-    """All changes that were chosen, at once, on every conversation for which they matter."""
+    """Run all conversations that the chosen changes affect with all of these changes together."""
     from cachesim.tools.search.rule_mutations import hear_all
 
     chosen = [one.change for one in found.groups]
@@ -136,7 +136,7 @@ def _jobs(
 
 
 def _spread(do: Callable[[S], R], todo: Sequence[S], jobs: int, what: str) -> list[R]:
-    """Results in the order of the work, from so many processes."""
+    """Return the results in the order of the jobs, from ``jobs`` processes."""
     from cachesim.base.pool import spread, whole
 
     return whole(progress(spread(do, todo, jobs), len(todo), what))

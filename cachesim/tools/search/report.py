@@ -1,7 +1,7 @@
-"""How do campaigns and repairs look?
+"""Printed reports of campaigns and repairs.
 
-A campaign: a line of counts, a table of distinct failures, then each with its case and its causes. A repair: the
-verdict, a table of changes with what they cure and cost, then each with its case.
+A campaign: a line of counts, a table of distinct failures, then each failure with its case and causes. A repair: the
+verdict, a table of changes with the failures they cure and their cost, then each change with its case.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from cachesim.base.layout import indented
 from cachesim.tools.run.run_table import block_of_case
 
 Data = dict[str, Any]
-GAPS = 5                # stretches of conversations that are named
-OTHERS = 3             # other changes that are told of a group
+GAPS = 5                # ranges of conversations that are listed
+OTHERS = 3             # alternative changes that are listed for a group
 
 
 def fuzz_report(data: Data) -> RenderableType:
-    """Everything about a campaign, within 80 columns. Its failures are ``explained``."""
+    """Return the report of a campaign, at most 80 columns wide. The failures of ``data`` must be ``explained``."""
     found = data["failures"]
     first = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
     if data["refused"]:
-        first.append(f", {data['refused']} of them not modelled")
+        first.append(f", {data['refused']} not modelled")
     other = [_against(data)] if "against" in data else []
     head = Group(first, *([_corpus(data["corpus"])] if "corpus" in data else []))
     if not found:
@@ -36,24 +36,24 @@ def fuzz_report(data: Data) -> RenderableType:
 
 
 def _corpus(data: Data) -> RenderableType:
-    """What stored cases show."""
+    """Return the results of stored cases."""
     failing, unplayed = data["failing"], data["unplayed"]
     files = len({one["file"] for one in failing})
-    lines = [Text(f"stored cases: {data['files']} played, {files or 'none'} of them fail{'s' * (files == 1)}",
+    lines = [Text(f"stored cases: {data['files']} run, {files} fail{'s' * (files == 1)}",
                   "bold red" if failing else "bold green")]  # fmt: skip
     lines += [Text(f"  {one['file']}: {one['property']}: {one['rule']}") for one in failing]
-    lines += [Text(f"  not played: {one['why']}", "yellow") for one in unplayed]
+    lines += [Text(f"  not run: {one['why']}", "yellow") for one in unplayed]
     return Group(*lines)
 
 
 def merge_report(data: Data) -> RenderableType:
-    """A campaign that was put together: from how many files, which conversations are not played, what was found."""
+    """Return the report of a merged campaign: number of files, conversations that are missing, failures."""
     head = Text(f"{_files(len(data['files']))}, {data['examples']:,} conversations", "bold")
     if data["left_out"]:
-        head.append(f"; {_files(len(data['left_out']))} left out: all of it is in the others", "yellow")
+        head.append(f"; {_files(len(data['left_out']))} skipped (no further conversations)", "yellow")
     gaps = [(a, b) for (_, a), (b, _) in zip([[0, 0], *data["done"]], data["done"], strict=False) if a < b]
-    missing = [Text("not played: " + ", ".join(f"{a} .. {b - 1}" for a, b in gaps[:GAPS])
-                    + (f" and {len(gaps) - GAPS} more stretches" if len(gaps) > GAPS else ""), "yellow")]  # fmt: skip
+    missing = [Text("not run: " + ", ".join(f"{a} .. {b - 1}" for a, b in gaps[:GAPS])
+                    + (f" and {len(gaps) - GAPS} more ranges" if len(gaps) > GAPS else ""), "yellow")]  # fmt: skip
     return Group(head, *(missing if gaps else []), fuzz_report(data))
 
 
@@ -62,20 +62,21 @@ def _files(n: int) -> str:
 
 
 def _against(data: Data) -> Group:
-    """What only the other rule set has, and what each has evaluated."""
+    """Return the failures that only the other rule set has, and the evaluated tokens of both."""
     other, cost, mended = data["against"], data["cost"], data["mended"]
-    head = Text.assemble("\nfixed: what only ", (other, "cyan"), " has", "" if mended else ": nothing")
+    head = Text.assemble("\nfailures only under ", (other, "cyan"), "" if mended else ": none")
     return Group(
         head, *([_table(mended)] if mended else []),
         Text(f"tokens evaluated in {cost['requests']} requests: {_change(cost['mine'], cost['theirs'])}"),
-        Text(f"in the {cost['right']} that both answer correctly: {_change(cost['right_mine'], cost['right_theirs'])}"),
+        Text(f"in the {cost['right']} requests that both answer correctly: "
+             f"{_change(cost['right_mine'], cost['right_theirs'])}"),
     )  # fmt: skip
 
 
 def _change(mine: int, theirs: int) -> str:
-    """One count beside the other's."""
-    share = f" ({100 * (mine - theirs) / theirs:+.2f} %)" if theirs else ""
-    return f"{mine}, the other {theirs}{share}"
+    """Return a count and the other rule set's count."""
+    share = f", {100 * (mine - theirs) / theirs:+.2f} %" if theirs else ""
+    return f"{mine} (other: {theirs}{share})"
 
 
 def _table(found: list[Data]) -> Table:
@@ -88,7 +89,7 @@ def _table(found: list[Data]) -> Table:
 
 
 def _numbered(*counts: str) -> Table:
-    """A table without lines that begins with a number and these counts."""
+    """Return a table without borders whose first columns are a number and these counts."""
     table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
     for name in ("#", *counts):
         table.add_column(name, justify="right", no_wrap=name == "tokens")
@@ -96,9 +97,9 @@ def _numbered(*counts: str) -> Table:
 
 
 def _failure(number: int, one: Data) -> RenderableType:
-    """A failure: what is wrong, how it comes about, the line that shows it."""
+    """Return a failure: its text, its causes and the line that reproduces it."""
     left = "" if one["shrunk"] or "line" not in one else "   (not shrunk)"
-    left = f"   ({one['known']} shows it)" if "known" in one else left
+    left = f"   (also in {one['known']})" if "known" in one else left
     head = Text.assemble(f"\n{number}  ", (f"{one['property']}: {one['text']}", "bold red"), (left, "yellow"))
     if "line" not in one:
         return Group(head, *(indented(cause, "dim") for cause in one["causes"]))
@@ -106,7 +107,7 @@ def _failure(number: int, one: Data) -> RenderableType:
 
 
 def repair_report(data: Data) -> RenderableType:
-    """Everything about a repair, within 80 columns. Its groups and what is uncured are ``explained``."""
+    """Return the report of a repair, at most 80 columns wide. Groups and uncured failures must be ``explained``."""
     where = "files" if data["files"] else f"seed {data['seed']}"
     n = counted(data["examples"], "conversation")
     head = Text.assemble((data["profile"], "cyan"), f"  {where}, {n}, {data['failing']} fail")
@@ -124,7 +125,7 @@ def repair_report(data: Data) -> RenderableType:
 
 def _verdict(data: Data) -> Text:
     cured, left = data["failing"] - len(data["uncured"]), len(data["uncured"])
-    text = f"one change each cures {cured} of {data['failing']}: {counted(len(data['groups']), 'cause')}"
+    text = f"single changes cure {cured} of {data['failing']}: {counted(len(data['groups']), 'cause')}"
     return Text(text + (f"; no single change cures {left}" if left else ""), "bold yellow" if left else "bold green")
 
 
@@ -147,7 +148,7 @@ def _together(data: Data) -> Text:
     kinds = ", ".join(f"{kind} {_percent(each['cost'])}" for kind, each in one["kinds"].items())
     price = f"{_percent(one['cost'])} ({kinds})" if kinds else "unknown"
     broken = f"{one['broken']} newly failing; tokens {price}\n"
-    return Text(f"all of them: {one['held']} of {data['failing']} fixed, {broken}")
+    return Text(f"all changes together: {one['held']} of {data['failing']} fixed, {broken}")
 
 
 def _group(number: int, one: Data) -> RenderableType:
@@ -160,20 +161,20 @@ def _group(number: int, one: Data) -> RenderableType:
 
 def _other(one: Data) -> str:
     breaks = f", breaks {one['broken']}" if one["broken"] else ""
-    return f"{one['cures']} of them by {one['field']}: {one['new']} ({_percent(one['cost'])}{breaks})"
+    return f"{one['cures']} of them also cured by {one['field']}: {one['new']} ({_percent(one['cost'])}{breaks})"
 
 
 def _case(one: Data) -> list[RenderableType]:
-    """How a conversation fails, or its name."""
+    """Return the chain of causes of a conversation, or its number if it has no line."""
     if "line" not in one:
         return [indented(f"conversation {one['conversation']}", "", 3)]
     return [block_of_case(one)]
 
 
 def _left(uncured: list[Data]) -> Iterator[RenderableType]:
-    """Failures that no single change cures, and the pairs that do."""
+    """Yield the failures that no single change cures, with the pairs of changes that cure them."""
     for one in uncured:
         yield Text(f"-  {one['property']}: {one['text']}", "bold red")
         yield from _case(one)
         for a, b in one["pairs"][:OTHERS]:
-            yield indented(f"by {a['field']}: {a['new']} together with {b['field']}: {b['new']}", "dim", 3)
+            yield indented(f"cured by {a['field']}: {a['new']} together with {b['field']}: {b['new']}", "dim", 3)

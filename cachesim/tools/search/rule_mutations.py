@@ -1,10 +1,10 @@
-"""Which change of one rule makes a conversation hold that fails? Proved: it is played again with that rule changed.
+"""Rule mutations that cure a failing conversation. Each is verified by running the conversation with the changed rule.
 
-variant   one rule of another rule set of the engine, in the place of the rule that fits the same field
-cured     nothing is found any more in the whole conversation
-price     tokens of prompts that are evaluated in conversations that were right without the change, with it
+variant   a rule of another rule set of the engine, in place of the rule in the same field
+cured     the whole conversation has no finding any more
+price     additional prompt tokens evaluated in conversations that were correct without the change
 
-Rules are pure: a change that would have decided everything as it was decided changes nothing, and is not played.
+Rules are pure. A variant whose decisions all agree with the recorded decisions changes nothing and is skipped.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from cachesim.tools.search.run_properties import failed, tokens
 Told = int | Scenario
 """A conversation: the integer that it is drawn from, or a scenario."""
 Others = Mapping[str, Mapping[int, Any]]
-"""Rules that could take another's place, by field and by the number of the variant."""
+"""Replacement rules, by field and by number of the variant."""
 NONE: Others = {}
-PAIRS = 400                    # pairs of changes that are tried on one conversation
+PAIRS = 400                    # maximum number of pairs of changes that are tried on a conversation
 
 
 class Variant(NamedTuple):
-    """One rule that could be another: the table's field, the ids of both rules, and a rule set that has the new one."""
+    """A replacement of a rule: the table's field, the ids of the two rules, and a rule set that has the new rule."""
 
     field: str
     old: str
@@ -44,7 +44,7 @@ class Variant(NamedTuple):
 
 
 class MutationSearch(NamedTuple):
-    """What is looked for: these properties under this profile; ``models`` narrows what is drawn."""
+    """Search parameters: properties and profile; ``models`` narrows the models that are drawn."""
 
     profile: str
     properties: tuple[str, ...]
@@ -52,9 +52,9 @@ class MutationSearch(NamedTuple):
 
 
 class MutationRun(NamedTuple):
-    """A conversation that was played. ``evaluated``: tokens of prompts; ``kind``: of its model. ``found`` None = it
-    could not be played, or its outcome depends on a number that nobody wrote. ``matter``: the changes, by number, that
-    would have decided something otherwise."""
+    """Run of a conversation. ``evaluated``: prompt tokens. ``kind``: class of the model. ``found``: findings, None if
+    the conversation could not run or its outcome depends on a number that was never written. ``matter``: numbers of the
+    variants with at least one different decision."""
 
     told: Told
     kind: str
@@ -64,8 +64,8 @@ class MutationRun(NamedTuple):
 
 
 class CureTrial(NamedTuple):
-    """A conversation that fails, and what cures it: single changes by number, else pairs of them. ``part`` are single
-    changes with which the first thing that is found comes later."""
+    """A failing conversation and its cures: numbers of single variants, else pairs of them. ``part``: single variants
+    with which the first finding occurs later."""
 
     heard: MutationRun
     cures: frozenset[int]
@@ -74,8 +74,8 @@ class CureTrial(NamedTuple):
 
 
 class Price(NamedTuple):
-    """What some changes do to conversations that were right without them: tokens evaluated before and after by kind of
-    model, and how many fail."""
+    """Effect of changes on conversations that are correct without them: evaluated tokens before and after by kind of
+    model, and the number of conversations that now fail."""
 
     before: Mapping[str, int]
     after: Mapping[str, int]
@@ -83,23 +83,23 @@ class Price(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much more is evaluated, as a share of what was."""
+        """Increase of evaluated tokens as a share of the tokens before."""
         return share(sum(self.before.values()), sum(self.after.values()))
 
     @property
     def worst(self) -> float:
-        """The same for the kind of model that pays most."""
+        """Largest increase of any kind of model, as a share of its tokens before."""
         return max((share(was, self.after[kind]) for kind, was in self.before.items()), default=0.0)
 
 
 def share(was: int, now: int) -> float:
-    """How much more it is now, as a share of what it was."""
+    """Return the increase from ``was`` to ``now`` as a share of ``was``."""
     return (now - was) / was if was else 0.0
 
 
 def variants(profile: str) -> list[Variant]:
-    """Every change of one rule that the rule sets of the engine know, in their order and in that of the table. What
-    only changes the log is left out."""
+    """Return every variant of a profile, in the order of the engine's rule sets and of the table's fields. Rules that
+    only change the log are left out."""
     engine = engine_of(profile)
     mine = engine.rules(profile).fields()
     found: dict[tuple[str, str], Variant] = {}
@@ -113,7 +113,7 @@ def variants(profile: str) -> list[Variant]:
 
 
 def with_changes(profile: str, changes: Sequence[Variant]) -> RuleSet:
-    """The profile's rules with these changes."""
+    """Return the profile's rules with these changes."""
     rules = rules_of(profile)
     for one in changes:
         rules = rules.mixed(rules_of(one.profile), [one.field])
@@ -121,15 +121,15 @@ def with_changes(profile: str, changes: Sequence[Variant]) -> RuleSet:
 
 
 def scenario_of(told: Told, search: MutationSearch) -> Scenario:
-    """The conversation as a scenario. Raises BadInput."""
+    """Return the conversation as a scenario. Raise BadInput if it is not a valid scenario."""
     if isinstance(told, Scenario):
         return told
     return draw_case(told, search.profile.partition("@")[0], search.models).scenario(search.profile)
 
 
 class Spies:
-    """The profile's rules, each of which asks what could take its place whenever it is asked itself. ``matter``:
-    variants, by number, that decided otherwise."""
+    """The profile's rules, wrapped: each call also asks the variants of the rule. ``matter``: numbers of the variants
+    that decided differently at least once."""
 
     def __init__(self, profile: str, others: Others) -> None:
         self.matter: set[int] = set()
@@ -151,7 +151,7 @@ class Spies:
 
 
 def others_of(known: Sequence[Variant]) -> Others:
-    """The new rules of variants by field and number."""
+    """Return the new rules of variants by field and number."""
     tables = {name: rules_of(name).fields() for name in {one.profile for one in known}}
     found: dict[str, dict[int, Any]] = {}
     for i, one in enumerate(known):
@@ -160,10 +160,10 @@ def others_of(known: Sequence[Variant]) -> Others:
 
 
 def _says(other: Any, args: Any, names: Any, said: Any) -> bool:
-    """Does another rule decide the same?"""
+    """True if another rule makes the decision ``said``."""
     try:
         return is_same_answer(said, other(*args, **names))
-    except Exception:                   # it cannot even be asked this: that is something else
+    except Exception:                   # a rule that fails on these arguments decides differently
         return False
 
 
@@ -171,8 +171,8 @@ def hear(
     told: Told, search: MutationSearch, judges: dict[str, Judge], changes: Sequence[Variant] = (),
     others: Others = NONE,
 ) -> MutationRun:
-    """Play a conversation under the profile with these changes; or without any, and find out which of the ``others``
-    matter. Raises Unwritable."""
+    """Run a conversation under the profile with these changes. Without changes, also find the variants in ``others``
+    that matter. Raise Unwritable if slot files cannot be written."""
     kind, found, evaluated = "?", None, 0
     spies = Spies(search.profile, others)
     try:
@@ -185,18 +185,18 @@ def hear(
         evaluated = sum(tokens(fact) for fact in one.facts)
     except Unwritable:
         raise
-    except Exception as error:          # the simulator or a rule of the user fails at it: that is found too
+    except Exception as error:          # a failure of the simulator or of a user's rule is a finding
         found = None if (what := failed(error)) is None else (what,)
     return MutationRun(told, kind, evaluated, found, frozenset(spies.matter))
 
 
 def kind_of_model(model: str) -> str:
-    """The class of a model that is drawn; the name of any other."""
+    """Return the class of a model that can be drawn; for any other its name."""
     return next((kind for kind, models in KINDS.items() if model in models), model)
 
 
 class Hearing(NamedTuple):
-    """The work of a process: conversations to be played, with these changes, or to see which ``known`` ones matter."""
+    """Job of a process: conversations to run with ``changes``, or to find the ``known`` variants that matter."""
 
     search: MutationSearch
     told: tuple[Told, ...]
@@ -206,14 +206,14 @@ class Hearing(NamedTuple):
 
 @rarely_collected()
 def hear_all(job: Hearing) -> list[MutationRun]:
-    """Play every conversation of a job."""
+    """Run every conversation of a job."""
     judges: dict[str, Judge] = {}
     others = others_of(job.known)
     return [hear(told, job.search, judges, job.changes, others) for told in job.told]
 
 
 class Trying(NamedTuple):
-    """The work of a process: a conversation that fails, and the changes to try."""
+    """Job of a process: a failing conversation and the variants to try."""
 
     search: MutationSearch
     heard: MutationRun
@@ -222,7 +222,7 @@ class Trying(NamedTuple):
 
 @rarely_collected()
 def try_all(job: Trying) -> CureTrial:
-    """Every single change on one conversation; where none cures it, pairs, those first of which one helps alone."""
+    """Try every single variant on a conversation. If none cures it, try pairs with at least one that helps alone."""
     search, heard, known = job.search, job.heard, job.known
     judges: dict[str, Judge] = {}
     first = _first(heard.found or ())
@@ -243,7 +243,7 @@ def _first(found: Sequence[PropertyFailure]) -> int:
 
 
 def priced(before: Sequence[MutationRun], after: Sequence[MutationRun]) -> Price:
-    """What changes cost, from the same right conversations without them and with them."""
+    """Return the price of changes, from runs of the same correct conversations without and with them."""
     was, now = Counter[str](), Counter[str]()
     for a, b in zip(before, after, strict=True):
         was[a.kind] += a.evaluated

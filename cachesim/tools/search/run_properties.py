@@ -1,4 +1,4 @@
-"""What is wrong with one conversation under one rule set?"""
+"""Findings of one conversation under one rule set, or under two to compare them."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ from cachesim.tools.search.invariant_observer import Fact, PlayedConversation, p
 from cachesim.tools.search.properties import BILLS, PROPERTIES, monotone
 from cachesim.tools.search.property_failure import SIMULATOR, USERS_RULE, PropertyFailure
 
-# One conversation under two rule sets: what only one of them has, and what each of them evaluates.
+# A conversation under two rule sets: the findings of only one of them, and the tokens that each evaluates.
 #
-# A finding is the other's too if that one has the same property broken in the same way, on the same kind of stored
-# object, not later in the conversation: what follows a first fault is not told. Which rule decided does not matter,
-# since the two rule sets may have another one in its place.
+# Both have a finding if the other breaks the same property in the same way, on the same kind of stored object, and not
+# later in the conversation: failures after the first are not reported. The deciding rules may differ, since the two
+# rule sets may have different rules in the same place.
 
 class Cost(NamedTuple):
-    """Tokens of prompts that were evaluated under the one and under the other rule set, in so many requests; then the
-    same for those that both answered rightly."""
+    """Evaluated prompt tokens under two rule sets, over the requests that both ran."""
 
     requests: int = 0
-    mine: int = 0
-    theirs: int = 0
-    right: int = 0
-    right_mine: int = 0
-    right_theirs: int = 0
+    mine: int = 0                   # tokens under the rule set of the search
+    theirs: int = 0                 # tokens under the other
+    right: int = 0                  # requests that both answer correctly
+    right_mine: int = 0             # tokens of these under the rule set of the search
+    right_theirs: int = 0           # tokens of these under the other
 
     def plus(self, other: Cost) -> Cost:
-        """Of both together."""
+        """Return the sum of two costs."""
         return Cost(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 class CampaignDiff(NamedTuple):
-    """``new``: what only the rule set has that is looked at; ``mended``: what only the other has."""
+    """Comparison of two rule sets. ``new``: findings of only the first; ``mended``: findings of only the second."""
 
     new: list[PropertyFailure]
     mended: list[PropertyFailure]
@@ -49,8 +48,8 @@ def compared(
     case: DrawnConversation, profile: str, against: str, properties: Sequence[str], judges: dict[str, Judge],
     mode: str = "provenance",
 ) -> CampaignDiff:
-    """One conversation under both. Nothing is new or mended where it depends on a number that nobody wrote. Raises
-    BadInput for what one of them cannot do."""
+    """Compare a conversation under two profiles. If its outcome depends on a number that the server never wrote, the
+    result is empty. Raise BadInput if a profile does not support the conversation."""
     mine, one = _heard(case, profile, properties, judges, mode)
     theirs, other = _heard(case, against, properties, judges, mode)
     if any(each is not None and each.unset for each in (one, other)):
@@ -63,7 +62,7 @@ def compared(
 def _heard(
     case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str
 ) -> tuple[list[PropertyFailure], PlayedConversation | None]:
-    """What is wrong under a rule set, and how it was played; None where the simulator or a rule of the user failed."""
+    """Return the findings under a profile and the run; None instead if the simulator or a user's rule failed."""
     try:
         one = played(case.scenario(profile), profile, judges, None, mode)
         return examined(case, profile, properties, one, mode=mode), one
@@ -77,7 +76,7 @@ def _has(known: Sequence[PropertyFailure], finding: PropertyFailure) -> bool:
 
 
 def cost(one: PlayedConversation, other: PlayedConversation) -> Cost:
-    """What both evaluated."""
+    """Return the evaluated tokens of the requests that occur in both runs."""
     theirs = {fact.number: fact for fact in other.facts}
     found = Cost()
     for fact in one.facts:
@@ -88,7 +87,7 @@ def cost(one: PlayedConversation, other: PlayedConversation) -> Cost:
 
 
 def tokens(fact: Fact) -> int:
-    """Tokens of the prompt that were evaluated, those of further completions too."""
+    """Return the evaluated prompt tokens of a step, including those of further completions."""
     return sum(answer.prompt_n for answer in (fact.answer, *fact.answer.children))
 
 
@@ -97,17 +96,16 @@ def _right(fact: Fact) -> bool:
     return answered and fact.said.holds is True and fact.state.holds is True
 
 
-# The simulator itself failed at a conversation, or a rule of the user did: what is told of that, and where it
-# happened.
+# Failures of the simulator itself or of a user's rule: the finding and its place in the source.
 
 PACKAGE = Path(__file__).resolve().parents[2]
-OUTER, INNER = 8, 32         # frames of a traceback that are kept at most: the outermost and the innermost
-WIDE = 200                   # characters of a line of it
+OUTER, INNER = 8, 32         # maximum number of outermost and of innermost frames of a traceback that are kept
+WIDE = 200                   # maximum characters of a line of a traceback
 
 
 def failed(error: Exception) -> PropertyFailure | None:
-    """The finding that a rule of the user raised this or returned no decision, or that the simulator itself failed.
-    None for what else cannot be played: that is no failure."""
+    """Return the finding for an exception: a user's rule failed, or the simulator itself. Return None if the
+    conversation is merely not supported (BadInput)."""
     theirs = locate_fault(error)
     if theirs is not None:
         place = f"{Path(theirs.file).name}:{theirs.line}"
@@ -116,7 +114,7 @@ def failed(error: Exception) -> PropertyFailure | None:
 
 
 def told(error: Exception) -> PropertyFailure:
-    """The same finding; where it is None the error is raised again."""
+    """Return the finding for an exception; raise the exception again if it is not a failure (BadInput)."""
     finding = failed(error)
     if finding is None:
         raise error
@@ -124,8 +122,8 @@ def told(error: Exception) -> PropertyFailure:
 
 
 def crashed(error: Exception) -> PropertyFailure:
-    """The finding that the simulator itself failed; ``causes`` is the traceback, the middle of a long one left out. Its
-    group is the exception and the function of ours that it comes from."""
+    """Return the finding that the simulator itself failed. ``causes``: the shortened traceback. The group
+    consists of the exception type and the innermost function of this package."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE)] or frames
     told = [cut(f"{_short(frame.filename)}:{frame.lineno} in {frame.name}: {frame.line}", WIDE) for frame in frames]
@@ -148,8 +146,8 @@ def findings(
     case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge],
     table: Any | None = None, mode: str = "provenance",
 ) -> list[PropertyFailure]:
-    """What is wrong with one conversation; ``table`` replaces the profile's rules, except for "monotone". Raises
-    BadInput for what the engine cannot do."""
+    """Run a conversation and return its findings. ``table`` replaces the profile's rules, except for "monotone". Raise
+    BadInput if the engine does not support the conversation."""
     one = None
     if any(name in PROPERTIES for name in properties):
         one = played(case.scenario(profile), profile, judges, table, mode)
@@ -160,9 +158,9 @@ def examined(
     case: DrawnConversation, profile: str, properties: Sequence[str], one: PlayedConversation | None,
     table: Any | None = None, mode: str = "provenance",
 ) -> list[PropertyFailure]:
-    """The same for a conversation that was played already; None = no property needs that."""
+    """Return the findings of an observed run; the run may be None if no property in ``properties`` needs it."""
     if one is not None and one.unset:
-        return []                       # its outcome depends on a number that nobody wrote: undecided
+        return []                       # the outcome depends on a number that was never written: undecided
     found = [finding for name in properties if name in PROPERTIES and one is not None
              for finding in PROPERTIES[name](one)]  # fmt: skip
     if bills := [name for name in properties if name in BILLS]:
@@ -176,7 +174,8 @@ def examined(
 def shown(
     case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str = "provenance"
 ) -> list[PropertyFailure]:
-    """The same, be it the simulator or a rule of the user that fails. Raises BadInput for what the engine cannot do."""
+    """Return the findings, including failures of the simulator and of user's rules. Raise BadInput if the engine does
+    not support the conversation."""
     try:
         return findings(case, profile, properties, judges, mode=mode)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""``cachesim shrink FILE|LINE``: what is the smallest line that is broken in the same way?"""
+"""``cachesim shrink FILE|LINE``: finds the smallest line that fails in the same way."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
     parser.add_argument("-p", "--profile", metavar="PROFILE", type=arguments.profile_name, default="",
-                        help="rule set to run under (default: the first of the file's that is broken, "
-                        "the newest recorded one for a line)")  # fmt: skip
+                        help="rule set to run under (default: the first profile of the file that fails, "
+                        "for a line the newest recorded one)")  # fmt: skip
     arguments.add_model(parser)
     arguments.add_settings(parser)
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
-                        help="what must be broken, may be repeated (default: as fuzz has it)")  # fmt: skip
+                        help="property that must fail, may be repeated (default: those of fuzz)")  # fmt: skip
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
                         help="exact: full arithmetic, compares bits and argmax; about 10x slower (default provenance)")
-    parser.add_argument("--tries", metavar="N", type=arguments.count, help="lines to run at most (default 4000)")
+    parser.add_argument("--tries", metavar="N", type=arguments.count, help="maximum lines to run (default 4000)")
     arguments.add_limits(parser)
     arguments.add_json(parser)
 
@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
 
 
 def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
-    """Search, and tell what was found, when interrupted the smallest so far."""
+    """Shrink and print the result; after an interruption the smallest scenario so far. Return the exit code."""
     from cachesim.tools.search.property_failure import exit_code
 
     ended = None
@@ -57,7 +57,7 @@ def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
             one.run(lambda: next(ticks, None))
     except KeyboardInterrupt as error:
         ended = error
-        complain("interrupted: the smallest so far")
+        complain("interrupted: smallest scenario so far")
     _tell(one.data(), as_json)
     return exits.interrupted(ended) if ended else exit_code(one.found[0].name)
 
@@ -73,9 +73,9 @@ def _tell(data: dict[str, Any], as_json: bool) -> None:
 
 
 def _nothing(undecided: list[str], as_json: bool) -> int:
-    """Nothing is broken, so nothing is to be made smaller; that is no error. Which profiles are ``undecided``?"""
+    """Report that the scenario does not fail. Return 0, or UNDECIDED if it is ``undecided`` under some profiles."""
     complain(f"undecided under {', '.join(undecided)}: the outcome depends on a number that the server never wrote"
-             if undecided else "nothing is broken: nothing to make smaller")  # fmt: skip
+             if undecided else "nothing fails: nothing to shrink")  # fmt: skip
     if as_json:
         say_json({"shrunk": None})
     return exits.UNDECIDED if undecided else exits.HOLDS

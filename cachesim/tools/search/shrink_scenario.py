@@ -1,5 +1,5 @@
-"""What is the smallest line that is broken as this scenario is? The search that every failure of a campaign goes
-through, for a conversation that somebody has."""
+"""Shrinking of a given scenario to the smallest line that fails in the same way. Failures of campaigns are shrunk with
+the same search."""
 
 from __future__ import annotations
 
@@ -23,33 +23,32 @@ from cachesim.tools.search.invariant_observer import played
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import ALL, shown
 
-# How does a conversation look that was made small? What is broken, its line, how much smaller that is, how it comes
-# about.
+# Report of a shrunk scenario: the failure, its line, the sizes before and after, its causes.
 
 def shrink_report(data: dict[str, Any]) -> RenderableType:
-    """Everything, from ``explained`` data; the last line is the command that runs it, as it is typed."""
+    """Return the report of ``explained`` data. Its last line is the shell command that reproduces the failure."""
     before, tries = data["before"], data["tries"]
     out = Text.assemble((data["profile"], "cyan"), "  ", (f"{data['property']}: {data['text']}\n", "bold red"),
                         f"  {data['rule']}\n  ", (f"{data['line']}\n", "bold"))
-    out.append(f"  {_many(before['requests'], 'step')}, the longest of {_many(before['longest'], 'token')}, became "
-               f"{data['requests']} and {data['longest']} in {_many(tries, 'try')}", "dim")  # fmt: skip
-    others = (indented(f"also broken, and not looked at: {other['property']} ({other['rule']})", "dim")
+    out.append(f"  shrunk from {_many(before['requests'], 'step')} (longest {_many(before['longest'], 'token')}) to "
+               f"{data['requests']} (longest {data['longest']}) in {_many(tries, 'try')}", "dim")  # fmt: skip
+    others = (indented(f"also fails (not shrunk): {other['property']} ({other['rule']})", "dim")
               for other in data["others"])  # fmt: skip
     return Group(out, *others, block_of_case(data))
 
 
 def _many(n: int, what: str) -> str:
-    """``1 try``, ``2 tries``."""
+    """Return a count with its noun: ``1 try``, ``2 tries``."""
     plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"{n} {what if n == 1 else plural}"
 
 
 class Smallest:
-    """The search for one scenario under one profile. ``found``: what is wrong with it, in the order of the properties;
-    the first of these findings is the one that a smaller case must show, as a campaign tells findings apart."""
+    """Shrinking of one scenario under one profile. ``found``: its findings in the order of the properties. A smaller
+    case must show a finding of the group of the first of them."""
 
     def __init__(self, scenario: Scenario, profile: str, properties: Sequence[str], mode: str, tries: int) -> None:
-        """Play the scenario. Raises BadInput if it cannot be played, or not be written in one line."""
+        """Run the scenario. Raise BadInput if it cannot run or cannot be written in a line."""
         self.profile, self.mode = profile, mode
         self.judges: dict[str, Judge] = {}
         self.case = case_of(scenario)
@@ -60,7 +59,7 @@ class Smallest:
         self.tick: Callable[[], object] = lambda: None
 
     def run(self, tick: Callable[[], object]) -> None:
-        """Search. ``tick`` is called at every try."""
+        """Shrink the scenario. ``tick`` is called at every try."""
         self.tick = tick
         self.search.run()
 
@@ -70,11 +69,11 @@ class Smallest:
 
     @property
     def undecided(self) -> bool:
-        """Was nothing found because the outcome depends on a number that the server never wrote?"""
+        """True if nothing was found because the outcome depends on a number that the server never wrote."""
         return not self.found and played(self.case.scenario(self.profile), self.profile, {}, mode=self.mode).unset
 
     def _again(self, case: DrawnConversation) -> list[PropertyFailure]:
-        """The finding in another case, played as its line is read back; [] if it is not there."""
+        """Return the findings of the group in another case, run as its line reads; [] if it has none."""
         try:
             every = shown(_typed(case), self.profile, self.properties, self.judges, self.mode)
         except BadInput:
@@ -82,7 +81,7 @@ class Smallest:
         return [one for one in every if one.group == self.found[0].group]
 
     def data(self) -> dict[str, Any]:
-        """The smallest case so far and what is wrong with it; what else is wrong with the whole scenario."""
+        """Return the smallest case so far with its finding, and the other findings of the whole scenario."""
         small = _typed(self.search.found)
         finding = (self._again(small) or self.found)[0]
         others = {one.group: one for one in self.found if one.group != finding.group}
@@ -96,11 +95,11 @@ class Smallest:
 
 
 def _typed(case: DrawnConversation) -> DrawnConversation:
-    """The case as it is read back from its line. Raises BadInput where it cannot be."""
+    """Return the case as its line reads. Raise BadInput if its line is not valid."""
     line = normal(case.line)
     return replace(case, words=line.words, asked=line.steps)
 
 
 def command(case: DrawnConversation, profile: str) -> str:
-    """The command that runs a case, as it is typed into a shell."""
+    """Return the shell command that runs a case."""
     return try_command(repr(case.scenario(profile)), profile, case.model, case.given())

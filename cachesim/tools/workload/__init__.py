@@ -1,12 +1,10 @@
-"""What does a recorded workload cost under the rules of a server? Recordings hold ids of blocks, lengths and times, no
-text.
+"""Cost of recorded workloads under the rules of a server. Recordings have block ids, lengths and times, but no text.
 
-read       a file becomes sessions (``session``): the forms of three tools
-tokens     blocks become tokens, one to one or scaled; requests become steps of a scenario
-servers    a server for them: rule set, model with the sizes of a real one, options, scaled alike
-play       the steps are played, counted and judged; one line of numbers comes out (``cell``)
-bounds     what the same requests cost with nothing kept, with unlimited memory, and at the very least
-lines      lines of jobs in a folder: resumed, merged (``remote``: on other machines)
-agreement  do scaled and unscaled say the same?
-charts     pictures of many lines
+workload_files     reads a file as a session (``recorded_session``); three formats
+block_tokens       converts blocks to tokens, unscaled or scaled, and requests to steps of a scenario
+simulated_servers  rule set, model with the sizes of a real model, and options, scaled like the workload
+run_cell           runs the steps, counts and judges; the result is a line of numbers
+cell_jobs          a job and its line, with lower bounds: with nothing kept, with unlimited memory, minimum
+result_store       lines of jobs in a folder: resuming and merging
+workload_jobs      jobs in processes or on other machines
 """

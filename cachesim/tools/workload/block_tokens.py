@@ -1,10 +1,10 @@
-"""How do ids of blocks become tokens? A block of ``block_size`` tokens becomes ``block_size / scale`` tokens, its own.
+"""Conversion of block ids to tokens. A block of ``block_size`` tokens becomes ``block_size / scale`` unique tokens.
 
-What is recorded without an id is told by what came after it. The *follow-up* of a request is the first later one whose
-prompt begins with all of its blocks. If there is one, the tokens behind the last full block are those that its prompt
-has there; and if it has room for the answer, the answer too. Otherwise they are new tokens: an answer that does not fit
-was not kept as it was (its thinking was removed, say). A message of the user or a tool's result begins where such an
-answer ends, and where a prompt leaves the one that it continues.
+Tokens without a recorded id are inferred from the follow-up request: the first later request whose prompt begins with
+all blocks of this request. If there is a follow-up, the tokens after the last full block are those that its prompt has
+there, and so is the answer if the prompt has room for it. Otherwise they are new tokens: an answer that does not fit
+was not sent back unchanged (for example, its reasoning was removed). A user message or a tool's result begins where
+such an answer ends, and where a prompt diverges from the prompt that it continues.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession, overlapping
 
-TEXTLESS = 1 << 20        # tokens below this are left to the engines, some of which look at the text of a token
+TEXTLESS = 1 << 20        # smaller tokens are reserved: some engines inspect the text of a token
 
 
 class SessionRequest(NamedTuple):
-    """A request in tokens. ``starts``: where messages of the user begin; ``together``: it is sent while the one before
-    it is at work."""
+    """A request in tokens. ``starts``: positions where user messages begin. ``together``: True if it is sent while the
+    previous request is in progress."""
 
     prompt: Tokens
     answer: Tokens
@@ -29,7 +29,7 @@ class SessionRequest(NamedTuple):
 
 
 def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
-    """The requests of a session in tokens, in their order. Raises BadInput for a scale that divides no block."""
+    """Convert the requests of a session to tokens. Raise BadInput for a scale that does not divide the block size."""
     size = session.block_size
     if scale < 1 or size % scale:
         largest = next(n for n in (64, 32, 16, 8, 4, 2, 1) if size % n == 0)
@@ -39,7 +39,7 @@ def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
 
 
 class _Teller:
-    """Makes the tokens of one session; blocks and new stretches have their own. ``number``: small for large ids."""
+    """Converter of one session. ``number``: consecutive numbers of the blocks, {} if the ids themselves are small."""
 
     def __init__(self, session: WorkloadSession, scale: int) -> None:
         self.requests, self.scale, self.width = session.requests, scale, session.block_size // scale
@@ -52,7 +52,7 @@ class _Teller:
         self.lengths = self._lengths()
 
     def all(self) -> Iterator[SessionRequest]:
-        """Every request; the tokens of a follow-up are known before those of the request that it follows."""
+        """Yield every request. A follow-up's tokens are computed before those of the request that it follows."""
         prompts: dict[int, Tokens] = {}
         answers: dict[int, Tokens] = {}
         for i in reversed(range(len(self.requests))):
@@ -81,19 +81,18 @@ class _Teller:
         return tuple(range(self.fresh - max(0, n), self.fresh))
 
     def _scaled(self, n: int) -> int:
-        """So many tokens when they are scaled; a part of one is one. A prompt that goes on behind its last block does
-        so when it is scaled: many a prompt differs from the next in its last full block, and what was kept of its end
-        is of no use then."""
+        """Return the scaled length, rounded up, so that a non-empty tail stays non-empty: many prompts differ from the
+        next only in their last full block, and their tail must not become part of it."""
         return -(-n // self.scale)
 
     def _answer(self, i: int) -> int:
-        """Tokens of the answer: all but the last one are evaluated, and count when it is scaled."""
+        """Return the scaled tokens of the answer. All but the last are evaluated and count for the scaled length."""
         one = self.requests[i]
         return self._scaled(one.n_prompt + one.n_answer - 1) - self._scaled(one.n_prompt) + 1
 
     def _lengths(self) -> list[int]:
-        """Lengths of the prompts. A follow-up with room for the answer has one token more at least: a turn ends with a
-        message of the user or a tool's result, even where the recorded counts leave none for it."""
+        """Return the lengths of the prompts. A follow-up with room for the answer is at least one token longer, even if
+        the recorded counts leave no room: every turn ends with a user message or a tool's result."""
         out = [self._scaled(one.n_prompt) for one in self.requests]
         for i, after in enumerate(self.after):
             if after is not None and self._fits(i):
@@ -101,13 +100,13 @@ class _Teller:
         return out
 
     def _fits(self, i: int) -> bool:
-        """Does the follow-up have room for the answer?"""
+        """True if the follow-up has room for the answer."""
         one, after = self.requests[i], self.after[i]
         return after is not None and self.requests[after].n_prompt >= one.n_prompt + one.n_answer
 
     def _starts(self) -> list[tuple[int, ...]]:
-        """Where messages of the user begin: those of the request that is continued, as far as the blocks agree, and
-        one where what is new begins."""
+        """Return the starts of user messages: those of the continued request within the common blocks, and the
+        beginning of the new part."""
         out: list[tuple[int, ...]] = []
         for i, (parent, shared) in enumerate(parents(self.requests)):
             if parent is None:
@@ -123,7 +122,7 @@ class _Teller:
 
 
 def parents(requests: Sequence[RecordedRequest]) -> Iterator[tuple[int | None, int]]:
-    """Of each request the last earlier one that shares most blocks with it, None = none shares any; and how many."""
+    """Yield for each request the last earlier request with the most shared blocks, or None, and their number."""
     last: dict[int, int] = {}
     for i, one in enumerate(requests):
         shared = next((n for n in range(len(one.blocks), 0, -1) if one.blocks[n - 1] in last), 0)
@@ -132,7 +131,7 @@ def parents(requests: Sequence[RecordedRequest]) -> Iterator[tuple[int | None, i
 
 
 def follow_ups(requests: Sequence[RecordedRequest]) -> list[int | None]:
-    """Of each request the first later one whose prompt begins with all of its blocks and is longer; None = none."""
+    """Return for each request the first later, longer request whose prompt begins with all of its blocks, or None."""
     nearest: dict[int, int] = {}
     out: list[int | None] = [None] * len(requests)
     for i in reversed(range(len(requests))):

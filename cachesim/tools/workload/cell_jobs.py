@@ -1,7 +1,7 @@
-"""One workload, one rule set, one model, one setting: a job, and the line of numbers that comes of it.
+"""Jobs of a workload: sessions under one rule set, one model and one setting, and the resulting lines of numbers.
 
-Jobs and lines are plain data, so that they can be sent, stored and merged. Tokens in a line are those of the recording:
-of a scaled workload, scaled tokens times the scale.
+Jobs and lines are plain data, so that they can be sent, stored and merged. Tokens in a line are tokens of the
+recording: for a scaled workload, simulated tokens times the scale.
 """
 
 from __future__ import annotations
@@ -22,40 +22,39 @@ from cachesim.tools.workload.simulated_servers import served, unlimited
 from cachesim.tools.workload.workload_files import read_session
 
 TOKENS = ("prompt", "evaluated", "kept", "restored", "loaded", "generated", "least")
-"""Numbers of a cell that are tokens."""
+"""Numbers of a cell that count tokens."""
 
 
 class CellJob(NamedTuple):
-    """``files`` are sessions that use one server at the same time; ``given`` its options; ``how`` closely it is looked
-    at; ``bounds``: is unlimited memory played as well?"""
+    """A cell of a workload table: sessions, rule set, model and options."""
 
-    files: tuple[str, ...]
+    files: tuple[str, ...]                  # sessions that use a server at the same time
     profile: str
     model: str
-    given: Mapping[str, Option]
+    given: Mapping[str, Option]             # options of the server
     scale: int = 1
-    how: str = COUNTED
-    bounds: bool = False
+    how: str = COUNTED                      # level of detail
+    bounds: bool = False                    # also run with unlimited memory
 
 
 def line_of(job: CellJob) -> dict[str, Any]:
-    """The numbers of a job. Raises BadInput."""
+    """Run a job and return its line. Raise BadInput for invalid files or options."""
     session = read_all([Path(file) for file in job.files])
     return line(session, played_within(session, job.scale), job)
 
 
 def read_all(files: Sequence[Path]) -> WorkloadSession:
-    """The sessions of these files as one. Raises BadInput, also for blocks of different sizes."""
+    """Read these files as one session. Raise BadInput for an invalid file and for different block sizes."""
     sessions = [read_session(file) for file in files]
     sizes = {one.block_size for one in sessions}
     if len(sizes) > 1:
-        raise BadInput(f"sessions on one server have blocks of {' and '.join(map(str, sorted(sizes)))} tokens")
+        raise BadInput(f"sessions on a server have different block sizes: {', '.join(map(str, sorted(sizes)))} tokens")
     return merged(sessions)
 
 
 def played_within(session: WorkloadSession, scale: int) -> list[SessionRequest]:
-    """The requests in tokens. Raises BadInput for more than are allowed; tokens that no other request has are all
-    evaluated or generated, and count as such before any is made."""
+    """Return the requests as tokens. Raise BadInput for more tokens than allowed. The tokens that must be evaluated or
+    generated (blocks counted once, and tokens without a block) have a lower limit, checked before any is created."""
     requests, size, what = session.requests, session.block_size, f"workload {session.name}"
     WORKLOAD_TOKENS.check(sum(one.n_prompt + one.n_answer for one in requests) // max(1, scale), what)
     blocks = len({block for one in requests for block in one.blocks})
@@ -65,13 +64,13 @@ def played_within(session: WorkloadSession, scale: int) -> list[SessionRequest]:
 
 
 def model_of(word: str) -> ModelSizes | str:
-    """A real model with its sizes; layers, which have those of the recorded tiny models. Raises BadInput."""
+    """Return a real model with its sizes; for layers the word itself (sizes of the tiny models). Raise BadInput."""
     small = any(letter.islower() for letter in word)
     return sizes_of(word) if small or word in known_sizes() else word
 
 
 def line(session: WorkloadSession, requests: Sequence[SessionRequest], job: CellJob) -> dict[str, Any]:
-    """The numbers of requests that were read already. Raises BadInput."""
+    """Return the line of requests that were already converted. Raise BadInput for invalid options."""
     model, room = model_of(job.model), max(one.n_prompt + one.n_answer for one in session.requests)
     server = served(job.profile, model, job.given, room, job.scale)
     found = cell(requests, server, job.how)
@@ -85,7 +84,7 @@ def line(session: WorkloadSession, requests: Sequence[SessionRequest], job: Cell
 
 
 def in_recorded_tokens(found: Cell, scale: int) -> dict[str, Any]:
-    """The numbers of a cell, tokens times the scale."""
+    """Return the numbers of a cell, tokens multiplied by the scale."""
     data = found.data()
     data |= {name: data[name] * scale for name in TOKENS}
     if found.lost is not None:
@@ -96,21 +95,21 @@ def in_recorded_tokens(found: Cell, scale: int) -> dict[str, Any]:
 def evaluated_unlimited(
     session: WorkloadSession, requests: Sequence[SessionRequest], job: CellJob, model: ModelSizes | str
 ) -> int:
-    """Tokens evaluated by the same rules with the limits off what is kept. Raises BadInput."""
+    """Return the tokens that these rules evaluate with unlimited memory. Raise BadInput for invalid options."""
     total = sum(one.n_prompt + one.n_answer for one in session.requests)
     given = unlimited(engine_of(job.profile), job.given, total)
     return cell(requests, served(job.profile, model, given, total, job.scale)).evaluated * job.scale
 
 
 def totals_of(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One sum for each rule set, in the order in which they come first."""
+    """Return a sum for each rule set, in order of first occurrence."""
     names = dict.fromkeys(one["profile"] for one in lines)
     return [summed([one for one in lines if one["profile"] == name]) for name in names]
 
 
 def summed(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Several sessions under one rule set, one model and one setting: sums of counts, the largest of the peaks; what
-    one of them does not know is not known."""
+    """Sum the lines of one rule set, model and setting: counts are added, peaks are maxima. A number that is unknown
+    (None) in any line is unknown in the sum."""
     out = dict(lines[0])
     counts = (*TOKENS, "requests", "answered", "refused", "died", "wrong", "undecided", "predicted", "unlimited")
     for name in counts:

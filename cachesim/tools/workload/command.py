@@ -1,4 +1,4 @@
-"""``cachesim workload FILE... -p PROFILE``: what does a recorded workload cost under the rules of a server?"""
+"""``cachesim workload FILE... -p PROFILE``: computes the cost of recorded workloads under the rules of a server."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     arguments.add_settings(parser)
     parser.add_argument("--model", metavar="MODEL", default="qwen3-next",
                         help="real model by name, its config.json or GGUF, or layers (default qwen3-next)")  # fmt: skip
-    parser.add_argument("--scale", metavar="N", type=_at_least_one, default=1, help="N tokens become one; flags that "
-                        "count tokens are scaled with them (default 1)")  # fmt: skip
+    parser.add_argument("--scale", metavar="N", type=_at_least_one, default=1, help="tokens simulated as one; flags "
+                        "that count tokens are scaled, too (default 1)")  # fmt: skip
     parser.add_argument("--sessions", metavar="N", type=_at_least_one, default=1,
                         help="files that use one server at the same time (default 1)")  # fmt: skip
-    parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens only, judge answers too, or "
-                        "find the cause of every lost token (default)")  # fmt: skip
+    parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens, also judge answers, or also "
+                        "find the cause of every re-evaluated token (default)")  # fmt: skip
     arguments.add_jobs(parser)
     arguments.add_elsewhere(parser, "jobs (sessions under each rule set)")
-    parser.add_argument("--out", metavar="FOLDER", help="keep each line in this folder as soon as it is known")
-    parser.add_argument("--resume", action="store_true", help="go on with the workload that is in the folder")
+    parser.add_argument("--out", metavar="FOLDER", help="folder for the results, written as soon as they are known")
+    parser.add_argument("--resume", action="store_true", help="continue the workload in the folder")
     arguments.add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
     arguments.add_json(parser)
 
@@ -55,7 +55,7 @@ def run(args: Namespace) -> int:
     from cachesim.tools.workload.workload_jobs import WorkloadTask, tasks
 
     if args.resume and args.out is None:
-        raise BadInput("--resume goes on with what is in a folder", hint="name it with --out")
+        raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     todo = jobs(args)
     check_elsewhere(args.on, [job.profile for job in todo])
     every = tasks(todo) if args.on or args.out is not None else [WorkloadTask(job, "") for job in todo]
@@ -69,7 +69,7 @@ def run(args: Namespace) -> int:
 
 
 def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None) -> int:
-    """Play, and tell the numbers; the exit code."""
+    """Run the jobs and print the numbers. Return the exit code."""
     from cachesim.tools.workload.workload_jobs import Workload
 
     whole, ended = Workload(todo, folder, args.jobs, args.on or ""), None
@@ -77,7 +77,7 @@ def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder 
         whole.play(args.resume)
     except KeyboardInterrupt as error:
         ended = error
-        complain("interrupted: what was played so far")
+        complain("interrupted: results so far")
     codes = whole.codes
     if whole.lines or not codes:
         codes = [*codes, *_tell([whole.lines[number] for number in sorted(whole.lines)], args.json)]
@@ -85,7 +85,7 @@ def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder 
 
 
 def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
-    """Print the lines and their sums; the exit code of each sum."""
+    """Print the lines and their sums. Return the exit code of each sum."""
     from cachesim.tools.workload.cell_jobs import totals_of
     from cachesim.tools.workload.report import workload_data, workload_report
 
@@ -95,12 +95,12 @@ def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
     elif lines:
         show(*workload_report(data))
     else:
-        complain("no line: nothing was played")
+        complain("no results: no job was run")
     return [code_of(one) for one in data["totals"]]
 
 
 def jobs(args: Namespace) -> list[CellJob]:
-    """One job for each server and rule set. Raises BadInput, also where there is no file."""
+    """Return a job for each server and rule set. Raise BadInput for invalid arguments and if there are no files."""
     from cachesim.scenarios.option_checks import check_has, check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.workload.cell_jobs import CellJob, model_of
@@ -108,7 +108,7 @@ def jobs(args: Namespace) -> list[CellJob]:
 
     files = find_files(args.files)
     if not files:
-        raise BadInput("no workload in these folders", hint="files end in .json or .jsonl")
+        raise BadInput("the folders contain no workload", hint="files end in .json or .jsonl")
     groups = [tuple(map(str, files[i : i + args.sessions])) for i in range(0, len(files), args.sessions)]
     model_of(args.model)
     out = []
@@ -122,7 +122,7 @@ def jobs(args: Namespace) -> list[CellJob]:
 
 
 def code_of(total: Mapping[str, Any]) -> int:
-    """The exit code of a sum: is an answer wrong, or undecided?"""
+    """Return the exit code of a sum: BROKEN if an answer is wrong or a server died, UNDECIDED, or HOLDS."""
     if total["wrong"] or total["died"]:
         return exits.BROKEN
     return exits.UNDECIDED if total["undecided"] else exits.HOLDS

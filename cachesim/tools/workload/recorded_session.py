@@ -1,4 +1,4 @@
-"""What is a recorded session? Requests in the order in which they were sent, with the blocks of their prompts."""
+"""Recorded sessions: requests in the order in which they were sent, with the blocks of their prompts."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ Blocks = tuple[int, ...]
 
 
 class RecordedRequest(NamedTuple):
-    """One request: sent at ``start``, answered at ``end`` (seconds), a prompt of ``n_prompt`` tokens and an answer of
-    ``n_answer``. ``blocks``: an id for each block of the prompt, equal ids = equal block after equal past; what is
-    left of the prompt behind them has none. ``first_user``: tokens before the first message of the user, 0 = not
-    known. ``agent``: whose request it is, "" = the main conversation's."""
+    """A recorded request. Times in seconds, lengths in tokens."""
 
-    start: float
-    end: float
+    start: float                # sent
+    end: float                  # answered
     n_prompt: int
     n_answer: int
-    blocks: Blocks
-    first_user: int = 0
-    agent: str = ""
+    blocks: Blocks              # ids of full blocks; equal ids = equal block after equal past. The tail has no id
+    first_user: int = 0         # tokens before the first user message, 0 = unknown
+    agent: str = ""             # the sub-agent that sent it, "" = the main conversation
 
 
 class WorkloadSession(NamedTuple):
-    """One recording. ``block_size`` in tokens; ``form``: how the file was written."""
+    """A recording. ``block_size`` in tokens. ``form``: file format."""
 
     name: str
     form: str
@@ -34,14 +31,14 @@ class WorkloadSession(NamedTuple):
 
     @property
     def agents(self) -> int:
-        """How many sub-agents there are."""
+        """Number of sub-agents."""
         return len({one.agent for one in self.requests} - {""})
 
 
 def overlapping(requests: tuple[RecordedRequest, ...]) -> list[bool]:
-    """Of each request: is it at work together with the one before it? It is, if it was sent before any of those that
-    are at work together was answered; all of them were at work at that moment. Everyone else waits until all are
-    answered: no durations are simulated, so that more than this cannot be said."""
+    """Return for each request whether it overlaps the previous one. Requests overlap only if all of them were in
+    progress at one moment: each was sent before any of them was answered. Other requests wait for all earlier answers;
+    durations are not simulated."""
     out, first_over = [], float("-inf")
     for one in requests:
         together = one.start < first_over
@@ -51,8 +48,8 @@ def overlapping(requests: tuple[RecordedRequest, ...]) -> list[bool]:
 
 
 def merged(sessions: list[WorkloadSession]) -> WorkloadSession:
-    """Several sessions that use one server at the same time, in the order of their times, each from its own 0. They
-    share no block: ids are a session's own."""
+    """Merge sessions that use a server at the same time, sorted by time; each session starts at its own time 0. They
+    share no blocks: ids are unique to a session."""
     if len(sessions) == 1:
         return sessions[0]
     size, first, every = sessions[0].block_size, 0, list[RecordedRequest]()
@@ -67,10 +64,10 @@ def merged(sessions: list[WorkloadSession]) -> WorkloadSession:
 
 
 def check_pasts(session: WorkloadSession, file: str) -> None:
-    """Raise BadInput unless every id stands for one block after one past: all that is read from ids rests on that."""
+    """Raise BadInput unless every id stands for one block after one past, which all inference from ids relies on."""
     past: dict[int, int | None] = {}
     for number, one in enumerate(session.requests):
         for before, block in zip((None, *one.blocks), one.blocks, strict=False):
             if past.setdefault(block, before) != before:
-                cause = f"request {number}: block {block} stands behind {before} and, in another prompt, {past[block]}"
+                cause = f"request {number}: block {block} follows {before} and, in another prompt, {past[block]}"
                 raise BadInput(cause, file=file, hint="equal ids mean equal blocks after equal pasts")

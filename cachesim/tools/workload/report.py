@@ -1,4 +1,4 @@
-"""What does a recorded workload cost? Sums over its sessions, as data and as tables."""
+"""Cost of a recorded workload: sums over its sessions, as data and as tables."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from cachesim.judging.reproduce_command import settings
 
 Data = dict[str, Any]
 NOT_JUDGED = "-"
-LONGEST = 20            # letters of a name that stands in one line
+LONGEST = 20            # characters of a name that is printed on a single line
 
 
 def workload_data(lines: Sequence[Mapping[str, Any]], totals: Sequence[Mapping[str, Any]]) -> Data:
-    """``lines``: one for each server and rule set; ``totals``: one for each rule set, in tokens of the recording."""
+    """Return the report's data. ``lines``: a record for each server and rule set; ``totals``: a record for each rule
+    set, in tokens of the recording."""
     return {"lines": [_plain(one) for one in lines], "totals": [_plain(one) for one in totals]}
 
 
-def _plain(one: Mapping[str, Any]) -> Data:
-    """A line with lists in place of tables whose keys are no words of ours."""
-    lost = None if one["lost"] is None else [{"event": event, "tokens": n} for event, n in one["lost"].items()]
-    scaled = [{"flag": flag, "real": real, "scaled": to} for flag, (real, to) in one["scaled"].items()]
-    rest = {name: value for name, value in one.items() if name not in ("given", "flags", "how")}
-    return {"servers": 1, **rest, "lost": lost, "scaled": scaled, "set": settings(one["given"])}
+def _plain(line: Mapping[str, Any]) -> Data:
+    """Return a line with lists in place of tables that have arbitrary keys."""
+    lost = None if line["lost"] is None else [{"event": event, "tokens": n} for event, n in line["lost"].items()]
+    scaled = [{"flag": flag, "real": real, "scaled": to} for flag, (real, to) in line["scaled"].items()]
+    rest = {name: value for name, value in line.items() if name not in ("given", "flags", "how")}
+    return {"servers": 1, **rest, "lost": lost, "scaled": scaled, "set": settings(line["given"])}
 
 
 def workload_report(data: Data) -> list[RenderableType]:
-    """A header, a row for each rule set, the bounds, and what was lost."""
+    """Return the report: a header, a row for each rule set, the bounds, the causes of re-evaluation, warnings."""
     totals = data["totals"]
     return [*_header(totals[0]), _table(totals), *_bounds(totals), *_told(totals)]
 
 
 def merged_report(data: Data) -> list[RenderableType]:
-    """A workload that was put together: from how many files, what is not played, and its report."""
+    """Return the report of a merged workload, with the number of files and of missing jobs."""
     n, files, done = data["jobs"], len(data["files"]), len(data["lines"])
     head = Text(f"{_counted(files, 'file')}, {done:,} of {_counted(n, 'job')}", "bold")
     if done < n:
-        head.append(f"; not played: {n - done:,}", "yellow")
+        head.append(f"; not run: {n - done:,}", "yellow")
     return [head, *(workload_report(data) if data["totals"] else [])]
 
 
@@ -53,7 +54,7 @@ def _header(first: Mapping[str, Any]) -> Iterator[RenderableType]:
     yield Text(told)
     yield Text(f"model {first['model']} ({first['layers']})", "dim")
     if (n := first["scale"]) > 1:
-        yield Text(f"scale {n}: {n} tokens are played as one, and counted as {n}", "dim")
+        yield Text(f"scale {n}: {n} recorded tokens are simulated as 1 and counted as {n}", "dim")
 
 
 def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
@@ -63,7 +64,7 @@ def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for one in totals:
         profile = one["profile"]
-        if len(profile) > LONGEST:                           # the numbers would not fit beside it in 80 columns
+        if len(profile) > LONGEST:                           # the row must fit into 80 columns
             profile = profile.replace("@", "@\n")
         wrong = NOT_JUDGED if one["wrong"] is None else str(one["wrong"])
         table.add_row(
@@ -75,7 +76,7 @@ def _table(totals: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _bounds(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """What the same requests cost at the least, with unlimited memory, and with nothing kept; then what was lost."""
+    """Yield the lower bounds of the requests, with unlimited memory and with nothing kept, then the causes of loss."""
     first = totals[0]
     least, nothing = _short(first["least"]), _short(first["prompt"])
     yield Text(f"at least {least} ({_share(first['least'], first['prompt'])} %) under any rules; "
@@ -87,11 +88,11 @@ def _bounds(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
     for one in totals:
         if one["lost"]:
             causes = ", ".join(f"{loss['event']} {_short(loss['tokens'])}" for loss in one["lost"])
-            yield Text(f"{one['profile']} evaluated again: {causes}")
+            yield Text(f"{one['profile']} re-evaluated: {causes}")
 
 
 def _told(totals: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """What a reader must know of the numbers: requests without an answer, options that were scaled."""
+    """Yield warnings: requests without an answer, predicted outcomes, scaled options."""
     for one in totals:
         for name, word in (("refused", "refused"), ("died", "after the server had died")):
             if one[name]:
@@ -109,7 +110,7 @@ def _counted(n: int, what: str) -> str:
 
 
 def _short(n: int) -> str:
-    """Tokens in thousands where they are many."""
+    """Return a number of tokens, in thousands or millions if it is large."""
     return f"{n:,}" if n < 100_000 else f"{n / 1000:,.0f}k" if n < 10_000_000 else f"{n / 1_000_000:,.1f}M"
 
 

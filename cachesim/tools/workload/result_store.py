@@ -1,9 +1,9 @@
-"""The lines of a workload in a folder: a job that is done is a line of a file, and is never played again.
+"""Lines of a workload in a folder. A completed job is a line of a file and is not run again.
 
-The first line of a file says which jobs the whole workload has, by their ids; every other one is a job's id and its
-line of numbers. A line is added in one step and is on the disk then. What a killed process left of its last line is no
-line: it is cut off by whoever goes on. An id is made from everything that the numbers depend on (the bytes of the
-sessions, not where they lie), so that files from several machines merge, and a job that is in two of them counts once.
+The first line of a file lists the ids of all jobs of the workload; every other line is a job's id and its numbers. A
+line is appended and synced in one step. An incomplete last line, left by a killed process, is removed on resume. An id
+is a digest of everything that the numbers depend on (the bytes of the sessions, not their folders), so that files from
+several machines can be merged and a job that occurs in two files counts once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cachesim.base.untrusted_files import parse_json, path_of, read_bytes
 from cachesim.engines.rule_files import rule_file_digest
 from cachesim.tools.workload.cell_jobs import CellJob, model_of
 
-FORM = 2                # of these files
+FORM = 2                # format version of these files
 Line = dict[str, Any]
 
 _count = integer(0, INT64, "a count")
@@ -38,13 +38,13 @@ _LINE_FIELDS = {
     "wrong": optional(_count), "undecided": optional(_count), "unlimited": optional(_count),
     "lost": optional(record({}, others=_count)),
 }  # fmt: skip
-_KNOWN = {**_LINE_FIELDS, "predicted": _count}           # older files lack the last one
+_KNOWN = {**_LINE_FIELDS, "predicted": _count}           # older files lack "predicted"
 _HEAD = record({"cachesim": text, "form": _count, "jobs": each(text)}, needs=("cachesim", "form", "jobs"))
 _ENTRY = record({"id": text, "line": record(_KNOWN, needs=tuple(_LINE_FIELDS))}, needs=("id", "line"))
 
 
 def id_of(job: CellJob) -> str:
-    """Equal ids mean equal lines. Raises BadInput where a file of the job cannot be read."""
+    """Return the id of a job; equal ids mean equal lines. Raise BadInput if a file of the job cannot be read."""
     files = [(Path(file).name, hashlib.sha256(read_bytes(Path(file), TRACE_BYTES, "workload")).hexdigest())
              for file in job.files]  # fmt: skip
     digest = rule_file_digest(job.profile)
@@ -53,35 +53,35 @@ def id_of(job: CellJob) -> str:
 
 
 class StoredLines(NamedTuple):
-    """What is in a file: the ids of all jobs of the workload, and the lines of those that are done, by id."""
+    """Content of a file: the ids of all jobs of the workload, and the lines of completed jobs, by id."""
 
     jobs: tuple[str, ...]
     lines: Mapping[str, Line]
 
 
 class WorkloadFolder:
-    """Where the lines of a workload, or of a part of it, are kept."""
+    """File in a folder with the lines of a workload or of a shard of it."""
 
     def __init__(self, path: Path, jobs: Sequence[str], shard: Shard = WHOLE) -> None:
-        """Make the folder if it is missing, and try it. ``jobs``: the ids of all of the workload. Raises BadInput."""
+        """Create the folder if it is missing. ``jobs``: ids of the whole workload. Raise BadInput if it is unusable."""
         self.jobs = tuple(dict.fromkeys(jobs))
         name = hashlib.sha256(json.dumps(self.jobs).encode()).hexdigest()[:8]
         self.file = make_folder(path) / f"workload-{name}{shard.suffix}.jsonl"
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """No other process works on this file inside. Raises BadInput if one does."""
+        """Lock the file against other processes. Raise BadInput if another process holds the lock."""
         with locked(self.file.with_name(f".{self.file.name}.lock")) as free:
             if not free:
-                raise BadInput("another process is at work on this workload", file=str(self.file))
+                raise BadInput("another process is running this workload", file=str(self.file))
             yield
 
     def begin(self, resume: bool) -> dict[str, Line]:
-        """The lines that are there, by id. Raises BadInput if it is there and not to be resumed, or none of ours."""
+        """Return the stored lines by id. Raise BadInput if the file exists without ``resume``, or is invalid."""
         if write_new(self.file, self._head()):
             return {}
         if not resume:
-            raise BadInput("this workload is here already", file=str(self.file), hint="--resume goes on with it")
+            raise BadInput("this workload already exists", file=str(self.file), hint="--resume continues it")
         kept = read_lines(self.file)
         if kept.jobs != self.jobs:
             raise BadInput("not a workload to resume: other jobs", file=str(self.file))
@@ -90,7 +90,7 @@ class WorkloadFolder:
         return dict(kept.lines)
 
     def keep(self, job: str, line: Line) -> None:
-        """Add a line. Raises BadInput where it cannot be written; the file is as it was then."""
+        """Append a line. Raise BadInput if it cannot be written; the file is unchanged then."""
         add_line(self.file, _entry(job, line))
 
     def _head(self) -> bytes:
@@ -102,17 +102,17 @@ def _entry(job: str, line: Line) -> bytes:
 
 
 def read_lines(file: Path) -> StoredLines:
-    """What is in a file of this version. Raises BadInput, with the line, for what is none."""
-    whole, _, _ = read_bytes(file, TRACE_BYTES, "workload").rpartition(b"\n")    # behind the last end: cut short
+    """Read a file of this version. Raise BadInput with the line number if it is invalid."""
+    whole, _, _ = read_bytes(file, TRACE_BYTES, "workload").rpartition(b"\n")    # drop an incomplete line
     head, *rest = whole.split(b"\n")
     data = _checked(head, _HEAD, file, 1)
     if (data["cachesim"], data["form"]) != (__version__, FORM):
-        raise BadInput("not a workload: of another version of cachesim", file=str(file))
+        raise BadInput("not a workload: written by another version of cachesim", file=str(file))
     jobs, lines = dict.fromkeys(data["jobs"]), dict[str, Line]()
     for at, one in enumerate(rest, 2):
         entry = _checked(one, _ENTRY, file, at)
         if entry["id"] not in jobs:
-            raise BadInput("a job that the workload does not have", file=str(file), line=at)
+            raise BadInput("job is not in the list of the first line", file=str(file), line=at)
         _enter(lines, entry["id"], entry["line"], file)
     return StoredLines(tuple(jobs), lines)
 
@@ -127,16 +127,17 @@ def _checked(data: bytes, shape: Any, file: Path, at: int) -> Any:
 
 
 def _enter(lines: dict[str, Line], job: str, line: Line, file: Path) -> None:
-    """One more line. A job has one line, wherever it was played. Raises BadInput."""
+    """Add a line. Raise BadInput if the job has a different line in another file."""
     if lines.setdefault(job, line) != line:
-        raise BadInput(f"job {job} has other numbers elsewhere", file=str(file), hint="was it the same cachesim?")
+        raise BadInput(f"job {job} has different numbers in another file", file=str(file),
+                       hint="made by different versions of cachesim?")  # fmt: skip
 
 
-# Parts become one
+# Merging of files
 
 
 class MergedWorkload(NamedTuple):
-    """A workload that was put together: its jobs, the lines of those that are done, by id, and its files."""
+    """A merged workload: its jobs, the lines of completed jobs by id, and its files."""
 
     jobs: tuple[str, ...]
     lines: Mapping[str, Line]
@@ -144,18 +145,18 @@ class MergedWorkload(NamedTuple):
 
     @property
     def in_order(self) -> list[Line]:
-        """The lines as one process would have made them."""
+        """The lines in the order of the jobs."""
         return [self.lines[job] for job in self.jobs if job in self.lines]
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files of workloads in a folder."""
+    """Return the workload files in a folder, sorted."""
     return sorted(folder.glob("workload-*.jsonl"))
 
 
 def merged(files: Iterable[Path]) -> list[MergedWorkload]:
-    """One for each workload, in the order in which they come. Raises BadInput for a file that is none, and for two
-    that say different things of one job."""
+    """Merge the files of each workload, in order of first occurrence. Raise BadInput for an invalid file and for
+    different lines of the same job."""
     found: dict[tuple[str, ...], tuple[dict[str, Line], list[Path]]] = {}
     for file in {file.resolve(): file for file in files}.values():
         kept = read_lines(file)
@@ -166,11 +167,11 @@ def merged(files: Iterable[Path]) -> list[MergedWorkload]:
     return [MergedWorkload(jobs, lines, mine) for jobs, (lines, mine) in found.items()]
 
 
-def write_merged(one: MergedWorkload, folder: Path) -> None:
-    """Write it as if it had been played in one place; what is there already stays. Raises BadInput."""
-    place = WorkloadFolder(path_of(folder), one.jobs)
+def write_merged(workload: MergedWorkload, folder: Path) -> None:
+    """Write a merged workload as a single run would. Existing lines stay. Raise BadInput if it cannot be written."""
+    place = WorkloadFolder(path_of(folder), workload.jobs)
     with place.held():
         known = place.begin(resume=True)
-        for job in one.jobs:
-            if job in one.lines and job not in known:
-                place.keep(job, one.lines[job])
+        for job in workload.jobs:
+            if job in workload.lines and job not in known:
+                place.keep(job, workload.lines[job])

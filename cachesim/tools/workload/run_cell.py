@@ -1,4 +1,4 @@
-"""A workload on one server: played, counted, judged. What comes out is a ``Cell``: numbers of one line."""
+"""A workload on one server: run, counted, judged. The result is a ``Cell``: the numbers of one line."""
 
 from __future__ import annotations
 
@@ -20,47 +20,41 @@ from cachesim.tools.workload.block_tokens import SessionRequest
 from cachesim.tools.workload.simulated_servers import Served
 
 COUNTED, JUDGED, BILLED = "counted", "judged", "billed"
-"""How closely a workload is looked at: tokens and bytes; answers too; every lost token's cause too."""
+"""Levels of detail: tokens and bytes; also the answers; also the cause of every re-evaluated token."""
 MIB = 1 << 20
 
 
 @dataclass(slots=True)
 class Cell:
-    """A workload under a rule set. Counts are tokens, scaled ones if it is scaled: of ``prompt`` tokens ``evaluated``
-    were evaluated, ``kept`` stayed in a slot, ``restored`` came from a checkpoint, ``loaded`` from the prompt cache.
-    ``least``: the lower bound for the requests that were answered; ``peak_checkpoints`` and ``peak_cache`` in MiB of
-    the named model, the largest after any answer. ``wrong`` and ``undecided`` count answers (None = not judged);
-    ``predicted`` of the wrong ones depend on an outcome which no real server was seen to have;
-    ``lost`` the tokens that were evaluated again, by cause (None = not asked). ``each``: tokens evaluated for each
-    request, ``deciding`` the rule that settled it."""
+    """Numbers of a workload under a rule set. Tokens are simulated tokens: scaled if the workload is scaled."""
 
     requests: int = 0
     answered: int = 0
     refused: int = 0
     died: int = 0
-    prompt: int = 0
-    evaluated: int = 0
-    kept: int = 0
-    restored: int = 0
-    loaded: int = 0
+    prompt: int = 0                                         # prompt tokens
+    evaluated: int = 0                                      # of these: evaluated
+    kept: int = 0                                           # kept in a slot
+    restored: int = 0                                       # restored from a checkpoint
+    loaded: int = 0                                         # loaded from the prompt cache
     generated: int = 0
-    least: int = 0
-    peak_checkpoints: float = 0.0
-    peak_cache: float = 0.0
-    wrong: int | None = None
-    undecided: int | None = None
-    predicted: int = 0
-    lost: dict[str, int] | None = None
-    each: list[int] = field(default_factory=list)
-    deciding: list[str] = field(default_factory=list)
+    least: int = 0                                          # lower bound for the answered requests
+    peak_checkpoints: float = 0.0                           # MiB of the named model, maximum after any answer
+    peak_cache: float = 0.0                                 # MiB, likewise
+    wrong: int | None = None                                # answers, None = not judged
+    undecided: int | None = None                            # answers, None = not judged
+    predicted: int = 0                                      # wrong answers by an outcome never seen on a real server
+    lost: dict[str, int] | None = None                      # re-evaluated tokens by cause, None = not requested
+    each: list[int] = field(default_factory=list)           # evaluated tokens of each request
+    deciding: list[str] = field(default_factory=list)       # deciding rule of each request
 
     def data(self) -> dict[str, Any]:
-        """The numbers as plain data, without those of each request."""
+        """Return the numbers as plain data, without those of single requests."""
         return {name: value for name, value in asdict(self).items() if name not in ("each", "deciding")}
 
 
 def scenario_of(requests: Sequence[SessionRequest], served: Served) -> Scenario:
-    """The workload as a scenario, which has no words; starts of messages where the engine takes them."""
+    """Return the workload as a scenario without words, with starts of user messages if the engine supports them."""
     marks = "user_starts" in served.engine.manual.takes
     asked = (Request(one.prompt, n_predict=len(one.answer), forced=one.answer, user_starts=one.starts if marks else ())
              for one in requests)  # fmt: skip
@@ -72,22 +66,22 @@ def scenario_of(requests: Sequence[SessionRequest], served: Served) -> Scenario:
 
 
 def cell(requests: Sequence[SessionRequest], served: Served, how: str = COUNTED) -> Cell:
-    """Play a workload and count; ``how`` says how closely it is looked at. Raises BadInput, and Crash if it takes fewer
-    tokens than any server must evaluate although every answer is right."""
+    """Run a workload and return its numbers; ``how`` is the level of detail. Raise BadInput for invalid options. Raise
+    Crash if fewer tokens are evaluated than the lower bound although every answer is correct."""
     scenario, counter = scenario_of(requests, served), CountingObserver()
     play(scenario, served.profile, "none", counter, served.rules)
     found = counter.close()
     if how != COUNTED:
         _judge(found, scenario, served, bills=how == BILLED)
     if found.evaluated < found.least and not found.wrong:
-        raise Crash(f"{found.evaluated} tokens evaluated, at least {found.least} must be")
+        raise Crash(f"{found.evaluated} tokens evaluated, fewer than the lower bound {found.least}")
     return found
 
 
 def _judge(found: Cell, scenario: Scenario, served: Served, bills: bool) -> None:
     run = run_judged(scenario, served.profile, "provenance", table=served.rules, bills=bills)
     if sum(_evaluated(one.answer) for one in run.requests) != found.evaluated and not run.unsettled:
-        raise Crash("the judged run evaluates other tokens than the counted one")
+        raise Crash("the judged run and the counted run evaluate different numbers of tokens")
     found.wrong = len([number for number in run.broken if number not in run.refused])
     found.undecided = len(run.unsettled)
     if found.wrong:
@@ -97,7 +91,7 @@ def _judge(found: Cell, scenario: Scenario, served: Served, bills: bool) -> None
 
 
 def causes(run: Run) -> dict[str, int]:
-    """Tokens evaluated again, by what happened to the state that had existed, the largest first."""
+    """Return the re-evaluated tokens by the event that removed the state, largest first."""
     out = Counter[str]()
     for one in run.requests:
         for charge in one.account.charges:
@@ -110,25 +104,25 @@ def _evaluated(answer: Answer) -> int:
 
 
 class CountingObserver(Silent):
-    """Counts what is answered, and looks at the bytes that are kept."""
+    """Observer that counts tokens of answers and records the largest number of stored bytes."""
 
     server: Server
 
     def __init__(self) -> None:
         self.found = Cell()
-        self._answers: dict[int, tuple[EvaluatedRequest, int, str]] = {}        # by the number of the step
+        self._answers: dict[int, tuple[EvaluatedRequest, int, str]] = {}        # by step number
         self._together: dict[int, bool] = {}
 
     def started(self, server: Server) -> None:
-        """The server has started."""
+        """Record the started server."""
         self.server = server
 
     def begins(self, number: int, step: Step) -> None:
-        """The step comes next."""
+        """Record whether the next step overlaps the previous one."""
         self._together[number] = step.together
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
-        """A request is answered, or refused."""
+        """Count an answered or refused request."""
         found, right = self.found, answer.status == 200 and not answer.died
         found.requests += 1
         found.answered += right
@@ -148,7 +142,7 @@ class CountingObserver(Silent):
         found.peak_cache = max(found.peak_cache, round(stored.cache / MIB, 1))
 
     def close(self) -> Cell:
-        """Everything is answered: the bound, and the numbers of each request."""
+        """Compute the lower bound and the lists by request, after all requests were answered."""
         found, ordered = self.found, [self._answers[number] for number in sorted(self._answers)]
         found.least = lower_bound(one for one, _, _ in ordered).total
         found.each, found.deciding = [n for _, n, _ in ordered], [rule for _, _, rule in ordered]

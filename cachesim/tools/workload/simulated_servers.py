@@ -1,9 +1,10 @@
-"""Which server plays a workload? A rule set, a model with the sizes of a real one, and options; all that counts tokens
-is scaled as the workload is.
+"""Servers for workloads: a rule set, a model with the sizes of a real model, and options. All numbers that count tokens
+are scaled like the workload.
 
-What counts tokens is the engine's to say: options (``Flag.tokens``), numbers of a rule set (``Manual.token_numbers``),
-the width of a window. An option that is set, or that has a default above 0, is divided; nothing becomes 0 by that. A
-token of the scaled model weighs as much as ``scale`` of the real one, so that limits in bytes stay as they are.
+The engine declares which numbers count tokens: options (``Flag.tokens``), numbers of a rule set
+(``Manual.token_numbers``), the width of a window. Options that are set or have a default above 0 are divided; the
+result is at least 1. A token of the scaled model has the size of ``scale`` tokens of the real model, so that limits in
+bytes stay unchanged.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from cachesim.engines.shared.model_sizes import ModelSizes
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.scenarios.option_checks import in_force, model_named
 
-LEAST_CONTEXT = 262_144       # tokens that the models of agents take without being stretched
+LEAST_CONTEXT = 262_144       # tokens: native context length of typical agent models
 _WINDOW = re.compile(r"W(\d+)")
 
 
 class Scaled(NamedTuple):
-    """An option that counts tokens: what it is on the real server, and in the scaled one."""
+    """An option that counts tokens: its value on the real server and on the scaled server."""
 
     real: int
     scaled: int
 
 
 class Served(NamedTuple):
-    """A server for one workload. ``model`` is the name that the engine takes, its declared sizes with it; ``flags`` its
-    options, ``shown`` those and the numbers of its rules that count tokens."""
+    """A server for a workload. ``model``: name for the engine, with its declared sizes. ``flags``: its options.
+    ``shown``: options and numbers of its rules that count tokens."""
 
     engine: Engine
     profile: str
@@ -43,13 +44,13 @@ class Served(NamedTuple):
 
 
 def scaled(n: int, scale: int) -> int:
-    """So many tokens in scaled ones, rounded, at least 1; 0 and numbers that leave something open stay."""
+    """Scale a number of tokens, rounded, at least 1. Return 0 and negative numbers (special values) unchanged."""
     return n if n <= 0 or scale == 1 else max(1, (n + scale // 2) // scale)
 
 
 def served(profile: str, model: ModelSizes | str, given: Mapping[str, Option], room: int, scale: int = 1) -> Served:
-    """A server of this rule set. ``model``: a real one, or layers with the sizes of the recorded tiny models;
-    ``room``: tokens that the longest request needs, for a context that is not given. Raises BadInput."""
+    """Return a server with this rule set. ``model``: a real model, or layers with the sizes of the tiny models.
+    ``room``: tokens of the longest request, for a context that was not given. Raise BadInput for invalid options."""
     engine, rules = engine_of(profile), rules_of(profile)
     options = {**context_for(engine, given, room), **given}
     layers = model if isinstance(model, str) else model.layers
@@ -69,14 +70,14 @@ def served(profile: str, model: ModelSizes | str, given: Mapping[str, Option], r
 
 
 def counts_tokens(flag: Flag, known: Mapping[str, Option]) -> bool:
-    """Does the option count tokens, and has it a number?"""
+    """True if the option counts tokens and has a positive number."""
     value = known[flag.name]
     return flag.tokens and isinstance(value, int) and value > 0
 
 
 def context_for(engine: Engine, given: Mapping[str, Option], room: int) -> dict[str, Option]:
-    """The option for a context in which every slot has room for so many tokens: a power of two, at least
-    ``LEAST_CONTEXT``; nothing where it is given, or where the engine has none."""
+    """Return the option for a context in which every slot has ``room`` tokens: a power of two, at least
+    ``LEAST_CONTEXT``. Return {} if the context was given or the engine has no such option."""
     context = engine.manual.context
     if context is None or context.name in given:
         return {}
@@ -87,17 +88,17 @@ def context_for(engine: Engine, given: Mapping[str, Option], room: int) -> dict[
 
 
 def scaled_windows(layers: str, scale: int) -> str:
-    """The layers with windows that are so many times as narrow. Raises BadInput where a width is no multiple."""
+    """Return the layers with windows divided by the scale. Raise BadInput if a width is not a multiple of it."""
     def narrow(found: re.Match[str]) -> str:
         if int(found[1]) % scale:
-            raise BadInput(f"a window of {found[1]} tokens is no multiple of the scale {scale}")
+            raise BadInput(f"a window of {found[1]} tokens is not a multiple of the scale {scale}")
         return f"W{int(found[1]) // scale}"
 
     return layers if scale == 1 else _WINDOW.sub(narrow, layers)
 
 
 def unlimited(engine: Engine, given: Mapping[str, Option], tokens: int) -> dict[str, Option]:
-    """These options with the limits off what is kept; ``tokens``: all that the workload has."""
+    """Return these options without limits on stored state. ``tokens``: all tokens of the workload."""
     manual = engine.manual
     room: dict[str, Option] = {}
     if manual.context is not None:

@@ -1,12 +1,12 @@
-"""How is a workload read? The form is known by its first line: a kv-cache-tester session (one JSON object), a Mooncake
-trace or block ids (JSON lines). Files are data: bounded, and checked before anything is used.
+"""Reader of workload files. The first line determines the format: a kv-cache-tester session (one JSON object), a
+Mooncake trace or block ids (JSON lines). Files are untrusted: size and structure are checked before use.
 
 Mooncake   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, 2353]}
-           milliseconds, tokens, ids of blocks of 512 tokens, the last one perhaps not full
-block ids  {"block_size": 16}                                    first line; without it a block has 64 tokens
+           milliseconds, tokens, ids of blocks of 512 tokens, of which the last may be partial
+block ids  {"block_size": 16}                                    optional first line, default 64 tokens
            {"blocks": [1, 2, 3], "answer": 5, "prompt": 40, "t": 0.5, "seconds": 1.5}
-           only ``blocks`` must be there: ``answer`` is 1 token, ``prompt`` all of the blocks, ``t`` the time of the
-           request before, ``seconds`` how long it took (0: nothing overlaps it)
+           only ``blocks`` is required; defaults: ``answer`` 1 token, ``prompt`` all blocks, ``t`` [s] that of the
+           previous request, ``seconds`` (duration) 0: no overlap
 Source: kvcache-ai/Mooncake FAST25-release/README.md; callanjfox/kv-cache-tester docs/trace_replay_tester.md, traces/
 (94f6046).
 """
@@ -56,7 +56,7 @@ _SESSION = record({"id": text, "block_size": block_size, "requests": each(one_of
 
 
 def find_files(names: Sequence[str | Path]) -> list[Path]:
-    """The files named, and those in folders that end in .json or .jsonl. Raises BadInput for an empty name."""
+    """Return the named files and the .json and .jsonl files of named folders. Raise BadInput for an empty name."""
     out: list[Path] = []
     for name in names:
         path = path_of(name)
@@ -65,8 +65,8 @@ def find_files(names: Sequence[str | Path]) -> list[Path]:
 
 
 def read_session(path: Path) -> WorkloadSession:
-    """The session in a file. Raises BadInput, with the place, for one of no known form, without requests, or whose
-    ids contradict each other."""
+    """Read the session in a file. Raise BadInput with the position for an unknown format, a file without requests and
+    contradicting ids."""
     data = read_bytes(path, TRACE_BYTES, "workload")
     name, file = path.name.partition(".")[0], str(path)
     first = data.lstrip().partition(b"\n")[0]
@@ -75,13 +75,13 @@ def read_session(path: Path) -> WorkloadSession:
     else:
         found = _of_lines(data, name, file)
     if not found.requests:
-        raise BadInput("the workload has no request", file=file)
+        raise BadInput("the workload has no requests", file=file)
     check_pasts(found, file)
     return found
 
 
 def _is_whole(data: bytes, first: bytes) -> bool:
-    """Is the file one JSON object, and not one for each line? A session of kv-cache-tester has ``requests``."""
+    """True if the file is a single JSON object, not an object per line. kv-cache-tester sessions have ``requests``."""
     return b'"requests"' in first or not first.rstrip().endswith(b"}")
 
 
@@ -122,7 +122,7 @@ def _mooncake(value: Any, line: int, file: str) -> RecordedRequest:
     start, n, blocks = value["timestamp"] / 1000, value["input_length"], tuple(value["hash_ids"])
     most = len(blocks) * MOONCAKE_BLOCK
     if not most - MOONCAKE_BLOCK < n <= most:
-        raise BadInput(f"{n} tokens are not {len(blocks)} blocks of {MOONCAKE_BLOCK}", file=file, line=line)
+        raise BadInput(f"{n} tokens do not fill {len(blocks)} blocks of {MOONCAKE_BLOCK}", file=file, line=line)
     return RecordedRequest(start, start, n, max(1, value["output_length"]), blocks)
 
 
@@ -131,7 +131,7 @@ def _block_ids(value: Any, line: int, file: str, size: int, now: float) -> Recor
     blocks, start = tuple(value["blocks"]), float(value.get("t", now))
     n = value.get("prompt", len(blocks) * size)
     if n < (len(blocks) - 1) * size or not n:
-        raise BadInput(f"{n} tokens are not {len(blocks)} blocks of {size}", file=file, line=line)
+        raise BadInput(f"{n} tokens do not fill {len(blocks)} blocks of {size}", file=file, line=line)
     return RecordedRequest(start, start + max(0.0, value.get("seconds", 0)), n, max(1, value.get("answer", 1)), blocks)
 
 
@@ -140,11 +140,11 @@ def _ordered(requests: list[RecordedRequest]) -> tuple[RecordedRequest, ...]:
 
 
 def _of_object(value: Any, name: str, file: str) -> WorkloadSession:
-    """A session of kv-cache-tester: one object, with the requests of sub-agents nested among its own. Raises BadInput
-    for one of another shape.
+    """Read a kv-cache-tester session: one object, with the requests of sub-agents nested among its own. Raise BadInput
+    for an invalid structure.
 
-    The ``t`` of a sub-agent is when it ended: it began ``duration_ms`` before, and the ``t`` of its requests count
-    from there. Ids are unique within the session, sub-agents included. A block that is not full has no id."""
+    The ``t`` of a sub-agent is its end: it began ``duration_ms`` before, and the ``t`` of its requests are relative to
+    the beginning. Ids are unique within the session, including sub-agents. A partial block has no id."""
     check(value, _SESSION, file)
     size = value["block_size"]
     found = [_request(entry, value, 0.0, "") for entry in value["requests"] if "requests" not in entry]
@@ -154,12 +154,12 @@ def _of_object(value: Any, name: str, file: str) -> WorkloadSession:
         found += [_request(one, entry, began, f"agent {number_of}") for one in entry["requests"]]
     for one in found:
         if not len(one.blocks) * size <= one.n_prompt:
-            raise BadInput(f"{one.n_prompt} tokens are not {len(one.blocks)} blocks of {size}", file=file)
+            raise BadInput(f"{one.n_prompt} tokens do not fill {len(one.blocks)} blocks of {size}", file=file)
     return WorkloadSession(name, KV_CACHE_TESTER, size, tuple(sorted(found, key=lambda one: one.start)))
 
 
 def _request(entry: Mapping[str, Any], owner: Mapping[str, Any], began: float, agent: str) -> RecordedRequest:
-    """A request that nobody timed takes no time."""
+    """Convert a request. Without a recorded time its duration is 0."""
     start = began + entry["t"]
     before = owner.get("tool_tokens", 0) + owner.get("system_tokens", 0)
     return RecordedRequest(

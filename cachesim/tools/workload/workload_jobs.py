@@ -1,4 +1,4 @@
-"""A workload as a command plays it: here or on a cluster, with a folder that takes each line when it is known."""
+"""Execution of a workload for a command: here or on a cluster, with a folder that receives each line at once."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ from cachesim.tools.run.run_jobs import played_elsewhere
 from cachesim.tools.workload.cell_jobs import CellJob, line_of
 from cachesim.tools.workload.result_store import WorkloadFolder, id_of
 
-# A job of a workload and its line as JSON strings, for a machine that shares nothing with this one but the files.
+# Jobs of a workload and their lines as JSON strings, for machines that share only the files with this one.
 
 PLAY = "cachesim.tools.workload.workload_jobs:play"
-"""The name under which a worker imports ``play``."""
+"""Import path of ``play`` for a worker."""
 
 
 def packed(job: CellJob, name: str) -> str:
-    """The job and its id as a JSON object; files by their whole paths, since a worker has another current folder."""
+    """Return the job and its id as a JSON object. Paths are absolute: a worker has another current folder."""
     model = os.path.abspath(job.model) if os.path.exists(job.model) else job.model
     files = tuple(map(os.path.abspath, job.files))
     return json.dumps({"id": name, "job": job._replace(files=files, model=model)._asdict()})
 
 
 def unpacked(text: str) -> CellJob:
-    """The job of a JSON object. Raises KeyError, TypeError or ValueError for what is none."""
+    """Parse a job from its JSON object. Raise KeyError, TypeError or ValueError if it is not a valid job."""
     job = CellJob(**json.loads(text)["job"])
     return job._replace(files=tuple(job.files))
 
 
 def play(text: str) -> str:
-    """Play a job: {"line": its line}, or {"bad": what is wrong with its files}. A file with other bytes than those that
-    were asked for is not played."""
+    """Run a job. Return {"line": its line} or {"bad": an error of its files}, which includes a file whose bytes differ
+    from those that the sender read."""
     try:
         job = unpacked(text)
         if id_of(job) != json.loads(text)["id"]:
-            raise BadInput("this file is another one on a worker", file=job.files[0])
+            raise BadInput("the worker has a different version of this file", file=job.files[0])
         return json.dumps({"line": line_of(job)})
     except BadInput as bad:
         return json.dumps({"bad": str(bad)})
 
 
 def line_in(text: str) -> dict[str, Any] | BadInput:
-    """What a worker told."""
+    """Parse the result that a worker returned."""
     data = json.loads(text)
     return dict(data["line"]) if "line" in data else BadInput(str(data["bad"]))
 
 
 Line = dict[str, Any]
 Results = Generator[tuple[int, Line | BadInput | Unfinished], None, None]
-"""Pairs of the number of a job and what came of it, as they come."""
+"""Pairs of a job's number and its result, in order of completion."""
 
 
 class WorkloadTask(NamedTuple):
-    """A job, and its id where it is kept or sent ("" where it is neither)."""
+    """A job and its id; the id is "" if the job is neither stored nor sent."""
 
     job: CellJob
     id: str
 
 
 def tasks(jobs: Sequence[CellJob]) -> list[WorkloadTask]:
-    """Each job with its id, each id once. Raises BadInput where a file cannot be read."""
+    """Return the jobs with their ids, without duplicates. Raise BadInput if a file cannot be read."""
     named = {id_of(job): job for job in jobs}
     return [WorkloadTask(job, name) for name, job in named.items()]
 
 
 class Workload:
-    """Jobs of a workload. ``lines``: those that are done, by the number of the job; ``codes``: the exit codes of what
-    could not be played or kept, all of which is told. ``on``: the address of a cluster; "" = this machine."""
+    """Jobs of a workload. ``lines``: results of completed jobs, by the job's number. ``codes``: exit codes of jobs that
+    failed or could not be stored; each failure is printed. ``on``: address of a cluster, "" for this machine."""
 
     def __init__(self, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None, jobs: int, on: str = "") -> None:
         self.todo, self.folder, self.jobs, self.on = todo, folder, jobs, on
@@ -81,12 +81,12 @@ class Workload:
         self.codes: list[int] = []
 
     def play(self, resume: bool) -> None:
-        """Play what is not in the folder yet. Raises BadInput where there is a folder that cannot be taken."""
+        """Run the jobs that the folder does not have yet. Raise BadInput if the folder is unusable."""
         known = {} if self.folder is None else self.folder.begin(resume)
         self.lines = {number: known[one.id] for number, one in enumerate(self.todo) if one.id in known}
         left = [number for number in range(len(self.todo)) if number not in self.lines]
         with closing(self._elsewhere(left) if self.on else self._here(left)) as results:
-            for number, found in progress(results, len(left), "playing"):
+            for number, found in progress(results, len(left), "running"):
                 self._take(number, found)
 
     def _here(self, left: Sequence[int]) -> Results:
@@ -99,7 +99,7 @@ class Workload:
             yield left[done.number], done.result if isinstance(done.result, Unfinished) else line_in(done.result)
 
     def _take(self, number: int, found: Line | BadInput | Unfinished) -> None:
-        """Keep a line, or tell why there is none, or why it cannot be kept."""
+        """Store a line, or print why it is missing or could not be stored."""
         task = self.todo[number]
         if isinstance(found, Unfinished):
             complain(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
@@ -117,7 +117,7 @@ class Workload:
 
 
 def _one(job: CellJob) -> Line | BadInput:
-    """The line of a job; what is wrong with its files becomes the result."""
+    """Return the line of a job; an error of its files becomes the result."""
     try:
         return line_of(job)
     except BadInput as bad:

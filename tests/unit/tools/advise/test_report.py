@@ -34,16 +34,16 @@ def report(*pieces, base=(), traps=(), **more):
 
 def test_the_case_and_its_bound_come_first():
     text = report()
-    assert "2 requests, 1,200 prompt tokens: 1,000 evaluated; at least 200, whatever the server does" in text
+    assert "2 requests, 1,200 prompt tokens: 1,000 evaluated; lower bound for any server: 200" in text
     assert "MiB: n/a (--sizes names a model)" in text and "rule sets" not in text
-    assert "the newest of its 3 rule sets under which something is lost" in report(rule_sets=3)
-    assert "held at most: 12.5 MiB (a model)" in report(base={"mib": 12.5}, sizes="a model")
+    assert "newest of its 3 rule sets with re-evaluated tokens or wrong answers" in report(rule_sets=3)
+    assert "peak memory: 12.5 MiB (a model)" in report(base={"mib": 12.5}, sizes="a model")
 
 
 @pytest.mark.parametrize(("base", "tried", "says"), [
-    ({"evaluated": 200}, 7, "Nothing is evaluated that a server could do without."),
-    ({"evaluated": 201}, 7, "Nothing helps of 7 changes that were tried."),
-    ({"evaluated": 200, "wrong": [1]}, 1, "Nothing helps of 1 change that was tried."),
+    ({"evaluated": 200}, 7, "The server already evaluates only what any server must evaluate."),
+    ({"evaluated": 201}, 7, "7 changes tried, without improvement."),
+    ({"evaluated": 200, "wrong": [1]}, 1, "1 change tried, without improvement."),
 ])
 def test_no_advice_says_why(base, tried, says):
     assert says in report(base=base, tried=tried) and says not in report(advice(FLAG), base=base, tried=tried)
@@ -57,7 +57,7 @@ def test_a_piece_of_advice_has_its_tokens_and_its_command():
 
 @pytest.mark.parametrize(("change", "more", "says"), [
     (BUILD, {}, "build b11549 (2026-10-01) or later: llama_cpp@b11549"),
-    (BUILD, {"later": False}, "build b11549 (2026-10-01), no later one: llama_cpp@b11549"),
+    (BUILD, {"later": False}, "build b11549 (2026-10-01); later builds do not have it: llama_cpp@b11549"),
     ({**BUILD, "date": None}, {}, "build b11549 or later:"),
     ({**BUILD, "date": "b11549"}, {}, "build b11549 or later:"),
     (PROPOSAL, {}, "not released: llama_cpp@x, made on llama_cpp@head"),
@@ -78,9 +78,10 @@ def test_the_changes_behind_a_build_are_named(since, says):
 
 
 def test_other_requests_and_others_that_do_the_same_are_noted():
-    assert "These are other requests: at least 240 tokens." in report(advice(FLAG, bound=240))
-    assert "These are other requests" not in report(advice(FLAG))
-    assert "The same: a, b." in report(advice(PROPOSAL, alike=["a", "b"])) and "The same" not in report(advice(FLAG))
+    assert "The requests change; their lower bound is 240 tokens." in report(advice(FLAG, bound=240))
+    assert "The requests change" not in report(advice(FLAG))
+    assert "Equivalent: a, b." in report(advice(PROPOSAL, alike=["a", "b"]))
+    assert "Equivalent" not in report(advice(FLAG))
 
 
 def test_what_is_wrong_is_said_in_words():
@@ -88,6 +89,6 @@ def test_what_is_wrong_is_said_in_words():
     assert "WRONG: 2 of 2 answers; NO ANSWER: 1 of 2 answers" in text and "UNDECIDED" not in text
     assert "UNDECIDED: 2 of 2 answers" in report(base={"undecided": [0, 1], "failed": [1]})
     mends = report(advice(FLAG, wrong=[0], corrupt=[1]), base={"wrong": [0, 1]})
-    assert "right now: 1 answer; what it stores is corrupt, and was not used yet" in mends
+    assert "corrected: 1 answer; stored state is corrupt, but was not used yet" in mends
     assert "right now" not in report(advice(FLAG)) and "corrupt" not in report(advice(FLAG), base={"corrupt": [1]})
     assert "WRONG: 1 of 2 answers" in report(traps=[advice(FLAG, wrong=[1])])

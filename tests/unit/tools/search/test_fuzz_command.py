@@ -139,7 +139,7 @@ def test_the_same_campaign_is_not_begun_twice_in_a_folder(capsys, tmp_path):
     call(capsys, *BAD, "--no-shrink", "--out", tmp_path)
     code, out, err = call(capsys, *BAD, "--out", tmp_path)
     assert (code, out) == (exits.BAD_INPUT, "")
-    assert "this campaign is here already (--resume goes on with it)" in err
+    assert "this campaign already exists (--resume continues it)" in err
     assert call(capsys, *BAD, "--seed", "1", "--no-shrink", "--out", tmp_path)[0] == exits.BROKEN
 
 
@@ -150,7 +150,7 @@ def test_two_processes_do_not_work_on_one_campaign(capsys, tmp_path):
         assert free
         code, out, err = call(capsys, *BAD, "--out", tmp_path, "--resume")
         assert (code, out) == (exits.BAD_INPUT, "")
-        assert err == f"cachesim: {state}: another process is at work on this campaign\n"
+        assert err == f"cachesim: {state}: another process is running this campaign\n"
         assert call(capsys, *BAD, "--seed", "1", "--no-shrink", "--out", tmp_path)[0] == exits.BROKEN
     assert call(capsys, *BAD, "--no-shrink", "--out", tmp_path, "--resume")[0] == exits.BROKEN
     assert not list(tmp_path.glob(".*"))
@@ -238,14 +238,14 @@ def test_the_time_ends_what_is_being_done_and_what_was_not_shrunk_is_said(capsys
 @pytest.mark.parametrize(("argv", "words"), [
     (("-p", "llama_cpp@haed"), ("unknown profile", "llama_cpp@head")),
     (("-p", "llama_cpp@head", "--property", "survive"), ("unknown property", "survives")),
-    (("-p", "mlx_lm@head", "--model", "Q"), ("no model 'Q'", "GGGA")),
-    (("-p", "mlx_lm@head", "--minutes", "1", "--examples", "5"), ("two things",)),
+    (("-p", "mlx_lm@head", "--model", "Q"), ("unknown model for this engine: 'Q'", "GGGA")),
+    (("-p", "mlx_lm@head", "--minutes", "1", "--examples", "5"), ("exclude each other",)),
     (("-p", "mlx_lm@head", "--jobs", "0"), ("at least 1",)),
     (("-p", "mlx_lm@head", "--jobs", "many"), ("'many' is not an integer",)),
     (("-p", "mlx_lm@head", "--minutes", "1e9"), ("'1e9' is not a number of minutes",)),
     (("-p", "mlx_lm@head", "--out", "/dev/null"), ("/dev/null: cannot be written",)),
     (("-p", "mlx_lm@head", "--out", "/dev/null/below"), ("cannot be written: not a directory",)),
-    (("-p", "mlx_lm@head", "--resume"), ("name it with --out",)),
+    (("-p", "mlx_lm@head", "--resume"), ("add --out FOLDER",)),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_exit_2_with_a_hint(capsys, argv, words):
     code, out, err = call(capsys, "fuzz", *argv)

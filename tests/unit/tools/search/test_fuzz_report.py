@@ -39,5 +39,5 @@ def test_how_many(n, said):
 
 def test_conversations_that_are_not_modelled_are_told():
     assert lines()[0] == "x@y  seed 7, 40 conversations"
-    assert lines(refused=2)[0] == "x@y  seed 7, 40 conversations, 2 of them not modelled"
+    assert lines(refused=2)[0] == "x@y  seed 7, 40 conversations, 2 not modelled"
     assert lines()[1] == "nothing found for survives"

@@ -58,7 +58,7 @@ def test_a_part_that_is_in_another_adds_nothing(capsys, parts, tmp_path):
     [one] = json.loads(out)["campaigns"]
     assert (code, one["examples"], len(one["files"]), len(one["left_out"])) == (exits.BROKEN, 120, 1, 4)
     _, out, _ = call(capsys, "merge", *folders, whole)
-    assert out.splitlines()[0] == "1 file, 120 conversations; 3 files left out: all of it is in the others"
+    assert out.splitlines()[0] == "1 file, 120 conversations; 3 files skipped (no further conversations)"
     again = call(capsys, "merge", *folders, "--out", tmp_path, "--json")
     assert json.loads(again[1])["campaigns"][0]["examples"] == 120
 
@@ -66,7 +66,7 @@ def test_a_part_that_is_in_another_adds_nothing(capsys, parts, tmp_path):
 def test_what_is_missing_is_named(capsys, parts):
     folders, _ = parts
     _, out, _ = call(capsys, "merge", folders[0], folders[2])
-    assert "not played: 40 .. 79" in out
+    assert "not run: 40 .. 79" in out
 
 
 def test_parts_that_overlap_are_refused(tmp_path):
@@ -74,14 +74,14 @@ def test_parts_that_overlap_are_refused(tmp_path):
     for name, done in (("a", [(0, 60)]), ("b", [(30, 90)])):
         campaign = Campaign(plan.profile, played=60, done=done)
         (tmp_path / f"campaign-{name}.json").write_bytes(packed(plan, campaign, {}))
-    with pytest.raises(BadInput, match=r"some of its conversations are in .*campaign-a\.json too, others are not"):
+    with pytest.raises(BadInput, match=r"overlaps partly with .*campaign-a\.json"):
         merged(campaigns_in([tmp_path]))
 
 
 def test_folders_without_a_campaign_and_files_that_are_none(capsys, tmp_path):
     assert call(capsys, "merge", tmp_path)[::2] == (
-        2, f"cachesim: {tmp_path}: no campaign and no workload is in this folder (fuzz --out FOLDER and workload --out "
-        "FOLDER make them)\n")  # fmt: skip
+        2, f"cachesim: {tmp_path}: the folder contains neither a campaign nor a workload (create one with fuzz --out "
+        "FOLDER or workload --out FOLDER)\n")  # fmt: skip
     assert "not a folder" in call(capsys, "merge", tmp_path / "none")[2]
     file = tmp_path / "campaign-x.json"
     for text in ("", "[]", "{}", '{"cachesim": 1}', "[" * 10_000, '{"cachesim": "0"}'):

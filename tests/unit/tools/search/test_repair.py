@@ -82,8 +82,8 @@ def test_drawn_conversations_are_grouped_priced_and_shown_within_80_columns(caps
     lines = out.splitlines()
     assert max(len(line) for line in lines if not line.startswith(("cachesim try ", "source "))) <= 80
     assert lines[0].startswith(f"{LATEST}  seed 20, 8 conversations, ")
-    assert "one change each cures" in lines[1] and ": LC-" in out and " -> " in out
-    assert "all of them: " in out and "--model GA" in out
+    assert "single changes cure" in lines[1] and ": LC-" in out and " -> " in out
+    assert "all changes together: " in out and "--model GA" in out
 
 
 @pytest.mark.long
@@ -112,9 +112,9 @@ def test_what_no_single_change_cures_is_listed(capsys):
     (("nobody@x",), "unknown profile"),
     ((LATEST, "--property", "warm"), "unknown property"),
     ((LATEST, "--examples", "0"), "must be at least 1"),
-    ((LATEST, "--model", "Q"), "no model"),
+    ((LATEST, "--model", "Q"), "unknown model for this engine"),
     ((LATEST, "no-such-file"), "no-such-file"),
-    (("mlx_lm@head", REPAIRS), "no scenario of mlx_lm"),
+    (("mlx_lm@head", REPAIRS), "no scenario for mlx_lm"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(capsys, argv, says):
     code, out, err = call(capsys, "repair", *argv)

@@ -34,9 +34,9 @@ def test_a_rule_set_that_holds(more, head):
 
 def test_a_change_with_its_price_and_its_case():
     lines = shown(repair_report(with_failures(data())))
-    assert lines[1] == "one change each cures 3 of 3: 1 cause"
+    assert lines[1] == "single changes cure 3 of 3: 1 cause"
     assert lines[3].split() == ["1", "3", "+1.25", "%", "0", "rs_rm:", "R.1", "->", "R.2"]
-    assert "all of them: 3 of 3 fixed, 0 newly failing; tokens +1.25 % (A -50.00 %)" in " ".join(lines)
+    assert "all changes together: 3 of 3 fixed, 0 newly failing; tokens +1.25 % (A -50.00 %)" in " ".join(lines)
     assert "cachesim try A4/A -p x@y --model GA --set kv_unified=true --set ctx_size=64" in lines
 
 
@@ -44,5 +44,5 @@ def test_what_no_single_change_cures():
     left = {**CASE, "property": "survives", "text": "it ended", "pairs": [
         [{"field": "a", "new": "R.3"}, {"field": "b", "new": "R.4"}]]}  # fmt: skip
     lines = shown(repair_report(with_failures(data(uncured=[left]))))
-    assert lines[1] == "one change each cures 2 of 3: 1 cause; no single change cures 1"
-    assert "-  survives: it ended" in lines and "by a: R.3 together with b: R.4" in lines
+    assert lines[1] == "single changes cure 2 of 3: 1 cause; no single change cures 1"
+    assert "-  survives: it ended" in lines and "cured by a: R.3 together with b: R.4" in lines

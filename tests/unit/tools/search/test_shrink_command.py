@@ -34,7 +34,7 @@ def test_the_command_that_is_printed_runs_and_is_broken(capsys):
     command = shlex.split(out.splitlines()[-1])
     assert (code, err) == (exits.BROKEN, "")
     assert command == ["cachesim", "try", "A2/A", *BASE]
-    assert "  4 steps, the longest of 65 tokens, became 2 and 2 in " in out
+    assert "  shrunk from 4 steps (longest 65 tokens) to 2 (longest 2) in " in out
     code, out, _ = call(capsys, *command[1:], "--json")
     assert (code, json.loads(out)["runs"][0]["broken"]) == (exits.BROKEN, [1])
 
@@ -77,11 +77,11 @@ def test_an_option_that_is_needed_is_part_of_the_command(capsys):
 
 
 @pytest.mark.parametrize(("argv", "code", "told"), [
-    (("S40/S", "-p", "ik_llama@main"), exits.HOLDS, "nothing is broken: nothing to make smaller"),
-    ((FILE, "--property", "survives"), exits.HOLDS, "nothing is broken: nothing to make smaller"),
+    (("S40/S", "-p", "ik_llama@main"), exits.HOLDS, "nothing fails: nothing to shrink"),
+    ((FILE, "--property", "survives"), exits.HOLDS, "nothing fails: nothing to shrink"),
     (("d8-nobody-wrote-how-many", "-p", "ik_llama@main"), exits.UNDECIDED, "undecided under ik_llama@main"),
-    (("d14-other-tokenization",), exits.BAD_INPUT, "word 'one' is spelled out in pieces, which no line can say"),
-    (("empty-prompt",), exits.BAD_INPUT, "request 0 has no words, which no line can say"),
+    (("d14-other-tokenization",), exits.BAD_INPUT, "word 'one' is spelled out in pieces, which a line cannot express"),
+    (("empty-prompt",), exits.BAD_INPUT, "request 0 has no words, which a line cannot express"),
     (("A5/X",), exits.BAD_INPUT, "column 4, request 1: word 'X' has no length"),
     ((FILE, "-p", "ik_llama@main"), exits.BAD_INPUT, "is not one of the engine 'llama_cpp'"),
     (("A5", "--property", "survive"), exits.BAD_INPUT, "did you mean 'survives'?"),
@@ -117,7 +117,7 @@ def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
 
     monkeypatch.setattr(shrink_scenario, "shown", shown)
     code, out, err = call(capsys, "shrink", LINE, *BASE)
-    assert code == exits.INTERRUPTED and "interrupted: the smallest so far" in err
+    assert code == exits.INTERRUPTED and "interrupted: smallest scenario so far" in err
     line = shlex.split(out.splitlines()[-1])[2]
     assert len(line) < len(LINE) and call(capsys, "try", line, *BASE)[0] == exits.BROKEN
 

@@ -31,7 +31,7 @@ def test_what_they_show_is_not_shrunk_again(capsys, kept):
     assert {one["known"] for one in data["failures"]} <= set(files) and data["failures"]
     assert not any(one["shrunk"] for one in data["failures"])
     _, out, _ = call(capsys, *SHORT, "--corpus", kept)
-    assert f"stored cases: {len(files)} played, {len(files)} of them fail" in out and "shows it)" in out
+    assert f"stored cases: {len(files)} run, {len(files)} fail" in out and "(also in " in out
 
 
 def test_any_number_of_processes_says_the_same(capsys, kept):
@@ -43,7 +43,7 @@ def test_one_that_fails_is_enough_to_fail(capsys, kept):
     """Nothing that is drawn fails, and yet."""
     argv = ("fuzz", "-p", "ik_llama@1889-base", "--property", "survives", "--examples", "1", "--corpus", str(kept))
     code, out, _ = call(capsys, *argv)
-    assert code == exits.HOLDS and "none of them fail" in out
+    assert code == exits.HOLDS and " run, 0 fail" in out
     code, out, _ = call(capsys, *argv, "--property", "warm-equals-cold", "--json")
     assert (code, json.loads(out)["failures"]) == (exits.BROKEN, [])
 
@@ -52,11 +52,11 @@ def test_one_that_cannot_be_played_is_named(capsys, kept):
     file = next(kept.glob("fuzz-*.toml"))
     file.write_text(file.read_text().replace('prompt = "A"', 'prompt = ""'))
     code, out, _ = call(capsys, *PLAIN, "--corpus", kept)
-    assert code != exits.HOLDS and "not played: " in out
+    assert code != exits.HOLDS and "not run: " in out
 
 
 def test_folders_without_cases_for_the_engine_are_refused(capsys, tmp_path):
-    assert "no scenario for ik_llama is in this folder" in call(capsys, *PLAIN, "--corpus", tmp_path)[2]
+    assert "the folder contains no scenario for ik_llama" in call(capsys, *PLAIN, "--corpus", tmp_path)[2]
     assert "no such file" in call(capsys, *PLAIN, "--corpus", tmp_path / "none")[2]
     (tmp_path / "x.toml").write_text("spoilt")
     code, out, err = call(capsys, *PLAIN, "--corpus", tmp_path)

@@ -23,7 +23,7 @@ def test_a_job_is_a_text_and_so_is_its_line(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("job", "name", "told"), [
-    (JOB, "0" * 16, "this file is another one on a worker"),
+    (JOB, "0" * 16, "the worker has a different version of this file"),
     (JOB._replace(files=("none.json",)), "", "no such file"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_file_comes_back_as_a_line(job, name, told):

@@ -43,7 +43,7 @@ def test_the_header_counts_what_was_played(more, head):
 def test_only_a_scaled_workload_says_its_scale():
     assert not any("scale" in line for line in said({}))
     text = " ".join(said({"scale": 2, "scaled": {"ctx_size": (512, 256)}}))
-    assert "scale 2: 2 tokens are played as one, and counted as 2" in text
+    assert "scale 2: 2 recorded tokens are simulated as 1 and counted as 2" in text
     assert "llama_cpp@head scaled: ctx_size 512>256" in text
 
 
@@ -51,8 +51,8 @@ def test_bounds_and_causes_are_told_where_they_are_known():
     text = said({"unlimited": 300, "lost": {"evicted": 120, "not chosen": 30}}, {"profile": "mlx_lm@head"})
     assert "at least 250 (25.0 %) under any rules; 1,000 with nothing kept" in text
     assert "llama_cpp@head with unlimited memory: 300 (30.0 %)" in text
-    assert "llama_cpp@head evaluated again: evicted 120, not chosen 30" in text
-    assert len([line for line in text if "unlimited" in line or "again" in line]) == 2
+    assert "llama_cpp@head re-evaluated: evicted 120, not chosen 30" in text
+    assert len([line for line in text if "unlimited" in line or "re-evaluated" in line]) == 2
 
 
 def test_requests_without_an_answer_and_predicted_faults_are_told():
@@ -68,7 +68,7 @@ def test_a_merged_workload_says_what_is_missing():
         data = workload_data([LINE], [LINE]) | {"jobs": jobs, "files": files}
         return as_text(*merged_report(data)).splitlines()[0].rstrip()
 
-    assert head(3, ["a", "b"]) == "2 files, 1 of 3 jobs; not played: 2" and head(1, ["a"]) == "1 file, 1 of 1 job"
+    assert head(3, ["a", "b"]) == "2 files, 1 of 3 jobs; not run: 2" and head(1, ["a"]) == "1 file, 1 of 1 job"
 
 
 def test_options_are_data_as_they_are_typed():

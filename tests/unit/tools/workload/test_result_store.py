@@ -47,7 +47,7 @@ def test_the_parts_are_the_whole_in_any_order(capsys, parts):
 
 def test_what_is_missing_is_said_and_resumed_from_what_was_merged(capsys, parts, tmp_path):
     _, out, _ = call(capsys, "merge", parts[0], parts[2], "--out", tmp_path)
-    assert out.splitlines()[0] == "2 files, 2 of 6 jobs; not played: 4"
+    assert out.splitlines()[0] == "2 files, 2 of 6 jobs; not run: 4"
     whole = call(capsys, *ARGV)[1]
     before = read_lines(files_of(tmp_path)[0]).lines
     assert call(capsys, *ARGV, "--resume", "--out", tmp_path, "-j", "2")[1] == whole
@@ -91,12 +91,12 @@ def test_a_line_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monke
 def test_one_file_is_not_written_by_two_and_not_begun_again(capsys, parts, tmp_path):
     argv = (*ARGV, "--shard", "1/4", "--out", parts[0])
     code, _, err = call(capsys, *argv)
-    assert code == 2 and "this workload is here already (--resume goes on with it)" in err
+    assert code == 2 and "this workload already exists (--resume continues it)" in err
     other = WorkloadFolder(parts[0], read_lines(files_of(parts[0])[0]).jobs, Shard(1, 4))
     with other.held():
         code, _, err = call(capsys, *argv, "--resume")
-    assert code == 2 and "another process is at work on this workload" in err
-    assert "--resume goes on with what is in a folder" in call(capsys, *ARGV, "--resume")[2]
+    assert code == 2 and "another process is running this workload" in err
+    assert "--resume needs a folder" in call(capsys, *ARGV, "--resume")[2]
 
 
 def test_an_id_is_made_from_all_that_the_numbers_depend_on(tmp_path):
@@ -114,7 +114,7 @@ def test_two_files_that_say_different_things_of_a_job_are_refused(parts, tmp_pat
     [file] = files_of(parts[0])
     text = file.read_text().replace('"evaluated": ', '"evaluated": 1')
     (other := tmp_path / file.name).write_text(text)
-    with pytest.raises(BadInput, match=r"job [0-9a-f]{16} has other numbers elsewhere"):
+    with pytest.raises(BadInput, match=r"job [0-9a-f]{16} has different numbers in another file"):
         merged([file, other])
 
 

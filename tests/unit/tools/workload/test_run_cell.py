@@ -38,7 +38,7 @@ def test_what_is_judged_is_what_was_counted():
 def test_fewer_tokens_than_the_bound_are_a_fault_of_ours(monkeypatch):
     monkeypatch.setattr(module, "lower_bound", lambda requests: Bound((), 10**6))
     requests = played(read_session(Path(CHAT)))
-    with pytest.raises(Crash, match="at least 1000000 must be"):
+    with pytest.raises(Crash, match="fewer than the lower bound 1000000"):
         cell(requests, served(PROFILES[0], "GA", {}, 300))
 
 
@@ -49,7 +49,7 @@ def test_a_judged_run_that_evaluates_other_tokens_is_a_fault_of_ours(monkeypatch
     requests, server = played(read_session(Path(AGENTS)), 16), served(PROFILES[0], "GA", {}, 9000, 16)
     assert cell(requests, server, JUDGED).wrong == 0
     monkeypatch.setattr(module, "run_judged", otherwise)
-    with pytest.raises(Crash, match="the judged run evaluates other tokens than the counted one"):
+    with pytest.raises(Crash, match="the judged run and the counted run evaluate different numbers of tokens"):
         cell(requests, server, JUDGED)
 
 

@@ -42,7 +42,7 @@ def test_a_scaled_token_weighs_as_much_as_those_that_it_stands_for():
 
 def test_a_window_is_scaled_with_the_tokens():
     assert scaled_windows("W128 A W128 A", 64) == "W2 A W2 A"
-    with pytest.raises(BadInput, match="a window of 100 tokens is no multiple of the scale 64"):
+    with pytest.raises(BadInput, match="a window of 100 tokens is not a multiple of the scale 64"):
         scaled_windows("W100 A", 64)
 
 

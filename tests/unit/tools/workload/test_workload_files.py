@@ -37,13 +37,13 @@ def test_block_ids_need_no_more_than_ids(tmp_path):
 @pytest.mark.parametrize(("text", "told"), [
     ("", "the file is empty"),
     ("[1, 2", "broken or truncated JSON"),
-    ({"block_size": 64, "requests": []}, "the workload has no request"),
+    ({"block_size": 64, "requests": []}, "the workload has no requests"),
     ({"block_size": 0, "requests": []}, "block_size: expected the tokens of a block, found 0"),
     ({"block_size": 64, "requests": [{"t": 0, "in": 5, "out": 1, "hash_ids": [-1]}]}, "requests[0].hash_ids[0]"),
-    ({"block_size": 64, "requests": [{"t": 0, "in": 5, "out": 1, "hash_ids": [1]}]}, "5 tokens are not 1 blocks of 64"),
-    ('{"blocks": [1, 2]}\n{"blocks": [2]}', "request 1: block 2 stands behind None and, in another prompt, 1"),
+    ({"block_size": 64, "requests": [{"t": 0, "in": 5, "out": 1, "hash_ids": [1]}]}, "do not fill 1 blocks of 64"),
+    ('{"blocks": [1, 2]}\n{"blocks": [2]}', "request 1: block 2 follows None and, in another prompt, 1"),
     ('{"blocks": [1], "prompt": 65}\n{"blocks": "x"}', ":2: blocks: expected a list, found 'x'"),
-    ('{"timestamp": 1, "input_length": 5, "output_length": 3, "hash_ids": [1, 2]}', "5 tokens are not 2 blocks of 512"),
+    ('{"timestamp": 1, "input_length": 5, "output_length": 3, "hash_ids": [1, 2]}', "do not fill 2 blocks of 512"),
 ])  # fmt: skip
 def test_what_is_no_workload_is_refused_with_its_place(tmp_path, text, told):
     with pytest.raises(BadInput) as bad:
