@@ -1,6 +1,6 @@
-"""Which rules does each version of llama-server follow? The files read as a changelog, newest first.
+"""Rule tables of all llama-server versions. The files of this package read as a changelog, newest first.
 
-A profile is a table of rules and numbers, made from its neighbour; every difference names its source.
+A profile is a table of rules and numbers, derived from its neighbour; every difference names its source.
 ``head`` is frozen at commit 3f545be.
 """
 
@@ -54,22 +54,22 @@ BESIDE = {
     V3_24035.name: HEAD.name, PR24143_ON_HEAD.name: HEAD.name,
     LATEST_REPAIRED.name: B11549.name,
 }
-"""What was proposed -> what it was proposed on."""
+"""Profile of a proposed change -> profile of the build it was proposed for."""
 
 NEWEST = B11549.name
-"""The newest build that was recorded: ``llama_cpp@latest`` on a command line."""
+"""The newest recorded build: ``llama_cpp@latest`` on a command line."""
 
 RENAMED = {"llama_cpp@after-28302": B11063.name}
-"""Names of old, which command lines and files may still use -> the profile that took their place."""
+"""Former profile names that command lines and files may still use -> the profile that replaced them."""
 
 NOTES = {HEAD.name: f"{HEAD.build} of 2026-08-22; newest recorded: {B11549.build}"}
-"""What a reader of a profile's name should know besides its source."""
+"""Remarks on profiles besides their source."""
 
 COMMITS = {
     "3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name,
     **{rules.build: rules.name for rules in (B10809, B11063, B11549)},
 }
-"""Commit of a recording that names no profile -> profile."""
+"""Commit of a recording that does not name a profile -> profile."""
 
 __all__ = [
     "BESIDE",

@@ -1,7 +1,7 @@
-"""The builds after head, oldest first, each its older neighbour with what has changed since.
+"""Builds after head, oldest first. Each is derived from its older neighbour.
 
-Read in the trees that PyPI's xllamacpp carries (2026.9.10809, 2026.9.11063, 2026.10.11549) and, for b11312, in that of
-llama-cpp-python 0.3.36; b11549 was recorded besides.
+Read in the source trees of PyPI's xllamacpp (2026.9.10809, 2026.9.11063, 2026.10.11549) and, for b11312, of
+llama-cpp-python 0.3.36. b11549 was also recorded.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ B11549 = replace(
 )
 
 
-# What was proposed here on top of the newest build: the smallest set of changed rules under which what is cached is
-# what a cold run would have computed, and no request ends the server.
+# Changes proposed here for the newest build: the smallest set of changed rules under which cached contents equal those
+# of a cold run, and no request ends the server.
 #
-# Put any one of them back, and a scenario in scenarios/llama_cpp/repairs fails. With ``--cache-reuse`` the rows of
-# moved blocks stay what they were elsewhere: an attention model answers otherwise then, by design.
+# If a rule of this set is reverted, a scenario in scenarios/llama_cpp/repairs fails. With ``--cache-reuse`` the rows of
+# moved blocks keep the values of their old place: an attention model then answers differently, by design.
 
 LATEST_REPAIRED = replace(
     B11549,

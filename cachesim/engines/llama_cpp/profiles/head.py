@@ -1,4 +1,4 @@
-"""The newest rules that were read and run, and what has been proposed on top of them.
+"""The version that was read and run most thoroughly (head), and changes proposed for it.
 
 ``head`` is frozen at commit 3f545be: a newer master gets a new name.
 """

@@ -1,13 +1,14 @@
-"""The builds before the pull requests' bases, newest first, back to the first checkpoints; and what came after head.
+"""Builds before the bases of the pull requests, newest first, back to the first build with checkpoints.
 
-Each is its newer neighbour with what had not changed yet; the comment names the change that ended the older state.
-Source: ggml-org/llama.cpp at the commits that the rules name, recordings of these builds, and trees near them:
+Each is derived from its newer neighbour; a comment names the change that ended the older behaviour.
+Source: ggml-org/llama.cpp at the commits that the rules name, recordings of these builds, and source trees near them:
 llama-cpp-python 0.3.16 (b6170), xllamacpp 0.2.12 (2026-02-27, without #19924) and 0.2.13
 (2026-03-17, between #20288 and #20671).
 
-A build number is that of the recorded binaries: commits up to the one named. Other lists have larger numbers for the
-same changes (#15293: b6160 here, b6173 there; #19924: b8166, b8172; #20671: b8393, b8400; #22288: b8916, b8925). No
-tree that states its number lies between them; the recorded b8916 is the commit of #22288 itself, so that ours stand.
+Build numbers are those of the recorded binaries: number of commits up to the named commit. Other lists have larger
+numbers for some changes (#15293: b6160 here, b6173 there; #19924: b8166, b8172; #20671: b8393, b8400; #22288: b8916,
+b8925). No source tree that states its number lies between them. The recorded b8916 is the commit of #22288 itself,
+which confirms the numbers used here.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 
 def without(rules: Rules, **fields: str) -> Mapping[str, frozenset[str]]:
-    """The profile's ``unlogged`` with further fields, given by kind of event and separated by blanks."""
+    """Return the profile's ``unlogged`` with further fields, given as blank-separated names by kind of event."""
     known = rules.unlogged
     return {**known, **{kind: known.get(kind, frozenset()) | set(names.split()) for kind, names in fields.items()}}
 
@@ -46,7 +47,7 @@ MINUS_ONE = replace(
     ckpt_break=old_make.break_cr5,           # until #22929
     ckpt_periodic=old_make.periodic_cr5,     # until #22929
     ckpt_create=old_make.create_cr6,         # until #22929
-    rs_split=seq_rm_and_state.split_equally,   # until #23269; of this build no tree was read, of b9093 and b9294
+    rs_split=seq_rm_and_state.split_equally,   # until #23269; read in b9093 and b9294, not in this build
     kv_state=seq_rm_and_state.keep_ring,               # until #23981
     min_step=8192,                           # until #22929: the step of periodic checkpoints
     defaults={"spec_draft_n_max": 16},       # until #23269
@@ -65,7 +66,7 @@ SPRING_2026 = replace(
     ckpt_unread=use.unread_resets,           # until b9109
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
-    spec_types=("none", "ngram-simple"),     # draft-mtp is #22673; of draft models nothing was saved until #22838
+    spec_types=("none", "ngram-simple"),     # draft-mtp: #22673; the draft context is saved since #22838
     host_header=0,                           # between b8916 and b9473
     unlogged=without(MINUS_ONE, pc_save="mib_draft"),
     ended={"spec_types": "#22673, #22838"},
@@ -143,8 +144,8 @@ LATE_2025 = replace(
     slot_id=slot_selection.slot_id_exact,            # until #19207
     ckpt_restore=old_use.resume_re1,         # until #19849
     ckpt_break=old_make.break_cr2,           # until #19408
-    ckpt_count=make.count_own,               # until #19849: no count was kept, nothing looks at it
-    spec_on=speculative.drafts_anywhere,            # until #19270: no probe; there are no drafts here
+    ckpt_count=make.count_own,               # until #19849: not stored and not used
+    spec_on=speculative.drafts_anywhere,            # until #19270: no startup probe; no drafts either
     spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
     unlogged=without(MTMD_BROKEN, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
@@ -166,7 +167,7 @@ HYBRID_FIRST = replace(
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     kv_read=seq_rm_and_state.read_together,            # until #17982
     auto_slots=1,                            # until #16736
-    least_batch=64,                          # recorded (server.n_batch), though the history names swa-first only
+    least_batch=64,                          # recorded (server.n_batch); the history names only swa-first
     ctx_pad=32,                              # until #17046
     window_pad=32,                           # until between b6685 and b7789
     rs_split=seq_rm_and_state.split_any_ids,           # until #16442

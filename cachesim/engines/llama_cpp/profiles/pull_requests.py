@@ -1,6 +1,6 @@
-"""The bases of the two open pull requests, and the pull requests on them.
+"""Bases of the two open pull requests, and the pull requests applied to them.
 
-Every difference to the neighbour names the change that ended it.
+Each is derived from its newer neighbour; a comment names the change that ended the older behaviour.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, slot_selection, speculative
 from cachesim.engines.shared.timeline import Landed, Timeline
 
-# With which build did each change come, and when? What is not here is not known to the build.
+# Build and date of each change. The build does not contain a change that is not listed here.
 #
 # A build number is the number of commits on master. Source: `git rev-list --count` and the dates of the merged commits
 # of ggml-org/llama.cpp, up to 3f545be (b10587).
@@ -46,7 +46,7 @@ LANDED: Mapping[str, Landed] = {
 
 
 def timeline(line: Sequence[Rules]) -> Timeline:
-    """The builds of master whose rule sets these are, and what came between them."""
+    """Return the timeline of these rule sets: builds of master, and the changes between them."""
     own = {rules.name: Landed(int(rules.build[1:]), _DATE.findall(rules.source)[0]) for rules in line}
     releases = {commit: own[rules.name] for rules in line for commit in re.findall(r"\b[0-9a-f]{9,40}\b", rules.source)}
     return Timeline(own, LANDED, releases, builds=True)

@@ -1,6 +1,6 @@
-"""What is a version of llama-server made of? A table of rules and numbers.
+"""Rule table of one llama-server version.
 
-A field is a rule or a number: never a boolean, which would be an ``if`` waiting in the driver.
+A field is a rule or a number, but never a boolean, which would require an ``if`` in the driver.
 """
 
 from __future__ import annotations
@@ -17,19 +17,13 @@ Rule = Callable[..., Decision]
 
 
 OUTSIDE = {"port": "8080", "preserve_reasoning": "the template's default"}
-"""Defaults of the server that a client notices and no rule here asks for: where it listens, and whether the template is
-told to render the thoughts of earlier answers (a prompt is given in tokens here, with or without them)."""
+"""Defaults of the server that a client notices but no rule uses: its port, and whether the chat template renders the
+reasoning of earlier answers (prompts are given as tokens here, with or without reasoning)."""
 
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """One version. Fields in the order in which a request meets them; each is a rule or a number.
-
-    ``silent`` are kinds of events that this build does not log, ``unlogged`` fields of logged ones by kind, ``outside``
-    defaults that matter outside the simulator only, ``spec_types`` the kinds of drafts that can be asked for,
-    ``defaults`` flags whose default is not that of the options, ``ended`` the change that ended a field's value where
-    its rule does not say so, ``inferred`` fields that nobody saw run.
-    """
+    """Rules and numbers of one version, in the order in which a request uses them."""
 
     name: str
     build: str
@@ -99,25 +93,25 @@ class Rules(RuleSet):
     kv_full: Rule
     kv_shift: Rule
     file_ckpts: Rule
-    min_step: int = 8192
+    min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
-    host_header: int = HOST_HEADER
-    slot_file_header: int = 28
-    state_form: int = 2
-    ext_bytes: int = 8
-    data_header: int = 8
-    auto_slots: int = 4                     # without -np; more than one share a unified cache
-    spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")
-    ctx_pad: int = 256
-    window_pad: int = 256
-    least_batch: int = 1
-    share_digits: int = 3
-    outside: Mapping[str, str] = field(default_factory=lambda: dict(OUTSIDE), hash=False)
+    host_header: int = HOST_HEADER          # bytes before a state in host memory
+    slot_file_header: int = 28              # bytes of a slot file before tokens and state
+    state_form: int = 2                     # version of the state format
+    ext_bytes: int = 8                      # bytes added to a saved cell with a 2-D position
+    data_header: int = 8                    # bytes before the saved rows of an attention cache
+    auto_slots: int = 4                     # without -np; several slots share a unified cache
+    spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")      # kinds of drafts
+    ctx_pad: int = 256                      # n_ctx is a multiple of this
+    window_pad: int = 256                   # cells of a window cache are a multiple of this
+    least_batch: int = 1                    # smallest n_batch
+    share_digits: int = 3                   # digits of f_sim in the log
+    outside: Mapping[str, str] = field(default_factory=lambda: dict(OUTSIDE), hash=False)    # see OUTSIDE
     bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")
     fatal_lines: tuple[str, ...] = ("{text} off = {off}, n_batch = {n_batch}, ret = {ret}", "decode() failed: {text}")
-    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    silent: frozenset[str] = frozenset()
-    unlogged: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
-    ended: Mapping[str, str] = field(default_factory=dict, hash=False)
-    late: frozenset[str] = frozenset()
-    inferred: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)     # flags with another default than Options
+    silent: frozenset[str] = frozenset()    # kinds of events that this build does not log
+    unlogged: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)         # kind -> missing fields
+    ended: Mapping[str, str] = field(default_factory=dict, hash=False)        # field -> change that ended its value
+    late: frozenset[str] = frozenset()      # kinds of events that another thread logs with a delay
+    inferred: tuple[str, ...] = ()          # fields without a recording as evidence

@@ -1,8 +1,7 @@
-"""Where is a prompt cut into chunks, which chunk leaves a checkpoint, and which older one gives way?
+"""Checkpoint creation: batch boundaries in a prompt, checkpoints before a batch, spacing and limit.
 
-A checkpoint holds the state before its chunk is evaluated. CR = variants of making one, as in the history document.
+A checkpoint holds the state before its chunk is evaluated. CR = variants of creation, as in the history document.
 near   the chunk ends within n_ubatch tokens of the prompt's end
-Source: llama.cpp tools/server/server-context.cpp, update_slots and create_checkpoint.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
 
 
 def first_break(chunk: Chunk, breaks: Iterable[int]) -> int:
-    """The first break behind the chunk's start, at most where batch or prompt end."""
+    """Return the first break after the chunk's start, at most the end of the batch or prompt."""
     stop = min(chunk.n_tokens, chunk.start + chunk.room)
     return min([stop, *(b for b in breaks if chunk.start < b < stop)])
 
 
 def marks_before_end(chunk: Chunk) -> tuple[int, int]:
-    """The two breaks before the end of the prompt."""
+    """Return the two breaks before the end of the prompt."""
     return (
         chunk.n_tokens - min(chunk.n_batch, chunk.tail + chunk.n_ubatch),
         chunk.n_tokens - min(chunk.n_batch, chunk.tail),
@@ -38,7 +37,8 @@ def marks_before_end(chunk: Chunk) -> tuple[int, int]:
 
 
 def useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
-    """User starts at which a checkpoint could follow: the last one, or far enough from the last checkpoint."""
+    """Return the user starts at which a checkpoint may be created: the last one, and those more than min_step tokens
+    after the last checkpoint."""
     return [
         u for u in chunk.starts
         if u == chunk.starts[-1] or not ckpts or u > ckpts[-1].n_tokens + chunk.min_step
@@ -59,7 +59,7 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """Ends a batch at the two marks before the prompt's end (if checkpoints are enabled) and at the last user message,
-    even where checkpoints are disabled. Returns the end."""
+    even if checkpoints are disabled. Returns the end."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts[-1:]]
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -73,15 +73,15 @@ def break_v3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 
 
 def ends_near(chunk: Chunk, stop: int) -> bool:
-    """Does the chunk end within n_ubatch tokens of the prompt's end?"""
+    """Return True if the chunk ends within n_ubatch tokens of the prompt's end."""
     return chunk.n_tokens < stop + chunk.n_ubatch
 
 
 @rule("LC-CKPT-CREATE.CR10", Role.CREATE,
       llama_cpp(CONTEXT, 'pre_decode "near_prompt_end" "is_last_user_message"', "3f545be"), since="#25472 (b9978)")
 def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint near the prompt's end, and at a user message if it is the last one or more than min_step
-    tokens behind the last checkpoint."""
+    """Creates a checkpoint near the prompt's end, and at a user message if it is the last or more than min_step tokens
+    after the last checkpoint."""
     near = ends_near(chunk, stop)
     yes = chunk.do and pos_min >= 0 and (near or chunk.start in useful_starts(chunk, ckpts))
     return Decision(yes, {
@@ -93,8 +93,8 @@ def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, po
 @rule("LC-CKPT-CREATE.CR7", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint at the last user message, and behind it near the prompt's end; without user messages near
-    the prompt's end. Never within min_step tokens of the last checkpoint."""
+    """Creates a checkpoint at the last user message, and after it near the prompt's end; without user messages near the
+    prompt's end. Never within min_step tokens of the last checkpoint."""
     near = ends_near(chunk, stop)
     user = chunk.starts[-1] if chunk.starts else 0
     place = near if user <= 0 else chunk.start == user or (chunk.start > user and near)
@@ -118,15 +118,15 @@ def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_
 @rule("LC-CKPT-PERIODIC.NONE", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "near_prompt_end"', "3f545be"), since="#22929 (b9310)")
 def periodic_none(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
-    """Creates no periodic checkpoints: returns None for every batch. (A variant that does returns n_tokens of the last
-    checkpoint where one is due.)"""
+    """Creates no periodic checkpoints: returns None for every batch. (Variants with periodic checkpoints return
+    n_tokens of the last checkpoint if a new one is due.)"""
     return Decision(None, {"start": chunk.start})
 
 
 @rule("LC-CKPT-AFTER.NEVER", Role.PLAN,
       llama_cpp(CONTEXT, 'pre_decode "create_checkpoint"', "3f545be"), since="#16440 (b6711)")
 def nothing_after_prompt(on: bool) -> Decision:
-    """Returns False: no checkpoint is created when the whole prompt is evaluated."""
+    """Returns False: no checkpoint is created after the prompt has been evaluated."""
     return Decision(False, {"on": on})
 
 
@@ -140,7 +140,7 @@ def count_own(start: int, stop: int, n_batch: int) -> Decision:
 @rule("LC-CKPT-REPLACE.NONE", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_cur"', "3f545be"), until="#28302 (b11063)")
 def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """Erases no checkpoint for a new one, not even one with the same n_tokens."""
+    """Erases no checkpoint for a new one, not even a checkpoint with the same n_tokens."""
     return Decision((), {"n_tokens": n_tokens})
 
 
@@ -148,8 +148,8 @@ def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-REPLACE.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_new {"', "b11063", pull=28302), since="b11063")
 def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """Erases checkpoints with the same n_tokens as the new one; returns their indices. This comes after the limit, so
-    that an old checkpoint may be erased although replacing would have made room."""
+    """Erases checkpoints with the same n_tokens as the new one; returns their indices. The limit is applied before, so
+    an old checkpoint may be erased although the replacement would have made room."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens == n_tokens)
     return Decision(gone, {"n_tokens": n_tokens})
 
@@ -157,7 +157,7 @@ def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-SPACING.CR10", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "3f545be"), since="#25472 (b9978)")
 def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Erases checkpoints of older tasks that are at most min_step tokens behind the one before them; returns their
+    """Erases checkpoints of older tasks that are at most min_step tokens after the previous checkpoint; returns their
     indices."""
     last, gone = -1, []
     for i, c in enumerate(ckpts):
@@ -172,8 +172,8 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int =
 @rule("LC-CKPT-SPACING.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "b11063", pull=28302), since="b11063")
 def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Erases checkpoints as CR10 does, but only while the list with one more would reach the limit. The limit is tested
-    before each, so that no more are erased than needed."""
+    """Erases checkpoints as CR10 does, but only while a new checkpoint would reach the limit. The limit is tested
+    before each erasure, so no more are erased than needed."""
     last, gone = -1, list[int]()
     for i, c in enumerate(ckpts):
         if len(ckpts) - len(gone) + 1 < limit:
@@ -188,35 +188,35 @@ def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: i
 # [Gone in llama_cpp@head]
 @rule("LC-CKPT-SPACING.NONE", Role.DROP, llama_cpp(CONTEXT, "create_checkpoint", "7c158fbb4"), until="#25472")
 def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Erases no checkpoint because another one is near."""
+    """Erases no checkpoint: the distance between checkpoints is not checked."""
     return Decision((), {})
 
 
 @rule("LC-CKPT-LIMIT.OLDEST", Role.DROP, llama_cpp(CONTEXT, 'create_checkpoint "while {"', "3f545be"))
 def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """Erases the oldest checkpoints until there is room for one more; returns their indices."""
+    """Erases the oldest checkpoints until there is room for a new one; returns their indices."""
     return Decision(tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
 
 
 @rule("LC-CKPT-NOTE.NONE", Role.MEMORY,
       llama_cpp(CONTEXT, "create_checkpoint", "3f545be", note="a checkpoint has no field of this kind"))
 def note_nothing(ckpt: Ckpt, use: Use) -> Decision:
-    """Returns None: nothing is noted on a checkpoint when it is created or used. A rule of one's own returns what its
-    other rules need to know, as a value that never changes."""
+    """Returns None: no note is stored with a checkpoint when it is created or used. A user's rule may return an
+    immutable value for the other rules of its table."""
     return Decision(None, {})
 
 
 @rule("LC-CKPT-TOLD.GONE", Role.TOLD,
       llama_cpp(CONTEXT, 'pre_decode "erased invalidated", create_checkpoint "erasing"', "3f545be"))
 def told_gone(n: int, gone: Sequence[int]) -> Decision:
-    """Returns which of n checkpoints the log names when some are erased: those."""
+    """Returns which of n checkpoints the log names when some are erased: the erased ones."""
     return Decision(tuple(gone), {"n": n})
 
 
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-LIMIT.DENSEST", Role.DROP, llama_cpp(pull=24035, note="third version"))
 def limit_densest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """Erases the inner checkpoint with the closest neighbours until there is room for one more; the first and the last
+    """Erases the inner checkpoint with the closest neighbours until there is room for a new one; the first and the last
     stay. Inferred: derived from the thread, ties to the older one."""
     left = list(range(len(ckpts)))
     gone = []

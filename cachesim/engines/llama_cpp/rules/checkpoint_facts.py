@@ -1,4 +1,4 @@
-"""What the checkpoint rules look at: plain values, never the server.
+"""Inputs of the checkpoint rules: plain values, independent of the server.
 
 pos_next   position of the first token that would be evaluated
 thold      a stored state must begin before this position
@@ -10,25 +10,22 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 FROM_FILE = -1
-"""The ``id_task`` of a checkpoint that came back with a slot file."""
+"""``id_task`` of a checkpoint that was restored with a slot file."""
 
 
 class Ckpt(NamedTuple):
-    """A checkpoint: the state after ``n_tokens`` tokens, taken for task ``id_task``; the range that the memory
-    reported then; bytes; and the ``note`` that the table's CKPT-NOTE left on it, for other rules of that table to read
-    (None = none, as after it came back with a slot file). One that takes the place of another of its length begins with
-    the note of that."""
+    """Facts of a checkpoint."""
 
-    n_tokens: int
-    pos_min: int
+    n_tokens: int        # the state is that after this many tokens
+    pos_min: int         # range of positions in the memory at creation
     pos_max: int
-    id_task: int
-    size: int
-    note: Any = None
+    id_task: int         # task that created it, FROM_FILE = restored with a slot file
+    size: int            # bytes
+    note: Any = None     # result of the table's CKPT-NOTE, None = none; a replaced checkpoint passes its note on
 
 
 class Use(NamedTuple):
-    """What became of a checkpoint for the task ``id_task`` (ids grow with time): it was MADE, or USED to go on from."""
+    """Use of a checkpoint by task ``id_task`` (ids increase with time): MADE (created) or USED (restored)."""
 
     what: str
     id_task: int
@@ -38,20 +35,19 @@ MADE, USED = "made", "used"
 
 
 class Ask(NamedTuple):
-    """A new prompt against a slot: ``n_past`` reusable tokens of ``held``, ``n_tokens`` in the prompt; live
-    ``pos_min`` of the memory; ``n_swa`` as the server counts it."""
+    """Inputs for a new prompt in a slot."""
 
-    n_past: int
+    n_past: int          # reusable tokens
     pos_next: int
-    held: int
-    n_tokens: int
-    pos_min: int
-    n_swa: int
+    held: int            # tokens in the slot
+    n_tokens: int        # tokens of the prompt
+    pos_min: int         # of the slot's sequence in the memory
+    n_swa: int           # window used by the thresholds
     exact: bool
 
 
 class Resume(NamedTuple):
-    """Where evaluation goes on, and whether all checkpoints are forgotten besides."""
+    """Position and number of tokens from which evaluation continues, and whether all checkpoints are erased."""
 
     pos_next: int
     n_past: int
@@ -59,18 +55,15 @@ class Resume(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A stretch of prompt about to be put into a batch: tokens start .. stop-1 of ``n_tokens``, in a batch of at
-    most ``n_batch`` of which ``room`` are free. ``starts`` are the user messages' first tokens; ``reused`` is
-    the common prefix that the prompt began with; ``do`` whether checkpoints are made at all; ``tail``: tokens before
-    the prompt's end at which the last chunk begins."""
+    """Part of a prompt that is added to a batch."""
 
     start: int
-    n_tokens: int
-    room: int
+    n_tokens: int              # tokens of the whole prompt
+    room: int                  # free tokens of the batch
     n_batch: int
     n_ubatch: int
-    starts: tuple[int, ...]
+    starts: tuple[int, ...]    # positions of the first tokens of user messages
     min_step: int
-    do: bool
-    reused: int
-    tail: int = 4
+    do: bool                   # checkpoints are created
+    reused: int                # common prefix with which the prompt started [tokens]
+    tail: int = 4              # tokens before the prompt's end at which its last chunk begins

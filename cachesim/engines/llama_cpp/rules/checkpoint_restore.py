@@ -1,4 +1,4 @@
-"""Is the live memory enough for the new prompt, and if not, which checkpoint is?
+"""Checkpoint restore: whether a prompt needs a checkpoint, which one is restored, and which ones are erased.
 
 One function per variant, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
 Source: llama.cpp tools/server/server-context.cpp, update_slots.
@@ -14,7 +14,7 @@ from cachesim.engines.rule import Decision, Role, rule
 
 
 class Need(NamedTuple):
-    """The threshold, and whether a checkpoint has to be searched."""
+    """Threshold for pos_min, and whether a checkpoint is searched."""
 
     thold: int
     search: bool
@@ -51,7 +51,7 @@ def _newest(ckpts: Sequence[Ckpt], fits: Sequence[bool]) -> int | None:
 
 
 def pick_newest(ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: int) -> Decision:
-    """The last of those that fit, None if there is none."""
+    """Return the decision for the last checkpoint whose entry in ``fits`` is true, None if there is no such one."""
     because = {
         "thold": thold, "pos_next": ask.pos_next, "n_past": ask.n_past, "n_tokens": ask.n_tokens, "exact": ask.exact,
         "had": [c.n_tokens for c in ckpts],
@@ -105,7 +105,7 @@ def pick_v3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "3f545be"),
       since="#20279 (b8257)")
 def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues behind the checkpoint; in a window at its last token, which is evaluated again. Returns pos_next and
+    """Continues after the checkpoint; in a window at its last token, which is re-evaluated. Returns pos_next and
     n_past."""
     pos_next = min(ask.pos_next, max(ckpt.pos_min + 1, ckpt.pos_max))
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
@@ -116,7 +116,7 @@ def resume_re4(ckpt: Ckpt, ask: Ask) -> Decision:
 # [New in llama_cpp@24035-v1]
 @rule("LC-CKPT-RESTORE.COUNT", Role.RESUME, llama_cpp(pull=24035))
 def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues, in recurrent and hybrid memories, behind the checkpoint's n_tokens; in other memories as RE4."""
+    """Continues, in recurrent and hybrid memories, after the checkpoint's n_tokens; in other memories as RE4."""
     if not ask.exact:
         return resume_re4(ckpt, ask)
     return Decision(Resume(ckpt.n_tokens, ckpt.n_tokens), {"n_tokens": ckpt.n_tokens})
@@ -125,8 +125,8 @@ def resume_count(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-UNREAD.ABORT", Role.FAIL,
       llama_cpp(COMMON, "common_prompt_checkpoint::load_tgt", "3f545be"), since="b9109")
 def unread_aborts(id_task: int) -> Decision:
-    """Aborts the server if a checkpoint cannot be restored because others use its cells. Returns the message, "" = full
-    re-processing instead. Inferred: no recording shows it."""
+    """Aborts the server if a checkpoint cannot be restored because other sequences use its cells. Returns the message,
+    "" = full re-processing instead. Inferred: no recording shows it."""
     return Decision("checkpoint size mismatch", {"id_task": id_task})
 
 
@@ -141,8 +141,8 @@ def unread_resets(id_task: int) -> Decision:
 @rule("LC-CKPT-UNREAD.FILE", Role.FAIL,
       llama_cpp(CONTEXT, 'pre_decode "restored from a slot file"', "b11549", pull=26004), since="b11549")
 def unread_of_file_resets(id_task: int) -> Decision:
-    """Forces full re-processing if a checkpoint from a slot file cannot be restored (returns ""), aborts the server for
-    one of a task (returns the message). Inferred: no recording shows it."""
+    """Forces full re-processing if a checkpoint from a slot file cannot be restored (returns ""); aborts the server for
+    a checkpoint of a task (returns the message). Inferred: no recording shows it."""
     words = "" if id_task == FROM_FILE else "failed to restore context checkpoint"
     return Decision(words, {"id_task": id_task})
 
@@ -150,15 +150,15 @@ def unread_of_file_resets(id_task: int) -> Decision:
 @rule("LC-CKPT-RESET", Role.RESET,
       llama_cpp(CONTEXT, 'pre_decode "forcing full prompt re-processing"', "3f545be"), since="#16382 (b6685)")
 def resume_nothing(ask: Ask) -> Decision:
-    """Forces full prompt re-processing where no checkpoint is usable: n_past = 0."""
+    """Forces full prompt re-processing if no checkpoint is usable: n_past = 0."""
     return Decision(Resume(0, 0), {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min})
 
 
 @rule("LC-CKPT-ERASE.ER2", Role.DROP,
       llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "3f545be"), since="#20671 (b8393)")
 def erase_er2(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Erases checkpoints with pos_max > pos_next; returns their indices. One with pos_max = pos_next stays, although it
-    covers the token that is about to be replaced (defect D1)."""
+    """Erases checkpoints with pos_max > pos_next; returns their indices. A checkpoint with pos_max = pos_next stays,
+    although it covers the token that is about to be replaced (defect D1)."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > resume.pos_next)
     return Decision(gone, {"pos_next": resume.pos_next})
 

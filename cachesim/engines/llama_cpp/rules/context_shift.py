@@ -1,4 +1,4 @@
-"""Moving positions: when a context is full, and when a prompt brings old blocks in new places.
+"""Shifted positions: context shift of a full context, and reuse of old blocks at new positions.
 
 Source: llama.cpp tools/server/server-context.cpp update_slots (3f545be).
 """
@@ -10,11 +10,11 @@ from typing import NamedTuple, Sequence
 from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
-SPARE = 4                # cells that a kept beginning leaves free at least
+SPARE = 4                # cells that the kept tokens must leave free
 
 
 class Shift(NamedTuple):
-    """The first ``n_keep`` tokens stay, the next ``n_discard`` go, the rest moves down."""
+    """Context shift: the first ``n_keep`` tokens stay, the next ``n_discard`` are discarded, the rest moves down."""
 
     n_keep: int
     n_left: int
@@ -38,14 +38,14 @@ def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: 
 @rule("LC-SHIFT.SHARED", Role.SHIFT,
       llama_cpp(CONTEXT, 'pre_decode "context shift cannot be used for shared prompt"', "3f545be"))
 def shift_of_shared(shared: bool) -> Decision:
-    """Refuses to shift one of several completions of a prompt: it ends with an error. Returns the error's text, "" = it
-    may be shifted."""
+    """Refuses to shift a completion that shares its prompt with others: its request fails. Returns the error text, "" =
+    the shift is allowed."""
     text = "context shift cannot be used for shared prompt" if shared else ""
     return Decision(text, {"shared": shared})
 
 
 class Moved(NamedTuple):
-    """A block of the slot's old tokens, from c0 on, that the prompt has from p0 on."""
+    """Block of n tokens that starts at c0 in the slot and at p0 in the prompt."""
 
     n: int
     c0: int
@@ -56,9 +56,9 @@ class Moved(NamedTuple):
 def reuse_chunks(
     held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
 ) -> Decision:
-    """Reuses blocks of at least ``least`` equal tokens behind the common prefix, as far as they follow each other in
-    the prompt without a gap, by shifting their positions. Whether the memory has a recurrent state (``exact``), which
-    cannot be moved, is not checked."""
+    """Reuses blocks of at least ``least`` equal tokens after the common prefix by shifting their positions, as long as
+    they follow each other in the prompt without a gap. Does not check whether the memory has a recurrent state
+    (``exact``), which cannot be moved."""
     moved = []
     c = p = n_past
     while c < len(held) and p < len(asked):

@@ -1,6 +1,6 @@
-"""Where did older builds cut a prompt, and when did they keep a checkpoint? Variants of `checkpoint_make`.
+"""Checkpoint creation in older builds: variants of `checkpoint_create`.
 
-CR = variants of making one, as in the history document. Before CR2 the checkpoint was taken behind the prompt; since
+CR = variants of creation, as in the history document. Before CR2 the checkpoint was created after the prompt; since
 then it holds the state before its chunk.
 Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots.
 """
@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import Chunk, Ckpt
 from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
-LEAST = 64       # tokens that a checkpoint had to hold, and had to be away from the last one
+LEAST = 64       # least tokens of a checkpoint, and least distance from the last checkpoint
 TAIL = 512       # tokens before the end at which CR3 and CR4 cut
 
 
@@ -39,7 +39,7 @@ def ckpt_on_with_window(limit: int, exact: bool, n_swa: int) -> Decision:
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25420 (b9936)")
 def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """Ends a batch at the two marks before the prompt's end (if checkpoints are enabled) and at every user message,
-    even where checkpoints are disabled. Returns the end."""
+    even if checkpoints are disabled. Returns the end."""
     breaks = [*(marks_before_end(chunk) if chunk.do else ()), *chunk.starts]
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -74,7 +74,7 @@ def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 # [Gone in llama_cpp@late-2025]
 @rule("LC-CKPT-BREAK.CR0", Role.PLAN, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Cuts the prompt at the batch size only. Returns the end."""
+    """Ends a batch only at the batch size. Returns the end."""
     return Decision(first_break(chunk, ()), {"start": chunk.start, "breaks": ()})
 
 
@@ -92,7 +92,8 @@ def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
 def periodic_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
     """Returns n_tokens of the last checkpoint (0 = none) if it is at least ``min_step`` tokens back, None if no
-    periodic checkpoint is due. Never due within n_ubatch tokens of the prompt's end, where one is created anyway."""
+    periodic checkpoint is due. Never due within n_ubatch tokens of the prompt's end, where a checkpoint is created
+    anyway."""
     return _periodic(chunk, stop, ckpts, ends_near(chunk, stop))
 
 
@@ -107,8 +108,8 @@ def _periodic(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], at_end: bool) -> D
 @rule("LC-CKPT-CREATE.CR8", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25472 (b9978)")
 def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint near the prompt's end and at every user message, but not within min_step tokens of the last
-    checkpoint, unless it is the last user message."""
+    """Creates a checkpoint near the prompt's end and at every user message, but, except at the last user message, not
+    within min_step tokens of the last checkpoint."""
     near, user = ends_near(chunk, stop), chunk.start in chunk.starts
     far = chunk.start in chunk.starts[-1:] or not ckpts or chunk.start > ckpts[-1].n_tokens + chunk.min_step
     yes = chunk.do and pos_min >= 0 and (near or user) and far
@@ -122,8 +123,8 @@ def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR6", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#22929 (b9310)")
 def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
-    """Creates a checkpoint near the prompt's end or where a periodic one is due, if the slot has 64 tokens (those of
-    this batch included) and the last checkpoint is more than 64 tokens back."""
+    """Creates a checkpoint near the prompt's end or where a periodic checkpoint is due, if the slot has 64 tokens (with
+    those of this batch) and the last checkpoint is more than 64 tokens back."""
     place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
     far = not ckpts or chunk.start > ckpts[-1].n_tokens + LEAST
     yes = chunk.do and pos_min >= 0 and stop >= LEAST and place and far
@@ -136,7 +137,7 @@ def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 def _by_position(
     chunk: Chunk, place: bool, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int
 ) -> Decision:
-    """The limits before #20726: the memory reaches position 64, and 64 further than the last checkpoint."""
+    """Apply the limits before #20726: pos_max is at least 64, and more than 64 after that of the last checkpoint."""
     far = not ckpts or pos_max > ckpts[-1].pos_max + LEAST
     yes = chunk.do and place and pos_min >= 0 and pos_max >= LEAST and far
     because = {
@@ -149,8 +150,8 @@ def _by_position(
 @rule("LC-CKPT-CREATE.CR5", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#20726 (b8450)")
 def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Creates a checkpoint near the prompt's end or where a periodic one is due, if pos_max is at least 64 and more
-    than 64 positions behind that of the last checkpoint."""
+    """Creates a checkpoint near the prompt's end or where a periodic checkpoint is due, if pos_max is at least 64 and
+    more than 64 positions after that of the last checkpoint."""
     place = ends_near(chunk, stop) or periodic_cr5(chunk, stop, ckpts).value is not None
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
 
@@ -159,8 +160,8 @@ def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR4", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#20087 (b8218)", until="#20288 (b8271)")
 def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Creates a checkpoint before the last batch or where a periodic one is due, if pos_max is at least 64 and more
-    than 64 positions behind that of the last checkpoint."""
+    """Creates a checkpoint before the last batch or where a periodic checkpoint is due, if pos_max is at least 64 and
+    more than 64 positions after that of the last checkpoint."""
     place = stop == chunk.n_tokens or periodic_cr4(chunk, stop, ckpts).value is not None
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
 
@@ -169,8 +170,8 @@ def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
 @rule("LC-CKPT-CREATE.CR2", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#20087 (b8218)")
 def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
-    """Creates a checkpoint before the last batch of the prompt only (CR2 and CR3), if pos_max is at least 64 and more
-    than 64 positions behind that of the last checkpoint."""
+    """Creates a checkpoint only before the last batch of the prompt (CR2 and CR3), if pos_max is at least 64 and more
+    than 64 positions after that of the last checkpoint."""
     return _by_position(chunk, stop == chunk.n_tokens, ckpts, pos_min, pos_max)
 
 
@@ -185,7 +186,7 @@ def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, p
 @rule("LC-CKPT-CREATE.CR0", Role.CREATE,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16440 (b6711)")
 def create_after_prompt(on: bool) -> Decision:
-    """Creates a checkpoint of the whole prompt when it is evaluated (CR0 and CR1), however short it is."""
+    """Creates a checkpoint after the whole prompt has been evaluated (CR0 and CR1), however short it is."""
     return Decision(on, {"on": on})
 
 
@@ -193,8 +194,8 @@ def create_after_prompt(on: bool) -> Decision:
 @rule("LC-CKPT-COUNT.BATCH", Role.PLAN,
       llama_cpp(CONTEXT, "", "d7d826b3c"), since="#19849 (b8152)", until="#20287 (b8260)")
 def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
-    """Returns the checkpoint's n_tokens: the slot's tokens less all tokens of the batch, those of other slots
-    included."""
+    """Returns the checkpoint's n_tokens: the slot's tokens minus all tokens of the batch, including those of other
+    slots."""
     return Decision(stop - n_batch, {"start": start, "stop": stop, "n_batch": n_batch})
 
 
@@ -203,7 +204,7 @@ def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
       llama_cpp(SERVER, "", "d32e03f44", note="seen in recordings: the line is printed after the erase"))
 def told_next(n: int, gone: Sequence[int]) -> Decision:
     """Returns which of n checkpoints the log names when some are erased: the line is printed after the erasure, and
-    names the checkpoint that moved into the free place, if one did."""
+    names the checkpoint that moved into the free place, if any."""
     left, named = list(range(n)), []
     for i in gone:
         place = left.index(i)
@@ -216,5 +217,5 @@ def told_next(n: int, gone: Sequence[int]) -> Decision:
 @rule("LC-CKPT-TOLD.NEWEST", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="as recorded in swa-first/gemma3l6-regenerate-5600"))
 def told_newest(n: int, gone: Sequence[int]) -> Decision:
-    """Returns which of n checkpoints the log names when an old one makes room: the newest one instead."""
+    """Returns which of n checkpoints the log names when an old one is evicted: the newest one instead."""
     return Decision((n - 1,) * len(gone), {"n": n})

@@ -1,6 +1,6 @@
-"""Which checkpoint served a prompt in older builds? The variants of `checkpoint_use` that are gone.
+"""Checkpoint restore in older builds: variants of `checkpoint_restore`.
 
-Same decisions in the same order, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
+Variants are named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
 Source: llama.cpp tools/server/server.cpp, later server-context.cpp, update_slots.
 """
 
@@ -15,7 +15,7 @@ from cachesim.engines.rule import Decision, Role, rule
 
 
 def _inside(ask: Ask) -> bool:
-    """Is the reusable prefix shorter than what the slot holds? A pure extension was never searched for."""
+    """Return True if the reusable prefix is shorter than the slot's tokens. A pure extension never searched."""
     return 0 < ask.n_past < ask.held
 
 
@@ -60,8 +60,8 @@ def need_th0(ask: Ask) -> Decision:
 @rule("LC-CKPT-PICK.PK1", Role.PICK,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#21510")
 def pick_pk1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """Picks the newest checkpoint with pos_min < pos_min_thold; returns its index. With a threshold of 0 there is
-    none."""
+    """Picks the newest checkpoint with pos_min < pos_min_thold; returns its index. With a threshold of 0 no checkpoint
+    is usable."""
     return pick_newest(ckpts, [c.pos_min < thold for c in ckpts], ask, thold)
 
 
@@ -82,7 +82,7 @@ def _behind_ckpt(ckpt: Ckpt, ask: Ask) -> int:
 
 
 def _one_too_far(pos_next: int, held: int) -> int:
-    """Tokens up to and including the one at pos_next: the count that #20279 corrected."""
+    """Return the tokens up to and including position pos_next: the count that #20279 corrected."""
     return min(pos_next + 1, held)
 
 
@@ -90,8 +90,8 @@ def _one_too_far(pos_next: int, held: int) -> int:
 @rule("LC-CKPT-RESTORE.RE3", Role.RESUME,
       llama_cpp(CONTEXT, "update_slots"), since="#19924 (b8166)", until="#20279 (b8257)")
 def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues behind the checkpoint, with an n_past that counts one token too many, but never more than the
-    checkpoint has. Returns pos_next and n_past."""
+    """Continues after the checkpoint, with an n_past that is too large by 1 but at most the checkpoint's n_tokens.
+    Returns pos_next and n_past."""
     pos_next = _behind_ckpt(ckpt, ask)
     n_past = min(_one_too_far(pos_next, ask.held), ckpt.n_tokens)
     return Decision(Resume(pos_next, n_past), _because(ckpt))
@@ -102,7 +102,7 @@ def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESTORE.RE2", Role.RESUME,
       llama_cpp(CONTEXT, "update_slots", "d7d826b3c"), since="#19849 (b8152)", until="#19924 (b8166)")
 def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues one token too late: the token behind a recurrent checkpoint is never evaluated. Returns pos_next and
+    """Continues one token too late: the token after a recurrent checkpoint is never evaluated. Returns pos_next and
     n_past."""
     pos_next = _behind_ckpt(ckpt, ask)
     return Decision(Resume(pos_next, _one_too_far(pos_next, ask.held)), _because(ckpt))
@@ -112,7 +112,7 @@ def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESTORE.RE1", Role.RESUME,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#19849")
 def resume_re1(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues behind a recurrent checkpoint, or at the last token of a window; positions are taken for counts.
+    """Continues after a recurrent checkpoint, or at the last token of a window; positions are used as counts.
     Returns pos_next and n_past."""
     n_past = min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max))
     return Decision(Resume(n_past, n_past), _because(ckpt))
@@ -131,8 +131,8 @@ def resume_re0(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESET.ALL", Role.RESET,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def resume_nothing_forget(ask: Ask) -> Decision:
-    """Forces full prompt re-processing where no checkpoint is usable: n_past = 0, and all checkpoints are erased
-    without a log line."""
+    """Forces full prompt re-processing if no checkpoint is usable: n_past = 0, and all checkpoints are erased without a
+    log line."""
     because = {"n_past": ask.n_past, "held": ask.held, "pos_min": ask.pos_min}
     return Decision(Resume(0, 0, forget=True), because)
 
@@ -141,8 +141,8 @@ def resume_nothing_forget(ask: Ask) -> Decision:
 @rule("LC-CKPT-ERASE.ER1", Role.DROP, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#20671 (b8393)")
 def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     """Erases checkpoints with pos_min > pos_min_thold (computed before a restore); returns their indices. A window with
-    pos_min 0 is never erased, nor one that begins before the threshold and ends behind it, whatever its tokens were
-    (#20671)."""
+    pos_min 0 is never erased, nor a checkpoint that begins before the threshold and ends after it, even if its tokens
+    differ (#20671)."""
     thold = _behind(ask, max(1, ask.n_swa))
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_min > thold)
     return Decision(gone, {"thold": thold})
@@ -153,7 +153,7 @@ def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
       llama_cpp(SERVER, "update_slots", "f6dcda390", note="order as recorded in hybrid-first"),
       since="#16382 (b6685)")
 def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Erases the same checkpoints as ER1, the newest first."""
+    """Erases as ER1, the newest checkpoints first."""
     same = erase_er1(ckpts, ask, resume)
     return Decision(same.value[::-1], same.because)
 
@@ -162,8 +162,8 @@ def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> D
 @rule("LC-CKPT-ERASE.ER0", Role.DROP,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def erase_er0(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
-    """Erases checkpoints with pos_min > n_past - n_swa (computed after a restore), the newest first; only where there
-    is a window."""
+    """Erases checkpoints with pos_min > n_past - n_swa (computed after a restore), the newest first; only in models
+    with a window."""
     thold = max(0, resume.n_past - ask.n_swa)
     gone = tuple(i for i, c in enumerate(ckpts) if ask.n_swa > 0 and c.pos_min > thold)
     return Decision(gone[::-1], {"thold": thold})

@@ -1,4 +1,4 @@
-"""Which slot did a request get in older builds? The variants of `choice` that are gone before SL2.
+"""Slot selection in older builds: variants of `slot_selection` before SL2.
 
 Source: llama.cpp tools/server/server.cpp, get_available_slot.
 """
@@ -39,7 +39,8 @@ def _named(slots: Sequence[SlotFacts], id_slot: int) -> Choice | None:
 
 
 def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | None, np.float32]:
-    """The idle slot with the longest common prefix, if more than ``sps`` of what it holds lies in it."""
+    """Return the idle slot with the longest common prefix, if its share of the slot's tokens is above ``sps``, and this
+    share."""
     found, best = None, F32(0)
     for slot in slots:
         if slot.busy or not slot.held:
@@ -53,8 +54,8 @@ def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | 
 # [Gone in llama_cpp@late-2025]
 @rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
 def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot, else the one with the longest common prefix if that is more than the threshold's share of
-    the slot's own tokens, else the least recently used. There is no prompt cache."""
+    """Selects the named slot, else the slot with the longest common prefix if its share of the slot's tokens is above
+    the threshold, else the least recently used. These builds have no prompt cache."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
         return Decision(_named(slots, id_slot), because)
@@ -69,5 +70,5 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 # [Gone in llama_cpp@spring-2026]
 @rule("LC-IDLE-SAVE.NONE", Role.CONSULT, llama_cpp(CONTEXT, "", "ab9d4c367"), until="#20993 (b8658)")
 def idle_save_none(unified: bool, held: int) -> Decision:
-    """Leaves idle slots alone."""
+    """Does not save or clear idle slots."""
     return Decision(IdlePlan(False, False, ""), {"unified": unified, "held": held})

@@ -1,6 +1,6 @@
-"""Which conversations lie in host memory, which one comes back to a slot, and which one has to go?
+"""Prompt cache: saving of conversations, selection of an entry to load, eviction.
 
-Entry: a saved conversation: its tokens, its state, its checkpoints; all bytes count.
+Entry: a saved conversation with its tokens, state and checkpoints; all bytes count.
 f_keep = common prefix / entry, f_sim = common prefix / new prompt, in single precision.
 Source: llama.cpp tools/server/server-task.cpp, server_prompt_cache (3f545be).
 """
@@ -13,11 +13,11 @@ from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, TASK, llama
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.prompt_cache_limits import F32, Eviction, Limits, evict_oldest, part
 
-MIN_KEEP = 0.25          # an entry of which less than this would survive is left alone
+MIN_KEEP = 0.25          # an entry with a smaller f_keep is not loaded
 
 
 class EntryFacts(NamedTuple):
-    """An entry as the rules see it: length, common prefix with what is asked (or saved), bytes."""
+    """Facts of an entry: number of tokens, common prefix with the prompt (or saved conversation), bytes."""
 
     n_tokens: int
     lcp: int
@@ -25,8 +25,8 @@ class EntryFacts(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """Answer to "may this be stored?": ``verdict`` is "store", "already" or "too_big"; ``obsolete`` are the
-    entries that the new one makes superfluous, ``evict`` how many of the oldest of the rest have to go."""
+    """Decision about saving a conversation. ``verdict``: "store", "already" or "too_big". ``obsolete``: entries that
+    are prefixes of the new one. ``evict``: number of oldest remaining entries to evict."""
 
     verdict: str
     obsolete: tuple[int, ...] = ()
@@ -46,7 +46,7 @@ def _obsolete(entries: Sequence[EntryFacts]) -> tuple[int, ...]:
 
 @rule("LC-PC-ALLOC.PC6", Role.STORE, llama_cpp(TASK, "server_prompt_cache::alloc", "3f545be"), since="#25070 (b9908)")
 def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
-    """Saves a conversation to the prompt cache unless an entry begins with it or it is larger than the limit. Removes
+    """Saves a conversation to the prompt cache unless an entry starts with it or it is larger than the limit. Removes
     entries that are prefixes of it, then evicts the oldest until it fits."""
     because = {"n_tokens": n_tokens, "size": size, "limit_size": limits.size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
@@ -64,7 +64,7 @@ def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits
 # [Gone in llama_cpp@head]
 @rule("LC-PC-ALLOC.PC5", Role.STORE, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
-    """Saves a conversation to the prompt cache unless an entry begins with it. Removes entries that are prefixes of it;
+    """Saves a conversation to the prompt cache unless an entry starts with it. Removes entries that are prefixes of it;
     the size is checked later."""
     because = {"n_tokens": n_tokens, "size": size, "entries": len(entries)}
     if _held_already(entries, n_tokens):
@@ -89,7 +89,8 @@ def ask_if_held(held: int) -> Decision:
 @rule("LC-PC-LOAD.BOTH", Role.LOAD, llama_cpp(TASK, "server_prompt_cache::load", "3f545be"))
 def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -> Decision:
     """Picks the entry that is better than the slot in both f_keep and f_sim, with f_keep of at least 0.25; returns its
-    index. Each find raises both bars, so that a longer but relatively worse entry that comes later is not picked."""
+    index. Each entry found raises both bounds, so a later entry with a longer prefix but a smaller f_keep is not
+    picked."""
     keep = part(lcp, held) if held else F32(-1)
     sim = part(lcp, asked)
     found = None
@@ -110,13 +111,13 @@ def take_entry(entry: int) -> Decision:
 # [New in llama_cpp@pr24143-on-base]
 @rule("LC-PC-LOAD.CLONE", Role.LOAD, llama_cpp(pull=24143, note="open"))
 def clone_entry(entry: int) -> Decision:
-    """Returns False: the slot gets a copy, the entry stays at its place in the list."""
+    """Returns False: the slot gets a copy, and the entry keeps its place in the list."""
     return Decision(False, {"entry": entry})
 
 
 @rule("LC-PC-UPDATE.PC6", Role.DROP, llama_cpp(TASK, "server_prompt_cache::update", "3f545be"), since="#25070 (b9908)")
 def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; the last one may be evicted too."""
+    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; even the last may be evicted."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     return Decision(evict_oldest(sizes, lengths, limits, spare=0), because)
 
@@ -133,8 +134,8 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
 @rule("LC-PC-UPDATE.PC0", Role.DROP,
       llama_cpp(SERVER, "server_prompt_cache::update"), since="#16391 (b6723)", until="#16560 (b6756)")
 def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; the limit in tokens does not follow
-    from the bytes, and one entry always stays. (Between two profiles: none has it.)"""
+    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit. The limit in tokens does not depend
+    on the bytes; one entry always stays. (Builds between two profiles; no profile has this rule.)"""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     by_size = evict_oldest(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
     by_tokens = evict_oldest(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens

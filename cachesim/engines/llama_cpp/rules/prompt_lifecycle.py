@@ -1,4 +1,4 @@
-"""How much of a new prompt need not be evaluated, and what must be taken back?
+"""Prompt start, task kinds, failures and end of generation.
 
 S, N   the slot's tokens and their number       P, T   the new prompt and its length
 Source: llama.cpp tools/server/server-context.cpp, update_slots (3f545be), NPAST-ONE.
@@ -24,13 +24,13 @@ def n_past_lcp(lcp: int, cache_prompt: bool) -> Decision:
                 'pre_decode "SERVER_TASK_TYPE_COMPLETION"',
                 "3f545be"))
 def completions_only(kind: str) -> Decision:
-    """Returns True for a completion: only that uses the prompt cache and creates checkpoints. An infill or an embedding
-    trims and overwrites its slot all the same. No recording shows the others: from the text only."""
+    """Returns True for a completion: only completions use the prompt cache and create checkpoints. An infill or an
+    embedding still trims and overwrites its slot. Not recorded for other tasks: read in the source only."""
     return Decision(kind == "completion", {"kind": kind})
 
 
 POOLED = ("embedding", "rerank")
-"""Tasks that generate nothing: they end with their prompt."""
+"""Tasks without generation: they end with their prompt."""
 
 
 SILENT_TASKS = (*POOLED, "decision")
@@ -41,7 +41,7 @@ SILENT_TASKS = (*POOLED, "decision")
       llama_cpp(CONTEXT, 'pre_decode "params.cache_prompt {"', "3f545be", note="where no shared tokens limit n_past"),
       until="b11549")
 def no_decisions(prompts: Sequence[Sequence[int]]) -> Decision:
-    """Returns None: the server knows no request with several prompts (decision)."""
+    """Returns None: the server does not support requests with several prompts (decision)."""
     return Decision(None, {"prompts": len(prompts)})
 
 
@@ -49,8 +49,8 @@ def no_decisions(prompts: Sequence[Sequence[int]]) -> Decision:
 @rule("LC-SHARED.PREFIX", Role.PROMPT,
       llama_cpp("tools/server/server-decision.cpp", "server_decision_group_tasks", "b11549"), since="b11549")
 def shared_prefix(prompts: Sequence[Sequence[int]]) -> Decision:
-    """Returns how many first tokens several prompts of a decision share, evaluated once in the first one's slot and
-    copied to the others; each prompt keeps a token of its own. From the text only."""
+    """Returns the number of first tokens that the prompts of a decision share. They are evaluated once in the first
+    prompt's slot and copied to the others; each prompt keeps a token of its own. Read in the source only."""
     same = min((common_prefix(list(prompts[0]), list(one)) for one in prompts[1:]), default=0)
     value = min(same, *(len(one) - 1 for one in prompts))
     return Decision(value, {"same": same, "prompts": len(prompts)})
@@ -64,7 +64,7 @@ def _whole(kind: str, n_tokens: int, n_ubatch: int, splits: bool) -> Decision:
 @rule("LC-TASK.WHOLE", Role.PROMPT, llama_cpp(CONTEXT, 'can_split, pre_decode "can_split {"', "3f545be"))
 def whole_prompt(kind: str, n_tokens: int, n_ubatch: int, pooling: str) -> Decision:
     """Returns "whole" for an embedding or reranking, which is evaluated in one micro-batch from position 0, "too large"
-    if n_ubatch is too small, "" for tasks that can be split, such as pooling from the last token. From the text
+    if n_ubatch is too small, "" for tasks that can be split, such as pooling from the last token. Read in the source
     only."""
     return _whole(kind, n_tokens, n_ubatch, pooling == "last")
 
@@ -72,8 +72,8 @@ def whole_prompt(kind: str, n_tokens: int, n_ubatch: int, pooling: str) -> Decis
 # [New in llama_cpp@b11312]
 @rule("LC-TASK.WHOLE-MEAN", Role.PROMPT, llama_cpp(CONTEXT, "can_split", "b11312", pull=28876), since="b11312")
 def whole_unless_last(kind: str, n_tokens: int, n_ubatch: int, pooling: str) -> Decision:
-    """Returns the same as WHOLE, but a reranker with pooling "rank" reads the last token too, and can be split. From
-    the text only."""
+    """Returns as WHOLE, but a reranker with pooling "rank" also reads the last token, and can be split. Read in the
+    source only."""
     return _whole(kind, n_tokens, n_ubatch, pooling in ("last", "rank"))
 
 
@@ -88,16 +88,16 @@ def all_reuse(kind: str) -> Decision:
 @rule("LC-TASK-REUSE.STATEFUL", Role.PREFIX,
       llama_cpp(CONTEXT, 'pre_decode "is_stateless_task"', "b11312"), since="b11312")
 def stateless_start_anew(kind: str) -> Decision:
-    """Returns False for embeddings and rerankings: they start with n_past = 0, whatever cache_prompt says, and
-    overwrite the slot all the same. From the text only."""
+    """Returns False for embeddings and rerankings: they start with n_past = 0, whatever cache_prompt is, and still
+    overwrite the slot. Read in the source only."""
     return Decision(kind not in POOLED, {"kind": kind})
 
 
 @rule("LC-MARKS.REQUEST", Role.PROMPT,
       llama_cpp(CONTEXT, 'handle_completions_impl "message_delimiters" "message_spans"', "3f545be"), until="b11549")
 def marks_of_any(chat: bool) -> Decision:
-    """Returns True: user messages are known from the chat template, or from ``message_delimiters`` that any completion
-    may send."""
+    """Returns True: user messages are known from the chat template, or from ``message_delimiters``, which any
+    completion may contain."""
     return Decision(True, {"chat": chat})
 
 
@@ -112,7 +112,7 @@ def marks_of_chats(chat: bool) -> Decision:
 
 @rule("LC-NPAST-ONE", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "TAG_PROMPT_LOGITS {"', "3f545be"))
 def need_one(n_past: int, n_tokens: int) -> Decision:
-    """Returns n_past, one less if the whole prompt is cached: at least one token must be evaluated for logits."""
+    """Returns n_past, reduced by 1 if the whole prompt is cached: at least one token must be evaluated for logits."""
     whole = n_past == n_tokens and n_past > 0
     return Decision(n_past - 1 if whole else n_past, {"n_past": n_past, "n_tokens": n_tokens})
 
@@ -134,7 +134,7 @@ def clear_if_refused(n_past: int) -> Decision:
 
 @rule("LC-CLEAR.BOTH", Role.DROP, llama_cpp(CONTEXT, "server_slot::prompt_clear", "3f545be"), since="#25649 (b10011)")
 def clear_both(checkpoints: int) -> Decision:
-    """Returns True: clearing a slot erases its checkpoints too."""
+    """Returns True: clearing a slot also erases its checkpoints."""
     return Decision(True, {"checkpoints": checkpoints})
 
 
@@ -150,7 +150,7 @@ def clear_tokens(checkpoints: int) -> Decision:
       since="#26640 (b10388)")
 def restore_failed(cause: str) -> Decision:
     """Clears the slot if a slot file cannot be restored. Returns the message for the client, and True: memory and
-    checkpoints are cleared too."""
+    checkpoints are also cleared."""
     return Decision((f"Unable to restore slot: {cause}", True), {"cause": cause})
 
 
@@ -167,14 +167,14 @@ def restore_failed_tokens(cause: str) -> Decision:
 @rule("LC-DECODE.RETRY", Role.FAIL,
       llama_cpp(CONTEXT, 'decode "try_clear_idle_slots {" "Context size has been exceeded"', "3f545be"))
 def next_attempt(purged: bool, n_batch: int) -> Decision:
-    """Returns n_batch of the next attempt after no free cells were found: the same if an idle slot was purged, else
-    half; 0 = the request fails."""
+    """Returns n_batch of the next attempt if there are no free cells: unchanged if an idle slot was purged, else half;
+    0 = the request fails."""
     value = n_batch if purged else n_batch // 2
     return Decision(value, {"purged": purged, "n_batch": n_batch})
 
 
 def stop_word(said: str, words: Sequence[str]) -> str:
-    """The first of the stop words that the generated text contains, "" = none."""
+    """Return the first stop word that the generated text contains, "" = none."""
     return next((word for word in words if word and word in said), "")
 
 
@@ -187,8 +187,8 @@ def end_of_generation(
     eog: bool = False,
 ) -> Decision:
     """Stops the generation: "eos" at a token that ends it, "limit" for a full context or when n_predict is reached (0
-    still yields one token), "word" at a stop word, "" = it continues. A full context comes before a stop word, a stop
-    word before n_predict. The second value says whether the answer was truncated."""
+    still yields one token), "word" at a stop word, "" = it continues. A full context takes precedence over a stop word,
+    a stop word over n_predict. The second value says whether the answer was truncated."""
     because: dict[str, Any] = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
     full = not shift and n_slot + 1 >= n_ctx
     word = stop_word(said, words)

@@ -1,7 +1,7 @@
-"""What would make b11549 answer like a cold run, and never die of its cache? Each rule is one edit of the server's
-source, as small as it can be; the rule that it takes the place of has the same id up to the last dot.
+"""Proposed rules under which b11549 answers like a cold run and its cache never ends the server.
 
-Proposed here: no build has them. ``note`` of a source says the edit: file, function, what changes.
+Each rule is a minimal edit of the server's source. It replaces the rule with the same id up to the last dot. No build
+contains these edits. ``note`` of a source describes the edit: file, function, change.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "b11549",
                 note="proposed here: behind load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
 def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues behind the checkpoint's last token, in a window too: a saved window has all that the next token reads.
-    To evaluate its last token again takes one row from its beginning, and the next checkpoint has one row less."""
+    """Continues after the checkpoint's last token, also in a window: a saved window has all rows that the next token
+    reads. Re-evaluating the last token would drop the window's first row, and the next checkpoint would lack it."""
     pos_next = min(ask.pos_next, ckpt.pos_max + 1)
     n_past = min(pos_next, ask.held, ckpt.n_tokens)
     return Decision(Resume(pos_next, n_past), {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max})
@@ -48,8 +48,8 @@ def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
                 note="proposed here: in the search, `cur.pos_max <= pos_next` becomes `cur.pos_max < pos_next` "
                      "where the prompt has no new tokens"))
 def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
-    """Picks as PK3, but with pos_max < pos_next where the prompt has no new tokens: one token is evaluated again then,
-    and a window that ends behind it does not begin early enough, whatever its pos_min claims."""
+    """Picks as PK3, but with pos_max < pos_next if the prompt has no new tokens: its last token is then re-evaluated,
+    and a window that ends after it does not begin early enough, whatever its pos_min is."""
     last = ask.pos_next if ask.n_past < ask.n_tokens else ask.pos_next - 1
     fits = [c.pos_max <= last and (c.pos_min < thold or c.pos_min == 0) for c in ckpts]
     found = pick_newest(ckpts, fits, ask, thold)
@@ -61,7 +61,7 @@ def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
       llama_cpp(CONTEXT, "get_available_slot", "b11549",
                 note="proposed here: update_cache is false for a slot that is processing"))
 def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects as SL3, but does not touch the prompt cache for a busy slot: its request would continue in another
+    """Selects as SL3, but does not use the prompt cache for a busy slot: its request would continue in another
     conversation (defect D2)."""
     found = slot_select_3(slots, asked, id_slot, sps)
     choice = found.value
@@ -86,19 +86,19 @@ def undo_all() -> Decision:
                 note="proposed here: both carry out what waits in the memory (memory_update) before they begin, as a "
                      "decode does"))
 def copy_at_once() -> Decision:
-    """Returns False: seq_cp between streams is carried out before a state is saved from it or loaded over it, so that
-    no later write gets in between."""
+    """Returns False: seq_cp between streams is completed before a state is saved from its target or loaded into it, so
+    no write can happen in between."""
     return Decision(False, {})
 
 
 # [New in llama_cpp@latest-repaired]
 @rule("LC-KV-FULL.KEEPS", Role.MEMORY,
       llama_cpp(ISWA, "llama_kv_cache_iswa, src/llama-kv-cache.cpp find_slot, state_write", "b11549",
-                note="proposed here: with --swa-full the window cache is told so; find_slot takes no cell that is not "
-                     "empty then, and state_write leaves none out"))
+                note="proposed here: with --swa-full the window cache gets a flag; find_slot then takes only empty "
+                     "cells, and state_write leaves no cell out"))
 def full_keeps() -> Decision:
-    """Returns False: with ``--swa-full`` no cell outside of the window is reused or left out of a saved state, as the
-    server takes for granted (defect D5)."""
+    """Returns False: with ``--swa-full`` no cell outside the window is reused or left out of a saved state, as the
+    server assumes (defect D5)."""
     return Decision(False, {})
 
 
@@ -120,9 +120,9 @@ def shift_skips() -> Decision:
 def reuse_if_cuttable(
     held: Sequence[int], asked: Sequence[int], n_past: int, least: int, exact: bool = False
 ) -> Decision:
-    """Reuses no block where a recurrent state cannot follow: it would remember what was between the blocks (defect D4).
-    Returns None then, and the log says that this is not supported. What attention computes from moved rows differs by
-    design, here as before."""
+    """Reuses no block in a memory with a recurrent state, which would still contain the tokens between the blocks
+    (defect D4): returns None, and the log reports that this is not supported. Attention over moved rows still differs
+    from a cold run, by design."""
     if exact:
         return Decision(None, {"n_past": n_past, "least": least, "found": 0, "exact": exact})
     return reuse_chunks(held, asked, n_past, least)
@@ -133,8 +133,8 @@ def reuse_if_cuttable(
       llama_cpp(CONTEXT, "get_n_draft_max", "b11549",
                 note="proposed here: the result is at most n_batch / n_parallel - 1"))
 def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
-    """Returns the longest draft: as LC-SPEC-MAX, and at most what a slot's equal share of a batch has room for besides
-    the sampled token, so that the drafts of all slots fit into one batch."""
+    """Returns the maximum draft length: as LC-SPEC-MAX, and at most a slot's equal share of a batch minus the sampled
+    token, so that the drafts of all slots fit into a batch."""
     usual = draft_max(held, n_ctx, n_predict, n_gen)
     return Decision(min(usual.value, share - 1), {**usual.because, "share": share})
 
@@ -142,9 +142,9 @@ def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share:
 # [New in llama_cpp@latest-repaired]
 @rule("LC-SPEC-UNREAD.ERROR", Role.DRAFT,
       llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint"', "b11549",
-                note="proposed here: where ckpt.load_tgt or ckpt.load_dft says no, every busy slot gets an error, is "
-                     "released and emptied, as where a batch finds no cells"))
+                note="proposed here: if ckpt.load_tgt or ckpt.load_dft fails, every busy slot gets an error, is "
+                     "released and cleared, as if a batch finds no free cells"))
 def unread_is_an_error(of_draft: bool) -> Decision:
-    """Returns "": the server goes on if the state saved before a draft finds no room in the memory, and the requests at
-    work fail."""
+    """Returns "": if there are too few free cells for the state saved before a draft, the server continues and all
+    running requests fail."""
     return Decision("", {"of_draft": of_draft})

@@ -1,4 +1,4 @@
-"""What may the memory refuse, and what does a saved state contain?
+"""Memory operations: refused removals, rollback, splits of a batch, contents of saved states.
 
 Source: llama.cpp src/llama-memory-recurrent.cpp seq_rm, src/llama-kv-cache.cpp state_write (3f545be).
 """
@@ -24,8 +24,8 @@ def rs_rm_3(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
 @rule("LC-RS-RM.RM2", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "ffdd983fb"), since="#17009 (b7011)", until="#22673 (b9180)")
 def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
-    """Refuses (returns True) a seq_rm that removes the end of a recurrent state but keeps its beginning: there is no
-    rollback."""
+    """Refuses (returns True) a seq_rm that removes the end of a recurrent state but keeps its beginning: the state
+    cannot be rolled back."""
     return Decision(0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
 
 
@@ -33,8 +33,8 @@ def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
 @rule("LC-RS-RM.RM1", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "f6dcda390"), since="#16382 (b6685)", until="#17009 (b7011)")
 def rs_rm_1(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
-    """Refuses (returns True) a seq_rm that begins or ends strictly before the state's position. One that begins at it
-    is accepted, and drops the whole state without a log line."""
+    """Refuses (returns True) a seq_rm that begins or ends strictly before the state's position. A seq_rm that begins at
+    the position is accepted, and drops the whole state without a log line."""
     return Decision(0 < p0 < pos or 0 < p1 <= pos, {"pos": pos, "p0": p0, "p1": p1})
 
 
@@ -48,7 +48,7 @@ def rs_rm_0(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
 @rule("LC-RS-BACK.ANY", Role.REMOVE, llama_cpp(RECURRENT, "seq_rm", "3f545be"), since="#22673 (b9180)")
 def back_any(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
     """Returns True if a recurrent state can be rolled back by ``back`` tokens: up to n_rs_seq. A pending rollback is
-    not checked: a second one counts from the new position and reads a wrong plane."""
+    not checked: a second rollback counts from the new position and reads a wrong plane."""
     because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending}
     return Decision(1 <= back <= n_rs_seq, because)
 
@@ -56,8 +56,8 @@ def back_any(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
 # [New in llama_cpp@b10809]
 @rule("LC-RS-BACK.ONCE", Role.REMOVE, llama_cpp(RECURRENT, "seq_rm", "b10809"), since="b10809")
 def back_once(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
-    """Returns True if a recurrent state can be rolled back by ``back`` tokens: up to n_rs_seq, and only where no
-    rollback is pending. The server never stacks two: from the text only."""
+    """Returns True if a recurrent state can be rolled back by ``back`` tokens: up to n_rs_seq, and only if no rollback
+    is pending. The server never requests a second rollback: read in the source only."""
     because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending}
     return Decision(not pending and 1 <= back <= n_rs_seq, because)
 
@@ -66,8 +66,8 @@ def back_once(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
 @rule("LC-RS-BACK.ALONE", Role.REMOVE, llama_cpp(RECURRENT, "seq_rm", "b11549"), since="b11549")
 def back_alone(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision:
     """Returns True if a recurrent state can be rolled back by ``back`` tokens: as ONCE, and only in a cell that no
-    other sequence shares. (A memory without recurrent layers, as some draft contexts have, keeps no planes and changes
-    its position freely; no model here has one.)"""
+    other sequence shares. (Some draft contexts have a memory without recurrent layers, which keeps no planes and can
+    change its position freely; no model here has such a context.)"""
     because = {"back": back, "n_rs_seq": n_rs_seq, "pending": pending, "sharers": sharers}
     return Decision(sharers == 1 and not pending and 1 <= back <= n_rs_seq, because)
 
@@ -75,8 +75,8 @@ def back_alone(back: int, n_rs_seq: int, pending: int, sharers: int) -> Decision
 @rule("LC-RS-PLANES.MTP", Role.SETUP,
       llama_cpp("common/common.h", "need_n_rs_seq, src/llama-context.cpp", "3f545be"), since="#22673 (b9180)")
 def planes_for_mtp(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
-    """Returns n_rs_seq, the rollback planes of a recurrent state: as many as an MTP head drafts tokens, in
-    architectures that can roll back, else 0."""
+    """Returns n_rs_seq, the number of rollback planes of a recurrent state: the draft length of an MTP head in
+    architectures with rollback, else 0."""
     n_rs_seq = n_max if spec_type == "draft-mtp" and can_roll_back else 0
     return Decision(n_rs_seq, {"spec_type": spec_type, "n_max": n_max, "can": can_roll_back})
 
@@ -96,9 +96,9 @@ def _split(split: Split, n_rs_seq: int, unified: bool) -> Decision:
       llama_cpp(RECURRENT, 'init_batch, src/llama-batch.cpp split_equal "n_keep_tail"', "3f545be"),
       since="#25278 (b9922)")
 def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
-    """Returns how recurrent layers split a batch: equally many tokens of several sequences per micro-batch. The last
-    n_rs_seq + 1 tokens of a sequence stay in one micro-batch, because planes are written only by the one with the last
-    token; the server aborts if it cannot hold them."""
+    """Returns the split of a batch for recurrent layers: equally many tokens of several sequences per micro-batch. The
+    last n_rs_seq + 1 tokens of a sequence stay in one micro-batch, because only the micro-batch with the last token
+    writes planes; the server aborts if it cannot hold them."""
     split = Split(False, not (attention and unified), n_rs_seq + 1 if n_rs_seq else 0)
     return _split(split, n_rs_seq, unified)
 
@@ -108,8 +108,8 @@ def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
       llama_cpp(RECURRENT, 'init_batch "TAG_RECURRENT_ROLLBACK_SPLITS"', "b9538", note="read in b9294 to b9873"),
       since="#23269 (b9235)", until="#25278 (b9922)")
 def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
-    """Returns how recurrent layers split a batch: with rollback planes a micro-batch has tokens of one sequence, and
-    its last tokens may be divided."""
+    """Returns the split of a batch for recurrent layers: with rollback planes a micro-batch has tokens of one sequence,
+    and its last tokens may be divided."""
     split = Split(bool(n_rs_seq), not (attention and unified), 0)
     return _split(split, n_rs_seq, unified)
 
@@ -118,7 +118,7 @@ def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 @rule("LC-RS-SPLIT.EQUAL", Role.MEMORY,
       llama_cpp(HYBRID, "init_batch", "b8672", note="read in b8672 to b9093"), since="#21224", until="#23269 (b9235)")
 def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
-    """Returns how recurrent layers split a batch: equally many tokens of several sequences. Planes that the last
+    """Returns the split of a batch for recurrent layers: equally many tokens of several sequences. Planes that the last
     micro-batch does not reach are stale. In a hybrid with a unified KV cache the ids need not be consecutive."""
     return _split(Split(False, not (attention and unified), 0), n_rs_seq, unified)
 
@@ -127,7 +127,7 @@ def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 @rule("LC-RS-SPLIT.NEXT", Role.MEMORY,
       llama_cpp(HYBRID, "init_batch", note="read in xllamacpp 0.2.12 (2026-02)"), since="#16442", until="#21224")
 def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
-    """Returns how recurrent layers split a batch: only sequences with consecutive ids share a micro-batch."""
+    """Returns the split of a batch for recurrent layers: only sequences with consecutive ids share a micro-batch."""
     return _split(Split(False, True, 0), n_rs_seq, unified)
 
 
@@ -136,8 +136,8 @@ def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
       llama_cpp(HYBRID, "init_batch, src/llama-kv-cache-unified.cpp find_slot", "4227c9be4", pull=16278),
       until="#16442")
 def split_any_ids(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
-    """Returns how recurrent layers split a batch: any sequences share a micro-batch; without a unified KV cache the
-    server aborts unless their ids are consecutive."""
+    """Returns the split of a batch for recurrent layers: any sequences share a micro-batch; without a unified KV cache
+    the server aborts unless their ids are consecutive."""
     return _split(Split(False, False, 0), n_rs_seq, unified)
 
 
@@ -145,8 +145,8 @@ def split_any_ids(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
       llama_cpp(KV_CACHE, 'llama_kv_cache::seq_cp "sc_info", llama_kv_cache::update', "3f545be",
                 note="the same in b6170"), since="#14363")
 def copy_waits() -> Decision:
-    """Returns True: seq_cp between streams marks the cells at once, but the rows are copied by the next decode, over
-    whatever was written there in between."""
+    """Returns True: seq_cp between streams marks the cells at once, but the next decode copies the rows, and overwrites
+    rows written in between."""
     return Decision(True, {})
 
 
@@ -160,14 +160,15 @@ def keep_window(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
 # [Gone in llama_cpp@base-24035]
 @rule("LC-KV-STATE.RING", Role.MEMORY, llama_cpp(KV_CACHE, "state_write", "ccee42642"), until="#23981 (b9473)")
 def keep_ring(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
-    """Returns a mask of the cells that a saved window cache contains: every cell of the sequence, seen or not."""
+    """Returns a mask of the cells that a saved window cache contains: every cell of the sequence, also outside the
+    window."""
     return Decision(np.ones(len(pos), dtype=bool), {"pos_max": pos_max, "n_swa": n_swa})
 
 
 @rule("LC-KV-READ.ANY", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::state_read_meta", "3f545be"), since="#17982 (b7413)")
 def read_anywhere() -> Decision:
-    """Returns False: a saved state may be read into any free cells, which need not be contiguous."""
+    """Returns False: a saved state may be read into any free cells, contiguous or not."""
     return Decision(False, {})
 
 
@@ -175,7 +176,7 @@ def read_anywhere() -> Decision:
 @rule("LC-KV-READ.TOGETHER", Role.MEMORY, llama_cpp(KV_CACHE, "state_read_meta", "f6dcda390"), until="#17982 (b7413)")
 def read_together() -> Decision:
     """Returns True: a saved state is read into contiguous cells, and the next search for free cells starts at the first
-    of them, so that a full ring loses what was there first."""
+    of them, so a full ring loses the state's first rows."""
     return Decision(True, {})
 
 
@@ -189,8 +190,8 @@ def fail_keeps() -> Decision:
 @rule("LC-KV-FAIL.UNDO", Role.FAIL,
       llama_cpp(HYBRID, "state_read, src/llama-kv-cache.cpp state_clear", "b11312"), since="b11312")
 def fail_undoes() -> Decision:
-    """Returns True: if the recurrent part of a hybrid state cannot be read, the attention part is cleared too (not that
-    of a window). The server clears the slot right after, so that no answer shows it: from the text only."""
+    """Returns True: if the recurrent part of a hybrid state cannot be read, the attention part is cleared too (but not
+    a window). The server clears the slot right after, so no answer depends on it: read in the source only."""
     return Decision(True, {})
 
 
@@ -199,25 +200,24 @@ def fail_undoes() -> Decision:
                 note="recorded in swa-first/gemma3l6-branch-3596; seen on the real b10566, b10809, "
                      "b11063 and b11549"))
 def undo_used() -> Decision:
-    """Returns True: undoing a prepared batch restores only the cells found for its tokens; cells that the trial purged
-    besides (window caches) stay purged, so that the batch may miss a part of its own window. It takes several
+    """Returns True: undoing a prepared batch restores only the cells found for its tokens. Other cells that the trial
+    purged (window caches) stay purged, so the batch may miss a part of its own window. This requires several
     micro-batches and a window whose cells are not in the order of their positions: after a restored state, or with
-    several sequences in one buffer. The text does so in d32e03f44, in xllamacpp 0.2.12 (2026-02-27) and from b10566 to
-    b11549."""
+    several sequences in one buffer. Read in d32e03f44, in xllamacpp 0.2.12 (2026-02-27) and from b10566 to b11549."""
     return Decision(True, {})
 
 
 @rule("LC-KV-FULL.FORGETS", Role.MEMORY,
       llama_cpp(KV_CACHE, 'llama_kv_cache::find_slot "is_masked_swa", state_write', "3f545be"))
 def full_forgets() -> Decision:
-    """Returns True: with ``--swa-full`` a window cache has as many cells as the other one, but cells outside of the
-    window are still reused for new tokens and left out of a saved state."""
+    """Returns True: with ``--swa-full`` a window cache has as many cells as the full-attention cache, but cells outside
+    the window are still reused for new tokens and left out of a saved state."""
     return Decision(True, {})
 
 
 @rule("LC-KV-SHIFT.ANY", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::update, build_graph_shift, set_input_k_shift", "3f545be"))
 def shift_dies() -> Decision:
-    """Returns True: shifted positions are applied by the next decode in a cache without layers too, which aborts the
-    server (defect D21)."""
+    """Returns True: the next decode applies shifted positions even in a cache without layers, which aborts the server
+    (defect D21)."""
     return Decision(True, {})

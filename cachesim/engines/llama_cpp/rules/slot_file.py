@@ -1,4 +1,4 @@
-"""What does a slot file carry besides tokens and state?
+"""Slot files: the checkpoints that they contain besides tokens and state.
 
 Source: llama.cpp tools/server/server-context.cpp, save_slot_checkpoints, load_slot_checkpoints.
 """

@@ -1,6 +1,6 @@
-"""Which slot does a new request get, and is the prompt cache asked on the way?
+"""Slot selection for a request, and the decision to search the prompt cache.
 
-Held: tokens in the slot (S).  Asked: tokens of the new prompt (P), T of them.
+held: tokens in the slot (S).  asked: tokens of the new prompt (P), T of them.
 f_sim = common prefix / T, f_keep = common prefix / held; both in single precision, as the server computes them.
 Source: llama.cpp tools/server/server-context.cpp, get_available_slot.
 """
@@ -16,11 +16,11 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.prompt_cache_limits import part
 
 F32 = np.float32
-KEEP_HALF = 0.5          # a slot of which less than this would survive is saved before it is used
+KEEP_HALF = 0.5          # a slot with a smaller f_keep is saved before it is used
 
 
 class SlotFacts(NamedTuple):
-    """What slot choice looks at. ``t_last`` is the tick of the last release, -1 = never used."""
+    """Facts of a slot for slot selection. ``t_last``: tick of the last release, -1 = never used."""
 
     id: int
     busy: bool
@@ -30,17 +30,17 @@ class SlotFacts(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The slot, how it was found ("id", "lcp", "lru"), the two shares, and whether the prompt cache is asked."""
+    """Selected slot."""
 
     slot: int
-    by: str
+    by: str              # "id", "name", "lcp" or "lru"
     f_sim: float
     f_keep: float
-    update: bool
+    update: bool         # the prompt cache is searched
 
 
 def similar(slots: Sequence[SlotFacts], asked: int, sps: float) -> tuple[SlotFacts | None, np.float32]:
-    """The idle slot with the largest f_sim above the threshold; of equals the lowest id."""
+    """Return the idle slot with the largest f_sim above the threshold, and its f_sim; ties go to the lowest id."""
     best, found = F32(0), None
     for slot in slots:
         if slot.busy or not slot.held:
@@ -52,7 +52,7 @@ def similar(slots: Sequence[SlotFacts], asked: int, sps: float) -> tuple[SlotFac
 
 
 def least_recent(slots: Sequence[SlotFacts]) -> SlotFacts | None:
-    """The idle slot released longest ago; of equals the highest id."""
+    """Return the least recently used idle slot; ties go to the highest id."""
     found: SlotFacts | None = None
     for slot in slots:
         if not slot.busy and (found is None or slot.t_last <= found.t_last):
@@ -61,12 +61,12 @@ def least_recent(slots: Sequence[SlotFacts]) -> SlotFacts | None:
 
 
 def keep_share(best: np.float32, asked: int, held: int) -> np.float32:
-    """Share of the slot that survives; 0/0 of an empty slot is NaN, which is not below any threshold."""
+    """Return f_keep. For an empty slot it is 0/0 = NaN, which is not below any threshold."""
     return F32(best * F32(asked)) / F32(held) if held else F32("nan")
 
 
 def by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> Choice | None:
-    """Similarity first, then least recently used."""
+    """Select by similarity, else the least recently used slot."""
     found, best = similar(slots, asked, sps) if sps else (None, F32(0))
     if found is not None:
         f_keep = keep_share(best, asked, found.held)
@@ -79,13 +79,13 @@ ANY_SLOT = -1            # the value of id_slot with which a request leaves the 
 
 
 def slot_of_id(id_slot: int, n_slots: int) -> int:
-    """The slot that an id stands for: the remainder of the unsigned 64-bit number that C++ makes of it."""
+    """Return the slot for an id: its remainder as the unsigned 64-bit number to which C++ converts it."""
     return id_slot % (1 << 64) % n_slots
 
 
 @rule("LC-SLOT-ID.MODULO", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "3f545be"), since="#19207 (b7890)")
 def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
-    """Returns the slot that a save, restore or erase means: the id modulo the number of slots."""
+    """Returns the slot for a save, restore or erase: the id modulo the number of slots."""
     because = {"id_slot": id_slot, "n_slots": n_slots}
     return Decision(slot_of_id(id_slot, n_slots), because)
 
@@ -93,18 +93,18 @@ def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
 # [Gone in llama_cpp@mtmd-broken]
 @rule("LC-SLOT-ID.EXACT", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "ad8d85bd9"), until="#19207 (b7890)")
 def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
-    """Returns the slot that a save, restore or erase means: the one with this number, None = there is none and the
-    client gets 400."""
+    """Returns the slot for a save, restore or erase: the slot with this number, None = it does not exist and the client
+    gets 400."""
     value = id_slot if 0 <= id_slot < n_slots else None
     return Decision(value, {"id_slot": id_slot, "n_slots": n_slots})
 
 
 @rule("LC-SLOT-SELECT.SL3", Role.ASSIGN, llama_cpp(CONTEXT, "get_available_slot", "3f545be"), since="#24755 (b9718)")
 def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot, else the one with the largest f_sim above the threshold, else the least recently used.
-    The prompt cache is searched if f_keep < 0.5. For a named slot that is empty f_keep is 0/0, so it is not searched; a
-    busy one has f_keep 0, so it is; so has an id that is no slot's own number, which is taken modulo the number of
-    slots but compared as it is."""
+    """Selects the named slot, else the slot with the largest f_sim above the threshold, else the least recently used.
+    The prompt cache is searched if f_keep < 0.5. For a named slot, f_keep is 0/0 if it is empty (no search) and 0 if it
+    is busy (search). Ids beyond the last slot wrap around, but are compared before wrapping: their f_keep is 0
+    (search). """
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
         return Decision(by_content(slots, asked, sps), because)
@@ -119,8 +119,8 @@ def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 # [Gone in llama_cpp@user-turns]
 @rule("LC-SLOT-SELECT.SL2", Role.ASSIGN, llama_cpp(CONTEXT, "", "7c158fbb4"), until="#24755")
 def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
-    """Selects the named slot without similarity or prompt cache, else the one with the largest f_sim above the
-    threshold, else the least recently used; these search the prompt cache if f_keep < 0.5."""
+    """Selects the named slot without similarity or prompt cache, else the slot with the largest f_sim above the
+    threshold, else the least recently used. The last two search the prompt cache if f_keep < 0.5."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot == ANY_SLOT:
         return Decision(by_content(slots, asked, sps), because)
@@ -129,7 +129,7 @@ def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 
 
 class IdlePlan(NamedTuple):
-    """What happens to an idle slot after a launch: said in the log, saved, cleared before or after the update."""
+    """Treatment of an idle slot at a launch: logged, saved, cleared before or after the update."""
 
     say: bool
     save: bool
@@ -139,8 +139,8 @@ class IdlePlan(NamedTuple):
 @rule("LC-IDLE-SAVE.ALL", Role.CONSULT,
       llama_cpp(CONTEXT, 'process_single_task "cache_idle_slots {"', "3f545be"), since="#24190 (b9574)")
 def idle_save_all(unified: bool, held: int) -> Decision:
-    """Saves every idle slot to the prompt cache when a task is launched; with a unified KV cache clears it afterwards,
-    saved or not."""
+    """Saves every idle slot to the prompt cache when a task is launched. With a unified KV cache the slot is then
+    cleared, saved or not."""
     plan = IdlePlan(True, True, "after" if unified else "")
     return Decision(plan, {"unified": unified, "held": held})
 
@@ -156,7 +156,7 @@ def idle_save_unified(unified: bool, held: int) -> Decision:
 
 @rule("LC-IDLE-PURGE.UNIFIED", Role.DROP, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"), since="#16736 (b6925)")
 def purge_if_unified(unified: bool) -> Decision:
-    """Returns True if an idle slot may be purged, unsaved, when there is no free cell: with a unified KV cache."""
+    """Returns True if an idle slot may be purged, unsaved, for lack of free cells: with a unified KV cache."""
     return Decision(unified, {"unified": unified})
 
 

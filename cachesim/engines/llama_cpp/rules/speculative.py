@@ -1,7 +1,7 @@
-"""Drafts: how many tokens may be guessed, and what happens when a guess is wrong?
+"""Speculative decoding: length of drafts, saved states, acceptance and rejection.
 
 N      tokens in the slot before the batch
-ids    what verification yields: the accepted draft tokens and one new token
+ids    result of verification: the accepted draft tokens and one new token
 Source: llama.cpp tools/server/server-context.cpp update_slots, common/speculative.cpp (3f545be).
 """
 
@@ -14,7 +14,7 @@ from cachesim.engines.rule import Decision, Role, rule
 @rule("LC-SPEC-ON.ANY", Role.SETUP,
       llama_cpp(CONTEXT, 'load_model "speculative decoding not supported"', "3f545be"), since="#19493 (b8842)")
 def drafts_anywhere(exact: bool) -> Decision:
-    """Returns True: speculative decoding works with any memory; what cannot be cut is saved before a draft."""
+    """Returns True: speculative decoding works with any memory; a memory that cannot be cut is saved before a draft."""
     return Decision(True, {"exact": exact})
 
 
@@ -30,7 +30,7 @@ def drafts_where_cut(exact: bool) -> Decision:
 
 @rule("LC-SPEC-MAX", Role.DRAFT, llama_cpp(CONTEXT, "get_n_draft_max", "3f545be"))
 def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
-    """Returns the longest draft: it must leave room in the context for its tokens and one more, and one token of
+    """Returns the maximum draft length: it must leave room in the context for its tokens and one more, and one token of
     n_predict. (``share``, a slot's part of a batch, is not checked.)"""
     room = n_ctx - held - 2
     left = room if n_predict == -1 else max(1, n_predict - n_gen) - 1
@@ -40,8 +40,8 @@ def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0)
 @rule("LC-SPEC-CKPT", Role.DRAFT,
       llama_cpp(CONTEXT, 'pre_decode "llama_n_rs_seq"', "3f545be"), since="#19493 (b8842), #22673 (b9180)")
 def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
-    """Returns True if the target's state must be saved before a draft: a memory that cannot be cut, or that can be
-    rolled back by fewer tokens than were drafted."""
+    """Returns True if the target's state must be saved before a draft: the memory cannot be cut, or can be rolled back
+    only by fewer tokens than were drafted."""
     yes = exact and n_draft > n_rs_seq
     return Decision(yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_draft": n_draft})
 
@@ -49,7 +49,7 @@ def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
 @rule("LC-SPEC-REPLAY", Role.DRAFT,
       llama_cpp(CONTEXT, 'post_decode "use_ckpt_tgt {" "n_rollback" "spec_is_replay"', "3f545be"))
 def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
-    """Returns True if rejected tokens are undone by restoring the saved state and evaluating the accepted ones again,
+    """Returns True if rejected tokens are undone by restoring the saved state and re-evaluating the accepted tokens,
     because seq_rm cannot remove them."""
     yes = n_rollback > 0 and exact and n_rollback > n_rs_seq
     return Decision(yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})
@@ -58,7 +58,7 @@ def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
 @rule("LC-SPEC-UNREAD.SIZE", Role.DRAFT,
       llama_cpp(COMMON, "common_prompt_checkpoint::load_tgt", "3f545be"), until="b11549")
 def unread_says_size(of_draft: bool) -> Decision:
-    """Returns what the server aborts with if the state saved before a draft finds no room in the memory."""
+    """Returns the message of the abort if there are too few free cells for the state saved before a draft."""
     return Decision("checkpoint size mismatch", {"of_draft": of_draft})
 
 
@@ -67,8 +67,8 @@ def unread_says_size(of_draft: bool) -> Decision:
       llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint" "GGML_ASSERT"', "b11549", pull=26004),
       since="b11549")
 def unread_asserts(of_draft: bool) -> Decision:
-    """Returns what the server aborts with if the state saved before a draft finds no room in the memory: the assertion
-    that it was restored, in the target context or in that of the draft model."""
+    """Returns the message of the abort if there are too few free cells for the state saved before a draft: the
+    assertion that it was restored, in the target context or in that of the draft model."""
     which = "dft" if of_draft else "tgt"
     call = f"ckpt.load_{which}(slot.ctx_{which}, slot.id, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)"
     return Decision(f"GGML_ASSERT({call}) failed", {"of_draft": of_draft})
@@ -77,8 +77,8 @@ def unread_asserts(of_draft: bool) -> Decision:
 @rule("LC-SPEC-ACCEPT.ALL", Role.DRAFT,
       llama_cpp(SAMPLING, "common_sampler_sample_and_accept_n", "3f545be"), until="b11312")
 def accept_while_same(same: bool, eog: bool, left: int) -> Decision:
-    """Returns True if a drafted token is accepted: the target sampled the same. A token that ends the generation does
-    not stop this: tokens accepted behind it stay in the slot (defect D14). ``left`` tokens of the draft follow."""
+    """Returns True if a drafted token is accepted: the target sampled the same token. A token that ends the generation
+    is not checked: tokens accepted after it stay in the slot (defect D14). ``left`` tokens of the draft follow."""
     return Decision(same, {"same": same, "left": left})
 
 
@@ -86,17 +86,18 @@ def accept_while_same(same: bool, eog: bool, left: int) -> Decision:
 @rule("LC-SPEC-ACCEPT.EOG", Role.DRAFT,
       llama_cpp(SAMPLING, "common_sampler_sample_and_accept_n", "b11312", pull=28232), since="b11312")
 def accept_until_eog(same: bool, eog: bool, left: int) -> Decision:
-    """Returns True if a drafted token is accepted: the target sampled the same, and it does not end the generation with
-    more tokens behind it. As the last token it is accepted and followed by one more, as when a batch is replayed.
-    (b11549 takes a replayed batch for accepted where the temperature is above 0; at 0 both say the same.)"""
+    """Returns True if a drafted token is accepted: the target sampled the same token, and it does not end the
+    generation before the draft's last token. At the end of the draft it is accepted and followed by a new token, as in
+    a replayed batch. (b11549 accepts a replayed batch without comparison if the temperature is above 0; at 0 both give
+    equal results.)"""
     return Decision(same and not (eog and left), {"same": same, "eog": eog, "left": left})
 
 
 @rule("LC-SPEC-ROOM.SERVER", Role.DRAFT,
       llama_cpp(CONTEXT, 'handle_last_sampled_token "must be large enough", add', "3f545be"), since="#24843")
 def draft_has_room(n_batch: int, capacity: int) -> Decision:
-    """Returns the assertion that fails if the sampled tokens and drafts of all slots (n_batch tokens) do not fit into
-    one batch, "" = they fit."""
+    """Returns the assertion that fails if the sampled tokens and drafts of all slots (n_batch tokens) do not fit into a
+    batch, "" = they fit."""
     text = "batch must be large enough to hold the sampled and draft tokens"
     return _room(text, n_batch, capacity)
 
@@ -106,8 +107,8 @@ def draft_has_room(n_batch: int, capacity: int) -> Decision:
       llama_cpp(COMMON, 'common_batch_add "size exceeded", tools/server/server-context.cpp llama_batch_init', "b9713",
                 note="read in xllamacpp 0.2.12 (2026-02) to b9713, the same in all"), until="#24843")
 def batch_has_room(n_batch: int, capacity: int) -> Decision:
-    """Returns the assertion that fails, inside of the batch itself, if the sampled tokens and drafts of all slots do
-    not fit into one batch, "" = they fit."""
+    """Returns the assertion that fails, inside the batch itself, if the sampled tokens and drafts of all slots do not
+    fit into a batch, "" = they fit."""
     text = 'batch.seq_id[batch.n_tokens] && "llama_batch size exceeded"'
     return _room(text, n_batch, capacity)
 
@@ -121,8 +122,8 @@ def _room(text: str, n_batch: int, capacity: int) -> Decision:
       llama_cpp(CONTEXT, 'post_decode "current sub-batch"', "3f545be", note="why: ggml-org/llama.cpp/issues/24840"),
       since="#24843")
 def draft_is_split(first: int, last: int, off: int, n: int) -> Decision:
-    """Returns the index in the batch of a draft's token that is outside of the evaluated view (the request fails), None
-    = the draft is inside. A shortage of cells, or a later view, may cut a draft off."""
+    """Returns the index in the batch of a draft's token that is outside the evaluated view (the request fails), None =
+    the whole draft is inside. Lack of free cells, or a later view, may cut off a draft."""
     outside = next((i for i in range(first, last + 1) if not off <= i < off + n), None)
     return Decision(outside, {"first": first, "last": last, "off": off, "n": n})
 
@@ -132,6 +133,6 @@ def draft_is_split(first: int, last: int, off: int, n: int) -> Decision:
       llama_cpp(CONTEXT, 'update_slots "main model sample and accept", common/sampling.cpp set_logits', "b9713",
                 note="read in xllamacpp 0.2.12 (2026-02) to b9713"), until="#24843")
 def split_is_not_seen(first: int, last: int, off: int, n: int) -> Decision:
-    """Returns None: whether a draft is inside of the evaluated view is not checked. It is verified after the first
-    view, and the server aborts at a token that the view does not contain."""
+    """Returns None: whether a draft is inside the evaluated view is not checked. It is verified after the first view,
+    and the server aborts at a token that the view does not contain."""
     return Decision(None, {"first": first, "last": last, "off": off, "n": n})

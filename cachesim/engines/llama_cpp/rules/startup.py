@@ -1,4 +1,4 @@
-"""What does a version make of model and flags when it starts? Numbers that later decisions count with.
+"""Startup: values that later decisions use, derived from model and flags.
 
 Source: llama.cpp tools/server/server-context.cpp load_model, src/llama-context.cpp.
 """
@@ -32,7 +32,7 @@ def n_swa_at_least_one(n_swa: int, swa_full: bool) -> Decision:
 @rule("LC-SLOT-CTX.WHOLE", Role.SETUP,
       llama_cpp(CONTEXT, "get_slot_n_ctx, later n_ctx_slot", "3f545be"), since="#16736 (b6925)")
 def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:
-    """Returns n_ctx of a slot: that of a sequence; with a unified KV cache all of it. (No flag caps it.)"""
+    """Returns n_ctx of a slot: that of a sequence; with a unified KV cache the whole context. (No flag caps it.)"""
     return Decision(n_ctx_seq, {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
 
 
@@ -46,15 +46,15 @@ def slot_ctx_share(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> D
 # [New in llama_cpp@b10809]
 @rule("LC-SLOT-CTX.CAPPED", Role.SETUP, llama_cpp(CONTEXT, "n_ctx_slot", "b10809", pull=24124), since="b10809")
 def slot_ctx_capped(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:
-    """Returns n_ctx of a slot: as WHOLE, but at most ``--kv-unified-per-slot`` if that is given, without a unified KV
-    cache too."""
+    """Returns n_ctx of a slot: as WHOLE, but at most ``--kv-unified-per-slot`` if given, even without a unified KV
+    cache."""
     because = {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots, "per_slot": per_slot}
     return Decision(min(n_ctx_seq, per_slot) if per_slot > 0 else n_ctx_seq, because)
 
 
 @rule("LC-CTX-POOL.GIVEN", Role.SETUP, llama_cpp(SERVER, "llama_server", "3f545be"), until="#24124 (b10809)")
 def ctx_pool_given(n_ctx: int, n_slots: int, per_slot: int) -> Decision:
-    """Returns n_ctx before padding: as ``-c`` says, 0 = not given."""
+    """Returns n_ctx before padding: the value of ``-c``, 0 = not given."""
     return Decision(n_ctx, {"n_ctx": n_ctx})
 
 
@@ -63,6 +63,7 @@ def ctx_pool_given(n_ctx: int, n_slots: int, per_slot: int) -> Decision:
       llama_cpp(SERVER, 'llama_server "kv_unified_per_slot > 0" "n_parallel * params"', "b10809", pull=24124),
       since="b10809")
 def ctx_pool_per_slot(n_ctx: int, n_slots: int, per_slot: int) -> Decision:
-    """Returns n_ctx before padding: as ``-c`` says; without it the number of slots times ``--kv-unified-per-slot``."""
+    """Returns n_ctx before padding: the value of ``-c``; if not given, the number of slots times
+    ``--kv-unified-per-slot``."""
     value = n_slots * per_slot if n_ctx == 0 and per_slot > 0 else n_ctx
     return Decision(value, {"n_ctx": n_ctx, "n_slots": n_slots, "per_slot": per_slot})
