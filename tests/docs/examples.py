@@ -25,12 +25,26 @@ LIMITS = re.compile(re.escape(LIMITS_HEAD) + r"\n(?:\|.*\n)*")
 
 
 def run(command: str) -> str:
-    """What a cachesim command, or a module of ours, prints, run from the root of the checkout."""
+    """Return the output of a cachesim command, or of a module of ours, run from the root of the checkout. The command
+    may end with pipes to ``head -N``, ``tail -N`` or ``sed -n A,Bp``."""
+    command, *pipes = command.split(" | ")
     words = shlex.split(command)
     assert words[0] == "cachesim" or words[:2] == ["python", "-m"]
     module = words if words[0] == "cachesim" else words[2:]
     done = subprocess.run([sys.executable, "-m", *module], cwd=ROOT, capture_output=True, text=True, check=False)
-    return "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n"
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    for pipe in pipes:
+        lines = lines[_lines_of(pipe)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines_of(pipe: str) -> slice:
+    """Return the lines that a ``head``, ``tail`` or ``sed`` lets through."""
+    name, number = pipe.split()[0], pipe.split()[-1]
+    if name == "sed":
+        first, last = number.rstrip("p").split(",")
+        return slice(int(first) - 1, int(last))
+    return slice(None, int(number[1:])) if name == "head" else slice(-int(number[1:]), None)
 
 
 def examples(text: str) -> list[tuple[str, str]]:
