@@ -80,7 +80,7 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
 
 
 def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
-    """Start a prompt that must fit into one micro-batch: reuse nothing, ignore the slot's checkpoints. Returns False if
+    """Start a prompt that must fit into a micro-batch: reuse nothing, ignore the slot's checkpoints. Returns False if
     it does not fit (``fits``)."""
     if not fits:
         n, most = len(task.request.prompt), srv.settings.n_ubatch

@@ -1,4 +1,4 @@
-"""llama-server's main loop: accept tasks, select slots, fill one shared batch per iteration and decode it.
+"""llama-server's main loop: accept tasks, select slots, fill a shared batch per iteration and decode it.
 
 Source: llama.cpp tools/server/server-context.cpp, server-queue.cpp (3f545be).
 """
@@ -51,7 +51,7 @@ class Server(Inspected):
         return answer
 
     def _decision(self, request: Request, answer: Answer) -> Request:
-        """Turn a request with several prompts into one task with children if they share a prefix, else into one task
+        """Turn a request with several prompts into a task with children if they share a prefix, else into a task
         each. Raises BadInput if there are more prompts than slots; the real server groups them."""
         prompts = (request.prompt, *request.others)
         if len(prompts) > self.settings.n_slots:
@@ -96,7 +96,7 @@ class Server(Inspected):
         return bool(leaving(self))
 
     def update(self) -> None:
-        """Run the second half of an iteration: decode one batch for all busy slots."""
+        """Run the second half of an iteration: decode a batch for all busy slots."""
         try:
             self._update_slots()
         except ProcessAborted as abort:

@@ -24,9 +24,9 @@ class Settings:
 
     flags: Options           # as given on the command line
     n_slots: int
-    unified: bool            # one cell table for all slots
+    unified: bool            # a common cell table for all slots
     n_ctx: int               # context of all slots together
-    n_ctx_slot: int          # longest prompt plus answer of one slot
+    n_ctx_slot: int          # longest prompt plus answer of a slot
     n_batch: int
     n_ubatch: int
     n_swa: int               # window used by the checkpoint thresholds, 0 = none
@@ -44,7 +44,7 @@ class Settings:
     context_shift: bool
     drafts: bool             # speculative decoding is on
     mtp: bool                # the drafter is the model's own MTP head
-    draft: ModelKind | None  # model of the draft context, None = there is no draft context
+    draft: ModelKind | None  # model of the draft context, None = without draft context
 
 
 def can_roll_back(kind: ModelKind) -> bool:
@@ -53,7 +53,7 @@ def can_roll_back(kind: ModelKind) -> bool:
 
 
 def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
-    """Return the context of all slots together and of one sequence [tokens]."""
+    """Return the context of all slots together and of a sequence [tokens]."""
     pool = rules.ctx_pool(opts.ctx_size, n_slots, opts.kv_unified_per_slot).value
     n_ctx = pad(pool or TRAINED_ON, rules.ctx_pad)
     n_ctx_seq = n_ctx if unified or n_slots == 1 else pad(n_ctx // n_slots, rules.ctx_pad)

@@ -97,7 +97,7 @@ class Core(SlotDriver):
 
     @property
     def both(self) -> CommonMemory:
-        """Target and draft memory as one, after all deferred tokens have been evaluated."""
+        """Target and draft memory together, after all deferred tokens have been evaluated."""
         self.settle()
         return self._both
 

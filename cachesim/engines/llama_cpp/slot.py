@@ -1,4 +1,4 @@
-"""The server's own record of one conversation: a slot with its tokens, checkpoints and task.
+"""The server's own record of a conversation: a slot with its tokens, checkpoints and task.
 
 Only the rules keep this record consistent with the contents of the memory.
 Source: llama.cpp tools/server/server-context.cpp server_slot, server-task.h (3f545be).
@@ -48,8 +48,8 @@ class SpecCkpt:
 
 @dataclass(slots=True)
 class Task:
-    """Request in the server. Requests and update iterations draw ids from one counter. ``parent``: id of the task whose
-    prompt this task completes once more, -1 = none."""
+    """Request in the server. Requests and update iterations draw ids from a common counter. ``parent``: id of the task
+    whose prompt this task completes once more, -1 = none."""
 
     id: int
     request: Request
@@ -59,7 +59,7 @@ class Task:
 
 @dataclass(slots=True)
 class Slot(SlotBase):
-    """One slot."""
+    """Slot of the server."""
 
     id: int                          # also the sequence id in the memory
     state: State = State.IDLE

@@ -114,7 +114,7 @@ def save_idle(srv: Core) -> None:
             srv.clear(slot)
 
 
-# Several completions of one prompt: the parent slot evaluates it, the child slots get copies.
+# Several completions of a prompt: the parent slot evaluates it, the child slots get copies.
 #
 # Source: llama.cpp tools/server/server-context.cpp launch_slots_with_parent_task, copy_state_to (3f545be).
 

@@ -41,7 +41,7 @@ class SlotFile(NamedTuple):
     tokens: tuple[int, ...]
     blob: Blob                                    # full state
     checkpoints: tuple[Checkpoint, ...] = ()
-    draft_model: str = ""                         # notation of the draft model, "" = there is no draft context
+    draft_model: str = ""                         # notation of the draft model, "" = without draft context
 
 
 def appendix_bytes(checkpoints: Sequence[Checkpoint]) -> int:

@@ -1,7 +1,7 @@
-"""Attention cache: K/V rows in cells, with one cell table per stream.
+"""Attention cache: K/V rows in cells, with a cell table per stream.
 
 base / swa   full-attention layers / sliding-window layers (a ring that drops old rows)
-stream       independent cell table: one for all sequences (unified) or one per sequence
+stream       independent cell table: common to all sequences (unified) or per sequence
 n_swa        window in positions, 0 = none
 
 Source: llama.cpp src/llama-kv-cache.cpp (3f545be).
@@ -83,7 +83,7 @@ class AttentionCache:
         return True
 
     def seq_cp(self, src: int, dst: int, p0: int = 0, p1: int = POS_INF) -> None:
-        """Let ``dst`` share the cells of ``src`` (one stream), or copy them (several streams). If the build defers
+        """Let ``dst`` share the cells of ``src`` (single stream), or copy them (several streams). If the build defers
         copies, the next decode copies the rows (``apply_copies``): until then the cells of ``dst`` keep old rows."""
         if src == dst:
             return
@@ -181,7 +181,7 @@ class AttentionCache:
                 self.seq_rm(seq, first, last + 1)
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
-        """KV-PREPARE: try out cells for every ubatch in turn, undo the trial and return the cells; None if an ubatch
+        """KV-PREPARE: try out cells for every ubatch in turn, undo the trial and return the cells; None if a ubatch
         does not fit. Rows of a window that the trial purges may stay purged (``purge_stays``)."""
         behind = self._behind(ubatches) if len(ubatches) > 1 else None
         if behind is not None:

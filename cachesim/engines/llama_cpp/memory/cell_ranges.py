@@ -29,7 +29,7 @@ def listed(cells: Found) -> np.ndarray:
 
 
 def ascending(pos: np.ndarray) -> range | np.ndarray:
-    """Return the positions as a range if they increase by one, else unchanged."""
+    """Return the positions as a range if they increase by 1, else unchanged."""
     first, n = int(pos[0]), len(pos)
     return range(first, first + n) if bool((pos[1:] - pos[:-1] == 1).all()) else pos
 

@@ -26,7 +26,7 @@ Masked = Callable[[np.ndarray, int], np.ndarray]
 
 
 class Cells:
-    """Cell table of one stream: ``size`` cells, ``n_seq`` sequences."""
+    """Cell table of a stream: ``size`` cells, ``n_seq`` sequences."""
 
     def __init__(self, size: int, n_seq: int) -> None:
         self.size, self.n_seq = size, n_seq
@@ -101,7 +101,7 @@ class Cells:
         return np.concatenate((cells[k:], cells[:k]))[:n]
 
     def find_together(self, n: int, masked: Masked | None) -> range | None:
-        """Return n adjacent free cells, first fit from ``head`` around the ring; None if there is no such stretch."""
+        """Return n adjacent free cells, first fit from ``head`` around the ring; None if no stretch is free."""
         start = 0 if self.head > self.used + 2 * n else self.head
         first = self._stretches(n, masked)
         if not (first >= start).any() and len(self.pos) < self.size:
@@ -118,7 +118,7 @@ class Cells:
         return np.flatnonzero(taken[n:] == taken[: max(0, len(taken) - n)])
 
     def _free(self, masked: Masked | None, at: slice = slice(None)) -> np.ndarray:
-        """Return the (n,) mask of free cells within the arrays: empty cells, and cells of exactly one sequence whose
+        """Return the (n,) mask of free cells within the arrays: empty cells, and cells of a single sequence whose
         next token cannot see them."""
         pos, seqs = self.pos[at], self.seqs[:, at]
         free: np.ndarray = pos < 0
@@ -134,7 +134,7 @@ class Cells:
     # --- changes ------------------------------------------------------------------------------------------
 
     def place(self, cells: Found, pos: range | np.ndarray, seq: int) -> dict[int, int]:
-        """Put positions of one sequence into cells; a range of positions increases by one. Returns, per sequence that
+        """Put positions of a sequence into cells; a range of positions increases by 1. Returns, per sequence that
         lost cells to it, the largest position lost."""
         stop = cells.stop if isinstance(cells, range) else int(cells.max()) + 1
         self.reach(stop)
@@ -148,7 +148,7 @@ class Cells:
         return lost
 
     def _take_over(self, cells: np.ndarray) -> dict[int, int]:
-        """Empty the used ones among the cells; return, per sequence, the largest position lost."""
+        """Empty the cells that are used; return, per sequence, the largest position lost."""
         lost: dict[int, int] = {}
         taken = cells[self.pos[cells] >= 0]
         for other in range(self.n_seq) if len(taken) else ():

@@ -31,7 +31,7 @@ from cachesim.model import Hidden, Model, TokenRun
 # takes a cell whose row a deferred token has yet to read.
 
 class Waiting(NamedTuple):
-    """Deferred consecutive tokens of one sequence, the position of the first, the cells of each by attention part."""
+    """Deferred consecutive tokens of a sequence, the position of the first, the cells of each by attention part."""
 
     seq: int
     pos0: int
@@ -39,7 +39,7 @@ class Waiting(NamedTuple):
     cells: list[Mapping[str, Sequence[Found]]]
 
     def placed(self) -> Placed:
-        """Return the deferred tokens as one ubatch."""
+        """Return the deferred tokens as a single ubatch."""
         ubatch = Ubatch((TokenRun(self.seq, self.pos0, self.tokens),), (0,), len(self.tokens))
         return Placed(ubatch, {name: [in_a_row([one[name][0] for one in self.cells])] for name in self.cells[0]})
 
@@ -64,7 +64,7 @@ def next_cells(memory: Memory, token: int, pos: int, seq: int, waiting: Waiting 
 
 
 def _next_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Sequence[Found] | None:
-    """Return the cell of a token; None if there is none, if other work is pending, or if the token of its sequence at
+    """Return the cell of a token; None if none is free, if other work is pending, or if the token of its sequence at
     position ``first`` still reads the cell's row."""
     seq = ubatch.runs[0].seq
     table = cache.cells(seq)
@@ -141,7 +141,7 @@ class Context:
         return [self.spoken[i] for i in range(n)] if self.spoken else []
 
     def _passes(self, placed: list[Placed]) -> list[Placed]:
-        """Return the ubatches as they are evaluated: merged into one pass if the results are identical."""
+        """Return the ubatches as they are evaluated: merged into a single pass if the results are identical."""
         if len(placed) < 2 or (self.model is not None and self.model.exact):
             return placed
         whole = in_one(placed, self.memory.parts, self.memory.recr)
@@ -180,7 +180,7 @@ class Context:
         self.spoken |= read_outputs(self.model, batch, placed.ubatch, hidden)
 
     def _forward(self, model: Model, placed: Placed, store: UbatchStore) -> list[Hidden]:
-        """Evaluate an ubatch. With rollback planes, evaluate its last tokens one at a time to keep the states between
+        """Evaluate a ubatch. With rollback planes, evaluate its last tokens separately to keep the states between
         them."""
         recr = self.memory.recr
         if recr is None or not recr.n_rs_seq:
@@ -199,7 +199,7 @@ class Context:
         return out
 
 
-# Target and draft context as one memory: removals, copies and moves are applied to both.
+# Target and draft context as a common memory: removals, copies and moves are applied to both.
 #
 # Source: llama.cpp common/common.cpp common_memory (3f545be).
 

@@ -1,4 +1,4 @@
-"""Memory of a context: attention caches and recurrent cells with one set of operations.
+"""Memory of a context: attention caches and recurrent cells with a common set of operations.
 
 base, swa, recr   parts (see model_layout.py); a model has those that its layers need
 full state        everything of a sequence; partial state: only what cannot be rolled back
@@ -185,7 +185,7 @@ class Memory:
         return [Placed(one, {name: cells[i] for name, cells in found.items()}) for i, one in enumerate(ubatches)]
 
     def apply(self, placed: Placed) -> UbatchStore:
-        """Write the metadata of an ubatch; return the model's view of the memory."""
+        """Write the metadata of a ubatch; return the model's view of the memory."""
         if self.recr is not None:
             self.recr.apply(placed.ubatch)
         for name, cache in self.parts.items():
@@ -193,7 +193,7 @@ class Memory:
         return self.store(placed)
 
     def store(self, placed: Placed) -> UbatchStore:
-        """Return the model's view of the memory for an ubatch whose metadata is written."""
+        """Return the model's view of the memory for a ubatch whose metadata is written."""
         return UbatchStore(placed.ubatch, self.parts, placed.found, self.recr)
 
     # --- saving and loading ------------------------------------------------------------------------------------

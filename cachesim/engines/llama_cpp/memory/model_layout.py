@@ -20,7 +20,7 @@ from cachesim.engines.shared.size_formulas import split_sizes, states_bytes
 from cachesim.model import Spec, parse
 
 KV_ROW = 256                                                     # bytes of a K row plus a V row, F32
-STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv and state of one layer
+STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv and state of a layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ModelKind:
     name: str
     spec: Spec
     mrope: bool = False                    # 2-D positions, which cannot be shifted
-    row_bytes: int = KV_ROW                # bytes of a K row plus a V row of one layer
+    row_bytes: int = KV_ROW                # bytes of a K row plus a V row of a layer
     form: StateForm = STATE_FORM           # state format of the build
     state_bytes: int = 0                   # bytes of the state of a recurrent layer, 0 = as in the recorded models
     n_swa: int = field(init=False, repr=False, compare=False)             # window in positions, 0 = none

@@ -1,4 +1,4 @@
-"""Recurrent memory: one cell per sequence. Its state covers all tokens and can be rolled back only by a few, if at all.
+"""Recurrent memory: a cell per sequence. Its state covers all tokens and can be rolled back only by a few, if at all.
 
 cell     position of the last absorbed token, the sequences that share the cell, the row from which its state is read
 tail     the cell that holds a sequence's state
@@ -203,7 +203,7 @@ class RecurrentCache:
         return RecurrentState(self.pos_max(seq), dict(self.row(seq)))
 
     def state_read(self, seq: int, state: RecurrentState) -> None:
-        """Replace the sequence's state. Raises StateReadError if there is no free cell."""
+        """Replace the sequence's state. Raises StateReadError for lack of free cells."""
         self.seq_rm(seq, 0, POS_INF)
         if state.pos < 0:
             return

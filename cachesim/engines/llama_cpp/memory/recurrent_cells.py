@@ -1,4 +1,4 @@
-"""RS-SLOT: assignment of recurrent cells to the sequences of an ubatch.
+"""RS-SLOT: assignment of recurrent cells to the sequences of a ubatch.
 
 It works on metadata only, so that it can be tried on a copy. Terms as in recurrent.py.
 Source: llama.cpp src/llama-memory-recurrent.cpp find_slot (3f545be).
@@ -50,7 +50,7 @@ def goes_on(meta: Meta, ubatch: Ubatch) -> bool:
 
 def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] | None:
     """RS-SLOT: give each sequence of the ubatch its own cell, contiguous and in order. Returns for every cell of the
-    stretch (cell, row from which its state comes; -1 = zeroed), None if there is no room."""
+    stretch (cell, row from which its state comes; -1 = zeroed), None for lack of room."""
     if goes_on(meta, ubatch):
         meta.head = tail = meta.tail[ubatch.runs[0].seq]
         cell = meta.cells[tail]

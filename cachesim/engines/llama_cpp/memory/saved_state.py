@@ -1,4 +1,4 @@
-"""Saved states of one sequence, and their size in bytes in the real engine.
+"""Saved states of a sequence, and their size in bytes in the real engine.
 
 A state blob is a copy of a sequence: a part for each attention cache and a part for the recurrent cells.
 Sizes are computed from the declared shapes of the model, as in the real file format. The arrays of the toy model have

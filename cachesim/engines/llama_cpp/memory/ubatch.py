@@ -14,9 +14,9 @@ from cachesim.engines.shared.batch import DecodeBatch, Ubatch, make_ubatch, runs
 
 
 class Split(NamedTuple):
-    """Split of a batch for a memory with recurrent layers. ``alone``: one sequence per ubatch. Otherwise each ubatch
-    has equally many tokens of several sequences, with consecutive ids only if ``sequential``, and the last
-    ``n_keep_tail`` tokens of a sequence stay in one ubatch."""
+    """Split of a batch for a memory with recurrent layers. ``alone``: a single sequence per ubatch. Otherwise each
+    ubatch has equally many tokens of several sequences, with consecutive ids only if ``sequential``, and the last
+    ``n_keep_tail`` tokens of a sequence stay in the same ubatch."""
 
     alone: bool
     sequential: bool
@@ -39,12 +39,12 @@ class Habits(NamedTuple):
     copy_waits: bool = True      # the next decode copies the rows of a copy between streams
     full_forgets: bool = True    # a full-size window cache reuses cells outside the window and does not save them
     shift_dies: bool = True      # the process aborts if cells have moved in a cache without layers
-    # Split for (rollback planes, attention layers present, one buffer for all sequences):
+    # Split for (rollback planes, attention layers present, a common buffer for all sequences):
     split: Callable[[int, bool, bool], Split] = split_any
 
 
 def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
-    """Split into ubatches of at most n_ubatch tokens of one sequence, in batch order."""
+    """Split into ubatches of at most n_ubatch tokens of a sequence, in batch order."""
     return [
         make_ubatch(batch, [(at, min(at + n_ubatch, stop))])
         for start, stop in runs_of(batch) for at in range(start, stop, n_ubatch)
@@ -54,8 +54,8 @@ def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
 def split_equal(batch: DecodeBatch, n_ubatch: int, sequential: bool, n_keep_tail: int = 0) -> list[Ubatch]:
     """Split into ubatches with equally many tokens of each chosen sequence.
 
-    ``sequential``: an ubatch contains only consecutive sequence ids. ``n_keep_tail``: that many tokens at the end of a
-    sequence stay in one ubatch, so that it writes all rollback planes. Raises ProcessAborted if an ubatch cannot hold
+    ``sequential``: a ubatch contains only consecutive sequence ids. ``n_keep_tail``: that many tokens at the end of a
+    sequence stay in one ubatch, so that it writes all rollback planes. Raises ProcessAborted if a ubatch cannot hold
     more than these.
     """
     if n_keep_tail and n_ubatch <= n_keep_tail:
@@ -77,7 +77,7 @@ def split_equal(batch: DecodeBatch, n_ubatch: int, sequential: bool, n_keep_tail
 
 
 def _choose(batch: DecodeBatch, todo: list[list[int]], n_ubatch: int, sequential: bool) -> list[list[int]]:
-    """Return the sequences of the next ubatch in batch order, at most one stretch of each. As in the engine, n_ubatch +
+    """Return the sequences of the next ubatch in batch order, at most a stretch of each. As in the engine, n_ubatch +
     1 sequences are accepted; the ubatch then has a token too many."""
     chosen: list[list[int]] = []
     seen: set[int] = set()

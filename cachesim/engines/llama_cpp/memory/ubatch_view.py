@@ -1,4 +1,4 @@
-"""The model's view of the memory while an ubatch is computed: rows by position, states by layer."""
+"""The model's view of the memory while a ubatch is computed: rows by position, states by layer."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from cachesim.engines.shared.kv_rows import RowTable, read_rows, sort_by_positio
 from cachesim.model import LayerState, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition, StretchView, View
 
-# Merging of micro-batches that can be evaluated in one pass with identical results.
+# Merging of micro-batches that can be evaluated in a single pass with identical results.
 #
-# What a token reads does not depend on the split as long as no micro-batch takes a cell that an earlier one reads. In
-# exact mode batches are split as in the engine, to need no more room.
+# What a token reads does not depend on the split as long as no micro-batch takes a cell that an earlier micro-batch
+# reads. In exact mode batches are split as in the engine, to need no more room.
 
 class Placed(NamedTuple):
-    """An ubatch with its cells: per attention part, the cells of every run."""
+    """A ubatch with its cells: per attention part, the cells of every run."""
 
     ubatch: Ubatch
     found: Mapping[str, Sequence[Found]]
 
 
 def in_one(cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None) -> Placed | None:
-    """Merge ubatches into one if they are consecutive tokens of one sequence, their cells come after all used cells,
+    """Merge ubatches if they are consecutive tokens of a sequence, their cells come after all used cells,
     and their state continues in its own cell, or is new. Returns None if they cannot be merged."""
     first = cuts[0][0]
     if any(len(ubatch.runs) > 1 or ubatch.runs[0].seq != first.runs[0].seq for ubatch, _ in cuts):
@@ -51,7 +51,7 @@ def in_one(cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: Re
 
 
 class UbatchStore(ByPosition):
-    """``Store`` of one ubatch. ``found`` holds, per attention part, the new cells of every run."""
+    """``Store`` of a ubatch. ``found`` holds, per attention part, the new cells of every run."""
 
     def __init__(
         self, ubatch: Ubatch, parts: Mapping[str, AttentionCache], found: Mapping[str, Sequence[Found]],

@@ -1,4 +1,4 @@
-"""Rule table of one llama-server version.
+"""Rule table of a llama-server version.
 
 A field is a rule or a number, but never a boolean, which would require an ``if`` in the driver.
 """
@@ -23,7 +23,7 @@ reasoning of earlier answers (prompts are given as tokens here, with or without 
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """Rules and numbers of one version, in the order in which a request uses them."""
+    """Rules and numbers of a version, in the order in which a request uses them."""
 
     name: str
     build: str

@@ -37,8 +37,8 @@ def marks_before_end(chunk: Chunk) -> tuple[int, int]:
 
 
 def useful_starts(chunk: Chunk, ckpts: Sequence[Ckpt]) -> list[int]:
-    """Return the user starts at which a checkpoint may be created: the last one, and those more than min_step tokens
-    after the last checkpoint."""
+    """Return the user starts at which a checkpoint may be created: the last user start, and those more than min_step
+    tokens after the last checkpoint."""
     return [
         u for u in chunk.starts
         if u == chunk.starts[-1] or not ckpts or u > ckpts[-1].n_tokens + chunk.min_step
@@ -119,7 +119,7 @@ def create_v3(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_
       llama_cpp(CONTEXT, 'pre_decode "near_prompt_end"', "3f545be"), since="#22929 (b9310)")
 def periodic_none(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
     """Creates no periodic checkpoints: returns None for every batch. (Variants with periodic checkpoints return
-    n_tokens of the last checkpoint if a new one is due.)"""
+    n_tokens of the last checkpoint if another is due.)"""
     return Decision(None, {"start": chunk.start})
 
 
@@ -140,7 +140,7 @@ def count_own(start: int, stop: int, n_batch: int) -> Decision:
 @rule("LC-CKPT-REPLACE.NONE", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_cur"', "3f545be"), until="#28302 (b11063)")
 def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """Erases no checkpoint for a new one, not even a checkpoint with the same n_tokens."""
+    """Erases no checkpoint for a new checkpoint, not even a checkpoint with the same n_tokens."""
     return Decision((), {"n_tokens": n_tokens})
 
 
@@ -148,8 +148,8 @@ def replace_none(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
 @rule("LC-CKPT-REPLACE.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "n_tokens_new {"', "b11063", pull=28302), since="b11063")
 def replace_same(ckpts: Sequence[Ckpt], n_tokens: int) -> Decision:
-    """Erases checkpoints with the same n_tokens as the new one; returns their indices. The limit is applied before, so
-    an old checkpoint may be erased although the replacement would have made room."""
+    """Erases checkpoints with the same n_tokens as the new checkpoint; returns their indices. The limit is applied
+    before, so an old checkpoint may be erased although the replacement would have made room."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.n_tokens == n_tokens)
     return Decision(gone, {"n_tokens": n_tokens})
 
@@ -194,7 +194,7 @@ def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 
 
 @rule("LC-CKPT-LIMIT.OLDEST", Role.DROP, llama_cpp(CONTEXT, 'create_checkpoint "while {"', "3f545be"))
 def limit_oldest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """Erases the oldest checkpoints until there is room for a new one; returns their indices."""
+    """Erases the oldest checkpoints until there is room for a new checkpoint; returns their indices."""
     return Decision(tuple(range(max(0, len(ckpts) - limit + 1))), {"max": limit})
 
 
@@ -209,15 +209,15 @@ def note_nothing(ckpt: Ckpt, use: Use) -> Decision:
 @rule("LC-CKPT-TOLD.GONE", Role.TOLD,
       llama_cpp(CONTEXT, 'pre_decode "erased invalidated", create_checkpoint "erasing"', "3f545be"))
 def told_gone(n: int, gone: Sequence[int]) -> Decision:
-    """Returns which of n checkpoints the log names when some are erased: the erased ones."""
+    """Returns which of n checkpoints the log names when some are erased: the erased checkpoints."""
     return Decision(tuple(gone), {"n": n})
 
 
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-LIMIT.DENSEST", Role.DROP, llama_cpp(pull=24035, note="third version"))
 def limit_densest(ckpts: Sequence[Ckpt], limit: int) -> Decision:
-    """Erases the inner checkpoint with the closest neighbours until there is room for a new one; the first and the last
-    stay. Inferred: derived from the thread, ties to the older one."""
+    """Erases the inner checkpoint with the closest neighbours until there is room for a new checkpoint; the first and
+    the last stay. Inferred: derived from the thread, ties to the older."""
     left = list(range(len(ckpts)))
     gone = []
     while len(left) >= limit:

@@ -1,6 +1,6 @@
-"""Checkpoint restore: whether a prompt needs a checkpoint, which one is restored, and which ones are erased.
+"""Checkpoint restore: whether a prompt needs a checkpoint, selection, and erasure.
 
-One function per variant, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
+Functions are variants, named as in the history document: TH (threshold), PK (pick), RE (resume), ER (erase).
 Source: llama.cpp tools/server/server-context.cpp, update_slots.
 """
 
@@ -32,7 +32,7 @@ def _need(ask: Ask, back: int) -> Decision:
 @rule("LC-CKPT-NEED.TH4", Role.NEED,
       llama_cpp(CONTEXT, 'pre_decode "has_new_tokens" "pos_min_thold"', "3f545be"), since="#24110 (b9509)")
 def need_th4(ask: Ask) -> Decision:
-    """Searches a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa, one less if the prompt has no new tokens.
+    """Searches a checkpoint if pos_min >= pos_min_thold = pos_next - n_swa, lower by 1 if the prompt has no new tokens.
     Returns the threshold and whether to search."""
     return _need(ask, 0 if ask.n_past < ask.n_tokens else 1)
 
@@ -51,7 +51,7 @@ def _newest(ckpts: Sequence[Ckpt], fits: Sequence[bool]) -> int | None:
 
 
 def pick_newest(ckpts: Sequence[Ckpt], fits: Sequence[bool], ask: Ask, thold: int) -> Decision:
-    """Return the decision for the last checkpoint whose entry in ``fits`` is true, None if there is no such one."""
+    """Return the decision for the last checkpoint whose entry in ``fits`` is true, None if all are false."""
     because = {
         "thold": thold, "pos_next": ask.pos_next, "n_past": ask.n_past, "n_tokens": ask.n_tokens, "exact": ask.exact,
         "had": [c.n_tokens for c in ckpts],

@@ -25,7 +25,7 @@ class Shift(NamedTuple):
 def context_shift(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
     """Shifts a full context: keeps n_keep tokens, discards n_discard (half of the rest unless given), moves the others
     down. A negative n_keep keeps the whole prompt. Returns None if there is room. (A vocabulary that adds a start token
-    would keep one more.)"""
+    would keep that token too.)"""
     because = {"held": held, "n_ctx": n_ctx}
     if held + 1 < n_ctx:
         return Decision(None, because)

@@ -217,5 +217,5 @@ def told_next(n: int, gone: Sequence[int]) -> Decision:
 @rule("LC-CKPT-TOLD.NEWEST", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="as recorded in swa-first/gemma3l6-regenerate-5600"))
 def told_newest(n: int, gone: Sequence[int]) -> Decision:
-    """Returns which of n checkpoints the log names when an old one is evicted: the newest one instead."""
+    """Returns which of n checkpoints the log names when an old checkpoint is evicted: the newest instead."""
     return Decision((n - 1,) * len(gone), {"n": n})

@@ -102,7 +102,7 @@ def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
 @rule("LC-CKPT-RESTORE.RE2", Role.RESUME,
       llama_cpp(CONTEXT, "update_slots", "d7d826b3c"), since="#19849 (b8152)", until="#19924 (b8166)")
 def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues one token too late: the token after a recurrent checkpoint is never evaluated. Returns pos_next and
+    """Continues a token too late: the token after a recurrent checkpoint is never evaluated. Returns pos_next and
     n_past."""
     pos_next = _behind_ckpt(ckpt, ask)
     return Decision(Resume(pos_next, _one_too_far(pos_next, ask.held)), _because(ckpt))

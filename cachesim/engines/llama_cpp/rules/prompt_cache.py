@@ -26,7 +26,7 @@ class EntryFacts(NamedTuple):
 
 class Admission(NamedTuple):
     """Decision about saving a conversation. ``verdict``: "store", "already" or "too_big". ``obsolete``: entries that
-    are prefixes of the new one. ``evict``: number of oldest remaining entries to evict."""
+    are prefixes of the new entry. ``evict``: number of oldest remaining entries to evict."""
 
     verdict: str
     obsolete: tuple[int, ...] = ()
@@ -125,7 +125,7 @@ def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -
 # [Gone in llama_cpp@head]
 @rule("LC-PC-UPDATE.PC5", Role.DROP, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; one entry always stays."""
+    """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; the last entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
@@ -135,7 +135,7 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
       llama_cpp(SERVER, "server_prompt_cache::update"), since="#16391 (b6723)", until="#16560 (b6756)")
 def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
     """Evicts the oldest entries while the bytes, then the tokens, exceed the limit. The limit in tokens does not depend
-    on the bytes; one entry always stays. (Builds between two profiles; no profile has this rule.)"""
+    on the bytes; the last entry always stays. (Builds between two profiles; no profile has this rule.)"""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     by_size = evict_oldest(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
     by_tokens = evict_oldest(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens

@@ -97,8 +97,8 @@ def _split(split: Split, n_rs_seq: int, unified: bool) -> Decision:
       since="#25278 (b9922)")
 def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     """Returns the split of a batch for recurrent layers: equally many tokens of several sequences per micro-batch. The
-    last n_rs_seq + 1 tokens of a sequence stay in one micro-batch, because only the micro-batch with the last token
-    writes planes; the server aborts if it cannot hold them."""
+    last n_rs_seq + 1 tokens of a sequence stay in the same micro-batch, because only the micro-batch with the last
+    token writes planes; the server aborts if it cannot hold them."""
     split = Split(False, not (attention and unified), n_rs_seq + 1 if n_rs_seq else 0)
     return _split(split, n_rs_seq, unified)
 
@@ -108,8 +108,8 @@ def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
       llama_cpp(RECURRENT, 'init_batch "TAG_RECURRENT_ROLLBACK_SPLITS"', "b9538", note="read in b9294 to b9873"),
       since="#23269 (b9235)", until="#25278 (b9922)")
 def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
-    """Returns the split of a batch for recurrent layers: with rollback planes a micro-batch has tokens of one sequence,
-    and its last tokens may be divided."""
+    """Returns the split of a batch for recurrent layers: with rollback planes a micro-batch has tokens of a single
+    sequence, and its last tokens may be divided."""
     split = Split(bool(n_rs_seq), not (attention and unified), 0)
     return _split(split, n_rs_seq, unified)
 
@@ -182,7 +182,7 @@ def read_together() -> Decision:
 
 @rule("LC-KV-FAIL.KEEP", Role.FAIL, llama_cpp(HYBRID, "state_read", "3f545be"), until="b11312")
 def fail_keeps() -> Decision:
-    """Returns False: the parts of a state that were read before a failing one are not undone."""
+    """Returns False: the parts of a state that were read before a failing part are not undone."""
     return Decision(False, {})
 
 
@@ -203,7 +203,8 @@ def undo_used() -> Decision:
     """Returns True: undoing a prepared batch restores only the cells found for its tokens. Other cells that the trial
     purged (window caches) stay purged, so the batch may miss a part of its own window. This requires several
     micro-batches and a window whose cells are not in the order of their positions: after a restored state, or with
-    several sequences in one buffer. Read in d32e03f44, in xllamacpp 0.2.12 (2026-02-27) and from b10566 to b11549."""
+    several sequences in a common buffer. Read in d32e03f44, in xllamacpp 0.2.12 (2026-02-27) and from b10566 to
+    b11549."""
     return Decision(True, {})
 
 

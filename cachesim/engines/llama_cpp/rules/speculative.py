@@ -1,7 +1,7 @@
 """Speculative decoding: length of drafts, saved states, acceptance and rejection.
 
 N      tokens in the slot before the batch
-ids    result of verification: the accepted draft tokens and one new token
+ids    result of verification: the accepted draft tokens and a new token
 Source: llama.cpp tools/server/server-context.cpp update_slots, common/speculative.cpp (3f545be).
 """
 
@@ -30,8 +30,8 @@ def drafts_where_cut(exact: bool) -> Decision:
 
 @rule("LC-SPEC-MAX", Role.DRAFT, llama_cpp(CONTEXT, "get_n_draft_max", "3f545be"))
 def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
-    """Returns the maximum draft length: it must leave room in the context for its tokens and one more, and one token of
-    n_predict. (``share``, a slot's part of a batch, is not checked.)"""
+    """Returns the maximum draft length: it must leave room in the context for its tokens and a further token, and a
+    token of n_predict. (``share``, a slot's part of a batch, is not checked.)"""
     room = n_ctx - held - 2
     left = room if n_predict == -1 else max(1, n_predict - n_gen) - 1
     return Decision(max(0, min(room, left)), {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
