@@ -64,8 +64,8 @@ def _whole(kind: str, n_tokens: int, n_ubatch: int, splits: bool) -> Decision:
 @rule("LC-TASK.WHOLE", Role.PROMPT, llama_cpp(CONTEXT, 'can_split, pre_decode "can_split {"', "3f545be"))
 def whole_prompt(kind: str, n_tokens: int, n_ubatch: int, pooling: str) -> Decision:
     """Returns "whole" for an embedding or reranking, which is evaluated in a single micro-batch from position 0, "too
-    large" if n_ubatch is too small, "" for tasks that can be split, such as pooling from the last token. Read in the source
-    only."""
+    large" if n_ubatch is too small, "" for tasks that can be split, such as pooling from the last token. Read in the
+    source only."""
     return _whole(kind, n_tokens, n_ubatch, pooling == "last")
 
 
