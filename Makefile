@@ -28,31 +28,31 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo 'make run      set up and run the seed scenarios     make run'
 	@echo 'make test     run the test suite                    make test ARGS="tests/house -x" WORKERS=2'
-	@echo 'make long     the tests that take longer            make long'
+	@echo 'make long     run tests that take longer            make long'
 	@echo 'make check    ruff, mypy, then the tests            make check'
 	@echo 'make smoke    import and run on every other Python  make smoke'
 	@echo 'make oldest   tests with the oldest packages        make oldest'
 	@echo 'make matrix   the test suite on every Python        make matrix'
 	@echo 'make bench    measure speed and memory              make bench'
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
-	@echo 'make fuzz     search for new failures, for long      make fuzz MINUTES=60 JOBS=2'
-	@echo 'make million  a repaired rule set, goes on      make million JOBS=2'
-	@echo 'make hostile  files that nobody meant well        make hostile N=100000 SEED=0 JOBS=2'
-	@echo 'make rediscover  are the known ones found           make rediscover JOBS=2'
+	@echo 'make fuzz     search all engines for new failures   make fuzz MINUTES=60 JOBS=2'
+	@echo 'make million  run a million drawn conversations     make million JOBS=2'
+	@echo 'make hostile  run mutated input files               make hostile N=100000 SEED=0 JOBS=2'
+	@echo 'make rediscover  search for the known defects      make rediscover JOBS=2'
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
-	@echo 'make grades   which recording shows each rule       make grades TRACES=../shared/traces JOBS=2'
-	@echo 'make docs     renew the examples in the README      make docs'
-	@echo 'make coverage rules by profiles in the corpus        make coverage'
+	@echo 'make grades   grade the evidence of each rule       make grades TRACES=../shared/traces JOBS=2'
+	@echo 'make docs     update outputs in the documents       make docs'
+	@echo 'make coverage list rules reached by scenarios       make coverage'
 	@echo 'make peers    compare with the real mlx-lm          make peers OPS=100000 BURSTS=1000 TALKS=72'
-	@echo 'make adapters conform on released packages           make adapters ARGS="mlx_lm_lru vllm_blocks"'
-	@echo 'make workloads  agent sessions on all rule sets  make workloads SESSIONS=FOLDER JOBS=2'
-	@echo 'make browser  pages in a real chromium             make browser CHROMIUM=/usr/bin/chromium'
+	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
+	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
+	@echo 'make browser  open pages in a real chromium       make browser CHROMIUM=/usr/bin/chromium'
 	@echo 'make live     compare with real llama-servers   make live N=10000 MINUTES=60 SEED=0'
 	@echo '              or with a real ik_llama.cpp       make live IK_SOURCE=../ik_llama.cpp N=2000'
-	@echo 'make upstream which rules a new llama.cpp touches   make upstream OLD=TREE NEW=TREE'
-	@echo 'make optimized  does python -OO print the same     make optimized EVERY=1'
+	@echo 'make upstream list rules that a new build changes   make upstream OLD=TREE NEW=TREE'
+	@echo 'make optimized  compare output with python -OO     make optimized EVERY=1'
 	@echo 'make dist     build and check sdist and wheel       make dist'
-	@echo 'make targets  every target, each in a fresh clone    make targets ARGS="help run docs"'
+	@echo 'make targets  run every target in a fresh clone      make targets ARGS="help run docs"'
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
@@ -61,7 +61,7 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
-# Whole replays, packages, processes that are killed, campaigns, and single tests that take seconds: some ten minutes.
+# Whole replays, packages, killed processes, campaigns and tests that take seconds: about ten minutes.
 long: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'long and not slow' $(ARGS)
 
@@ -72,7 +72,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Other Pythons and the oldest packages; what this machine does not have is named and left out.
+# Other Pythons and the oldest packages; a missing Python is reported and skipped.
 smoke oldest matrix: $(VENV)/.dev
 	@$(BIN)/python .ci/pythons.py $@ $(ARGS)
 
@@ -85,13 +85,13 @@ meta: $(VENV)/.dev
 fuzz: $(VENV)/.run
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS)
 
-# 1,000,000 conversations under llama_cpp@latest-repaired; Ctrl-C, and it goes on where it stopped. Rows that --cache-reuse
-# moves differ from a cold run's by design: models whose memory can be cut anywhere are searched without it.
+# 1,000,000 conversations under llama_cpp@latest-repaired; resumes after Ctrl-C. Rows that --cache-reuse moves differ from a
+# cold run's by design, so models whose memory can be cut anywhere are searched without it.
 million: $(VENV)/.run
 	$(BIN)/cachesim $(MILLION) --model R --model H --model HW --examples 700000 --seed 2703 $(ARGS)
 	$(BIN)/cachesim $(MILLION) --model A --model W --set cache_reuse=0 --examples 300000 --seed 2704 $(ARGS)
 
-# Goes on where it stopped; START= leaves the first ones out, ARGS="--only KIND:NUMBER" shows one.
+# Resumes where it stopped; START= skips the first cases, ARGS="--only KIND:NUMBER" shows one.
 hostile: $(VENV)/.run
 	@$(BIN)/python -m tests.hostile --number $(N) --start $(START) --seed $(SEED) --jobs $(JOBS) $(ARGS)
 
@@ -101,8 +101,8 @@ rediscover: $(VENV)/.run
 replay: $(VENV)/.run
 	@$(BIN)/python -m tests.replay $(TRACES) -j $(JOBS)
 
-# Grades of the outcomes of rules, in cachesim/engines/evidence; after a change of rules or recordings. Some seven minutes of
-# CPU; goes on where it was interrupted.
+# Grades of the outcomes of rules, in cachesim/engines/evidence; after a change of rules or recordings. About seven minutes
+# of CPU; resumes after an interruption.
 grades: $(VENV)/.dev
 	@$(BIN)/python -m tests.evidence $(TRACES) -j $(JOBS)
 
@@ -119,7 +119,7 @@ coverage: $(VENV)/.dev
 upstream: $(VENV)/.run
 	@$(BIN)/python -m tests.upstream '$(OLD)' '$(NEW)' $(ARGS)
 
-# The real mlx-lm lives in an environment of its own, so that nothing else can come to need it.
+# The real mlx-lm has its own environment, so that nothing else can depend on it.
 peers: $(PEERS)/.made
 	$(PEERS)/bin/python -m tests.peers classes --ops $(OPS) --seed $(SEED)
 	$(PEERS)/bin/python -m tests.peers bursts --bursts $(BURSTS) --seed $(SEED)
@@ -131,13 +131,13 @@ $(PEERS)/.made: pyproject.toml
 	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers]'
 	@touch $@
 
-# Caches of released packages, each in an environment of its own (up to 6 GB); one that cannot be had is skipped.
+# Caches of released packages, each in its own environment (up to 6 GB); an unavailable package is skipped.
 adapters: $(VENV)/.dev
 	@$(BIN)/python -m tests.adapters --environments $(ADAPTERS) $(ARGS)
 
-# Real llama-servers, built once outside the tree; LLAMA_SERVER=PATH takes one that is there (COMMIT= if it does not say
-# its build). With IK_SOURCE=FOLDER, a checkout of ik_llama.cpp, or IK_SERVER=PATH it is that server instead. Stops after
-# MINUTES or at Ctrl-C, and goes on where it stopped.
+# Real llama-servers, built once outside the tree. LLAMA_SERVER=PATH uses an existing binary (with COMMIT= if it does not
+# print its build); IK_SOURCE=FOLDER, a checkout of ik_llama.cpp, or IK_SERVER=PATH uses that server. Stops after MINUTES or
+# at Ctrl-C, and resumes.
 ifneq ($(IK_SOURCE)$(IK_SERVER),)
 live: $(LIVE)/.made
 	@IK_SOURCE='$(IK_SOURCE)' IK_SERVER='$(IK_SERVER)' $(LIVE)/bin/python -m tests.live.ik -n $(N) --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS)
@@ -158,12 +158,12 @@ $(LIVE)/.made: pyproject.toml
 	@$(LIVE)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[live]' cmake ninja
 	@touch $@
 
-# Recorded agent sessions under rule sets, kinds of model and settings: scenarios/WORKLOADS.md and its pictures. Resumed
-# where it was interrupted; AGREE names a folder of sessions with sub-agents.
+# Recorded agent sessions under rule sets, kinds of model and settings: scenarios/WORKLOADS.md and its pictures. Resumes
+# after an interruption; AGREE names a folder of sessions with sub-agents.
 workloads: $(VENV)/.dev
 	@$(BIN)/python -m tests.workloads $(SESSIONS) --jobs $(JOBS) $(if $(AGREE),--agree $(AGREE))
 
-# Pages in a real browser, which is not downloaded: Debian's chromium, or CHROMIUM=PATH.
+# Pages in an installed browser: Debian's chromium, or CHROMIUM=PATH.
 browser: $(BROWSER)/.made
 	@CHROMIUM='$(CHROMIUM)' $(BROWSER)/bin/python -m pytest tests/browser -m browser $(ARGS)
 
@@ -183,14 +183,14 @@ dist: $(VENV)/.made
 	$(DIST)/bin/python -m build --quiet
 	$(DIST)/bin/twine check --strict dist/*
 
-# Each target once, in its smallest form, with nothing installed: what a first user of it meets.
+# Each target once, in its smallest form, with nothing installed, as for a new user.
 targets:
 	@$(PYTHON) .ci/targets.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(PEERS) .venv-adapters $(LIVE) $(DIST) $(BROWSER) .venv-ci .venv-targets dist .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
-# The stamps: the environment is made once, and brought up to date when pyproject.toml changes.
+# Stamps: the environment is created once and updated when pyproject.toml changes.
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'cachesim needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }

@@ -4,8 +4,8 @@ smoke    every other Python of this machine installs cachesim, imports it and ru
 oldest   the unit, conformance and house tests with the oldest packages that pyproject.toml allows
 matrix   the main suite on every Python of this machine
 
-A Python that is not there is named and left out; that is no error. Environments are made below `.venv-ci/` and used
-again until pyproject.toml changes.
+A missing Python is reported and skipped, without an error. Environments lie below `.venv-ci/` and are reused until
+pyproject.toml changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SMOKE = (
 
 
 def version(python: str) -> tuple[int, int] | None:
-    """Its version, None if it does not run (a pyenv shim without a version behind it, for one)."""
+    """Its version, None if it does not run (a pyenv shim without a version behind it, for example)."""
     code = "import sys; print(*sys.version_info[:2])"
     try:
         done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=False)
@@ -58,7 +58,7 @@ def pythons() -> dict[int, str]:
 
 
 def environment(name: str, python: str, *packages: str) -> str:
-    """The interpreter of an environment with these packages; made if there is none or pyproject.toml is newer."""
+    """Return the interpreter of an environment with these packages. Create it if it is missing or older than pyproject.toml."""
     folder = HOME / name
     stamp, mine = folder / ".made", str(folder / "bin" / "python")
     if not stamp.exists() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:
@@ -71,7 +71,7 @@ def environment(name: str, python: str, *packages: str) -> str:
 
 
 def run(command: list[str], quiet: bool = False) -> None:
-    """Run a command in the checkout; its failure is ours. What a ``quiet`` one prints is shown only then."""
+    """Run a command in the checkout and exit if it fails. ``quiet``: show its output only then."""
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=quiet, text=True)
     if done.returncode:
         print(done.stdout or "", done.stderr or "", file=sys.stderr)
@@ -83,7 +83,7 @@ def say(text: str) -> None:
 
 
 def smoke() -> None:
-    """Import and a scenario on every Python but the one that runs the suite."""
+    """Import cachesim and run a scenario on every Python except that of the suite."""
     there = pythons()
     for minor in MINORS:
         if minor == sys.version_info[1]:

@@ -1,8 +1,8 @@
 """Every `make` target once, in its smallest form: `make targets`, or `python .ci/targets.py [TARGET ...]`.
 
 Each runs in a fresh clone of HEAD, with an empty home folder and a PATH of the system's folders and this Python, so
-that nothing is found that another target has left. pip's cache and settings stay. What a target prints is kept in
-FOLDER/TARGET.log, and its row in FOLDER/rows.json: a later run skips rows of the same commit that passed.
+that it finds nothing of other targets. pip's cache and settings stay. FOLDER/TARGET.log has the output of a target, and
+FOLDER/rows.json its row: a later run skips rows of the same commit that passed.
 Exit code 1 if a target failed. Standard library only.
 """
 
@@ -58,7 +58,7 @@ SECONDS = 3600
 
 
 class Row(NamedTuple):
-    """What became of a target. ``said``: what the machine lacks, or the last line of a failure."""
+    """Result of a target. ``said``: what the machine lacks, or the last line of a failure."""
 
     target: str
     command: str
@@ -70,13 +70,13 @@ class Row(NamedTuple):
 
 
 def targets() -> list[str]:
-    """All targets of the Makefile but this one."""
+    """Return all targets of the Makefile except `targets`."""
     [names] = re.findall(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
     return [name for name in names.split() if name != "targets"]
 
 
 def environment(home: Path) -> dict[str, str]:
-    """An empty home, and of this environment only what says how to reach packages and other Pythons."""
+    """Return an environment with an empty home, and only the variables that lead to packages and other Pythons."""
     kept = {name: value for name, value in os.environ.items() if KEPT.fullmatch(name)}
     places = [str(Path(sys.base_prefix, "bin")), "/usr/local/bin", "/usr/bin", "/bin"]
     cache = subprocess.run([sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True).stdout.strip()
@@ -85,7 +85,7 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def command(target: str) -> tuple[list[str], str]:
-    """The words of a target's command, and what it needs that is absent ("" = nothing)."""
+    """Return the words of a target's command, and the missing requirement ("" = none)."""
     names, what, instead = OUTSIDE.get(target, ((), "", ""))
     given = {name: value for name in names if (value := os.environ.get(name))}
     if target == "browser" and (there := shutil.which("chromium")):
@@ -96,13 +96,13 @@ def command(target: str) -> tuple[list[str], str]:
 
 
 def head(checkout: Path) -> str:
-    """The commit of a checkout."""
+    """Return the commit of a checkout."""
     words = ["git", "rev-parse", "--short", "HEAD"]
     return subprocess.run(words, cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def run(target: str, folder: Path) -> Row:
-    """Run one target in a clone of its own, which is removed afterwards."""
+    """Run a target in a temporary clone."""
     place, log = folder / target, folder / f"{target}.log"
     shutil.rmtree(place, ignore_errors=True)
     (place / "home").mkdir(parents=True)
@@ -121,7 +121,7 @@ def run(target: str, folder: Path) -> Row:
 
 
 def _ended(words: list[str], place: Path, stream: object) -> int:
-    """The exit code; 124 for a command that did not end in time. Its processes are a group of their own."""
+    """Return the exit code, 124 for a command that exceeded its time. Its processes form a separate group."""
     process = subprocess.Popen(words, cwd=place / "checkout", env=environment(place / "home"), stdout=stream,
                                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
     try:
@@ -133,7 +133,7 @@ def _ended(words: list[str], place: Path, stream: object) -> int:
 
 
 def judged(code: int, lines: list[str], absent: str, changed: str) -> tuple[str, str]:
-    """The result of a target in a word, and what else is to be said."""
+    """Return the result of a target in a word, and a remark."""
     last = next((line for line in reversed(lines) if not line.startswith(("make: ", "no tests ran"))), "")
     lacking = "; ".join(dict.fromkeys(line for line in lines if LACKING.search(line)))
     if any(line.startswith("Traceback (most recent call last)") for line in lines):
@@ -148,7 +148,7 @@ def judged(code: int, lines: list[str], absent: str, changed: str) -> tuple[str,
 
 
 def table(rows: list[Row]) -> Iterator[str]:
-    """The lines of the report."""
+    """Return the lines of the report."""
     width = max([7, *(len(row.command) for row in rows)])
     yield f"{'target':10}  {'command':{width}}  commit   code  seconds  result"
     for row in rows:

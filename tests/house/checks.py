@@ -1,4 +1,4 @@
-"""Does a source file keep the rules of the house? Pure functions from a parsed file to a list of findings.
+"""Checks of the architecture for one source file. Pure functions from a parsed file to a list of findings.
 
 A module is named by its path below ``cachesim/`` without ``.py``, in parts: ("engines", "base").
 """
@@ -46,7 +46,7 @@ ENGINE_FOLDERS = ("llama_cpp", "ik_llama", "mlx_lm")
 ENGINE_NAME = re.compile(r"llama_cpp|ik_llama|mlx_lm|llama\.cpp|mlx-lm")
 RULE_ID = re.compile(r"\b(LC|IK|ML)-[A-Z]{2,}")
 
-# Folders above the engines that may know one, with the reason.
+# Folders above the engines that may import an engine, with the reason.
 MAY_KNOW_AN_ENGINE: dict[tuple[str, ...], str] = {
     ("tools", "live", "llama_server"): "starts a real llama-server and reads its log",
 }
@@ -111,7 +111,7 @@ def _name(path: Path) -> str:
 
 
 def functions(module: Module) -> Iterator[Function]:
-    """All functions, nested ones and methods too."""
+    """Return all functions, with nested functions and methods."""
     return (node for node in ast.walk(module.tree) if isinstance(node, Function))
 
 
@@ -138,7 +138,7 @@ def imported(module: Module) -> Iterator[tuple[str, ...]]:
 
 
 def bad_imports(module: Module) -> list[str]:
-    """Imports that go up or sideways, relative ones, and imports of one engine by another."""
+    """Return imports of higher or equal levels, relative imports, and imports between engines."""
     return [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if not _may_import(module, to)]
 
 
@@ -161,7 +161,7 @@ def _may_import(module: Module, to: tuple[str, ...]) -> bool:
 
 
 def names_engines(module: Module) -> list[str]:
-    """Above the engines: names of engines and ids of rules in code, and imports of what belongs to one engine."""
+    """Return names of engines, ids of rules and imports of an engine in code above the engines."""
     if module.level <= LEVEL["engines"] or module.parts[:3] in MAY_KNOW_AN_ENGINE:
         return []
     found = [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if _of_an_engine(to)]
@@ -209,8 +209,7 @@ def circles(package: Sequence[Module]) -> list[list[str]]:
 
 
 def shared_class_names(package: Sequence[Module]) -> dict[str, list[str]]:
-    """Public classes of one name in two modules or more, but for those of an engine's folder: engines have the same
-    concepts."""
+    """Return public class names that occur in several modules, without the engines' folders: engines share concepts."""
     found: dict[str, list[str]] = {}
     for module in package:
         if module.parts[0] == "engines" and len(module.parts) > 2 and module.parts[1] in ENGINE_FOLDERS:
@@ -222,7 +221,7 @@ def shared_class_names(package: Sequence[Module]) -> dict[str, list[str]]:
 
 
 def _target(to: tuple[str, ...], known: AbstractSet[tuple[str, ...]]) -> tuple[str, ...]:
-    """The module that an import names: the longest beginning that is one."""
+    """The module that an import names: the longest known prefix."""
     return next((to[:n] for n in range(len(to), 0, -1) if to[:n] in known and to[:n] != ("__init__",)), ())
 
 

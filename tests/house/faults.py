@@ -1,11 +1,11 @@
 """Entries of FAULTS.md and the evidence that each gives: recordings, comparisons, outputs of a real server.
 
 The last sentence of an entry is ``Evidence: ...``, several pieces separated by ``;``:
-  recording llama_cpp/NAME.json step N   the real server's answer there differs from a cold one, or the server ended
-  recording llama_cpp/NAME.json step N (reuse)   nothing is wrong; the decision is in the log
+  recording llama_cpp/NAME.json step N   the real server's answer differs from a cold run, or the server ended
+  recording llama_cpp/NAME.json step N (reuse)   the answer is correct; the decision is in the log
   scenario ID on b11549   stored output of an unchanged real server, in scenarios/evidence/b11549.json
   report NAME   proof.txt of scenarios/reports: an unchanged real server shows the fault
-  compared with mlx-lm 0.32.2   the real code runs beside ours in tests/peers
+  compared with mlx-lm 0.32.2   tests/peers runs the real code side by side
 
 ``python -m tests.house.faults`` moves entries without evidence below "predicted", and those with evidence back.
 """
@@ -78,8 +78,8 @@ def in_place(text: str) -> str:
 
 
 def misplaced(fault: Fault) -> str:
-    """What is wrong with the place of an entry, "" if nothing: one without evidence stands under "Predicted", or is
-    somebody's report and names the thread."""
+    """Return why an entry is in the wrong section, "" = it is not: an entry without evidence belongs under "Predicted",
+    unless it is a report that names its thread."""
     predicted = bool(PREDICTED.search(fault.section))
     if fault.evidence:
         return f"{fault.name} gives evidence and stands under {fault.section!r}" if predicted else ""
@@ -88,7 +88,7 @@ def misplaced(fault: Fault) -> str:
 
 
 def doubt(piece: str, evidence: Path = EVIDENCE) -> str:
-    """Why a piece of evidence shows nothing, "" if it does. A recording that is not here is taken on trust."""
+    """Return why a piece of evidence shows nothing, "" if it does. A missing recording is trusted."""
     if found := RECORDING.fullmatch(piece):
         return _of_recording(found[1], int(found[2]), bool(found[3]))
     if found := SCENARIO.fullmatch(piece):
@@ -98,7 +98,7 @@ def doubt(piece: str, evidence: Path = EVIDENCE) -> str:
         return "" if proof.is_file() and SHOWS in proof.read_text("utf-8") else f"{found[1]} shows no fault"
     if found := COMPARED.fullmatch(piece):
         transcripts = (ROOT / "tests" / "data" / "mlx_lm").glob(f"*-{found[2]}.json")
-        return "" if any(transcripts) else f"there is no transcript of {found[1]} {found[2]}"
+        return "" if any(transcripts) else f"missing transcript of {found[1]} {found[2]}"
     return f"not a piece of evidence: {piece!r}"
 
 
@@ -109,7 +109,7 @@ def recording(name: str) -> Path | None:
 
 @cache
 def _steps(path: Path) -> dict[int, bool]:
-    """The steps of a recording: did an answer differ from a cold one, or the server end?"""
+    """Map the steps of a recording to whether an answer differs from a cold run or the server ended."""
     data = json.loads(path.read_text("utf-8"))
     wrong = {int(str(one["i"]).partition(".")[0]) for one in data["inexact"]}
     return {step["i"]: step["i"] in wrong or "died" in step for step in data["steps"]}
@@ -126,7 +126,7 @@ def _of_recording(name: str, number: int, reuse: bool) -> str:
 
 
 def _of_scenario(name: str, file: Path) -> str:
-    """Stored output of a real server: of the scenario as it is now, and one of its answers is wrong."""
+    """Return why the stored output of a real server is not evidence: another scenario, or another result."""
     if not file.is_file():
         return f"no output of {file.stem}"
     stored = json.loads(file.read_text("utf-8"))["scenarios"].get(name)

@@ -1,7 +1,7 @@
 """``python -m tests.house.structure``: Python lines per folder, modules, and import arrows between folders.
 
-Lines count everything but assets. An arrow is a pair of folders (or modules beside them): one imports the other,
-wherever in a file it says so. ``tools`` counts as one at the top; inside it each tool counts.
+Lines count everything but assets. An arrow is a pair of folders (or modules beside them) of which the first imports the
+second, anywhere in a file. At the top ``tools`` counts as a single folder; inside it each tool counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Parts = tuple[str, ...]
 
 
 def arrows(package: Sequence[checks.Module], room: Callable[[Parts], str]) -> set[tuple[str, str]]:
-    """Pairs of rooms of which the first imports the second; "" is no room."""
+    """Pairs of rooms of which the first imports the second; "" = not a room."""
     pairs = {(room(module.parts), room(to)) for module in package for to in checks.imported(module)}
     return {(one, other) for one, other in pairs if one and other and one != other}
 

@@ -1,4 +1,4 @@
-"""Do the house checks find what they are for? Each is fed a bad snippet and a good neighbour of it."""
+"""The checks of the architecture find the violations that they are written for. Each is fed a bad snippet and a good neighbour of it."""
 
 from __future__ import annotations
 

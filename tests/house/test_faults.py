@@ -1,4 +1,4 @@
-"""Does every fault that is attributed to a server give evidence of it, and does the evidence hold?"""
+"""Every fault attributed to a server names evidence, and the evidence shows it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_page_is_read_by_sections():
 
 @pytest.mark.parametrize("fault", [
     Fault("D1", "engine: found by reading", "**It is.**", ()),
-    Fault("LC-1", "engine: reported faults", "**It is.** Nobody says where.", ()),
+    Fault("LC-1", "engine: reported faults", "**It is.** Without a thread.", ()),
     Fault("P1", "Predicted", "**It is.**", ("compared with mlx-lm 0.32.2",)),
 ])
 def test_a_fault_in_the_wrong_place_is_found(fault):
@@ -64,7 +64,7 @@ STALE = "recording llama_cpp/mamba2-bug-stale-ckpt-pos0.json"
 @pytest.mark.parametrize("piece, told", [
     (f"{STALE} step 2", ""), (f"{STALE} step 0", "is not wrong"), (f"{STALE} step 0 (reuse)", ""),
     (f"{STALE} step 99", "has no step"), ("compared with mlx-lm 0.32.2", ""),
-    ("compared with mlx-lm 9.9", "no transcript"), ("everybody knows", "not a piece of evidence"),
+    ("compared with mlx-lm 9.9", "missing transcript"), ("everybody knows", "not a piece of evidence"),
     ("scenario nothing on b0", "no output of b0"),
 ])
 def test_a_piece_of_evidence_is_looked_at(piece, told):
@@ -72,7 +72,7 @@ def test_a_piece_of_evidence_is_looked_at(piece, told):
 
 
 def stored(tmp_path, **changes):
-    """The output of a build for one scenario, in the form of scenarios/evidence."""
+    """Write the output of a build for a scenario, in the form of scenarios/evidence."""
     file = next((ROOT / "scenarios").rglob("seed-24143-hybrid.toml"))
     one = {
         "scenario": of_case(file), "profile": "llama_cpp@b1", "flags": ["-np", "1"],

@@ -1,4 +1,4 @@
-"""Does every file of the package keep the rules of the house?"""
+"""Every file of the package passes the checks of the architecture."""
 
 from __future__ import annotations
 

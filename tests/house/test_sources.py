@@ -1,4 +1,4 @@
-"""Does every scenario name a source that a reader can reach, and does FAULTS.md describe what the scenarios show?"""
+"""Every scenario names a source that a reader can open, and FAULTS.md describes the faults of the scenarios."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LINK = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+/blob/[\w.-]+/[\w./-]+#[\
 
 
 def entries() -> dict[str, str]:
-    """The entries of FAULTS.md by anchor: each is a heading of one word, its anchor in lower case."""
+    """Return the entries of FAULTS.md by anchor: the single word of the heading in lower case."""
     parts = re.split(r"^### (\S+)$", (ROOT / FAULTS).read_text("utf-8"), flags=re.MULTILINE)
     return {heading.lower(): text.strip() for heading, text in zip(parts[1::2], parts[2::2], strict=True)}
 
 
 def reachable(source: str) -> bool:
-    """Returns True for a public thread, a place in public source code, a recording of this repository, an entry of
+    """Return True for a public thread, a place in public source code, a recording of this repository, an entry of
     FAULTS.md, and for a case of ours."""
     if source.startswith(FAULTS + "#"):
         return source.partition("#")[2] in entries()

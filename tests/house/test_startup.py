@@ -1,4 +1,4 @@
-"""Does ``cachesim --help`` stay light, and does a command import one engine where it needs one?"""
+"""``cachesim --help`` imports no heavy module, and a command imports only the engines that it needs."""
 
 from __future__ import annotations
 

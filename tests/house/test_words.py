@@ -1,4 +1,4 @@
-"""Does what people read use one term per thing? ``words.toml`` lists what is not said, and what is said instead."""
+"""Printed text uses a single term for each concept. ``words.toml`` lists the words to avoid, with their replacements."""
 
 from __future__ import annotations
 
