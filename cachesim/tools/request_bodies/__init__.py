@@ -1,1 +1,2 @@
-"""Request bodies that a client sent: where consecutive prompts differ, why, and the scenario made of them."""
+"""Import of request bodies sent by a client: the position and cause of each change between consecutive prompts, and a
+scenario made from them."""

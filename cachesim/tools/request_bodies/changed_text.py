@@ -1,13 +1,15 @@
-"""What is it that stands at the first difference of two texts: a date, an id, a listing, a counter?
+"""Classification of the text at the first difference of two prompts: date, id, billing header, listing, counter or
+white space.
 
-Both sides must hold something of the kind there, and not the same."""
+A pattern counts only if it matches different texts at that position on both sides.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Iterator
 
-AROUND, CONTEXT = 120, 600   # characters around the difference, and before it where a heading may be
+AROUND, CONTEXT = 120, 600   # characters around the difference; characters before it that may contain a heading
 DATE, ID, BILLING, LISTING, COUNTER, SPACE = "date", "id", "billing header", "listing", "counter", "whitespace"
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
@@ -38,7 +40,7 @@ _NUMBER = (r"\d[\d,. ]*k?",)
 
 
 def kind_of_change(a: str, b: str, at: int) -> str:
-    """The kind of what stands at character ``at``, up to which two texts are equal; "" if none is known."""
+    """Return the kind of the text at character ``at`` of two texts that are equal before it; "" if unknown."""
     low = max(0, at - AROUND)
     x, y, place = a[low : at + AROUND], b[low : at + AROUND], at - low
     line = x.rfind("\n", 0, place) + 1
@@ -52,16 +54,17 @@ def kind_of_change(a: str, b: str, at: int) -> str:
     return LISTING if _LISTING.search(a[max(0, at - CONTEXT) : at + 40]) else ""
 
 
-def only_space(a: str, b: str) -> bool:
-    """Returns True if two texts differ in white space only."""
+def differs_in_space_only(a: str, b: str) -> bool:
+    """Return whether two texts differ in white space only."""
     return a != b and "".join(a.split()) == "".join(b.split())
 
 
 def _both(pattern: str, a: str, b: str, at: int) -> bool:
-    """Does something of this form stand at the place on both sides, and not the same?"""
-    mine = list(_at(pattern, a, at))
-    return bool(mine) and any(other not in mine for other in _at(pattern, b, at))
+    """Return whether a pattern matches different texts at this position on both sides."""
+    in_a = list(_at(pattern, a, at))
+    return bool(in_a) and any(match not in in_a for match in _at(pattern, b, at))
 
 
 def _at(pattern: str, text: str, at: int) -> Iterator[str]:
+    """Yield the matches of a pattern that contain or touch the position."""
     return (found[0] for found in re.finditer(pattern, text) if found.start() <= at <= found.end())

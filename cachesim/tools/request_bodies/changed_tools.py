@@ -1,4 +1,4 @@
-"""What was changed in the definitions of tools: their order, their keys, which there are, or one of them?"""
+"""Classification of a change to the tool definitions: order, keys, added or removed tools, or a changed definition."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any, Sequence
 from cachesim.tools.request_bodies.plain_render import canonical
 
 ORDER, KEYS, LIST, ONE = "order of tools", "order of keys", "tools", "a tool"
-SHOWN = 4                    # names that are listed
+SHOWN = 4                    # listed names, at most
 
 
-def tools_changed(a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]]) -> tuple[str, str]:
-    """What was changed, and the names that it concerns; ("", "") if nothing was."""
-    old, new = [one for _, one in a], [one for _, one in b]
+def tools_change(a: Sequence[tuple[str, Any]], b: Sequence[tuple[str, Any]]) -> tuple[str, str]:
+    """Return the kind of change, and the names of the tools concerned; ("", "") if nothing changed."""
+    old, new = [tool for _, tool in a], [tool for _, tool in b]
     if list(map(json.dumps, old)) == list(map(json.dumps, new)):
         return "", ""
-    one, other = Counter(map(canonical, old)), Counter(map(canonical, new))
-    if one == other:
+    old_texts, new_texts = Counter(map(canonical, old)), Counter(map(canonical, new))
+    if old_texts == new_texts:
         return (KEYS, "") if list(map(canonical, old)) == list(map(canonical, new)) else (ORDER, "")
-    names, now = Counter(map(name_of, old)), Counter(map(name_of, new))
-    if names == now:
-        changed = [name_of(tool) for tool in new if canonical(tool) not in one]
+    old_names, new_names = Counter(map(name_of, old)), Counter(map(name_of, new))
+    if old_names == new_names:
+        changed = [name_of(tool) for tool in new if canonical(tool) not in old_texts]
         if _unordered(old) == _unordered(new):
             return KEYS, _list(changed)
         return ONE, _list(changed)
-    added, removed = sorted((now - names).elements()), sorted((names - now).elements())
-    said = [f"{word} {_list(some)}" for word, some in (("added", added), ("removed", removed)) if some]
-    return LIST, ", ".join(said)
+    added, removed = sorted((new_names - old_names).elements()), sorted((old_names - new_names).elements())
+    details = [f"{word} {_list(names)}" for word, names in (("added", added), ("removed", removed)) if names]
+    return LIST, ", ".join(details)
 
 
 def name_of(tool: Any) -> str:
-    """The name of a tool, in any dialect."""
+    """Return the name of a tool, for the formats of all APIs; "?" if it has none."""
     if not isinstance(tool, dict):
         return "?"
     function = tool.get("function")
@@ -41,16 +41,18 @@ def name_of(tool: Any) -> str:
 
 
 def _unordered(tools: Sequence[Any]) -> Counter[str]:
-    """Tools whose lists have no order either (`required`, `enum`)."""
+    """Return the tools with their lists sorted (`required`, `enum`), counted."""
     return Counter(canonical(_sorted(tool)) for tool in tools)
 
 
 def _sorted(value: Any) -> Any:
+    """Return a value with all its lists sorted."""
     if isinstance(value, dict):
-        return {key: _sorted(one) for key, one in value.items()}
+        return {key: _sorted(entry) for key, entry in value.items()}
     return sorted(map(_sorted, value), key=canonical) if isinstance(value, list) else value
 
 
 def _list(names: Sequence[str]) -> str:
+    """Return the first names as a string, with their total number if there are more."""
     some = ", ".join(names[:SHOWN])
     return f"{some}, ... ({len(names)})" if len(names) > SHOWN else some

@@ -1,4 +1,4 @@
-"""``cachesim import`` of request bodies: where do the prompts of a client differ, and why?"""
+"""``cachesim import`` of request bodies: report the changes between the prompts of a client, and their causes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ MODEL = "GGGA"
 
 
 def add_body_arguments(parser: ArgumentParser) -> None:
-    """Options that only request bodies have."""
+    """Add the options that apply to request bodies only."""
     from cachesim.tools.run.arguments import count
 
     parser.add_argument("--tokenizer", metavar="FILE", default="",
-                        help="request bodies: the model's tokenizer.json, or its GGUF (default: 4 bytes a token)")
+                        help="tokenizer for request bodies: tokenizer.json or GGUF (default: 4 bytes per token)")
     parser.add_argument("--template", metavar="FILE", default="",
-                        help="request bodies: chat template: Jinja, tokenizer_config.json, GGUF (default: plain)")
+                        help="chat template for request bodies: Jinja, tokenizer_config.json or GGUF (default: ChatML)")
     parser.add_argument("--with-text", action="store_true",
-                        help="let the scenario file quote: what differs in request bodies; texts that a log has")
+                        help="texts in the scenario file: differences of request bodies, prompt beginnings of a log")
     for limit in (BODIES, BODY_BYTES):
         parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
                             help=f"{limit.subject} [{limit.unit}], default {limit.value}")  # fmt: skip
 
 
 def run_bodies(args: Namespace) -> int:
-    """Import the files of ``args`` together, as one client's requests in their order."""
+    """Import the files of ``args`` as the requests of a single client, in order."""
     from cachesim.base.console import say_json, show
     from cachesim.base.files import write_whole
     from cachesim.scenarios.option_checks import check_profile, parse_settings
@@ -46,8 +46,8 @@ def run_bodies(args: Namespace) -> int:
     check_profile(profile, engine, known_profiles())
     server = parse_settings(args.settings, engine) if args.settings else {}
     name = Path(args.out).stem if args.out else ""
-    asking = ImportOptions(args.tokenizer, args.template, profile, args.model or MODEL, server, args.with_text, name)
-    data, text = import_bodies([Path(name) for name in args.files], asking)
+    options = ImportOptions(args.tokenizer, args.template, profile, args.model or MODEL, server, args.with_text, name)
+    data, text = import_bodies([Path(name) for name in args.files], options)
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:

@@ -1,8 +1,9 @@
-"""Which request goes on from which? Several conversations, and the agents below them, lie in one folder.
+"""Assignment of requests to conversations (several conversations and sub-agents may share a folder), and search for
+shared prefixes.
 
-Two questions that have two answers. Which earlier prompt shares the longest prefix: that is what a cache can use.
-Which earlier request is the one before it in its conversation: the one whose messages come back, wherever they stand,
-for a date in front of everything makes all prompts share the same short prefix.
+Each request has two relations. The earlier prompt with the longest common prefix is what a cache can reuse. The
+previous request of the conversation is found by messages that both contain, wherever they are: a date at the start
+makes all prompts share the same short prefix.
 """
 
 from __future__ import annotations
@@ -16,27 +17,26 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage, common_suffix, encoded
 
-BLOCK = 512                  # characters of a prompt behind one key
-KEPT = 8                     # latest requests kept for each message
-TRIVIAL = 24                 # characters of messages that say nothing of whose conversation it is
-CHUNKS, CHUNK = 16, 48       # stretches of a prompt without messages that are looked for in earlier ones
+BLOCK = 512                  # characters of a prompt per key
+KEPT = 8                     # latest requests stored for each message
+TRIVIAL = 24                 # repeated characters that suffice to identify a conversation
+CHUNKS, CHUNK = 16, 48       # chunks of a raw prompt to search in earlier prompts; characters of a chunk
 _SUMMARY = re.compile(r"summar|compact(ed|ion)|continued from a previous|conversation (history|so far)|condensed", re.I)
 _SPACE = re.compile(r"\s+")
 
 
 class Link(NamedTuple):
-    """``best``: the earlier request that shares the longest prefix (-1 = none shares anything), ``common`` characters
-    of it; ``before``: the one before it in its ``conversation``, -1 = it begins one."""
+    """Relations of a request to earlier requests."""
 
-    best: int
-    common: int
-    before: int
-    conversation: int
+    best: int                # earlier request with the longest common prefix, -1 = none
+    common: int              # characters of that prefix
+    before: int              # previous request of the conversation, -1 = it is the first
+    conversation: int        # number of the conversation, from 0
 
 
-class Prefixes:
-    """Finds the longest common prefix with any earlier text: every ``BLOCK`` characters a text has a key that stands
-    for all before it."""
+class PrefixIndex:
+    """Index for the longest common prefix with any earlier text. After every ``BLOCK`` characters a text has a key, a
+    digest of everything before."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -44,8 +44,8 @@ class Prefixes:
         self.keys: dict[bytes, list[int]] = defaultdict(list)
 
     def add(self, text: str) -> tuple[int, int]:
-        """A text with the longest common prefix among those added before (the same text, or the latest), and its
-        length."""
+        """Add a text. Return the number of the earlier text with the longest common prefix (an equal text, else the
+        latest), and the length of that prefix; (-1, 0) if no text shares a prefix."""
         known = self.same.get(text, -1)
         self.same[text] = len(self.texts)
         if known >= 0:
@@ -64,7 +64,7 @@ class Prefixes:
                     shared, start = found, at - BLOCK
             self.keys[key].append(number)
         self.texts.append(text)
-        # of those that share the last block, what follows decides; they are equal up to there
+        # all in `shared` are equal up to `start`; the following text decides
         sizes = [(start + common_prefix(self.texts[i][start : start + 2 * BLOCK], text[start : start + 2 * BLOCK]), i)
                  for i in shared if i != number]  # fmt: skip
         size, best = max(sizes, default=(0, -1))
@@ -72,21 +72,21 @@ class Prefixes:
 
 
 @lru_cache(maxsize=1 << 15)
-def core(message: BodyMessage) -> str:
-    """What a message says, whatever is done to its reasoning and to white space."""
-    return _SPACE.sub(" ", message.said(REASONING)).strip()
+def core_text(message: BodyMessage) -> str:
+    """Return the text of a message without reasoning and with normalised white space."""
+    return _SPACE.sub(" ", message.text_without(REASONING)).strip()
 
 
-def key_of(message: BodyMessage) -> int:
-    """A number that stands for who says what."""
-    return hash((message.role, core(message)))
+def message_key(message: BodyMessage) -> int:
+    """Return a hash of the role and the normalised text of a message."""
+    return hash((message.role, core_text(message)))
 
 
-class Conversations:
-    """The requests so far. ``add`` says where the next one belongs."""
+class ConversationLinker:
+    """Requests so far; ``add`` assigns the next request to a conversation."""
 
     def __init__(self) -> None:
-        self.prefixes = Prefixes()
+        self.prefixes = PrefixIndex()
         self.bodies: list[Body] = []
         self.links: list[Link] = []
         self.by_message: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
@@ -94,52 +94,57 @@ class Conversations:
         self.count = 0
 
     def add(self, body: Body, text: str) -> Link:
-        """The link of one more request, whose prompt is ``text``."""
+        """Add a request whose prompt is ``text``, and return its relations."""
         best, common = self.prefixes.add(text)
-        before = self._before(body, text, best, common)
+        before = self._find_previous(body, text, best, common)
         if before < 0:
             conversation, self.count = self.count, self.count + 1
         else:
             conversation = self.links[before].conversation
         number = len(self.links)
         self.bodies.append(body)
-        self.by_system[told(body)] = number
+        self.by_system[system_text(body)] = number
         self.links.append(Link(best, common, before, conversation))
-        for key in {key_of(one) for one in talk(body)}:
+        for key in {message_key(message) for message in conversation_messages(body)}:
             self.by_message[key].append(number)
         return self.links[-1]
 
-    def _before(self, body: Body, text: str, best: int, common: int) -> int:
+    def _find_previous(self, body: Body, text: str, best: int, common: int) -> int:
+        """Return the previous request of the conversation, -1 = none: the earlier request with the most text in common
+        messages."""
         if body.raw:
-            return self._by_chunks(text, best, common)
+            return self._previous_by_chunks(text, best, common)
         scores: Counter[int] = Counter()
-        mine = {key_of(one): len(core(one)) + 1 for one in talk(body)}
-        for key, size in mine.items():
+        sizes = {message_key(message): len(core_text(message)) + 1 for message in conversation_messages(body)}
+        for key, size in sizes.items():
             for number in self.by_message.get(key, ()):
                 scores[number] += size
-        enough = min(TRIVIAL, sum(mine.values()) // 2 + 1)
+        enough = min(TRIVIAL, sum(sizes.values()) // 2 + 1)
         found = max(scores.items(), key=lambda pair: (pair[1], pair[0]), default=(-1, 0))
         if found[1] >= enough:
             return found[0]
-        return self._otherwise(body, text, best, common)
+        return self._previous_by_edit(body, text, best, common)
 
-    def _otherwise(self, body: Body, text: str, best: int, common: int) -> int:
-        """No message comes back: its first one was edited, or the history is a summary now."""
+    def _previous_by_edit(self, body: Body, text: str, best: int, common: int) -> int:
+        """Return the previous request when no message is repeated: its first message was edited, or the history was
+        replaced by a summary."""
         if best < 0:
             return -1
-        first = next(talk(body), None)
+        first = next(conversation_messages(body), None)
         if first is None:
             return best if common * 2 > len(text) else -1
-        for other in dict.fromkeys((best, len(self.links) - 1)):
-            old = next(talk(self.bodies[other]), None)
-            if old is not None and _edited(core(old), core(first)) and _edited(told(self.bodies[other]), told(body)):
-                return other
-        if summarised(body.messages[:3]):
-            return self.by_system.get(told(body), -1)
+        for i in dict.fromkeys((best, len(self.links) - 1)):
+            old = next(conversation_messages(self.bodies[i]), None)
+            if old is None or not _edited(core_text(old), core_text(first)):
+                continue
+            if _edited(system_text(self.bodies[i]), system_text(body)):
+                return i
+        if contains_summary(body.messages[:3]):
+            return self.by_system.get(system_text(body), -1)
         return -1
 
-    def _by_chunks(self, text: str, best: int, common: int) -> int:
-        """The latest of the last requests in which most stretches of this prompt occur."""
+    def _previous_by_chunks(self, text: str, best: int, common: int) -> int:
+        """Return the latest of the recent requests that contains most chunks of this prompt, -1 = none."""
         if best >= 0 and common * 2 >= len(text):
             return best
         step = max(1, len(text) // CHUNKS)
@@ -150,25 +155,25 @@ class Conversations:
         return found[1] if found[0] * 4 >= len(chunks) else -1
 
 
-def talk(body: Body) -> Iterator[BodyMessage]:
-    """The messages of a conversation: not what the system says."""
-    return (one for one in body.messages if not one.system)
+def conversation_messages(body: Body) -> Iterator[BodyMessage]:
+    """Yield the messages of a body except system messages."""
+    return (message for message in body.messages if not message.system)
 
 
-def told(body: Body) -> str:
-    """What the system says."""
-    return "\n".join(core(one) for one in body.messages if one.system)
+def system_text(body: Body) -> str:
+    """Return the text of the system messages."""
+    return "\n".join(core_text(message) for message in body.messages if message.system)
 
 
 def _edited(a: str, b: str) -> bool:
-    """Are two texts the same but for a fifth of it?"""
+    """Return whether two texts are equal except for at most a fifth of the longer text."""
     n = common_prefix(a, b)
     rest = min(len(a), len(b)) - n
     end = common_suffix(a, b, rest)
     return a == b or (n + end) * 5 >= max(len(a), len(b)) * 4
 
 
-def summarised(messages: Sequence[BodyMessage]) -> bool:
-    """Does one of these messages say that it stands for others?"""
-    return any(_SUMMARY.search(core(one)[:4000]) for one in messages)
+def contains_summary(messages: Sequence[BodyMessage]) -> bool:
+    """Return whether any of these messages is a summary of earlier messages."""
+    return any(_SUMMARY.search(core_text(message)[:4000]) for message in messages)
 

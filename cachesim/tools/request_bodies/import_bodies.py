@@ -1,4 +1,8 @@
-"""Request bodies become data: for the report, for JSON, and a scenario file."""
+"""Import of request bodies: report data (for the terminal and JSON) and a scenario file.
+
+The tokens of a prompt are, in this order: in common with an earlier request; invalidated by a change although the
+previous request contained them (``invalidated_tokens``); new (``new_tokens``).
+"""
 
 from __future__ import annotations
 
@@ -11,190 +15,190 @@ from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body, changed
 from cachesim.tools.request_bodies.body_files import read_bodies
 from cachesim.tools.request_bodies.changed_text import COUNTER, DATE, ID, LISTING, SPACE
-from cachesim.tools.request_bodies.conversations import key_of
-from cachesim.tools.request_bodies.import_scenario import PlayedImport, play_bodies
+from cachesim.tools.request_bodies.conversations import message_key
+from cachesim.tools.request_bodies.import_scenario import SimulatedImport, simulate_bodies
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, CHANGED
-from cachesim.tools.request_bodies.request_diff import PromptRecord, linked
+from cachesim.tools.request_bodies.request_diff import PromptRecord, link_requests
 from cachesim.tools.request_bodies.template import Prompt, read_template, render
-from cachesim.tools.request_bodies.tokenizer import Estimate, Given, Tokenizer, read_tokenizer
+from cachesim.tools.request_bodies.tokenizer import Estimate, Tokenizer, TokenPrompts, read_tokenizer
 
-# How many tokens must be evaluated because a prompt was changed, and what are the causes of all of them?
-#
-# The tokens of a prompt are, in this order: in common with an earlier request; changed or behind a change, although the
-# request before had them (``client``); new (``new``).
-
-ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user's message",
-         "assistant": "an answer", "tool": "a result of a tool", "function": "a result of a tool"}  # fmt: skip
+ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user message",
+         "assistant": "an answer", "tool": "a tool result", "function": "a tool result"}  # fmt: skip
 
 ANYWHERE = (DATE, ID, LISTING, COUNTER, SPACE, CHANGED)
-"""Causes whose sentence does not say in which part of a prompt they are."""
+"""Causes whose sentence does not name the part of the prompt."""
 
 
-def client_tokens(asked: Sequence[PromptRecord], one: PromptRecord, tokenizer: Tokenizer) -> int:
-    """Tokens of a prompt that the request before had, and that cannot be reused because of what was changed."""
-    if one.harmless or one.link.before < 0:
+def invalidated_tokens(records: Sequence[PromptRecord], record: PromptRecord, tokenizer: Tokenizer) -> int:
+    """Return the number of prompt tokens that the previous request contained and that cannot be reused because of a
+    change."""
+    if record.harmless or record.link.before < 0:
         return 0
-    before = asked[one.link.before]
-    if one.body.raw:
-        return max(0, min(before.tokens, one.tokens) - one.best)
-    return max(0, one.tokens - one.best - new_tokens(before, one, tokenizer))
+    before = records[record.link.before]
+    if record.body.raw:
+        return max(0, min(before.tokens, record.tokens) - record.best)
+    return max(0, record.tokens - record.best - new_tokens(before, record, tokenizer))
 
 
-def new_tokens(before: PromptRecord, one: PromptRecord, tokenizer: Tokenizer) -> int:
-    """Tokens of the messages at the end of a prompt that the request before did not have, nor generate."""
-    had = {key_of(message) for message in before.body.messages}
-    messages = one.body.messages
+def new_tokens(before: PromptRecord, record: PromptRecord, tokenizer: Tokenizer) -> int:
+    """Return the number of tokens in the messages at the end of a prompt that the previous request neither contained
+    nor generated."""
+    had = {message_key(message) for message in before.body.messages}
+    messages = record.body.messages
     number = len(messages)
-    while number and not messages[number - 1].system and key_of(messages[number - 1]) not in had:
+    while number and not messages[number - 1].system and message_key(messages[number - 1]) not in had:
         number -= 1
     generated = len(before.body.messages)
     if number == generated and number < len(messages) and messages[number].role == "assistant":
         number += 1
-    begins = one.plain.begins
-    text = one.plain.text[begins[number] :] if number < len(begins) else ""
+    begins = record.plain.begins
+    text = record.plain.text[begins[number] :] if number < len(begins) else ""
     return len(tokenizer.tokens(text)) if text else 0
 
 
-def where(one: PromptRecord) -> str:
-    """In which part of the prompt the first difference is, in words; "" where the cause says it."""
-    place = one.place
-    if place is None or one.cause.name not in ANYWHERE:
+def where(record: PromptRecord) -> str:
+    """Return the part of the prompt with the first difference, in words; "" if the sentence of the cause names it."""
+    place = record.place
+    if place is None or record.cause.name not in ANYWHERE:
         return ""
     if place.path.startswith(("tools", "functions")):
         return "the tools"
-    if 0 <= place.message < len(one.body.messages):
-        return ROLES.get(one.body.messages[place.message].role, "the prompt")
+    if 0 <= place.message < len(record.body.messages):
+        return ROLES.get(record.body.messages[place.message].role, "the prompt")
     return "the prompt"
 
 
 def at(place: BodyPlace | None, which: str = "") -> dict[str, Any]:
-    """A place of a body, as data: the path of a value, "" = the end of the body, and a character of its text."""
+    """Return a place in a body as data: path of the value ("" = end of the body) and character in its text."""
     path, character = ("", None) if place is None else (place.path, place.character)
     return {f"{which}path": path, f"{which}character": character}
 
 
-def causes(asked: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[str, Any]]:
-    """The causes, the most expensive first; what cost nothing comes last. Requests with one cause in one part of the
-    prompt are one entry, whose place and evidence are those of the first of them."""
+def causes(records: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the causes, most expensive first. Requests with the same cause in the same part of the prompt are an
+    entry, with place and evidence of the first."""
     groups: dict[tuple[str, str], list[int]] = {}
-    for number, one in enumerate(asked):
-        groups.setdefault((one.cause.name, where(one)), []).append(number)
+    for number, record in enumerate(records):
+        groups.setdefault((record.cause.name, where(record)), []).append(number)
     found: list[dict[str, Any]] = []
     for (name, part), numbers in groups.items():
-        one, seen = asked[numbers[0]], asked[numbers[0]].seen
+        record, seen = records[numbers[0]], records[numbers[0]].seen
         found.append({
-            "cause": name, "says": CAUSES[name].says, "where": part, **at(one.place), "detail": one.cause.detail,
+            "cause": name, "says": CAUSES[name].says, "where": part, **at(record.place), "detail": record.cause.detail,
             "in_requests": numbers, "again": sum(lost[number] for number in numbers), "advice": CAUSES[name].advice,
-            "most": max(asked[number].best for number in numbers), "harmless": one.harmless,
+            "most": max(records[number].best for number in numbers), "harmless": record.harmless,
             "evidence": None if seen is None else {
                 "text_common": seen.same, "text_before": seen.before, "text_after": seen.after,
-                "previous": one.link.before, "request": numbers[0],
+                "previous": record.link.before, "request": numbers[0],
             },
         })  # fmt: skip
     return sorted(found, key=lambda entry: (-entry["again"], entry["in_requests"][0]))
 
 
 class ImportOptions(NamedTuple):
-    """What is asked of an import: files of the tokenizer and the template ("" = none), the rule set, the model, options
-    of the server, whether the scenario file may quote the texts, and its id ("" = made of the first file's name)."""
+    """Options of an import."""
 
-    tokenizer: str = ""
-    template: str = ""
-    profile: str = DEFAULT_PROFILE
+    tokenizer: str = ""                # tokenizer file, "" = estimate
+    template: str = ""                 # chat template file, "" = plain rendering
+    profile: str = DEFAULT_PROFILE     # rule set
     model: str = "GGGA"
-    server: Mapping[str, Any] = {}
-    with_text: bool = False
-    name: str = ""
+    server: Mapping[str, Any] = {}     # server options
+    with_text: bool = False            # quote texts in the scenario file
+    name: str = ""                     # scenario id, "" = derived from the first file name
 
 
-def import_bodies(paths: Sequence[Path], asking: ImportOptions) -> tuple[dict[str, Any], str]:
-    """What these files say, as data, and the scenario file made of them. Raises BadInput."""
+def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[str, Any], str]:
+    """Return the report data of these files, and the text of the scenario file. Raises BadInput."""
     found, left = read_bodies(paths)
     bodies = bodies_of(found)
     prompts: list[Prompt | None] = [None] * len(bodies)
-    if asking.template:
-        prompts = render(read_template(Path(asking.template)), bodies, asking.template)
-    tokenizer = _tokenizer(bodies, asking.tokenizer)
-    asked = linked(bodies, prompts, tokenizer)
-    lost = [client_tokens(asked, one, tokenizer) for one in asked]
-    data = _data(paths, asked, lost, tokenizer, asking)
+    if options.template:
+        prompts = render(read_template(Path(options.template)), bodies, options.template)
+    tokenizer = _tokenizer(bodies, options.tokenizer)
+    records = link_requests(bodies, prompts, tokenizer)
+    lost = [invalidated_tokens(records, record, tokenizer) for record in records]
+    data = _data(paths, records, lost, tokenizer, options)
     data["skipped"] = left
-    head = _head(paths, data, asking)
-    played = play_bodies(asked, asking.profile, asking.model, asking.server, head)
-    _simulated(data, played)
-    return data, played.toml
+    head = _head(paths, data, options)
+    simulated = simulate_bodies(records, options.profile, options.model, options.server, head)
+    _simulated(data, simulated)
+    return data, simulated.toml
 
 
 def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
+    """Return the tokenizer to use. Raises BadInput if token prompts and text prompts are mixed."""
     tokens = [body.of_tokens for body in bodies]
     if any(tokens) and not all(tokens):
-        raise BadInput("some prompts are tokens, others are text: they cannot be compared", hint="import them apart")
+        raise BadInput("token prompts cannot be compared with text prompts", hint="import them separately")
     if any(tokens):
-        return Given()
+        return TokenPrompts()
     return read_tokenizer(Path(file)) if file else Estimate()
 
 
 def _data(
-    paths: Sequence[Path], asked: Sequence[PromptRecord], lost: Sequence[int], tokenizer: Tokenizer,
-    asking: ImportOptions,
+    paths: Sequence[Path], records: Sequence[PromptRecord], lost: Sequence[int], tokenizer: Tokenizer,
+    options: ImportOptions,
 ) -> dict[str, Any]:
+    """Return the report data without the simulation."""
     losing = [number for number, tokens in enumerate(lost) if tokens]
     return {
-        "files": [str(path) for path in paths], "forms": list(dict.fromkeys(one.body.form for one in asked)),
-        "models": list(dict.fromkeys(one.body.model for one in asked if one.body.model))[:20],
-        "conversations": max(one.link.conversation for one in asked) + 1,
-        "rendering": asking.template or ("as sent" if all(one.body.raw for one in asked) else "plain"),
-        "tokens_exact": tokenizer.exact, "tokenizer": tokenizer.name, "tokens": sum(one.tokens for one in asked),
-        "again": sum(lost), "losing": losing, "most": max((asked[number].best for number in losing), default=0),
-        "causes": causes(asked, lost),
-        "requests": [_request(asked, number, tokens) for number, tokens in enumerate(lost)],
+        "files": [str(path) for path in paths], "forms": list(dict.fromkeys(r.body.form for r in records)),
+        "models": list(dict.fromkeys(r.body.model for r in records if r.body.model))[:20],
+        "conversations": max(r.link.conversation for r in records) + 1,
+        "rendering": options.template or ("as sent" if all(r.body.raw for r in records) else "plain"),
+        "tokens_exact": tokenizer.exact, "tokenizer": tokenizer.name, "tokens": sum(r.tokens for r in records),
+        "again": sum(lost), "losing": losing, "most": max((records[number].best for number in losing), default=0),
+        "causes": causes(records, lost),
+        "requests": [_request(records, number, tokens) for number, tokens in enumerate(lost)],
     }  # fmt: skip
 
 
-def _request(asked: Sequence[PromptRecord], number: int, lost: int) -> dict[str, Any]:
-    one = asked[number]
-    before = one.link.before
-    parameters = [] if before < 0 else changed(asked[before].body.parameters, one.body.parameters)
-    model = before >= 0 and asked[before].body.model != one.body.model
+def _request(records: Sequence[PromptRecord], number: int, lost: int) -> dict[str, Any]:
+    """Return the report data of a request."""
+    record = records[number]
+    before = record.link.before
+    parameters = [] if before < 0 else changed(records[before].body.parameters, record.body.parameters)
+    model = before >= 0 and records[before].body.model != record.body.model
     return {
-        "request": number, "place": one.body.place, "conversation": one.link.conversation, "previous": before,
-        "tokens": one.tokens, "shared": one.shared, "reusable": one.best, "reusable_from": one.base, "again": lost,
-        "new_tokens": max(0, one.tokens - one.best - lost), "answer": one.answer,
-        "characters": None if before < 0 else one.common, "bytes": None if before < 0 else one.bytes,
-        "cause": one.cause.name, "says": CAUSES[one.cause.name].says, "where": where(one), **at(one.place),
-        **at(one.old_place, "old_"), "detail": one.cause.detail, "model_changed": model, "parameters": parameters,
+        "request": number, "place": record.body.place, "conversation": record.link.conversation, "previous": before,
+        "tokens": record.tokens, "shared": record.shared, "reusable": record.best, "reusable_from": record.base,
+        "again": lost,
+        "new_tokens": max(0, record.tokens - record.best - lost), "answer": record.answer,
+        "characters": None if before < 0 else record.common, "bytes": None if before < 0 else record.bytes,
+        "cause": record.cause.name, "says": CAUSES[record.cause.name].says, "where": where(record), **at(record.place),
+        **at(record.old_place, "old_"), "detail": record.cause.detail, "model_changed": model, "parameters": parameters,
     }  # fmt: skip
 
 
-def _head(paths: Sequence[Path], data: Mapping[str, Any], asking: ImportOptions) -> dict[str, Any]:
-    """Id, title and why of the scenario file; texts of the requests are in it if they are wanted."""
+def _head(paths: Sequence[Path], data: Mapping[str, Any], options: ImportOptions) -> dict[str, Any]:
+    """Return id, title and why of the scenario file. With ``with_text``, the why quotes the differing texts."""
     stem = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in paths[0].stem.lower()).strip("-")
     count = "exact" if data["tokens_exact"] else "estimated"
-    why = (f"Made from {len(data['requests'])} request bodies: words are invented, lengths are {count} "
+    why = (f"Imported from {len(data['requests'])} request bodies: words are invented, lengths are {count} "
            f"({data['tokenizer']}).")  # fmt: skip
     for cause in data["causes"][:3]:
         if cause["harmless"]:
             continue
         why += f" Requests {', '.join(map(str, cause['in_requests'][:12]))}: {cause['says']}."
-        if asking.with_text and cause["evidence"]:
+        if options.with_text and cause["evidence"]:
             sides = cause["evidence"]["text_before"], cause["evidence"]["text_after"]
             why += f" Before: {cut(sides[0], 60)} After: {cut(sides[1], 60)}"
-    return {"id": asking.name or f"import-{stem or 'bodies'}"[:80], "why": why,
+    return {"id": options.name or f"import-{stem or 'bodies'}"[:80], "why": why,
             "title": f"imported from {len(data['requests'])} request bodies"}  # fmt: skip
 
 
-def _simulated(data: dict[str, Any], played: PlayedImport) -> None:
-    """What the simulator makes of the requests: reused, and evaluated for which reason."""
-    for one, reused in zip(data["requests"], played.reused, strict=False):
-        one["simulated"] = reused
-        one["not_kept"] = None if reused is None else max(0, one["reusable"] - reused)
-    for one in data["requests"][len(played.reused) :]:
-        one["simulated"] = one["not_kept"] = None
-    known = [one for one in data["requests"] if one["simulated"] is not None]
+def _simulated(data: dict[str, Any], run: SimulatedImport) -> None:
+    """Add the results of the simulation to the report data: tokens reused, and tokens that the server did not keep."""
+    for row, reused in zip(data["requests"], run.reused, strict=False):
+        row["simulated"] = reused
+        row["not_kept"] = None if reused is None else max(0, row["reusable"] - reused)
+    for row in data["requests"][len(run.reused) :]:
+        row["simulated"] = row["not_kept"] = None
+    known = [row for row in data["requests"] if row["simulated"] is not None]
     data["simulation"] = {
-        "profile": played.scenario.profiles[0], "model": played.scenario.model, "flags": dict(played.scenario.server),
-        "played": len(known), "not_played": played.left, "tokens": sum(one["tokens"] for one in known),
-        "reused": sum(one["simulated"] for one in known), "new_tokens": sum(one["new_tokens"] for one in known),
-        "again": sum(one["again"] for one in known), "not_kept": sum(one["not_kept"] for one in known),
+        "profile": run.scenario.profiles[0], "model": run.scenario.model, "flags": dict(run.scenario.server),
+        "played": len(known), "not_played": run.left, "tokens": sum(row["tokens"] for row in known),
+        "reused": sum(row["simulated"] for row in known), "new_tokens": sum(row["new_tokens"] for row in known),
+        "again": sum(row["again"] for row in known), "not_kept": sum(row["not_kept"] for row in known),
     }  # fmt: skip

@@ -1,4 +1,8 @@
-"""The requests as a scenario, and what the simulator reuses of each."""
+"""Scenario made from request bodies, and its simulation.
+
+Prompts are sequences of words: shared prefixes reuse the words of the earlier request, and new text gets a new word.
+The scenario contains no text, only lengths in tokens and the start of the newest user message.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,9 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.request_bodies.request_diff import PromptRecord
 
-# Prompts as stretches of words: what is shared with an earlier text is its words, what is new is a new word.
-#
-# No text is in it, only lengths in tokens, and where the newest user message begins.
 
 class WordPart(NamedTuple):
-    """The first ``take`` of a word's ``full`` tokens; ``user``: a user message begins there."""
+    """First ``take`` of the ``full`` tokens of a word. ``user``: a user message begins with it."""
 
     word: str
     take: int
@@ -32,82 +33,80 @@ class WordPart(NamedTuple):
     user: bool = False
 
     def piece(self) -> Piece:
-        """It in the notation."""
+        """Return the part in the notation."""
         return Piece(self.word, self.user, None, None if self.take == self.full else self.take)
 
 
 def first(text: Sequence[WordPart], tokens: int) -> list[WordPart]:
-    """The beginning of a text, of at most so many tokens."""
+    """Return the first ``tokens`` tokens of a text, or all if there are fewer."""
     out = []
-    for one in text:
+    for part in text:
         if tokens <= 0:
             break
-        out.append(one._replace(take=min(one.take, tokens)))
-        tokens -= one.take
+        out.append(part._replace(take=min(part.take, tokens)))
+        tokens -= part.take
     return out
 
 
 def size(text: Sequence[WordPart]) -> int:
-    """The length of a text in tokens."""
-    return sum(one.take for one in text)
+    """Return the length of a text in tokens."""
+    return sum(part.take for part in text)
 
 
 class TokenRequest(NamedTuple):
-    """A request in tokens: its ``prompt``, of which ``common`` are shared with the text that request ``base`` left (its
-    prompt and ``answer``), -1 = with none; the newest user message begins behind ``user`` tokens, -1 = not known.
-    ``returned``: of the answer, so many tokens come back as they were generated."""
+    """Request in tokens."""
 
-    prompt: int
-    base: int
-    common: int
-    answer: int
-    user: int = -1
+    prompt: int              # tokens of the prompt
+    base: int                # request whose prompt and answer it shares most with, -1 = none
+    common: int              # tokens shared with that prompt and answer
+    answer: int              # tokens of the answer
+    user: int = -1           # position of the newest user message, -1 = unknown
 
 
 class ScenarioWords:
-    """The words of a scenario, as they are made."""
+    """Builder for the words of a scenario."""
 
     def __init__(self) -> None:
         self.words: dict[str, int] = {}
         self.texts: list[list[WordPart]] = []
         self.names = map(letters, count())
 
-    def add(self, asking: TokenRequest) -> Asked:
-        """One more request."""
-        base = self.texts[asking.base] if asking.base >= 0 else []
-        prompt = first(base, asking.common)
+    def add(self, request: TokenRequest) -> Asked:
+        """Add a request and return it in the notation."""
+        base = self.texts[request.base] if request.base >= 0 else []
+        prompt = first(base, request.common)
         at = size(prompt)
-        cuts = [cut for cut in (asking.user,) if at < cut < asking.prompt]
-        for stop in (*cuts, asking.prompt):
+        cuts = [cut for cut in (request.user,) if at < cut < request.prompt]
+        for stop in (*cuts, request.prompt):
             if stop > at:
                 word = self._word(next(self.names), stop - at)
-                prompt.append(WordPart(word, stop - at, stop - at, user=at == asking.user))
+                prompt.append(WordPart(word, stop - at, stop - at, user=at == request.user))
                 at = stop
         name = next(self.names).lower()
-        answer = WordPart(self._word(name, asking.answer), asking.answer, asking.answer)
+        answer = WordPart(self._word(name, request.answer), request.answer, request.answer)
         self.texts.append([*prompt, answer])
-        return Asked(tuple(one.piece() for one in prompt), (answer.piece(),))
+        return Asked(tuple(part.piece() for part in prompt), (answer.piece(),))
 
     def _word(self, name: str, tokens: int) -> str:
         self.words[name] = tokens
         return name
 
 
-ROOM = 120_000               # tokens that a toy model's own context holds, with an answer
-ANSWER = 4_096               # most tokens of an answer that are played
+ROOM = 120_000               # context of a toy model [tokens], for prompt and answer
+ANSWER = 4_096               # simulated tokens of an answer, at most
 
 
-class PlayedImport(NamedTuple):
-    """``reused``: tokens for each request that was played, None = it was refused; ``toml``: the scenario file;
-    ``left``: how many requests are too many to be played."""
+class SimulatedImport(NamedTuple):
+    """Simulated import."""
 
     scenario: Scenario
-    reused: Sequence[int | None]
-    toml: str
-    left: int
+    reused: Sequence[int | None]     # tokens reused by each simulated request, None = refused
+    toml: str                        # scenario file
+    left: int                        # requests not simulated because of the limits
 
 
 class _Answers(Silent):
+    """Observer that collects the answers by request number."""
     def __init__(self) -> None:
         self.found: dict[int, Answer] = {}
 
@@ -115,16 +114,16 @@ class _Answers(Silent):
         self.found[number] = answer
 
 
-def play_bodies(
-    asked: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
-) -> PlayedImport:
-    """Play as many of the requests as the limits of a run allow, from the first on. ``head``: id, title and why of the
+def simulate_bodies(
+    records: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
+) -> SimulatedImport:
+    """Simulate the requests, from the first on, as far as the limits of a run allow. ``head``: id, title and why of the
     scenario file. Raises BadInput."""
     words = ScenarioWords()
-    steps = [words.add(_asking(one)) for one in asked[: _fitting(asked)]]
+    steps = [words.add(_token_request(record)) for record in records[: _simulated_count(records)]]
     engine = profile.partition("@")[0]
     named = model_named(model, engine)
-    options = {**_context(engine, asked[: len(steps)]), **server}
+    options = {**_context(engine, records[: len(steps)]), **server}
     made = make_steps(steps, words.words, options)
     scenario = Scenario(
         id=head["id"], title=head["title"], source=("cachesim",), why=head["why"], engine=engine, model=named.model,
@@ -133,7 +132,7 @@ def play_bodies(
     answers = _Answers()
     try:
         play(scenario, profile, "none", answers)
-    except BadInput:                             # more tokens than a run may have: what was played by then stands
+    except BadInput:                             # limit of a run: keep the requests simulated so far
         if not answers.found:
             raise
         steps = steps[: len(answers.found)]
@@ -144,32 +143,34 @@ def play_bodies(
     reused = [None if answer is None or answer.error else answer.cache_n for answer in found]
     top = {**head, "source": ["cachesim"], "engine": engine, "model": named.model, "profiles": [profile]}
     text = to_toml(top, scenario.server, scenario.words, steps)
-    return PlayedImport(scenario, reused, text, len(asked) - len(steps))
+    return SimulatedImport(scenario, reused, text, len(records) - len(steps))
 
 
-def _asking(one: PromptRecord) -> TokenRequest:
+def _token_request(record: PromptRecord) -> TokenRequest:
+    """Return a request in tokens. The start of the newest user message is estimated from its share of the plain
+    rendering."""
     user = -1
-    messages = one.body.messages
-    last = max((number for number, said in enumerate(messages) if said.role == "user"), default=-1)
-    if last >= 0 and not one.body.raw and one.plain.text:
-        user = round(one.tokens * one.plain.begins[last] / len(one.plain.text))
-    return TokenRequest(one.tokens, one.base, one.best, min(one.answer, ANSWER), user)
+    messages = record.body.messages
+    last = max((number for number, message in enumerate(messages) if message.role == "user"), default=-1)
+    if last >= 0 and not record.body.raw and record.plain.text:
+        user = round(record.tokens * record.plain.begins[last] / len(record.plain.text))
+    return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user)
 
 
-def _fitting(asked: Sequence[PromptRecord]) -> int:
-    """How many of the requests a scenario may hold: its prompts and answers, and its file."""
+def _simulated_count(records: Sequence[PromptRecord]) -> int:
+    """Return the number of requests that fit into a scenario: limits of prompt tokens, answer tokens and file size."""
     prompts = answers = 0
-    for number, one in enumerate(asked):
-        prompts, answers = prompts + one.tokens, answers + min(one.answer, ANSWER)
+    for number, record in enumerate(records):
+        prompts, answers = prompts + record.tokens, answers + min(record.answer, ANSWER)
         if (prompts > limits.PROMPT_TOKENS.now or answers > limits.NEW_TOKENS.now or number >= limits.REBUILT.now
-                or one.tokens > limits.WORD_LENGTH.now):
+                or record.tokens > limits.WORD_LENGTH.now):
             return number
-    return len(asked)
+    return len(records)
 
 
-def _context(engine: str, asked: Sequence[PromptRecord]) -> dict[str, Any]:
-    """A context as long as the longest prompt needs, where the model's own is too short."""
-    needed = max((one.tokens + min(one.answer, ANSWER) for one in asked), default=0)
+def _context(engine: str, records: Sequence[PromptRecord]) -> dict[str, Any]:
+    """Return server options for a context that holds the longest prompt, {} if the model's own context suffices."""
+    needed = max((record.tokens + min(record.answer, ANSWER) for record in records), default=0)
     if needed <= ROOM:
         return {}
     manual = ENGINES[engine].manual

@@ -1,7 +1,9 @@
-"""The content of a message, in the dialects of several APIs, as parts and as a chat template gets it.
+"""Message contents in the formats of several APIs, as parts and as a chat template receives them; and the answer in a
+recorded response.
 
-A string; a list of texts, images, calls, results and thinking. Reasoning is in fields of its own
-(``reasoning_content``, ``reasoning``, ``thinking``), in blocks, or between think tags inside of the text.
+A content is a string or a list of texts, images, tool calls, tool results and reasoning. Reasoning is in separate
+fields (``reasoning_content``, ``reasoning``, ``thinking``), in blocks, or between think tags in the text. Responses are
+JSON of several APIs or event streams.
 """
 
 from __future__ import annotations
@@ -13,29 +15,27 @@ from typing import Any, Iterator
 
 from cachesim.tools.request_bodies.body import CALL, IMAGE, REASONING, TEXT, BodyMessage, BodyText
 
-# What did the server answer? From the response of a dump: JSON of several APIs, or its stream of events.
-
 INNER = ("content", "body", "text", "response", "data", "json")
 DEEP = 4
 
 
 def answer_of(value: Any, deep: int = 0) -> BodyMessage | None:
-    """The message that a response holds, None where none is found."""
+    """Return the message in a response, None for an unknown format."""
     if deep > DEEP:
         return None
     if isinstance(value, str):
         return _of_text(value, deep)
     if not isinstance(value, dict):
         return None
-    said = _message(value)
-    if said is not None:
-        return message_of({"role": "assistant", **said}, "response")
+    message = _message(value)
+    if message is not None:
+        return message_of({"role": "assistant", **message}, "response")
     found = (answer_of(value[key], deep + 1) for key in INNER if value.get(key))
-    return next((one for one in found if one is not None), None)
+    return next((answer for answer in found if answer is not None), None)
 
 
 def _message(value: dict[str, Any]) -> dict[str, Any] | None:
-    """The message in a response of a form that is known."""
+    """Return the message in a response of a known format, None for other formats."""
     choices = value.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         if isinstance(choices[0].get("message"), dict):
@@ -51,6 +51,7 @@ def _message(value: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _of_text(text: str, deep: int) -> BodyMessage | None:
+    """Return the message in a response text: JSON, or a stream of events."""
     if text.lstrip()[:1] == "{":
         try:
             return answer_of(json.loads(text), deep + 1)
@@ -67,23 +68,23 @@ def _of_text(text: str, deep: int) -> BodyMessage | None:
             _add_call(calls, call)
     if not (reasoning or content or calls):
         return None
-    said = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": [*calls.values()]}
-    return message_of(said, "response")
+    message = {"role": "assistant", "reasoning_content": reasoning, "content": content, "tool_calls": [*calls.values()]}
+    return message_of(message, "response")
 
 
 def _add_call(calls: dict[Any, Any], call: Any) -> None:
-    """One more piece of a call that is streamed."""
+    """Add a streamed fragment to a tool call."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         return
     index = call.get("index")
-    mine = calls.setdefault(index if isinstance(index, int) else 0, {"function": {"name": "", "arguments": ""}})
+    collected = calls.setdefault(index if isinstance(index, int) else 0, {"function": {"name": "", "arguments": ""}})
     for key in ("name", "arguments"):
-        mine["function"][key] += function[key] if isinstance(function.get(key), str) else ""
+        collected["function"][key] += function[key] if isinstance(function.get(key), str) else ""
 
 
 def _deltas(text: str) -> Iterator[dict[str, Any]]:
-    """The changes that a stream of events tells."""
+    """Yield the deltas of an event stream."""
     for line in text.splitlines():
         if not line.startswith("data:"):
             continue
@@ -108,49 +109,49 @@ THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 THINK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.S)
 
 
-def message_of(one: dict[str, Any], path: str) -> BodyMessage:
-    """The parts of a message of a chat."""
-    parts = [part for key in REASONS if key in one for part in _reasoning(one[key], f"{path}.{key}")]
-    parts += content(one.get("content"), f"{path}.content")
-    calls = one["tool_calls"] if isinstance(one.get("tool_calls"), list) else []
+def message_of(message: dict[str, Any], path: str) -> BodyMessage:
+    """Return a chat message as parts."""
+    parts = [part for key in REASONS if key in message for part in _reasoning(message[key], f"{path}.{key}")]
+    parts += content(message.get("content"), f"{path}.content")
+    calls = message["tool_calls"] if isinstance(message.get("tool_calls"), list) else []
     parts += [_call(call, f"{path}.tool_calls[{number}]") for number, call in enumerate(calls)]
-    role = one.get("role")
+    role = message.get("role")
     return BodyMessage(role if isinstance(role, str) else "", path, tuple(parts))
 
 
 def content(value: Any, path: str) -> list[BodyText]:
-    """The parts of a content: a string, a list of blocks, or one block."""
+    """Return the parts of a content: a string, a list of blocks, or a block."""
     if isinstance(value, str):
         return list(_text(value, path))
     if isinstance(value, list):
-        return [part for number, one in enumerate(value) for part in block(one, f"{path}[{number}]")]
+        return [part for number, entry in enumerate(value) for part in block(entry, f"{path}[{number}]")]
     return list(block(value, path)) if isinstance(value, dict) else []
 
 
-def block(one: Any, path: str) -> list[BodyText]:
-    """The parts of one block of a content."""
-    if isinstance(one, str):
-        return list(_text(one, path))
-    if not isinstance(one, dict):
+def block(value: Any, path: str) -> list[BodyText]:
+    """Return the parts of a content block."""
+    if isinstance(value, str):
+        return list(_text(value, path))
+    if not isinstance(value, dict):
         return []
-    what = one.get("type")
+    what = value.get("type")
     if what in THOUGHTS:
-        key = next((key for key in ("thinking", "text", "data", "summary", "content") if one.get(key)), "thinking")
-        return list(_reasoning(one.get(key), f"{path}.{key}"))
+        key = next((key for key in ("thinking", "text", "data", "summary", "content") if value.get(key)), "thinking")
+        return list(_reasoning(value.get(key), f"{path}.{key}"))
     if what in IMAGES:
-        return [_image(one, path)]
+        return [_image(value, path)]
     if what in ("tool_use", "function_call", "custom_tool_call"):
-        return [_call(one, path)]
+        return [_call(value, path)]
     if what in ("tool_result", "function_call_output", "custom_tool_call_output"):
-        key = "output" if "output" in one else "content"
-        return content(one.get(key), f"{path}.{key}")
-    if isinstance(one.get("text"), str):
-        return list(_text(one["text"], f"{path}.text"))
-    return content(one["content"], f"{path}.content") if isinstance(one.get("content"), str | list) else []
+        key = "output" if "output" in value else "content"
+        return content(value.get(key), f"{path}.{key}")
+    if isinstance(value.get("text"), str):
+        return list(_text(value["text"], f"{path}.text"))
+    return content(value["content"], f"{path}.content") if isinstance(value.get("content"), str | list) else []
 
 
 def _text(text: str, path: str) -> Iterator[BodyText]:
-    """A text; what it thinks in front is reasoning."""
+    """Yield the parts of a text; a leading think block is reasoning."""
     found = THINK.match(text)
     if found and found.end():
         yield BodyText(REASONING, path, text[: found.end()])
@@ -160,37 +161,38 @@ def _text(text: str, path: str) -> Iterator[BodyText]:
 
 
 def _reasoning(value: Any, path: str) -> Iterator[BodyText]:
+    """Yield the reasoning part of a value, unless it is empty."""
     text = value if isinstance(value, str) else "".join(part.text for part in content(value, path))
     if text:
         yield BodyText(REASONING, path, text)
 
 
-def _image(one: dict[str, Any], path: str) -> BodyText:
-    """An image, or a sound, stands as a digest: where it is changed, its text is."""
-    said = json.dumps(one, sort_keys=True).encode("utf-8", "surrogatepass")
-    return BodyText(IMAGE, path, f"<{one['type']} {hashlib.sha256(said).hexdigest()[:32]}>")
+def _image(value: dict[str, Any], path: str) -> BodyText:
+    """Return an image or a sound as a digest: two digests differ exactly if the data differ."""
+    encoded_value = json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
+    return BodyText(IMAGE, path, f"<{value['type']} {hashlib.sha256(encoded_value).hexdigest()[:32]}>")
 
 
 def _call(call: Any, path: str) -> BodyText:
-    """A call of a tool, as its name and arguments: its id is in no prompt of the usual templates."""
+    """Return a tool call as its name and arguments. Its id is omitted: usual chat templates do not render it."""
     if not isinstance(call, dict):
         return BodyText(CALL, path, "")
     function = call.get("function") if isinstance(call.get("function"), dict) else call
     assert isinstance(function, dict)
     given: Any = next((function[key] for key in ("arguments", "input") if key in function), {})
-    said = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     name = json.dumps(function.get("name"), ensure_ascii=False)
-    return BodyText(CALL, path, f'{{"name": {name}, "arguments": {said}}}')
+    return BodyText(CALL, path, f'{{"name": {name}, "arguments": {text}}}')
 
 
 def arguments(value: Any) -> Any:
-    """The arguments of a call as a template gets them: an object where the text is one."""
+    """Return the arguments of a call as a template receives them: parsed if they are JSON, else unchanged."""
     try:
         return json.loads(value) if isinstance(value, str) and len(value) < 1 << 20 else value
     except (ValueError, RecursionError):
         return value
 
 
-def joined(parts: list[BodyText], kind: str = TEXT) -> str:
-    """The text of the parts of one kind."""
+def join_text(parts: list[BodyText], kind: str = TEXT) -> str:
+    """Return the text of all parts of a kind, joined by line ends."""
     return "\n".join(part.text for part in parts if part.kind == kind)

@@ -1,9 +1,8 @@
-"""A body as the text of a prompt, without the model's own chat template, and where in the body each place of it is.
+"""Rendering of a body as prompt text without the model's chat template, with the place in the body of each character.
 
-The rendering is the one that most templates of chat models share (ChatML): for each message a line with its role, the
-reasoning between think tags, the text, calls and results of tools between tags, an end mark. Tools stand in the first
-message, behind its text, one JSON text a line. At the end a line begins the answer. A prompt of the client's own is
-taken as it is.
+The rendering is ChatML, the format that most chat templates share. Each message has a line with its role, reasoning
+between think tags, its text, tool calls between tags, and an end mark. Tools follow the text of the first system
+message, as a line of JSON each. A last line begins the answer. Raw prompts of a client are unchanged.
 """
 
 from __future__ import annotations
@@ -14,24 +13,23 @@ from typing import Any, Iterator, NamedTuple, Sequence
 
 from cachesim.tools.request_bodies.body import CALL, MARK, REASONING, THINK, TOOL, Body, BodyMessage, BodyText
 
-# A JSON value as text, piece by piece, each with its path: so that a place in the text is a place in the value.
-#
-# The text is that of ``json.dumps(value, ensure_ascii=False)``, as chat templates write tools.
 
-def spelled(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Pairs of path and text, whose texts joined are the JSON text. The inside of a string is a piece of its own."""
+def json_pieces(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield pairs of path and text that together form the JSON text of a value, as ``json.dumps(value,
+    ensure_ascii=False)`` writes it (chat templates write tools in this way). The inside of a string is a separate
+    piece, so that a place in the text gives a place in the value."""
     if isinstance(value, dict):
         yield path, "{"
-        for number, (key, one) in enumerate(value.items()):
+        for number, (key, entry) in enumerate(value.items()):
             yield path, (", " if number else "") + json.dumps(key, ensure_ascii=False) + ": "
-            yield from spelled(one, f"{path}.{key}")
+            yield from json_pieces(entry, f"{path}.{key}")
         yield path, "}"
     elif isinstance(value, list):
         yield path, "["
-        for number, one in enumerate(value):
+        for number, entry in enumerate(value):
             if number:
                 yield path, ", "
-            yield from spelled(one, f"{path}[{number}]")
+            yield from json_pieces(entry, f"{path}[{number}]")
         yield path, "]"
     elif isinstance(value, str):
         yield path, '"'
@@ -42,7 +40,7 @@ def spelled(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def canonical(value: Any) -> str:
-    """The same text for values that are equal but for the order of keys."""
+    """Return a JSON text that is equal for values that differ in the order of keys only."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
@@ -51,7 +49,7 @@ _TAGS = {CALL: ("<tool_call>\n", "\n</tool_call>")}
 
 
 class BodyPlace(NamedTuple):
-    """A place in a body: the path of a value, and a character of its text."""
+    """Place in a body: path of a value, character in its text, kind of part, and number of the message (-1 = none)."""
 
     path: str
     character: int
@@ -60,30 +58,29 @@ class BodyPlace(NamedTuple):
 
 
 class Rendered(NamedTuple):
-    """``text`` of a prompt; ``history``: its length without what begins the answer; ``starts``: where each of ``parts``
-    begins; ``messages``: of which message each is (-1 = of none) and ``begins``: where each message does."""
+    """Rendered prompt."""
 
     text: str
-    history: int
-    starts: Sequence[int]
+    history: int                 # length without the line that begins the answer
+    starts: Sequence[int]        # start of each part in the text
     parts: Sequence[BodyText]
-    messages: Sequence[int]
-    begins: Sequence[int]
+    messages: Sequence[int]      # message number of each part, -1 = none
+    begins: Sequence[int]        # start of each message in the text
 
     def place(self, at: int) -> BodyPlace:
-        """The place in the body of a character of the text; at the end of the text, that of the last part."""
+        """Return the place in the body of character ``at``; at the end of the text, the place of the last part."""
         number = max(0, bisect_right(self.starts, at) - 1)
         before, part = self.parts[number - 1], self.parts[number]
         if number and self.starts[number] == at and part.kind == MARK != before.kind and part.text == END:
-            number, part = number - 1, before           # the end of a text: the mark behind it begins at this place
+            number, part = number - 1, before           # end of a text: the mark after it begins here
         character = at - self.starts[number]
         if part.kind == TOOL:
             character = _unescaped(part.text, character)
         return BodyPlace(part.path, character, part.kind, self.messages[number])
 
 
-def plain(body: Body) -> Rendered:
-    """The prompt of a body in the plain rendering."""
+def render_plain(body: Body) -> Rendered:
+    """Return the prompt of a body in the plain rendering."""
     starts: list[int] = []
     parts: list[BodyText] = []
     numbers: list[int] = []
@@ -102,34 +99,34 @@ def plain(body: Body) -> Rendered:
 
 
 def _pieces(body: Body) -> Iterator[tuple[int, BodyText]]:
-    """Every part with the number of its message."""
+    """Yield every part with the number of its message."""
     if body.raw:
-        for number, one in enumerate(body.messages):
-            yield from ((number, part) for part in one.parts)
+        for number, message in enumerate(body.messages):
+            yield from ((number, part) for part in message.parts)
         return
     messages = body.messages
     if body.tools and not (messages and messages[0].system):
         yield 0, BodyText(MARK, "tools", f"{BEGIN}system\n")
-        yield from ((0, part) for part in tools_of(body))
+        yield from ((0, part) for part in tool_parts(body))
         yield 0, BodyText(MARK, "tools", END)
-    for number, one in enumerate(messages):
-        yield number, BodyText(MARK, one.path, f"{BEGIN}{one.role}\n")
-        yield from ((number, part) for part in said(one))
-        if number == 0 and one.system:
-            yield from ((0, part) for part in tools_of(body))
-        yield number, BodyText(MARK, one.path, END)
+    for number, message in enumerate(messages):
+        yield number, BodyText(MARK, message.path, f"{BEGIN}{message.role}\n")
+        yield from ((number, part) for part in tagged_parts(message))
+        if number == 0 and message.system:
+            yield from ((0, part) for part in tool_parts(body))
+        yield number, BodyText(MARK, message.path, END)
     yield len(messages), BodyText(MARK, "", ANSWER)
 
 
-def tools_of(body: Body) -> Iterator[BodyText]:
-    """The definitions of tools, one a line, in parts as small as their values."""
+def tool_parts(body: Body) -> Iterator[BodyText]:
+    """Yield the tool definitions, a line each, as parts of single values."""
     for path, tool in body.tools:
         yield BodyText(MARK, path, "\n")
-        yield from (BodyText(TOOL, inner, text) for inner, text in spelled(tool, path))
+        yield from (BodyText(TOOL, inner, text) for inner, text in json_pieces(tool, path))
 
 
-def said(message: BodyMessage) -> Iterator[BodyText]:
-    """The parts of a message, with the tags around them."""
+def tagged_parts(message: BodyMessage) -> Iterator[BodyText]:
+    """Yield the parts of a message with the tags around them."""
     for part in message.parts:
         before, after = _TAGS.get(part.kind, ("", ""))
         if part.kind == REASONING and "<think>" not in part.text:
@@ -142,12 +139,12 @@ def said(message: BodyMessage) -> Iterator[BodyText]:
 
 
 def answer_text(message: BodyMessage) -> str:
-    """The text that a model generated, as this rendering has it."""
-    return "".join(part.text for part in said(message))
+    """Return the text of a generated message in this rendering."""
+    return "".join(part.text for part in tagged_parts(message))
 
 
 def _unescaped(text: str, escaped: int) -> int:
-    """How many characters of a string so many characters of its JSON text are."""
+    """Return the number of characters of a string that its first ``escaped`` characters of JSON text represent."""
     if "\\" not in text[:escaped]:
         return escaped
     for end in range(escaped, max(-1, escaped - 12), -1):

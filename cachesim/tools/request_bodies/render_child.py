@@ -1,9 +1,9 @@
-"""Renders chats with a chat template: a process of its own, which bounds its CPU time and memory itself.
+"""Child process that renders chats with a chat template, and limits its own CPU time and memory.
 
-Reads one JSON object, {"template", "kwargs", "seconds", "characters", "chats": [{"messages", ...}]}, writes one JSON
-line for each chat: {"text", "history"} or {"error"}. The template runs in jinja2's ImmutableSandboxedEnvironment, with
-what Transformers and llama-server give it: ``raise_exception``, ``tojson`` that keeps the order of keys,
-``strftime_now``, which is always the same day. It imports nothing of cachesim, so that it starts quickly.
+It reads a JSON object, {"template", "kwargs", "seconds", "characters", "chats": [{"messages", ...}]}, and writes a JSON
+line for each chat: {"text", "history"} or {"error"}. The template runs in jinja2's ImmutableSandboxedEnvironment with
+the functions that Transformers and llama-server provide: ``raise_exception``, ``tojson`` (keeps the order of keys) and
+``strftime_now`` (always returns the same day). The module imports nothing from cachesim, so that it starts quickly.
 Source: huggingface/transformers src/transformers/utils/chat_template_utils.py (_compile_jinja_template).
 """
 
@@ -15,21 +15,21 @@ import re
 import sys
 from typing import Any
 
-MEMORY = 1 << 30             # bytes of addresses, above what Python and jinja2 take
+MEMORY = 1 << 30             # address space [bytes], more than Python and jinja2 need
 DAY = {"Y": "2026", "y": "26", "m": "01", "d": "01", "e": " 1", "B": "January", "b": "Jan", "A": "Thursday", "a": "Thu",
        "H": "00", "I": "12", "M": "00", "S": "00", "p": "AM", "j": "001", "F": "2026-01-01", "T": "00:00:00", "%": "%"}
-"""strftime_now is always this day: two renderings of one prompt are equal."""
+"""strftime_now always returns this day, so that two renderings of a prompt are equal."""
 
 
 class Refused(Exception):
-    """The template itself refuses a chat (``raise_exception``)."""
+    """Rejection of a chat by the template (``raise_exception``)."""
 
 
 def bound(seconds: int) -> None:
-    """Bound this process."""
+    """Limit CPU time and address space of this process."""
     try:
         import resource
-    except ImportError:                          # not on Windows
+    except ImportError:                          # not available on Windows
         return
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -38,7 +38,7 @@ def bound(seconds: int) -> None:
 
 
 def compiled(source: str) -> Any:
-    """The template, in the sandbox."""
+    """Return the template, compiled in the sandbox."""
     from jinja2.ext import loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -57,14 +57,14 @@ def compiled(source: str) -> Any:
 
 
 def rendered(template: Any, chat: dict[str, Any], most: int) -> dict[str, Any]:
-    """One chat: its prompt, and how long that is without what begins the answer."""
+    """Return the rendered prompt of a chat, and its length without the text that begins the answer; or an error."""
     try:
         whole = _bounded(template, {**chat, "add_generation_prompt": True}, most)
         rest = _bounded(template, {**chat, "add_generation_prompt": False}, most)
     except Refused as error:
-        return {"error": f"the template refuses it: {error}"[:300]}
+        return {"error": f"the template rejects the chat: {error}"[:300]}
     except (MemoryError, RecursionError, OverflowError) as error:
-        return {"error": f"the template needs too much ({type(error).__name__})"}
+        return {"error": f"the template exceeds its limits ({type(error).__name__})"}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"[:300]}
     history = next((i for i, (a, b) in enumerate(zip(whole, rest, strict=False)) if a != b), min(len(whole), len(rest)))
@@ -72,6 +72,7 @@ def rendered(template: Any, chat: dict[str, Any], most: int) -> dict[str, Any]:
 
 
 def _bounded(template: Any, values: dict[str, Any], most: int) -> str:
+    """Return the rendered text. Raises MemoryError beyond ``most`` characters."""
     size, out = 0, []
     for piece in template.generate(values):
         size += len(piece)
@@ -82,20 +83,20 @@ def _bounded(template: Any, values: dict[str, Any], most: int) -> str:
 
 
 def main() -> int:
-    """Render what stdin says."""
-    asked = json.load(sys.stdin)
+    """Render the chats described by the JSON object on stdin."""
+    job = json.load(sys.stdin)
     try:
-        template = compiled(asked["template"])
+        template = compiled(job["template"])
     except ImportError:
         sys.stdout.write(json.dumps({"missing": True}) + "\n")
         return 0
     except Exception as error:
         sys.stdout.write(json.dumps({"broken": f"{type(error).__name__}: {error}"[:300]}) + "\n")
         return 0
-    bound(asked["seconds"])
-    for chat in asked["chats"]:
-        found = rendered(template, {**asked["kwargs"], **chat}, asked["characters"])
-        asked["characters"] -= len(found.get("text", ""))
+    bound(job["seconds"])
+    for chat in job["chats"]:
+        found = rendered(template, {**job["kwargs"], **chat}, job["characters"])
+        job["characters"] -= len(found.get("text", ""))
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
     return 0

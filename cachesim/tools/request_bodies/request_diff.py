@@ -1,4 +1,4 @@
-"""Every request with its prompt, its tokens, the one before it, and where and why the two differ."""
+"""Differences between each request and the previous request of its conversation: common prefix, place and cause."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cachesim.base.limits import RENDERED
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import prompt_causes
 from cachesim.tools.request_bodies.body import MARK, REASONING, TEXT, Body, Evidence, common_bytes, evidence
-from cachesim.tools.request_bodies.conversations import Conversations, Link
-from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered, answer_text, plain
+from cachesim.tools.request_bodies.conversations import ConversationLinker, Link
+from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
@@ -19,83 +19,84 @@ from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
 @dataclass(slots=True)
 class PromptRecord:
-    """A request and how it relates to earlier ones."""
+    """Request and its relations to earlier requests."""
 
     body: Body                          # the HTTP body
     text: str                           # its prompt, rendered by the chat template
-    history: int                        # length of `text` without what begins the answer
+    history: int                        # length of `text` without the text that begins the answer
     plain: Rendered                     # its prompt by the plain rendering
-    link: Link                          # the earlier request that it goes on from
-    ids: Sequence[int] = ()             # tokens of the prompt, where a tokenizer is given
-    cause: PromptCause = field(default_factory=lambda: PromptCause(prompt_causes.NEW))  # change since that request
-    common: int = 0                     # characters in common with the earlier request
-    bytes: int = 0                      # the same in bytes
-    shared: int = 0                     # the same in tokens
-    base: int = -1  # the request with which it has most tokens in common, its answer included; -1 = none
-    best: int = 0                       # these tokens
-    place: BodyPlace | None = None      # where the first change is in this body
-    old_place: BodyPlace | None = None  # where it is in the earlier body
-    seen: Evidence | None = None        # the texts around the first change
+    link: Link                          # relations to earlier requests
+    ids: Sequence[int] = ()             # token ids, or as many placeholders
+    cause: PromptCause = field(default_factory=lambda: PromptCause(prompt_causes.NEW))  # change since `link.before`
+    common: int = 0                     # characters in common with the previous request
+    bytes: int = 0                      # bytes in common with the previous request
+    shared: int = 0                     # tokens in common with the previous request
+    base: int = -1  # request with the most tokens in common, including its answer; -1 = none
+    best: int = 0                       # tokens in common with `base`
+    place: BodyPlace | None = None      # place of the first change in this body
+    old_place: BodyPlace | None = None  # its place in the previous body
+    seen: Evidence | None = None        # texts around the first change
     answer: int = 1                     # tokens of its answer
-    returned: int = 0                   # tokens of its answer that the next request sends back unchanged
-    known_answer: str = ""              # text of its answer, where it is known
+    returned: int = 0                   # answer tokens that the next request sends back unchanged
+    known_answer: str = ""              # text of its answer, "" = unknown
 
     @property
     def tokens(self) -> int:
-        """Tokens of the prompt."""
+        """Number of tokens of the prompt."""
         return len(self.ids)
 
     @property
     def harmless(self) -> bool:
-        """Does it lose nothing that the request before had?"""
+        """True if no token of the previous request is invalidated."""
         return self.cause.name in prompt_causes.HARMLESS
 
 
-def linked(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer) -> list[PromptRecord]:
-    """The requests, linked. Raises BadInput for prompts that are too much together, or that hold nothing."""
-    known, out, size = Conversations(), [], 0
+def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer) -> list[PromptRecord]:
+    """Return the requests with their relations. Raises BadInput for an empty prompt, and if the prompts together are
+    too large."""
+    known, out, size = ConversationLinker(), [], 0
     for body, prompt in zip(bodies, prompts, strict=True):
-        mine = plain(body)
-        text, history = (mine.text, mine.history) if prompt is None else prompt
+        rendered = render_plain(body)
+        text, history = (rendered.text, rendered.history) if prompt is None else prompt
         size += len(text)
         RENDERED.check(size, "the prompts together", file=body.place)
         if not text:
-            raise BadInput("a prompt without text", file=body.place)
-        one = PromptRecord(body, text, history, mine, known.add(body, text), tokenizer.tokens(text))
-        out.append(one)
-        if one.link.before >= 0:
-            _compare(out[one.link.before], one, prompt is not None, tokenizer)
-        _reach(out, one, tokenizer)
+            raise BadInput("empty prompt", file=body.place)
+        record = PromptRecord(body, text, history, rendered, known.add(body, text), tokenizer.tokens(text))
+        out.append(record)
+        if record.link.before >= 0:
+            _compare(out[record.link.before], record, prompt is not None, tokenizer)
+        _find_reusable(out, record, tokenizer)
     return out
 
 
 def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Tokenizer) -> None:
-    """What ``b`` has of ``a``, the request before it."""
+    """Compare ``b`` with ``a``, the previous request, and store common prefix, cause, place and evidence in ``b``."""
     b.common = common_prefix(a.text, b.text)
     b.bytes = common_bytes(a.text, b.text, b.common)
     b.shared = _shared(a, b, b.common, tokenizer)
     at = common_prefix(a.plain.text, b.plain.text)
     b.cause = prompt_causes.cause_of_bodies(a.body, b.body, a.plain, b.plain, at)
-    same = b.cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
-    if templated and same and b.common < min(len(a.text), b.history):
+    harmless = b.cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
+    if templated and harmless and b.common < min(len(a.text), b.history):
         b.cause = PromptCause(prompt_causes.OPENING if b.common >= a.history else prompt_causes.TEMPLATE)
     if not b.harmless:
         b.place, b.old_place = b.plain.place(at), a.plain.place(at)
         if b.cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING):
-            b.place, b.old_place = found_place(b, b.common), found_place(a, b.common)
+            b.place, b.old_place = find_place(b, b.common), find_place(a, b.common)
         b.seen = evidence(a.text, b.text, b.common)
-    _answered(a, b, tokenizer)
+    _store_answer(a, b, tokenizer)
 
 
-def found_place(one: PromptRecord, at: int) -> BodyPlace:
-    """The place in the body of a character of what the template rendered: the texts of the body are looked for in it,
-    one behind the other; the first that ends behind the place is it."""
+def find_place(record: PromptRecord, at: int) -> BodyPlace:
+    """Return the place in the body of a character of the rendered prompt. The texts of the body are searched in the
+    prompt in order; the first that ends after the character contains it."""
     end = 0
-    for number, message in enumerate(one.body.messages):
-        said = next((one.text.find(part.text.strip(), end) for part in message.parts if part.kind == TEXT), -1)
+    for number, message in enumerate(record.body.messages):
+        text_start = next((record.text.find(part.text.strip(), end) for part in message.parts if part.kind == TEXT), -1)
         for part in message.parts:
-            begin = one.text.find(part.text.strip(), end)
-            left_out = part.kind == REASONING and 0 <= said < begin      # what is found is of a later message
+            begin = record.text.find(part.text.strip(), end)
+            left_out = part.kind == REASONING and 0 <= text_start < begin      # the match belongs to a later message
             if begin < 0 or left_out or not part.text.strip():
                 continue
             end = begin + len(part.text.strip())
@@ -104,36 +105,37 @@ def found_place(one: PromptRecord, at: int) -> BodyPlace:
     return BodyPlace("", 0, MARK, -1)
 
 
-def _answered(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
-    """The answer to ``a``: what the dump says that it was, else what ``b`` sends back."""
+def _store_answer(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
+    """Store the answer to ``a``: the recorded response, else the message that ``b`` sends back."""
     back = next(iter(b.body.messages[len(a.body.messages) :]), None)
     if a.known_answer or a.answer > 1 or back is None or back.role != "assistant":
         return
     text = answer_text(back)
-    said = answer_text(a.body.answer) if a.body.answer is not None else text
-    a.known_answer = said
-    a.answer = max(1, len(tokenizer.tokens(said))) if said else 1
-    if b.cause.name != prompt_causes.EXTENDS or not said:
+    generated = answer_text(a.body.answer) if a.body.answer is not None else text
+    a.known_answer = generated
+    a.answer = max(1, len(tokenizer.tokens(generated))) if generated else 1
+    if b.cause.name != prompt_causes.EXTENDS or not generated:
         return
-    same = common_prefix(said, text)
-    a.returned = a.answer if same == len(said) else len(tokenizer.tokens(said[:same])) if same else 0
-    if same < len(said.rstrip()) and a.body.answer is not None:
-        kept = a.body.answer.said("reasoning").strip()
-        if kept == back.said("reasoning").strip():
+    same = common_prefix(generated, text)
+    a.returned = a.answer if same == len(generated) else len(tokenizer.tokens(generated[:same])) if same else 0
+    if same < len(generated.rstrip()) and a.body.answer is not None:
+        kept = a.body.answer.text_without("reasoning").strip()
+        if kept == back.text_without("reasoning").strip():
             b.cause = PromptCause(prompt_causes.DROPPED_ANSWER)
             b.place, b.old_place = b.plain.place(len(a.plain.text)), a.plain.place(len(a.plain.text))
-            b.seen = Evidence("", said[same : same + 40], text[same : same + 40])
+            b.seen = Evidence("", generated[same : same + 40], text[same : same + 40])
 
 
 def _shared(a: PromptRecord, b: PromptRecord, common: int, tokenizer: Tokenizer) -> int:
+    """Return the number of common tokens of two prompts with ``common`` characters in common."""
     estimated = tokenizer.shared(a.text, b.text, common)
     if estimated is None:
         return common_prefix(a.ids, b.ids)
-    return min(a.tokens if common == len(a.text) else estimated, b.tokens)       # all of it, its last token included
+    return min(a.tokens if common == len(a.text) else estimated, b.tokens)       # including its last token
 
 
-def _reach(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer) -> None:
-    """The earlier request whose prompt and answer share most with ``b``."""
+def _find_reusable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer) -> None:
+    """Store in ``b`` the earlier request whose prompt and answer share the most tokens with it."""
     for number in dict.fromkeys((b.link.before, b.link.best)):
         if number < 0:
             continue

@@ -20,7 +20,7 @@ REQUEST_BODIES = [
           "[start : start + 2 * BLOCK], text[start : start + 2 * BLOCK])",
           "[start : start + BLOCK], text[start : start + BLOCK])"),
     Fault("an imported scenario has no user marks", "tools/request_bodies/import_scenario.py",
-          "user=at == asking.user))", "user=False))"),
+          "user=at == request.user))", "user=False))"),
 ]  # fmt: skip
 
 HTTP_CHECK = [

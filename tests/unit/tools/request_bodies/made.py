@@ -1,4 +1,4 @@
-"""Small conversations, and what an import finds in them."""
+"""Small conversations as request bodies, and their import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLS = [
 
 
 def chat(*said, system=LONG, **more):
-    """A body of chat completions: messages in turn of the user and the assistant; a dict stands as it is."""
+    """Return a chat completions body: messages alternate between user and assistant; dicts are used unchanged."""
     roles = ("user", "assistant")
     messages = [{"role": "system", "content": system}] if system else []
     messages += [one if isinstance(one, dict) else {"role": roles[i % 2], "content": one} for i, one in enumerate(said)]
@@ -25,7 +25,7 @@ def chat(*said, system=LONG, **more):
 
 
 def found(tmp_path, *bodies, asking=None):
-    """The data of an import of these bodies, as JSON lines."""
+    """Return the data of an import of these bodies as JSON lines."""
     file = tmp_path / "bodies.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in bodies), "utf-8")
     return import_bodies([file], asking or ImportOptions())[0]

@@ -1,4 +1,4 @@
-"""The answer of a server, in the responses of several APIs."""
+"""The answer in recorded responses of several APIs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_an_answer_is_found_in_every_form(response):
     assert said(text) == said({"body": text}) == said({"status": 200, "data": {"json": response}}) == said(response)
 
 
-def test_a_stream_is_put_together_with_its_reasoning():
+def test_a_stream_is_joined_including_its_reasoning():
     assert said(STREAM) == [("reasoning", "let me"), ("text", "Hello")]
 
 
-def test_calls_of_tools_are_put_together_from_their_pieces():
+def test_tool_calls_are_joined_from_their_fragments():
     def event(index, **function):
         return f"data: {json.dumps({'choices': [{'delta': {'tool_calls': [{'index': index, 'function': function}]}}]})}"
 

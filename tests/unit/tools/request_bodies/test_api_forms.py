@@ -1,4 +1,4 @@
-"""Bodies of every API become the same messages."""
+"""Bodies of all APIs are read as the same messages."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import FIRST_TOKEN
-from cachesim.tools.request_bodies.body_files import Found, bodies_in, is_body
+from cachesim.tools.request_bodies.body_files import FoundBody, bodies_in, is_body
 
 CALL = {"type": "function", "function": {"name": "run", "arguments": '{"a": 1}'}}
 SCHEMA = {"type": "object", "properties": {}}
 
 
 def body_of(value, url=""):
-    [one] = bodies_of([Found("x", value, url)])
+    [one] = bodies_of([FoundBody("x", value, url)])
     return one
 
 
@@ -67,14 +67,14 @@ def test_tools_of_both_apis_are_rendered_alike():
         ("functions[0]", {"name": "a"})]  # fmt: skip
 
 
-def test_results_of_tools_come_before_what_the_user_says_with_them():
+def test_tool_results_precede_the_user_text_of_their_message():
     result, text = {"type": "tool_result", "content": "done"}, {"type": "text", "text": "And?"}
     value = messages({"role": "user", "content": [text, result]}, {"role": "user", "content": [result]},
                      {"role": "user", "content": []}, system="x")  # fmt: skip
     assert [role for role, _ in said(value)] == ["system", "tool", "user", "tool", "user"]
 
 
-def test_what_a_template_gets_has_texts_and_objects():
+def test_a_template_receives_joined_texts_and_parsed_arguments():
     value = messages({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
                      {"role": "assistant", "content": None, "tool_calls": [CALL, "x"]})  # fmt: skip
     one, two = body_of(value).chat
@@ -90,7 +90,7 @@ def test_what_a_template_gets_has_texts_and_objects():
     ({"prompt_string": "a"}, [["a"]]), ([{"prompt_string": "a"}, "b"], [["a"], ["b"]]), ([[]], [[]]),
 ])  # fmt: skip
 def test_a_prompt_is_a_text_tokens_both_or_several(prompt, texts):
-    found = bodies_of([Found("x", {"prompt": prompt})])
+    found = bodies_of([FoundBody("x", {"prompt": prompt})])
     assert [[part.text for part in one.messages[0].parts] for one in found] == texts
     assert [one.number for one in found] == [*range(len(texts))] and all(one.raw and one.form == "completion"
                                                                          for one in found)  # fmt: skip
@@ -100,9 +100,9 @@ def test_a_prompt_is_a_text_tokens_both_or_several(prompt, texts):
     ([1.5], "prompt[0] is neither text nor a token"), ([True, 1], "prompt[0] is neither"), ([-1], "prompt[0]"),
     (7, "prompt is neither text nor tokens"), ([1, 0x110000], "prompt[1] is neither"),
 ])  # fmt: skip
-def test_a_prompt_of_something_else_is_refused(prompt, what):
+def test_a_malformed_prompt_is_refused(prompt, what):
     with pytest.raises(BadInput) as refused:
-        bodies_of([Found("x", {"prompt": prompt})])
+        bodies_of([FoundBody("x", {"prompt": prompt})])
     assert what in str(refused.value)
 
 
@@ -113,11 +113,11 @@ def test_fields_beside_the_prompt_are_parameters():
     assert body_of({"prompt": "a", "model": 7}).model == ""
 
 
-def test_the_answer_belongs_to_a_body_with_one_prompt():
+def test_a_single_prompt_gets_the_recorded_answer():
     answer = {"choices": [{"text": "Hello"}]}
-    [one] = bodies_of([Found("x", {"prompt": "a"}, "", answer)])
-    assert one.answer.said() == "Hello"
-    assert [one.answer for one in bodies_of([Found("x", {"prompt": ["a", "b"]}, "", answer)])] == [None, None]
+    [one] = bodies_of([FoundBody("x", {"prompt": "a"}, "", answer)])
+    assert one.answer.text_without() == "Hello"
+    assert [one.answer for one in bodies_of([FoundBody("x", {"prompt": ["a", "b"]}, "", answer)])] == [None, None]
 
 
 @pytest.mark.parametrize("value, known", [
@@ -135,7 +135,7 @@ def test_a_value_is_a_body_or_not(value, known):
 def test_a_body_is_found_with_its_path_and_answer():
     value = {"url": "/v1/x", "response": {"choices": []}, "request": {"body": json.dumps({"prompt": "a"})}}
     assert list(bodies_in([value, {"prompt": "b"}], "f")) == [
-        Found("f[0]", {"prompt": "a"}, "/v1/x", {"choices": []}), Found("f[1]", {"prompt": "b"})]  # fmt: skip
+        FoundBody("f[0]", {"prompt": "a"}, "/v1/x", {"choices": []}), FoundBody("f[1]", {"prompt": "b"})]  # fmt: skip
     assert next(bodies_in([value], "f")).place == "f" and list(bodies_in("{broken", "f")) == []
 
 

@@ -1,4 +1,4 @@
-"""Bodies are found in files, folders, JSON lines, HAR files and dumps; what holds none is one clear line."""
+"""Bodies in files, folders, JSON lines, HAR files and dumps; files without a body give a one-line error."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_bodies_are_found_in_every_form(tmp_path, name):
 
 
 def test_a_form_has_its_name():
-    from cachesim.tools.request_bodies.body_files import Found
+    from cachesim.tools.request_bodies.body_files import FoundBody
 
     blocks = [{"type": "tool_result", "tool_use_id": "x", "content": "r"}]
     forms = {
@@ -70,8 +70,9 @@ def test_a_form_has_its_name():
         "native completion": {"prompt": "x", "n_predict": 3},
     }  # fmt: skip
     for form, body in forms.items():
-        assert bodies_of([Found("x", body)])[0].form == form
-    assert bodies_of([Found("x", {"messages": [{"role": "user", "content": "u"}]}, "/v1/messages?beta")])[0].form == (
+        assert bodies_of([FoundBody("x", body)])[0].form == form
+    anthropic = FoundBody("x", {"messages": [{"role": "user", "content": "u"}]}, "/v1/messages?beta")
+    assert bodies_of([anthropic])[0].form == (
         "Anthropic messages")  # fmt: skip
 
 
@@ -101,19 +102,19 @@ def test_an_answer_in_a_dump_is_found(tmp_path):
 
 
 BAD = {
-    "no json": ("hello", "no request body is in it"), "empty": ("", "no request body is in it"),
-    "other json": ({"a": 1, "b": 2}, "its keys are a, b"), "gemini": ({"contents": []}, "a body of Gemini's API"),
-    "answer": ({"choices": []}, "an answer of a server"), "list": ([1, 2], "no request body"),
-    "broken": ('{"messages": [', "broken or truncated JSON"), "prompt": ({"prompt": [1.5]}, "no request body"),
+    "no json": ("hello", "contains no request body"), "empty": ("", "contains no request body"),
+    "other json": ({"a": 1, "b": 2}, "found keys a, b"), "gemini": ({"contents": []}, "unsupported API: Gemini's API"),
+    "answer": ({"choices": []}, "server response, not a"), "list": ([1, 2], "not a request body"),
+    "broken": ('{"messages": [', "broken or truncated JSON"), "prompt": ({"prompt": [1.5]}, "not a request body"),
     "deep": ('{"messages": ' + "[" * 99 + "]" * 99 + "}", "nested deeper"),
     "token": ({"prompt": [1, -4]}, "prompt[1] is neither text nor a token"),
-    "nothing": ({"prompt": ""}, "a prompt without text"),
-    "mixed": (lines({"prompt": [1, 2]}, {"prompt": "x"}), "some prompts are tokens, others are text"),
+    "nothing": ({"prompt": ""}, "empty prompt"),
+    "mixed": (lines({"prompt": [1, 2]}, {"prompt": "x"}), "token prompts cannot be compared with text prompts"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_body_is_one_line(tmp_path, capsys, name):
+def test_files_without_a_body_give_a_one_line_error(tmp_path, capsys, name):
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 
     value, what = BAD[name]
@@ -122,7 +123,7 @@ def test_what_is_no_body_is_one_line(tmp_path, capsys, name):
     assert what in str(error.value) and "\n" not in str(error.value)
 
 
-def test_bounds_are_kept(tmp_path, monkeypatch):
+def test_limits_are_enforced(tmp_path, monkeypatch):
     file = put(tmp_path / "x.jsonl", lines(ONE, TWO))
     monkeypatch.setattr(limits.BODIES, "now", 1)
     with pytest.raises(BadInput, match="at most 1 requests are allowed"):
@@ -135,7 +136,7 @@ def test_bounds_are_kept(tmp_path, monkeypatch):
         read_bodies([file])
 
 
-def test_a_log_is_no_body_and_a_body_is_no_log(tmp_path):
+def test_logs_and_bodies_are_distinguished(tmp_path):
     assert not are_bodies([str(LOG)]) and not are_bodies([]) and not are_bodies(["nowhere.json"])
     docker = put(tmp_path / "docker.log", lines({"log": "slot launch_slot_: id 0 | task 0 | processing task\n"}))
     assert not are_bodies([str(docker)])
@@ -144,6 +145,6 @@ def test_a_log_is_no_body_and_a_body_is_no_log(tmp_path):
         assert are_bodies([str(file)]) or not file.read_text("utf-8").startswith(("{", "[", "\ufeff"))
 
 
-def test_a_folder_of_nothing_is_refused(tmp_path, capsys):
+def test_a_folder_without_bodies_is_refused(tmp_path, capsys):
     assert main(["import", str(tmp_path)]) == 2
-    assert "a folder without request bodies" in capsys.readouterr().err
+    assert "folder contains no request bodies" in capsys.readouterr().err

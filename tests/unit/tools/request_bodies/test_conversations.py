@@ -1,13 +1,13 @@
-"""Which earlier request shares the longest prefix, and which one a request continues."""
+"""Assignment of requests to conversations, and the earlier request with the longest common prefix."""
 
 from __future__ import annotations
 
 import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body_files import Found
-from cachesim.tools.request_bodies.conversations import BLOCK, KEPT, Conversations, Prefixes
-from cachesim.tools.request_bodies.plain_render import plain
+from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.conversations import BLOCK, KEPT, ConversationLinker, PrefixIndex
+from cachesim.tools.request_bodies.plain_render import render_plain
 from tests.unit.tools.request_bodies.made import LONG, chat
 
 TEXT = "".join(f"{number:04d} " for number in range(1_000))
@@ -15,15 +15,15 @@ TEXT = "".join(f"{number:04d} " for number in range(1_000))
 
 @pytest.mark.parametrize("common", [1, BLOCK - 1, BLOCK, BLOCK + 1, 700, 2 * BLOCK - 1, 2 * BLOCK, 3 * BLOCK + 100])
 def test_the_longest_prefix_is_known_to_the_character(common):
-    prefixes = Prefixes()
+    prefixes = PrefixIndex()
     prefixes.add("other")
     prefixes.add(TEXT)
     assert prefixes.add(TEXT[:common] + "#" * 2_000) == (1, common)
     assert prefixes.add(TEXT[:common]) [1] == common
 
 
-def test_of_several_the_longest_prefix_counts_and_of_equal_ones_the_latest():
-    prefixes = Prefixes()
+def test_the_longest_prefix_wins_and_the_latest_of_equal_prefixes():
+    prefixes = PrefixIndex()
     for number, common in enumerate((600, 900, 900, 700)):
         prefixes.add(TEXT[:common] + f"#{number}" * 100)
     assert prefixes.add(TEXT[:900] + "!") == (2, 900) and prefixes.add("nothing in common") == (-1, 0)
@@ -31,11 +31,11 @@ def test_of_several_the_longest_prefix_counts_and_of_equal_ones_the_latest():
 
 
 def links(*bodies):
-    found = Conversations()
-    return [found.add(body, plain(body).text) for body in bodies_of([Found("x", one) for one in bodies])]
+    found = ConversationLinker()
+    return [found.add(body, render_plain(body).text) for body in bodies_of([FoundBody("x", one) for one in bodies])]
 
 
-def test_conversations_are_told_apart_by_their_messages():
+def test_conversations_are_distinguished_by_their_messages():
     first, second = "How do I sort a list of names in Python?", "Which of the two files is the larger one, please?"
     found = links(chat(first), chat(second), chat(first, "Use sorted().", "And backwards?"),
                   chat(second, "The first one is larger.", "Thank you."))  # fmt: skip
@@ -43,8 +43,8 @@ def test_conversations_are_told_apart_by_their_messages():
     assert [one.conversation for one in found] == [0, 1, 0, 1]
 
 
-def test_a_conversation_goes_on_though_something_in_front_changes_each_time():
-    """All prompts share the same short prefix with the first of all requests."""
+def test_a_conversation_continues_although_its_start_changes_each_time():
+    """All prompts share the same short prefix with the first request."""
     said = "Please read the file and say what it does."
     found = links(chat(said, system=f"It is 10:01. {LONG}"),
                   chat("Something else is asked here.", system="It is 10:02."),
@@ -52,18 +52,18 @@ def test_a_conversation_goes_on_though_something_in_front_changes_each_time():
     assert (found[2].before, found[2].conversation) == (0, 0)
 
 
-def test_short_messages_that_everybody_sends_are_no_conversation():
+def test_short_common_messages_do_not_connect_conversations():
     found = links(chat("Tell me of the sea and all its fish.", "ok"), chat("Sort these names.", "ok", "And those."))
     assert [one.conversation for one in found] == [0, 1]
 
 
-def test_a_first_message_that_was_edited_is_the_same_conversation():
+def test_a_conversation_continues_after_an_edit_of_its_first_message():
     old = "Please write a function that sorts the names of all the files in this folder."
     found = links(chat(old), chat(old.replace("names", "sizes")), chat("Nothing of this kind was said before now."))
     assert [one.conversation for one in found] == [0, 0, 1]
 
 
-def test_a_summary_goes_on_with_the_conversation_of_its_system_prompt():
+def test_a_summary_continues_the_conversation_of_its_system_prompt():
     found = links(chat("Read all of the files of this project and learn them.", system=f"One. {LONG}"),
                   chat("Something else altogether, by somebody else.", system=f"Two. {LONG}"),
                   chat("This session is continued from a previous conversation: files were read.",
@@ -75,7 +75,7 @@ def raw(*prompts):
     return links(*({"model": "m", "prompt": one} for one in prompts))
 
 
-def test_prompts_without_messages_belong_together_by_their_text():
+def test_raw_prompts_are_connected_by_their_text():
     half = TEXT[:1_000]
     found = raw(half, half + "!" * 1_000, "?" * 40 + half, "nothing of it at all", half[:500] + "#" * 1_500,
                 half[:400] + "+" * 1_600)  # fmt: skip
@@ -83,7 +83,7 @@ def test_prompts_without_messages_belong_together_by_their_text():
     assert found[1].conversation == found[2].conversation == 0 and found[3].conversation == 1
 
 
-def test_short_prompts_are_searched_sign_by_sign():
+def test_short_prompts_are_compared_character_by_character():
     assert [one.before for one in raw("abcdefgh", "xabcd")] == [-1, 0]
     assert [one.before for one in raw("abcdefgh", "xyzuvwab")] == [-1, 0]
     assert [one.before for one in raw("abcdefgh", "xyzuvwtab")] == [-1, -1]

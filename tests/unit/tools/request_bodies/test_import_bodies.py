@@ -1,4 +1,4 @@
-"""What an import prints, writes and plays; and a change planted anywhere is found at that byte."""
+"""Output, scenario file and simulation of an import; a change planted anywhere is found at its byte."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cachesim.cli.main import main
 from cachesim.scenarios.load import load
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import common_bytes, encoded
-from cachesim.tools.request_bodies.body_files import Found
-from cachesim.tools.request_bodies.conversations import Prefixes
+from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.conversations import PrefixIndex
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.request_bodies.import_scenario import ScenarioWords
 from cachesim.tools.request_bodies.import_scenario import TokenRequest as Asked
-from cachesim.tools.request_bodies.plain_render import plain
+from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
-from cachesim.tools.request_bodies.request_diff import linked
+from cachesim.tools.request_bodies.request_diff import link_requests
 from cachesim.tools.request_bodies.tokenizer import Estimate
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
@@ -35,19 +35,19 @@ def limits_of_the_table():
     limits.lift({})
 
 
-def test_the_verdict_is_first_then_cause_evidence_and_cure(capsys):
+def test_the_report_starts_with_the_result_then_cause_evidence_and_advice(capsys):
     assert main(["import", str(AGENT)]) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80 and out.isascii()
     text = " ".join(out.split())
     assert text.startswith(
-        "2 of 4 requests cannot reuse more than ~18 tokens: ~689 of ~1,177 prompt tokens (59 %) are evaluated again "
-        "because the prompt was changed cause the date or time in the system prompt (messages[0].content at character "
-        "54), requests 1, 3: ~689 tokens again 0 026-11-21 10:00.")  # fmt: skip
+        "2 of 4 requests cannot reuse more than ~18 tokens: ~689 of ~1,177 prompt tokens (59 %) are re-evaluated "
+        "because the prompt changed cause the date or time in the system prompt (messages[0].content at character "
+        "54), requests 1, 3: ~689 tokens re-evaluated 0 026-11-21 10:00.")  # fmt: skip
     assert "try put it last" in text and "temperature (no effect on the cache)" in text
 
 
-def test_the_file_runs_and_reuses_what_was_said(tmp_path, capsys):
+def test_the_file_runs_and_reuses_the_reported_tokens(tmp_path, capsys):
     out = tmp_path / "case.toml"
     assert main(["import", str(AGENT), "-o", str(out), "--json", "--model", "A"]) == 0
     data = json.loads(capsys.readouterr().out)["bodies"]
@@ -60,7 +60,7 @@ def test_the_file_runs_and_reuses_what_was_said(tmp_path, capsys):
     assert load(out).words == load(out).words and data["toml"] == out.read_text()
 
 
-def test_no_text_is_in_the_scenario_unless_it_is_asked_for(tmp_path):
+def test_the_scenario_contains_text_only_on_request(tmp_path):
     secret = "Xylophone-secret"
     bodies = [chat("hello", system=f"{LONG}{secret} 10:0{minute} {LONG}") for minute in (0, 1)]
     file = tmp_path / "secret-name.jsonl"
@@ -78,7 +78,7 @@ def test_an_existing_file_is_kept(tmp_path, capsys):
     assert "--force overwrites it" in capsys.readouterr().err and out.read_text() == "mine"
 
 
-def test_wrong_options_are_one_line(capsys):
+def test_wrong_options_give_a_one_line_error(capsys):
     for argv, what in (
         (["--template", "nowhere.jinja"], "no such file"), (["--tokenizer", "nowhere.json"], "no such file"),
         (["-p", "llama_cpp@none"], "unknown"), (["--model", "Q9"], "Q9"), (["--max-bodies", "2"], "at most 2 requests"),
@@ -88,7 +88,7 @@ def test_wrong_options_are_one_line(capsys):
         assert what in err and err.count("\n") == 1
 
 
-def test_more_tokens_than_a_run_may_have_end_the_play_not_the_import(tmp_path, capsys):
+def test_the_token_limit_of_a_run_ends_the_simulation_not_the_import(tmp_path, capsys):
     assert main(["import", str(AGENT), "--max-tokens", "900", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)["bodies"]
     assert (data["simulation"]["played"], data["simulation"]["not_played"]) == (3, 1)
@@ -98,7 +98,7 @@ def test_more_tokens_than_a_run_may_have_end_the_play_not_the_import(tmp_path, c
     assert len(load(out).steps) == 3
 
 
-def test_agents_below_an_agent_are_conversations_of_their_own(tmp_path):
+def test_sub_agents_are_separate_conversations(tmp_path):
     def turns(task, n):
         return [text for i in range(n) for text in (f"{task} step {i} of the plan", f"{task} step {i} is done")]
 
@@ -143,8 +143,8 @@ def planted(draw):
 @given(planted())
 def test_a_planted_change_is_found_at_its_byte(case):
     (a, b), number, character = case
-    one, other = bodies_of([Found("a", a), Found("b", b)])
-    mine, theirs = plain(one), plain(other)
+    one, other = bodies_of([FoundBody("a", a), FoundBody("b", b)])
+    mine, theirs = render_plain(one), render_plain(other)
     at = common_prefix(mine.text, theirs.text)
     x, y = encoded(mine.text), encoded(theirs.text)
     assert common_bytes(mine.text, theirs.text, at) == next(i for i in range(len(x)) if x[i] != y[i])
@@ -156,7 +156,7 @@ def test_a_planted_change_is_found_at_its_byte(case):
 
 @given(st.lists(st.text("ab", max_size=2000), max_size=8), st.text("ab", max_size=2000))
 def test_the_longest_prefix_is_found_among_all(texts, last):
-    known = Prefixes()
+    known = PrefixIndex()
     for text in texts:
         known.add(text)
     best, size = known.add(last)
@@ -166,7 +166,7 @@ def test_the_longest_prefix_is_found_among_all(texts, last):
 
 
 @given(st.data())
-def test_words_share_exactly_what_is_asked(data):
+def test_words_share_exactly_the_requested_tokens(data):
     words, texts = ScenarioWords(), []
     for number in range(data.draw(st.integers(1, 6))):
         base = data.draw(st.integers(-1, number - 1))
@@ -183,7 +183,7 @@ def test_words_share_exactly_what_is_asked(data):
         texts.append([*tokens, *((asked.answer[0].word, i) for i in range(answer))])
 
 
-def test_the_tokens_of_every_prompt_are_parted_without_rest():
-    bodies = bodies_of([Found("a", chat("one")), Found("b", chat("two two two", system=f"x{LONG}"))])
-    for one in linked(bodies, [None, None], Estimate()):
+def test_the_token_categories_of_every_prompt_add_up():
+    bodies = bodies_of([FoundBody("a", chat("one")), FoundBody("b", chat("two two two", system=f"x{LONG}"))])
+    for one in link_requests(bodies, [None, None], Estimate()):
         assert one.tokens == -(-len(encoded(one.text)) // 4) and one.best <= one.tokens

@@ -1,4 +1,4 @@
-"""How many tokens a change of a prompt costs, and under which cause they are counted."""
+"""Cost of a change to a prompt in tokens, and the cause that it is attributed to."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def last(tmp_path, *bodies):
     return data["requests"][-1], data
 
 
-def test_new_messages_are_no_loss_of_a_change_before_them(tmp_path):
-    """Of an edited system prompt the message behind it is lost, the answer and the newest message are new."""
+def test_new_messages_are_not_lost_by_a_change_before_them(tmp_path):
+    """An edited system prompt invalidates the message after it; the answer and the newest message are new."""
     one, data = last(tmp_path, chat(FIRST, system=f"A {LONG}"), chat(FIRST, ANSWER, NEXT, system=f"B {LONG}"))
     behind = len(NEXT) + LINE + len("<|im_start|>assistant\n")
     assert one["new_tokens"] == pytest.approx(behind / 4, abs=1)
@@ -25,7 +25,7 @@ def test_new_messages_are_no_loss_of_a_change_before_them(tmp_path):
 
 
 @pytest.mark.parametrize("system", [LONG, ""])
-def test_a_tool_that_was_changed_loses_what_is_behind_it_but_not_the_new_message(tmp_path, system):
+def test_a_changed_tool_invalidates_the_tokens_after_it_except_the_new_message(tmp_path, system):
     other = {**TOOLS[1], "function": {**TOOLS[1]["function"], "description": "does another thing"}}
     tools = [TOOLS[0], other, TOOLS[2]]
     one, _ = last(tmp_path, chat(FIRST, system=system, tools=TOOLS),
@@ -34,13 +34,13 @@ def test_a_tool_that_was_changed_loses_what_is_behind_it_but_not_the_new_message
     assert one["cause"] == "a tool" and one["new_tokens"] == pytest.approx(behind / 4, abs=1)
 
 
-def test_what_extends_a_prompt_loses_nothing_and_an_unrelated_one_is_new(tmp_path):
+def test_an_extension_loses_nothing_and_an_unrelated_prompt_is_new(tmp_path):
     data = found(tmp_path, chat(FIRST), chat(FIRST, ANSWER, NEXT), chat("Something else is asked here.", system="x"))
     assert [one["again"] for one in data["requests"]] == [0, 0, 0] and data["losing"] == [] and data["again"] == 0
     assert data["conversations"] == 2 and data["requests"][1]["reusable_from"] == 0
 
 
-def test_of_prompts_without_messages_as_much_is_lost_as_the_one_before_had(tmp_path):
+def test_raw_prompts_lose_the_tokens_of_the_previous_prompt(tmp_path):
     text = "".join(f"{number:03d} " for number in range(100))                       # 400 characters
     data = found(tmp_path, {"prompt": text}, {"prompt": text[:300] + "#" * 200})
     assert (data["requests"][1]["reusable"], data["requests"][1]["again"]) == (75, 25)
@@ -61,9 +61,9 @@ def test_causes_are_grouped_and_the_most_expensive_comes_first(tmp_path):
 
 
 @pytest.mark.parametrize("role, where", [
-    ("system", "the system prompt"), ("user", "a user's message"), ("tool", "a result of a tool"),
+    ("system", "the system prompt"), ("user", "a user message"), ("tool", "a tool result"),
 ])  # fmt: skip
-def test_a_date_is_told_with_the_part_of_the_prompt_that_it_is_in(tmp_path, role, where):
+def test_a_date_is_reported_with_its_part_of_the_prompt(tmp_path, role, where):
     def body(day):
         said = {"role": role, "content": f"{LONG} On 2026-11-{day} it was so. {LONG}"}
         return chat({"role": "user", "content": "Go on, please, and say it."}, said, {"role": "user", "content": NEXT})
@@ -72,7 +72,7 @@ def test_a_date_is_told_with_the_part_of_the_prompt_that_it_is_in(tmp_path, role
     assert (data["causes"][0]["cause"], data["causes"][0]["where"]) == ("date", where)
 
 
-def test_a_date_in_a_tool_is_told_as_one(tmp_path):
+def test_a_date_in_a_tool_is_reported_as_a_date(tmp_path):
     def body(day):
         return chat(FIRST, tools=[{**TOOLS[0], "function": {**TOOLS[0]["function"], "description": f"2026-11-{day}"}}])
 

@@ -1,4 +1,4 @@
-"""Fields that were changed between two requests, and whether a cache minds."""
+"""Parameters that differ between two requests, and whether they matter to the cache."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def test_a_field_that_differs_is_named_with_both_values(name, matters):
     assert one == {"name": name, "value_before": "1", "value_after": '"a"', "matters": matters}
 
 
-def test_a_field_that_one_of_them_lacks_differs():
+def test_a_missing_field_differs():
     assert changed({"a": 1}, {"b": True}) == [
         {"name": "a", "value_before": "1", "value_after": "", "matters": "no"},
         {"name": "b", "value_before": "", "value_after": "true", "matters": "no"}]  # fmt: skip
 
 
-def test_fields_of_bookkeeping_do_not_count():
+def test_bookkeeping_fields_are_ignored():
     assert changed({"user": "a", "stream": True, "metadata": {}}, {"user": "b", "stream": False}) == []
 
 
-def test_long_names_and_values_are_cut():
+def test_long_names_and_values_are_truncated():
     [one] = changed({"n" * 99: "v" * (SHOWN - 2)}, {"n" * 99: "v" * (SHOWN - 1)})
     assert one["name"] == "n" * SHOWN and one["value_before"] == f'"{"v" * (SHOWN - 2)}"'
     assert one["value_after"] == f'"{"v" * (SHOWN - 4)}...' and len(one["value_after"]) == SHOWN

@@ -1,4 +1,4 @@
-"""The plain rendering of a body, and which place of the body each character is."""
+"""Plain rendering of a body, and the place in the body of each character."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body_files import Found
-from cachesim.tools.request_bodies.plain_render import canonical, plain, spelled
+from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.plain_render import canonical, json_pieces, render_plain
 from tests.unit.tools.request_bodies.made import TOOLS, chat
 
 
 def rendered(body):
-    [one] = bodies_of([Found("x", body)])
-    return plain(one)
+    [one] = bodies_of([FoundBody("x", body)])
+    return render_plain(one)
 
 
 def test_messages_are_lines_with_their_role():
@@ -36,7 +36,7 @@ def test_each_message_begins_where_it_is_rendered(system, tools):
         assert one.place(one.text.index(text)).message == number
 
 
-def test_tools_stand_in_the_first_message():
+def test_tools_are_rendered_in_the_first_message():
     with_system, without = (rendered(chat("Hello", system=system, tools=TOOLS)).text for system in ("Kind.", ""))
     lines = "".join(f"\n{json.dumps(tool)}" for tool in TOOLS)
     assert with_system.startswith(f"<|im_start|>system\nKind.{lines}<|im_end|>\n<|im_start|>user\nHello")
@@ -61,23 +61,23 @@ def test_characters_of_a_tool_are_those_of_its_value():
             "tools[0].function.description", said.index(sign))  # fmt: skip
 
 
-def test_a_prompt_of_the_client_stands_as_it_is():
+def test_a_raw_prompt_is_unchanged():
     one = rendered({"model": "m", "prompt": "Once upon"})
     assert (one.text, one.history) == ("Once upon", 9) and one.place(5)[:2] == ("prompt", 5)
 
 
-def test_calls_stand_between_tags():
+def test_tool_calls_are_rendered_between_tags():
     call = {"function": {"name": "run", "arguments": '{"a": 1}'}}
     one = rendered(chat("Go", {"role": "assistant", "content": "", "tool_calls": [call]}))
     assert '<tool_call>\n{"name": "run", "arguments": {"a": 1}}\n</tool_call><|im_end|>' in one.text
 
 
 @pytest.mark.parametrize("value", [{"a": [1, "x\"é", None, True], "b": {}}, [], "x", 7, [[], {"c": [{}]}]])
-def test_a_value_is_spelled_as_json_with_the_path_of_each_piece(value):
-    assert "".join(text for _, text in spelled(value, "v")) == json.dumps(value, ensure_ascii=False)
+def test_a_value_is_written_as_json_with_the_path_of_each_piece(value):
+    assert "".join(text for _, text in json_pieces(value, "v")) == json.dumps(value, ensure_ascii=False)
 
 
 def test_paths_lead_into_the_value():
-    found = dict((text, path) for path, text in spelled({"a": [5, "x"], "b": {"c": "y"}}, "v"))
+    found = dict((text, path) for path, text in json_pieces({"a": [5, "x"], "b": {"c": "y"}}, "v"))
     assert (found["5"], found["x"], found["y"]) == ("v.a[0]", "v.a[1]", "v.b.c")
     assert canonical({"b": 1, "a": "é"}) == canonical({"a": "é", "b": 1}) == '{"a": "é", "b": 1}'

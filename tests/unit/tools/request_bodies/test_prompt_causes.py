@@ -1,4 +1,4 @@
-"""Every cause, in a conversation small enough to count: its name, and the place where it begins."""
+"""Each cause, in a small conversation: its name, and the place where the change begins."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_cause_has_its_name_and_place(tmp_path, name):
     assert CAUSES[cause].says in [entry["says"] for entry in data["causes"]]
 
 
-def test_a_billing_header_is_known(tmp_path):
+def test_a_billing_header_is_recognised(tmp_path):
     bodies = []
     for cch, more in (("fa690", []), ("0aaa9", HISTORY[1:3])):
         header = f"x-anthropic-billing-header: cc_version=2.1.37.0d9; cc_entrypoint=cli; cch={cch};"
@@ -127,7 +127,7 @@ def test_a_billing_header_is_known(tmp_path):
     assert data["forms"] == ["Anthropic messages"]
 
 
-def test_what_extends_or_repeats_loses_nothing(tmp_path):
+def test_an_extended_or_repeated_prompt_loses_nothing(tmp_path):
     data = found(tmp_path, chat(U1), chat(U1, A1, U2), chat(U1, A1, U2), chat(U1, A1, U2, A2, U3), chat(U1))
     assert [one["cause"] for one in data["requests"]] == ["new", "extends", "same", "extends", "back"]
     assert data["again"] == 0 and data["losing"] == []
@@ -140,7 +140,7 @@ def test_another_conversation_is_new(tmp_path):
         ("new", 0, -1), ("new", 1, -1), ("extends", 0, 0), ("extends", 1, 1)]  # fmt: skip
 
 
-def test_reasoning_that_is_not_sent_back_is_seen_with_the_answer(tmp_path):
+def test_missing_reasoning_is_detected_if_the_answer_is_recorded(tmp_path):
     answer = {"choices": [{"message": {"role": "assistant", "reasoning_content": "Hm, let me see.", "content": A1}}]}
     data = found(tmp_path, {"request": chat(U1), "response": answer}, {"request": chat(U1, A1, U2)})
     assert data["requests"][1]["cause"] == "answer reasoning"
@@ -149,7 +149,7 @@ def test_reasoning_that_is_not_sent_back_is_seen_with_the_answer(tmp_path):
     assert data["requests"][1]["cause"] == "extends"
 
 
-def test_a_native_prompt_has_its_causes_too(tmp_path):
+def test_causes_of_a_raw_prompt(tmp_path):
     def prompt(text):
         return {"prompt": text, "n_predict": 4}
 
@@ -168,7 +168,7 @@ def test_a_native_prompt_has_its_causes_too(tmp_path):
     assert data["requests"][1]["bytes"] == len(LONG) + 3
 
 
-def test_white_space_in_a_native_prompt_is_known_by_the_words_behind_it(tmp_path):
+def test_white_space_in_a_raw_prompt_is_recognised_by_the_following_words(tmp_path):
     data = found(tmp_path, {"prompt": "Say hello  to the world"}, {"prompt": "Say hello to the world"})
     assert data["requests"][1]["cause"] == "whitespace"
 

@@ -1,4 +1,4 @@
-"""Each request with the one before it: what they share, and where they differ in the body."""
+"""Comparison of each request with the previous request: common prefix, and place of the difference in the body."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body_files import Found
-from cachesim.tools.request_bodies.request_diff import found_place, linked
+from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.request_diff import find_place, link_requests
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Estimate
 from tests.unit.tools.request_bodies.made import chat, found
@@ -17,8 +17,8 @@ ASKED, AGAIN = "What is it, please?", "And what does it say in there?"
 
 
 def templated(text, *messages):
-    bodies = bodies_of([Found("x", chat(*messages, system=""))])
-    [one] = linked(bodies, [Prompt(text, len(text))], Estimate())
+    bodies = bodies_of([FoundBody("x", chat(*messages, system=""))])
+    [one] = link_requests(bodies, [Prompt(text, len(text))], Estimate())
     return one
 
 
@@ -33,18 +33,18 @@ def templated(text, *messages):
     (f"[{ASKED}][It is a file.]", 40, "", 0),
 ])  # fmt: skip
 def test_a_character_of_a_rendered_prompt_is_found_in_the_body(text, at, path, character):
-    place = found_place(templated(text, ASKED, SAID, AGAIN), at)
+    place = find_place(templated(text, ASKED, SAID, AGAIN), at)
     assert (place.path, place.character) == (path, character)
 
 
-def test_what_two_prompts_share_is_counted_in_characters_bytes_and_tokens(tmp_path):
+def test_the_common_prefix_is_counted_in_characters_bytes_and_tokens(tmp_path):
     data = found(tmp_path, {"prompt": "é" * 40}, {"prompt": "é" * 30 + "è" * 10})
     one = data["requests"][1]
     assert (one["characters"], one["bytes"], one["shared"], one["tokens"]) == (30, 61, 15, 20)
     assert (one["previous"], one["cause"], data["requests"][0]["characters"]) == (0, "text", None)
 
 
-def test_an_answer_that_comes_back_is_reusable_too(tmp_path):
+def test_a_returned_answer_is_reusable(tmp_path):
     first, more = chat("Please read it.", system=""), chat("Please read it.", "x" * 40, "Go on.", system="")
     data = found(tmp_path, first, more)
     one, two = data["requests"]
@@ -52,7 +52,7 @@ def test_an_answer_that_comes_back_is_reusable_too(tmp_path):
     assert two["cause"] == "extends" and two["again"] == 0
 
 
-def test_the_prefix_may_be_that_of_another_conversation(tmp_path):
+def test_the_prefix_may_belong_to_another_conversation(tmp_path):
     front = "The same rules for all of them. " * 20
     data = found(tmp_path, chat("Sort the names of these files.", system=front),
                  chat("Where does the river meet the sea?", system=front))  # fmt: skip
@@ -61,6 +61,6 @@ def test_the_prefix_may_be_that_of_another_conversation(tmp_path):
     assert one["reusable"] >= len(front) // 4 and one["new_tokens"] == one["tokens"] - one["reusable"]
 
 
-def test_a_prompt_without_text_is_refused():
-    with pytest.raises(BadInput, match="a prompt without text"):
-        linked(bodies_of([Found("x", {"prompt": ""})]), [None], Estimate())
+def test_an_empty_prompt_is_refused():
+    with pytest.raises(BadInput, match="empty prompt"):
+        link_requests(bodies_of([FoundBody("x", {"prompt": ""})]), [None], Estimate())

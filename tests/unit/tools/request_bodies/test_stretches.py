@@ -11,7 +11,7 @@ def written(*requests):
     return [[(piece.word, piece.user, piece.stop) for piece in step.prompt] for step in steps], words.words
 
 
-def test_what_is_shared_is_the_earlier_words_and_what_is_new_a_new_one():
+def test_shared_text_reuses_words_and_new_text_gets_a_new_word():
     steps, words = written(TokenRequest(100, -1, 0, 5), TokenRequest(140, 0, 105, 7), TokenRequest(50, 1, 30, 1))
     assert steps == [[("A", False, None)], [("A", False, None), ("b", False, None), ("C", False, None)],
                      [("A", False, 30), ("E", False, None)]]  # fmt: skip
@@ -25,14 +25,14 @@ def test_the_newest_user_message_begins_with_a_mark():
     assert (words["D"], words["E"]) == (20, 30)
 
 
-def test_a_user_message_that_begins_with_what_is_new_has_its_mark_and_one_that_is_shared_has_none():
+def test_a_new_user_message_is_marked_and_a_shared_message_is_not():
     steps, _ = written(TokenRequest(100, -1, 0, 1), TokenRequest(150, 0, 100, 1, user=100),
                        TokenRequest(150, 0, 100, 1, user=40), TokenRequest(90, -1, 0, 1, user=0))  # fmt: skip
     assert steps[1] == [("A", False, None), ("C", True, None)] and steps[2] == [("A", False, None), ("E", False, None)]
     assert steps[3] == [("G", True, None)]
 
 
-def test_a_prompt_that_is_all_shared_has_no_new_word():
+def test_a_fully_shared_prompt_has_no_new_word():
     steps, words = written(TokenRequest(100, -1, 0, 1), TokenRequest(40, 0, 40, 1, user=40))
     assert steps[1] == [("A", False, 40)] and words == {"A": 100, "b": 1, "c": 1}
 

@@ -1,4 +1,4 @@
-"""A chat template is rendered in a sandbox with bounds, and what it does to past turns is seen."""
+"""Rendering of chat templates in a sandbox with limits, and detection of past turns that a template changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body_files import Found
+from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
 from cachesim.tools.request_bodies.template import TemplateSource, read_template, render
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
@@ -28,7 +28,7 @@ OPENS = (
 
 
 def bodies(*some):
-    return bodies_of([Found("x", one) for one in some])
+    return bodies_of([FoundBody("x", one) for one in some])
 
 
 def texts(source, *some):
@@ -51,7 +51,7 @@ def imported(tmp_path, source, *some):
     return found(tmp_path, *some, asking=ImportOptions(template=str(file)))
 
 
-def test_reasoning_of_earlier_turns_that_a_template_removes_is_its_cause(tmp_path):
+def test_a_template_that_removes_past_reasoning_is_the_cause(tmp_path):
     one = [thought("It is a file."), {"role": "user", "content": "Read it."}]
     two = [*one, thought("I have read it."), {"role": "user", "content": "Write it."}]
     data = imported(tmp_path, STRIPS, chat("What is it?", *one), chat("What is it?", *two))
@@ -61,12 +61,12 @@ def test_reasoning_of_earlier_turns_that_a_template_removes_is_its_cause(tmp_pat
     assert last["characters"] == len(f"<|system|>{LONG}<|user|>What is it?<|assistant|>")
 
 
-def test_text_that_opens_an_answer_and_is_not_in_the_history_is_another_cause(tmp_path):
+def test_opening_text_that_is_missing_in_the_history_is_a_separate_cause(tmp_path):
     data = imported(tmp_path, OPENS, chat("What is it?"), chat("What is it?", "It is a file.", "Read it."))
     assert data["requests"][1]["cause"] == "opening"
 
 
-def test_a_template_that_keeps_the_past_changes_nothing(tmp_path):
+def test_a_template_that_keeps_past_turns_causes_no_change(tmp_path):
     data = imported(tmp_path, OPENS.replace("<think>", ""), chat("A?"), chat("A?", "B.", "C?"))
     assert data["requests"][1]["cause"] == "extends"
 
@@ -102,27 +102,28 @@ def test_the_same_messages_of_two_apis_are_the_same_prompt():
     ("{{ ''.__class__.__mro__ }}", "unsafe"), ("{{ messages.append(1) }}", "SecurityError"),
     ("{{ cycler.__init__.__globals__.os.system('true') }}", "unsafe"),
     ("{% include '/etc/passwd' %}", "no loader"), ("{% for %}", "not a chat template"),
-    ("{{ raise_exception('no system') }}", "the template refuses it: no system"), ("{{ x.y.z }}", "UndefinedError"),
+    ("{{ raise_exception('no system') }}", "the template rejects the chat: no system"),
+    ("{{ x.y.z }}", "UndefinedError"),
     ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"), ("{{ 'a' * 10**12 }}", "MemoryError"),
     ("{{ range(10**9) }}", "OverflowError"),
 ])  # fmt: skip
-def test_a_template_that_is_broken_or_reaches_out_is_one_line(source, what):
+def test_a_broken_or_malicious_template_gives_a_one_line_error(source, what):
     error = refused(source)
     assert what in error and "\n" not in error
 
 
-def test_a_template_without_end_is_ended(monkeypatch):
+def test_an_endless_template_is_terminated(monkeypatch):
     monkeypatch.setattr(limits.TEMPLATE_TIME, "now", 1)
     loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
     assert "out of time or memory" in refused(loop)
 
 
-def test_output_is_bounded(monkeypatch):
+def test_output_is_limited(monkeypatch):
     monkeypatch.setattr(limits.RENDERED, "now", 1000)
-    assert "needs too much" in refused("{% for a in range(9999) %}abc{% endfor %}")
+    assert "exceeds its limits" in refused("{% for a in range(9999) %}abc{% endfor %}")
 
 
-def test_templates_are_found_in_jinja_and_in_configurations(tmp_path):
+def test_templates_are_read_from_jinja_files_and_configurations(tmp_path):
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps({"chat_template": "{{ bos_token }}x", "bos_token": {"content": "<s>"}}))
     assert [one.text for one in render(read_template(file), bodies(chat("a")), "")] == ["<s>x"]
@@ -130,11 +131,11 @@ def test_templates_are_found_in_jinja_and_in_configurations(tmp_path):
     file.write_text(json.dumps({"chat_template": several}))
     assert read_template(file).source == "d"
     file.write_text("{}")
-    with pytest.raises(BadInput, match="no chat template is in it"):
+    with pytest.raises(BadInput, match="contains no chat template"):
         read_template(file)
 
 
-def test_without_jinja2_one_line_says_what_to_install(monkeypatch, tmp_path):
+def test_without_jinja2_the_error_names_the_package_to_install(monkeypatch, tmp_path):
     fake = tmp_path / "child.py"
     fake.write_text("import sys; sys.stdin.read(); print('{\"missing\": true}')")
     monkeypatch.setattr("cachesim.tools.request_bodies.template.CHILD", fake)

@@ -1,4 +1,4 @@
-"""Tokens are those of the model's own file, or estimated, and it is said which."""
+"""Token counts by the model's own tokenizer file, or as an estimate that is reported as such."""
 
 from __future__ import annotations
 
@@ -62,19 +62,19 @@ def test_a_gguf_gives_the_same_tokens(tmp_path, as_json, pre):
     assert list(mine) == list(read_tokenizer(as_json).tokens(TEXT))
 
 
-def test_digits_are_cut_as_the_model_cuts_them(tmp_path):
+def test_digits_are_split_as_by_the_model(tmp_path):
     one, three = (read_tokenizer(as_gguf(tmp_path, pre=pre)).tokens("1212") for pre in ("qwen2", "llama-bpe"))
     assert [[VOCAB[token] for token in some] for some in (one, three)] == [["1", "2", "1", "2"], ["12", "1", "2"]]
 
 
 @pytest.mark.parametrize("model, pre", [("llama", "default"), ("gpt2", "something-new"), ("bert", "gpt-2")])
-def test_a_vocabulary_that_cannot_be_used_is_refused(tmp_path, model, pre):
-    with pytest.raises(BadInput, match=rf"model {model}, pre {pre}.*give the model's tokenizer.json"):
+def test_an_unsupported_vocabulary_is_refused(tmp_path, model, pre):
+    with pytest.raises(BadInput, match=rf"model {model}, pre {pre}.*use the model's tokenizer.json"):
         read_tokenizer(as_gguf(tmp_path, model, pre))
 
 
-def test_a_prompt_differs_at_a_token_where_it_differs_within_it(tmp_path, as_json):
-    """The byte is inside of a token: the token before it is the last in common."""
+def test_a_difference_inside_a_token_excludes_that_token(tmp_path, as_json):
+    """The differing byte is inside a token: the token before it is the last common token."""
     bodies = [chat("hello world", system=f"{LONG} 12 {LONG}"), chat("hello world", system=f"{LONG} 13 {LONG}")]
     data = found(tmp_path, *bodies, asking=ImportOptions(tokenizer=str(as_json)))
     one = data["requests"][1]
@@ -94,24 +94,24 @@ def test_the_template_of_a_gguf_is_used(tmp_path):
     assert data["requests"][1]["cause"] == "extends"
 
 
-def test_an_estimate_is_one_and_says_so(tmp_path):
+def test_an_estimate_is_reported_as_such(tmp_path):
     assert (len(Estimate().tokens("abcde")), Estimate().shared("abcdefgh", "abcdefgx", 7)) == (2, 1)
     data = found(tmp_path, chat("hello"))
-    assert (data["tokens_exact"], data["tokenizer"]) == (False, "about 4 bytes a token")
+    assert (data["tokens_exact"], data["tokenizer"]) == (False, "about 4 bytes per token")
 
 
-def test_what_is_no_tokenizer_is_one_line(tmp_path):
+def test_a_file_without_a_tokenizer_gives_a_one_line_error(tmp_path):
     file = tmp_path / "tokenizer.json"
     for text in ("{}", json.dumps({"model": {"type": "BPE"}}), "x", '{"version": "1.0"}'):
         file.write_text(text)
         with pytest.raises(BadInput, match="not a tokenizer"):
             read_tokenizer(file)
     file.write_bytes(b"GGUF\x03\0\0\0garbage")
-    with pytest.raises(BadInput, match="a broken GGUF file"):
+    with pytest.raises(BadInput, match="broken GGUF file"):
         read_tokenizer(file)
 
 
-def test_without_the_package_one_line_says_what_to_install(monkeypatch, tmp_path):
+def test_without_the_package_the_error_names_the_package_to_install(monkeypatch, tmp_path):
     real = builtins.__import__
 
     def without(name, *more, **named):
