@@ -30,7 +30,7 @@ from cachesim.engines.shared.rule_outcomes import (
     variants_of,
 )
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.judging.judged_run import Run, Stopped, run_judged
+from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
 from cachesim.scenarios.runner import Answers, play
 
 FOLDER = Path(__file__).parents[1] / "engines" / "evidence"
@@ -167,7 +167,7 @@ def predicted(run: Run, rules: RuleSet | None = None) -> list[Dependence]:
     """What of a run depends on outcomes that were only read, each request and kind once. [] where nothing is wrong and
     nothing was charged, and for rules that are not graded. ``rules``: those of a workload's server, which is repeated
     whatever its size and for its verdicts only; None = those of the run's profile."""
-    charged = rules is None and any(one.account.charges for one in run.requests)
+    charged = rules is None and any(one.ledger.charges for one in run.requests)
     name = run.profile.partition("@")[0]
     if not (run.broken or charged) or table_of(name) is None:
         return []
@@ -197,9 +197,9 @@ class _Again:
     def dependences(self, most: int) -> list[Dependence]:
         """Each request and kind with the first outcome that it depends on; ``most`` other answers are tried, those of
         rules that charges and requests name first."""
-        charged = [i for i, one in enumerate(self.run.requests) if one.account.charges]
+        charged = [i for i, one in enumerate(self.run.requests) if one.ledger.charges]
         wanted = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
-        cited = {charge.rule for i in charged for charge in self.run.requests[i].account.charges}
+        cited = {charge.rule for i in charged for charge in self.run.requests[i].ledger.charges}
         cited |= {self.run.requests[i].answer.deciding for i, _ in wanted}
         found: dict[tuple[int, str], Dependence] = {}
         for outcome, other in sorted(self._unseen(), key=lambda pair: pair[0].rule not in cited)[:most]:
@@ -236,14 +236,14 @@ class _Again:
         right: list[tuple[int, str]] = []
         try:
             if self.run.broken:
-                again = run_judged(self.run.scenario, self.profile, MODE, table=rules, bills=False).requests
+                again = run_judged(self.run.scenario, self.profile, MODE, table=rules, with_ledger=False).requests
                 right = [(i, "verdict") for i in self.run.broken if again[i].judged.equal_cold is not False]
                 reused = {i: one.answer.cache_n for i, one in enumerate(again)}
             else:
                 reused = self._played(rules)
-        except Stopped as stopped:      # of a repetition nothing is shown
+        except RunInterrupted as stopped:      # of a repetition nothing is shown
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):    # the server cannot go on with that answer: it is not admissible
             return []
         return right + [(i, "charge") for i, one in enumerate(self.run.requests)
-                        if one.account.charges and reused.get(i, -1) != one.answer.cache_n]  # fmt: skip
+                        if one.ledger.charges and reused.get(i, -1) != one.answer.cache_n]  # fmt: skip

@@ -46,7 +46,7 @@ class OutcomeChange:
 
 
 @dataclass(slots=True)
-class Course:
+class RequestHistory:
     """One request under every version, in order, and where its outcome changed; then under the proposals."""
 
     outcomes: dict[str, RequestOutcome | None]
@@ -61,11 +61,11 @@ def neighbours(engine: Engine) -> list[tuple[str, str]]:
 
 def bisect(
     scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance"
-) -> list[Course]:
+) -> list[RequestHistory]:
     """The course of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``: how the runs
     are compared with cold ones, "provenance" or "exact"."""
     lab = _Lab(scenario, engine, mode)
-    found = [Course({}) for _ in scenario.steps]
+    found = [RequestHistory({}) for _ in scenario.steps]
     for old, new in neighbours(engine) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
         for number, course in enumerate(found):
@@ -90,7 +90,7 @@ class _Lab:
             older = self.engine.rules(old)
             table = older.mixed(self.engine.rules(new), names) if names else older
             try:
-                requests = run_judged(self.scenario, old, self.mode, table=table, bills=False).requests
+                requests = run_judged(self.scenario, old, self.mode, table=table, with_ledger=False).requests
             except NotInBuild:
                 self.known[key] = [None] * len(self.scenario.steps)
             else:

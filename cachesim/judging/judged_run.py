@@ -11,9 +11,9 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Event, Log
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.fault_kinds import Kind
-from cachesim.judging.foreign_reads import Foreign, Reader, read_instead, what_it_is
+from cachesim.judging.foreign_reads import ForeignContent, ForeignReadFinder, content_name, read_instead
 from cachesim.judging.judgement import Judgement
-from cachesim.judging.judging_observer import Watch
+from cachesim.judging.judging_observer import JudgingObserver
 from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Expect, Scenario
@@ -92,7 +92,7 @@ class JudgedCase(Protocol):
 R = TypeVar("R", bound=JudgedCase)
 
 
-def every_case(play: Callable[[Values], R]) -> list[R]:
+def run_every_case(play: Callable[[Values], R]) -> list[R]:
     """The run with every number 0, then with every other value that makes a difference."""
     todo: list[Values] = [{}]
     seen = [todo[0]]
@@ -163,8 +163,8 @@ class Run:
     wrong: list[Mismatch] = field(default_factory=list)
     unsettled: list[int] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
-    reads: dict[int, list[Foreign]] = field(default_factory=dict)
-    reader: Reader | None = None
+    reads: dict[int, list[ForeignContent]] = field(default_factory=dict)
+    reader: ForeignReadFinder | None = None
     stored: list[tuple[int, int]] = field(default_factory=list)
 
     @property
@@ -187,7 +187,7 @@ class Run:
         """What is in a corrupt object in place of its own rows and states; [] where that is not known."""
         if self.reader is None:
             return []
-        return [what_it_is(one) for one in self.reader.within(stored, len(stored.tokens))]
+        return [content_name(one) for one in self.reader.within(stored, len(stored.tokens))]
 
     def events(self, number: int) -> list[Event]:
         """The events of one step. Of steps that were sent together: those of its slot, and those of no slot."""
@@ -203,7 +203,7 @@ class Run:
         return [event for event in every if getattr(event, "slot", getattr(event, "seq", None)) in mine]
 
 
-class Stopped(KeyboardInterrupt):
+class RunInterrupted(KeyboardInterrupt):
     """A run was interrupted. ``run`` is what was judged by then, of a scenario with only these requests; ``asked``: how
     many there are; ``number`` of the signal, None for Ctrl-C."""
 
@@ -212,7 +212,7 @@ class Stopped(KeyboardInterrupt):
         super().__init__()
 
 
-def _stopped(run: Run, watch: Watch, error: KeyboardInterrupt) -> KeyboardInterrupt:
+def _stopped(run: Run, watch: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
     """The interrupt with the requests that are over; itself where none is."""
     over = next(number for number in range(len(run.scenario.steps) + 1) if number not in watch.found)
     if not over:
@@ -220,38 +220,38 @@ def _stopped(run: Run, watch: Watch, error: KeyboardInterrupt) -> KeyboardInterr
     part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
     requests = [watch.found[number] for number in range(over)]
     done = Run(part, run.profile, run.mode, watch.server.log, requests)
-    return Stopped(done, len(run.scenario.steps), getattr(error, "number", None))
+    return RunInterrupted(done, len(run.scenario.steps), getattr(error, "number", None))
 
 
 def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
-    table: RuleSet | None = None, bills: bool = True,
+    table: RuleSet | None = None, with_ledger: bool = True,
 ) -> Run:
     """Run a scenario under a profile and judge every request. Where the server reads a number that nobody wrote, the
     scenario runs once for every value that matters.
 
     ``table`` replaces the profile's rules by others of the same engine; the run then bears the table's name, and the
     file's expectations apply only where it is the shipped profile of that name. ``judge`` may be shared between runs of
-    one model. ``bills`` False = no recompute account. Raises BadInput."""
+    one model. ``with_ledger`` False = no recompute account. Raises BadInput."""
     known = engine_of(profile).profiles
     rules = table or known[profile]
     name = rules.name if known.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
 
     def case(values: Values) -> Run:
         mine = rules.changed({"unset": values}) if values else rules
-        run, watch = Run(scenario, name, mode), Watch(scenario, profile, mine, judge, bills)
+        run, watch = Run(scenario, name, mode), JudgingObserver(scenario, profile, mine, judge, with_ledger)
         try:
             run.log = play(scenario, profile, mode, watch, mine)
         except KeyboardInterrupt as error:
             raise _stopped(run, watch, error) from None
         run.requests = [watch.found[number] for number in range(len(scenario.steps))]
-        if bills and watch.judge.model is not None:
-            reader = run.reader = Reader(run.requests, watch.judge.colds)
+        if with_ledger and watch.judge.model is not None:
+            reader = run.reader = ForeignReadFinder(run.requests, watch.judge.cold_runs)
             run.stored = [(reader.whose(tokens), len(tokens)) for tokens in watch.entries]
             run.reads = {number: read_instead(run.requests, number, reader) for number in run.broken}
         return run
 
-    run, *others = cases = every_case(case)
+    run, *others = cases = run_every_case(case)
     expected = scenario.expect.get(name)
     run.unsettled = settle(cases)
     if expected is not None:

@@ -1,4 +1,4 @@
-"""Everything that is known about one request of a run, once it is judged."""
+"""Record of all findings about one request of a judged run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import Stored
-from cachesim.judging.compare_answer import Judged
-from cachesim.judging.recompute_ledger import Account
+from cachesim.judging.compare_answer import RequestVerdict
+from cachesim.judging.recompute_ledger import RequestLedger
 
 
-class Slot(NamedTuple):
-    """What was in the slot when its request was launched: tokens, and how many of them the prompt begins with; after
-    what the prompt cache had put there."""
+class SlotAtLaunch(NamedTuple):
+    """State of the slot when its request was launched, after a load from the prompt cache: tokens held, and length of
+    the common prefix with the prompt."""
 
     held: int
     lcp: int
@@ -21,19 +21,16 @@ class Slot(NamedTuple):
 
 @dataclass(slots=True)
 class Judgement:
-    """One step of a run: its answer, the verdicts, the recompute account; afterwards: the lengths of the slot's
-    checkpoints, and how many conversations were stored. ``slot``: what it found (None = it never had one); ``began``:
-    what the memory held when the evaluation of a wrong answer began, as far as that is known; ``spans``: pos_min and
-    pos_max of the checkpoints, as far as there are such; ``stored``: the lengths of the stored conversations. A step
-    that is no completion has an empty request and an answer without numbers."""
+    """One step of a run: its answer, the verdicts, the recompute ledger, and the caches after it. A step that is not a
+    completion has an empty request and an answer without numbers."""
 
     request: Request
     answer: Answer
-    judged: Judged
-    account: Account
-    checkpoints: list[int]
-    entries: int = 0
-    slot: Slot | None = None
-    began: Stored | None = None
-    spans: Sequence[tuple[int, int]] = ()
-    stored: Sequence[int] = ()
+    judged: RequestVerdict
+    ledger: RequestLedger
+    checkpoints: list[int]                       # lengths of the slot's checkpoints afterwards [tokens]
+    entries: int = 0                             # conversations in the prompt cache afterwards
+    slot: SlotAtLaunch | None = None             # None = the request never had a slot
+    began: Stored | None = None                  # memory at the start of the evaluation of a wrong answer, if known
+    spans: Sequence[tuple[int, int]] = ()        # pos_min and pos_max of the checkpoints that have them
+    stored: Sequence[int] = ()                   # lengths of the stored conversations [tokens]

@@ -1,4 +1,11 @@
-"""A run is watched: the verdicts about every step, and its recompute account."""
+"""Observers of a run that judge every answer while the server still holds its state.
+
+``AnswerObserver`` judges; ``JudgingObserver`` adds the recompute ledger of each request, the search adds checks of the
+memory. A request that got an error instead of an answer is sent again, with those sent at the same time, to a fresh
+server with the same flags. If that server answers, earlier requests caused the error, which counts as a wrong answer.
+Otherwise (e.g. a prompt longer than the context) the request is refused, which is undecided unless the scenario expects
+the status.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +19,21 @@ from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, Stored
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Event, Gained, Launch, Lost, Release, Settled
-from cachesim.judging.compare_answer import Judge, Judged, unknown
+from cachesim.judging.compare_answer import Judge, RequestVerdict, undecided_by
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import evaluated
-from cachesim.judging.judgement import Judgement, Slot
-from cachesim.judging.recompute_ledger import HEARD, Account, Ledger
+from cachesim.judging.judgement import Judgement, SlotAtLaunch
+from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
 from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Action, Scenario, Step
 
-# A request got an error instead of an answer: was it because of what the server had kept?
-#
-# The request, with those sent at the same time, goes to a fresh server with the same flags. If that one answers it, the
-# error comes from what earlier requests left behind, and is as wrong as a wrong answer. If it does not (a prompt longer
-# than the context), nothing was computed that could be compared: the request is refused, which is undecided unless the
-# scenario expects the status.
 
 def error_verdict(
     scenario: Scenario, number: int, answer: Answer, profile: str, table: RuleSet | None = None
 ) -> Verdict:
-    """The verdict about a step that ended with a status other than 200, under a profile or a ``table`` of rules:
-    broken on the rung "error", or undecided. A step that the scenario does not list cannot be repeated."""
+    """Return the verdict about a step that ended with a status other than 200, under a profile or a ``table`` of rules:
+    broken at level "error", or undecided. A step that the scenario does not list cannot be repeated."""
     listed = number < len(scenario.steps) and scenario.steps[number].action is None
     if listed and cold_status(scenario, number, profile, table) == 200:
         return broken("error", Kind.WARM_ERROR, status=answer.status, error=answer.error)
@@ -41,22 +42,23 @@ def error_verdict(
 
 
 def cold_status(scenario: Scenario, number: int, profile: str, table: RuleSet | None = None) -> int:
-    """The HTTP status of a request that a fresh server gets, 0 if its process ends or it cannot be told."""
+    """Return the HTTP status that a fresh server gives the request; 0 if its process ends or the request cannot be
+    run."""
     first, group = next((i, steps) for i, steps in groups(scenario.steps) if i <= number < i + len(steps))
     options = dict(scenario.server)
     for step in scenario.steps[:first]:
         if step.action is not None and step.action.do == "restart":
             options |= step.action.server
     alone = replace(scenario, server=options, steps=(group[0].alone(), *group[1:]))
-    heard = _Status(number - first)
+    observer = _StatusObserver(number - first)
     try:
-        play(alone, profile, "none", heard, table)
+        play(alone, profile, "none", observer, table)
     except BadInput:
         return 0
-    return heard.status
+    return observer.status
 
 
-class _Status(Silent):
+class _StatusObserver(Silent):
     """Keeps the status of one step."""
 
     def __init__(self, number: int) -> None:
@@ -67,42 +69,38 @@ class _Status(Silent):
             self.status = answer.status
 
 
-# Who looks over the runner's shoulder? Judges every answer while the server still holds what it left behind.
-#
-# One observer for every purpose: ``Watch`` adds the recompute account of each request, the search checks of the memory.
-
-JUDGED: frozenset[type[Event]] = frozenset((Gained, Lost, Release))
-"""The events that an observer must be told of."""
+OBSERVED_EVENTS: frozenset[type[Event]] = frozenset((Gained, Lost, Release))
+"""The events that an ``AnswerObserver`` needs."""
 
 
 ENDS_ELSEWHERE = broken("provenance", Kind.MEMORY_ELSEWHERE)
 
 
-class Observer(Silent):
+class AnswerObserver(Silent):
     """Judges the answers of a run under a profile, or a ``table`` of rules. ``judge`` may be shared between runs of one
-    model; None = made when the first server starts."""
+    model; None = created when the first server starts."""
 
     judge: Judge
     server: Server
 
     def __init__(self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None) -> None:
         self.scenario, self.profile, self.table, self.given = scenario, profile, table, judge
-        self.left: dict[int, tuple[Stored, bool]] = {}     # what a request left behind, and does the memory agree
-        self.new: dict[Key, None] = {}                     # kept objects that are to be judged
-        self.corrupt: dict[Key, Verdict] = {}              # those that are not what they should be
+        self.left: dict[int, tuple[Stored, bool]] = {}     # slot after each request, and whether the memory agrees
+        self.new: dict[Key, None] = {}                     # stored objects to be judged
+        self.corrupt: dict[Key, Verdict] = {}              # stored objects that differ from a cold run
         self.texts: dict[Key, Tokens] = {}                 # stored conversations
         self.starts = 0
 
     def started(self, server: Server) -> None:
-        """A server has started, the first one or after a restart."""
+        """Attach to a server that has started, the first one or after a restart."""
         self.server, self.starts = server, self.starts + 1
         self.new, self.corrupt, self.texts = {}, {}, {}
         if self.starts == 1:
             self.judge = self.given or Judge(server.model)
 
-    def hear(self, event: Event) -> None:
-        """Told of kept objects that come and go, and of the release of a slot. This is copied at that moment: soon it
-        may be another's."""
+    def on_event(self, event: Event) -> None:
+        """Record stored objects that appear and disappear, and copy the state of a slot at its release: the next
+        request may overwrite it."""
         if isinstance(event, Gained):
             key = event.point.key
             self.new[key] = None
@@ -112,26 +110,26 @@ class Observer(Silent):
             for known in (self.new, self.corrupt, self.texts):
                 known.pop(event.key, None)
         elif isinstance(event, Release) and event.slot is not None and not self.server.is_further(event.slot):
-            self._released(event.slot)
+            self._record_release(event.slot)
 
-    def _released(self, slot: int) -> None:
+    def _record_release(self, slot: int) -> None:
         answer = self.server.answer_at(slot)
         if answer is not None and answer.status == 200:
             self.left[answer.request] = self.server.live(slot), self.server.memory_matches(slot)
 
     def begins(self, number: int, step: Step) -> None:
-        """The step comes next: prefixes of what it asks for will be compared with a cold run."""
+        """Announce the prompt of the next step to the cold runs."""
         if self.judge.model is not None:
-            self.judge.colds.expect((*step.request.prompt, *(step.request.forced or ())))
+            self.judge.cold_runs.expect((*step.request.prompt, *(step.request.forced or ())))
 
-    def judged(self, number: int, request: Request, answer: Answer) -> Judged:
-        """The verdicts about an answer and what it left behind."""
+    def judged(self, number: int, request: Request, answer: Answer) -> RequestVerdict:
+        """Return the verdicts about an answer and the state that it left behind."""
         slot, agrees = self.left.pop(answer.request, (None, True))
         judged = self.judge.judge(request, answer, slot)
         try:
             judged.armed = self._armed()
-        except Exception as error:      # a checker that raises has decided nothing
-            judged = unknown(error)
+        except Exception as error:      # a check that raises leaves the verdict undecided
+            judged = undecided_by(error)
         judged.window = _window(slot) if slot is not None else None
         if not (answer.done or answer.died):
             judged.answer = undecided(Kind.NEVER_ANSWERED)
@@ -143,8 +141,8 @@ class Observer(Silent):
         return judged
 
     def _armed(self) -> list[tuple[Stored, Verdict]]:
-        """The kept objects that are not what the server believes them to be. Stored conversations get the numbers that
-        they have now, counted from 0."""
+        """Return the stored objects that differ from a cold run of their tokens. Stored conversations are numbered from
+        0 in their present order."""
         self.corrupt.update(self.judge.each_stored({key: self.server.stored(key) for key in self.new}))
         self.new = {}
         self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.holds}
@@ -156,114 +154,115 @@ class Observer(Silent):
                 found.append((stored if stored.owner >= 0 else stored._replace(owner=number), self.corrupt[key]))
         return found
 
-    def failed(self, number: int, answer: Answer, judged: Judged) -> None:
-        """The step ended with an error: because of what the server had kept, or in a cold run too?"""
+    def failed(self, number: int, answer: Answer, judged: RequestVerdict) -> None:
+        """Judge a step that ended with an error: wrong if a cold run answers it, refused otherwise."""
         judged.answer = error_verdict(self.scenario, number, answer, self.profile, self.table)
         judged.refused = judged.answer.holds is None
 
 
 def _window(slot: Stored) -> tuple[int, int] | None:
-    """Positions lo .. hi-1 that the window layers of a slot hold: all of them, where several have different ones."""
+    """Return positions lo .. hi-1 that all window layers of a slot hold; None without window layers."""
     parts = [part.pos for part in slot.rows if part.window and len(part.pos)]
     return (max(int(pos.min()) for pos in parts), max(int(pos.max()) for pos in parts) + 1) if parts else None
 
 
-NOTHING = Account(0, 0, 0, ())
-"""The recompute account of a step that is no completion."""
+NOTHING = RequestLedger(0, 0, 0, ())
+"""Recompute ledger of a step that is not a completion."""
 
 
-class Watch(Observer):
-    """Judges the steps of a run; ``found`` holds them by number, ``entries`` what the prompt cache has. ``bills``: with
-    the recompute account of each request. Without it only its answer and what it left behind are judged, which is less
-    than half of the work."""
+class JudgingObserver(AnswerObserver):
+    """Judges the steps of a run. ``with_ledger``: also keep the recompute ledger; without it only answers and the state
+    that they leave behind are judged, which is less than half of the work."""
 
-    ledger: Ledger
+    ledger: RecomputeLedger
 
     def __init__(
-        self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None, bills: bool = True
+        self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None,
+        with_ledger: bool = True,
     ) -> None:
         super().__init__(scenario, profile, table, judge)
-        self.bills = bills
-        self.found: dict[int, Judgement] = {}
-        self.slots: dict[int, Slot] = {}
-        self.began: dict[int, Stored] = {}
-        self.entries: list[Tokens] = []
+        self.with_ledger = with_ledger
+        self.found: dict[int, Judgement] = {}              # by step
+        self.slots: dict[int, SlotAtLaunch] = {}           # by request
+        self.began: dict[int, Stored] = {}                 # slot at the start of evaluation, by request
+        self.entries: list[Tokens] = []                    # conversations in the prompt cache
 
     def started(self, server: Server) -> None:
-        """A server has started. After a restart nothing of what the old one held is there."""
+        """Attach to a server that has started. A restart loses all restore points of the previous server."""
         super().started(server)
         if self.starts > 1:
             self.ledger.restart()
             return
-        self.ledger = Ledger(
-            look=lambda key, start: self.server.stored(key, start), cold=self.judge.colds.covering,
-            believed=lambda slot: self.server.tokens_of(slot), whose=self._whose, covers=self.judge.colds.covers,
+        self.ledger = RecomputeLedger(
+            inspect=lambda key, start: self.server.stored(key, start), cold=self.judge.cold_runs.covering,
+            slot_tokens=lambda slot: self.server.tokens_of(slot), slot_request=self._request_in,
+            covers=self.judge.cold_runs.covers,
         )
-        server.log.listener = self.hear
-        server.log.kinds = HEARD | {Settled} if self.bills else JUDGED | {Launch}   # then nobody looks at each token
+        server.log.listener = self.on_event
+        server.log.kinds = LEDGER_EVENTS | {Settled} if self.with_ledger else OBSERVED_EVENTS | {Launch}
 
-    def hear(self, event: Event) -> None:
-        """Told of what the ledger must know."""
-        super().hear(event)
-        if self.bills:
-            self.ledger.hear(event)
+    def on_event(self, event: Event) -> None:
+        """Record an event in the ledger, too."""
+        super().on_event(event)
+        if self.with_ledger:
+            self.ledger.record(event)
         if isinstance(event, Launch) and event.slot is not None:
-            self._launched(event.slot)
+            self._record_launch(event.slot)
         elif isinstance(event, Settled):
-            self._cut(event.slot, event.n_tokens)
+            self._record_cut(event.slot, event.n_tokens)
 
-    def _launched(self, slot: int) -> None:
+    def _record_launch(self, slot: int) -> None:
         answer, held = self.server.answer_at(slot), self.server.tokens_of(slot)
         if answer is not None and answer.request < len(self.scenario.steps):
             prompt = self.scenario.steps[answer.request].request.prompt
-            self.slots.setdefault(answer.request, Slot(len(held), common_prefix(held, prompt)))
+            self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common_prefix(held, prompt)))
 
-    def _cut(self, slot: int, n_tokens: int) -> None:
-        """A slot is cut back to what is reused: the last time before anything is evaluated counts."""
+    def _record_cut(self, slot: int, n_tokens: int) -> None:
+        """Record the slot after it was cut back to its reused tokens; the last cut before evaluation counts."""
         answer = self.server.answer_at(slot)
         if answer is not None and n_tokens:
             self.began[answer.request] = self.server.live(slot)
 
-    def _whose(self, slot: int) -> int:
+    def _request_in(self, slot: int) -> int:
         answer = self.server.answer_at(slot)
         return -1 if answer is None else answer.request
 
     def begins(self, number: int, step: Step) -> None:
-        """The step comes next."""
+        """Begin the next step."""
         self.ledger.begin(number)
         super().begins(number, step)
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
-        """A request is answered."""
+        """Judge an answered request and settle its ledger."""
         judged = self.judged(number, request, answer)
-        account = self.ledger.settle(
+        ledger = self.ledger.settle(
             number, answer.id_slot, prompt_of(request, answer), answer.cache_n, wrong=judged.equal_cold is False
         )
         if answer.status != 200 or answer.died:
-            account = account._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
+            ledger = ledger._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
         else:
-            self.ledger.evaluated += [evaluated(request, one) for one in (answer, *answer.children)]
+            self.ledger.evaluated += [evaluated(request, completion) for completion in (answer, *answer.children)]
         began = self.began.pop(number, None)
         began = began if judged.equal_cold is False else None
-        self._found(number, request, answer, judged, account, began)
+        self._store(number, request, answer, judged, ledger, began)
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
-        """A step that is no completion is done. What a restored slot holds is judged."""
+        """Judge a step that is not a completion; after a restore the slot is judged."""
         status, died = int(reply["status"]), not reply["status"]
         text = str(reply.get("error", ""))
         slot = action.id_slot % self.server.n_slots if action.id_slot > 0 else 0     # as the server counts
         answer = Answer(number, status or 200, text, id_slot=slot, died=died, done=True)
-        judged = Judged(HOLDS, HOLDS)
+        judged = RequestVerdict(HOLDS, HOLDS)
         if died:
             judged.answer = broken("aborted", Kind.PROCESS_ENDED, error=answer.error)
         elif status != 200:
             self.failed(number, answer, judged)
         elif action.do == "restore":
             judged.state = self.judge.stored(self.server.live(slot))
-        self._found(number, Request(()), answer, judged, NOTHING, None)
+        self._store(number, Request(()), answer, judged, NOTHING, None)
 
-    def _found(
-        self, number: int, request: Request, answer: Answer, judged: Judged, account: Account,
+    def _store(
+        self, number: int, request: Request, answer: Answer, judged: RequestVerdict, ledger: RequestLedger,
         began: Stored | None,
     ) -> None:
         has = answer.id_slot >= 0
@@ -271,6 +270,6 @@ class Watch(Observer):
         spans = self.server.checkpoint_spans(answer.id_slot) if has else []
         self.entries = [self.texts[key] for key in self.server.kept() if key in self.texts] if self.texts else []
         self.found[number] = Judgement(
-            request, answer, judged, account, lengths, len(self.entries), self.slots.get(number), began,
-            spans, [len(one) for one in self.entries],
+            request, answer, judged, ledger, lengths, len(self.entries), self.slots.get(number), began,
+            spans, [len(tokens) for tokens in self.entries],
         )  # fmt: skip

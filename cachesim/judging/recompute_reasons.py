@@ -50,16 +50,16 @@ class Reason(NamedTuple):
 def reasons(one: Judgement, others: Sequence[tuple[str, int]] = (), kept: str = CHECKPOINT) -> list[Reason]:
     """The evaluated tokens of a request in order, each range with its reason. ``others`` are (profile, cache_n) of the
     same request under other rule sets; ``kept`` is the engine's noun for what it takes of a running request."""
-    account, n_tokens = one.account, len(prompt_of(one.request, one.answer))
-    out, start = [], account.n_past
-    for charge in reversed(account.charges):        # from the beginning of the prompt
+    ledger, n_tokens = one.ledger, len(prompt_of(one.request, one.answer))
+    out, start = [], ledger.n_past
+    for charge in reversed(ledger.charges):        # from the beginning of the prompt
         stop = start + charge.tokens
         why = what_happened(charge.event, charge.kind, kept)
         survives = tuple(name for name, cache_n in others if cache_n >= stop)
         out.append(Reason(start, stop, why, charge.rule, charge.at, survives))
         start = stop
     if start < n_tokens:
-        last = start == n_tokens - 1 and account.best == n_tokens - 1
+        last = start == n_tokens - 1 and ledger.best == n_tokens - 1
         why = "at least one token must be evaluated for logits" if last else NEW
         out.append(Reason(start, n_tokens, why, "", -1))
     return out

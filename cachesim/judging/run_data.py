@@ -49,7 +49,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "mismatches": [mismatch._asdict() for mismatch in run.wrong],
         "requests": requests,
         "failure": failure_data(run, run.broken[0]) if run.broken and run.reader else None,
-        "lost": [charge._asdict() for one in run.requests for charge in one.account.charges],
+        "lost": [charge._asdict() for one in run.requests for charge in one.ledger.charges],
         "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
         "predicted": [one._asdict() for one in predicted(run)],
     }
@@ -88,10 +88,10 @@ def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "stored_mib": stored_mib(run.events(i)),
         "shifts": [list(one) for one in answer.shifts],
         **_judged(run, i, one),
-        "best": one.account.best,
-        "held": one.account.held,
-        "moved": one.account.moved,
-        "wrong": one.account.wrong,
+        "best": one.ledger.best,
+        "held": one.ledger.held,
+        "moved": one.ledger.moved,
+        "wrong": one.ledger.wrong,
     }
     return {**data, "verdict": verdict_of(data)}
 
@@ -172,7 +172,7 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),
         **{name: data[name] for name in same},
-        "lost": [charge._asdict() for charge in one.account.charges],
+        "lost": [charge._asdict() for charge in one.ledger.charges],
         "computed": [reason._asdict() for reason in reasons(one, others, engine_named(run.scenario.engine).keeps)],
         "told": number in run.told,
         "known_bug": expected is not None and number in expected.broken,

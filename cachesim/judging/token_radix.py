@@ -1,9 +1,6 @@
-"""Beginnings of conversations, each kept once: is this the same list of tokens as that one, and how far do two agree?
-
-A ``TextNode`` is a path of tokens that begins where it leaves another one, its parent. A list of n tokens has one
-``Place``: the path on which its last token lies, and n. Two lists are equal exactly if their places are. What is kept
-about places is found along one path, without a comparison with every other list.
-"""
+"""Radix tree over token lists. Each list has one ``RadixPlace``: the node that holds its last token, and its length.
+Two lists are equal exactly if their places are equal. Data about places is found along one path of nodes, without
+comparing every pair of lists."""
 
 from __future__ import annotations
 
@@ -13,113 +10,116 @@ from typing import Any, Iterator, NamedTuple
 from cachesim.base.tokens import Tokens, common_prefix
 
 
-class TextNode:
-    """Tokens ``start`` .. of a conversation, of which those before belong to ``parent``; ``kids`` leave it behind
-    a token, by the number of tokens before and the next one."""
+class RadixNode:
+    """Tokens from position ``start`` on of a conversation; the tokens before ``start`` belong to ``parent``.
+    ``branches[n][t]`` is the child that leaves after n tokens with token t. ``notes`` is free for the user of the
+    tree."""
 
-    __slots__ = ("kids", "notes", "number", "parent", "start", "tokens")
+    __slots__ = ("branches", "notes", "number", "parent", "start", "tokens")
 
-    def __init__(self, number: int, parent: TextNode | None, start: int, tokens: list[int]) -> None:
+    def __init__(self, number: int, parent: RadixNode | None, start: int, tokens: list[int]) -> None:
         self.number, self.parent, self.start, self.tokens = number, parent, start, tokens
-        self.kids: dict[int, dict[int, TextNode]] = {}
+        self.branches: dict[int, dict[int, RadixNode]] = {}
         self.notes: Any = None
 
     @property
     def stop(self) -> int:
-        """Tokens up to the end of the path."""
+        """Return the number of tokens up to the end of the node."""
         return self.start + len(self.tokens)
 
 
-class Place(NamedTuple):
-    """The first ``n`` tokens along a path, the last of which are the path's own."""
+class RadixPlace(NamedTuple):
+    """The first ``n`` tokens of the path that ends in the node ``node``, which holds the last of them."""
 
-    text: TextNode
+    node: RadixNode
     n: int
 
 
-class Texts:
-    """All conversations of a run."""
+class TokenRadix:
+    """Radix tree of all conversations of a run."""
 
     def __init__(self) -> None:
-        self.root = TextNode(0, None, 0, [])
+        self.root = RadixNode(0, None, 0, [])
         self.count = 1
-        self.kept = 0                                   # tokens in all paths
-        self.recent: dict[int, tuple[Tokens, Place]] = {}
+        self.kept = 0                                   # tokens in all nodes
+        self.recent: dict[int, tuple[Tokens, RadixPlace]] = {}
 
-    def place(self, tokens: Tokens, who: int, near: Place | None = None) -> Place:
-        """The place of a list, made if there is none. ``who``: the slot that holds it, which has mostly held the
-        beginning of it before; -1 = none. ``near``: the place of a beginning of it."""
-        return self._place(tokens, 0, near or Place(*self._from(tokens, who)))
+    def place(self, tokens: Tokens, slot: int, near: RadixPlace | None = None) -> RadixPlace:
+        """Return the place of a list; add it if it is new. ``slot`` holds the list (-1 = unknown): the previous list of
+        a slot is usually a prefix of the next. ``near``: the place of a known prefix of the list."""
+        return self._place(tokens, 0, near or RadixPlace(*self._from(tokens, slot)))
 
-    def go_on(self, place: Place, tokens: Tokens) -> Place:
-        """The place of the list that begins as a place does, and goes on with these tokens; made if there is none."""
-        return self._place(tokens, place.n, Place(*owner(*place)))
+    def extend(self, place: RadixPlace, tokens: Tokens) -> RadixPlace:
+        """Return the place of the list that consists of the tokens of ``place`` and ``tokens``; add it if it is new."""
+        return self._place(tokens, place.n, RadixPlace(*owner_node(*place)))
 
-    def _place(self, tokens: Tokens, before: int, near: Place) -> Place:
-        """The place of a list whose first ``before`` tokens, which are not given, lie on the way to ``near``."""
-        text, n = self._walk(tokens, *near, before)
+    def _place(self, tokens: Tokens, before: int, near: RadixPlace) -> RadixPlace:
+        """Return the place of a list. The first ``before`` tokens are not given; they lie on the way to ``near``."""
+        node, n = self._walk(tokens, *near, before)
         rest = list(tokens[n - before :])
         self.kept += len(rest)
-        if rest and n == text.stop:                     # nothing goes on here: the path becomes longer
-            text.tokens.extend(rest)
+        if rest and n == node.stop:                     # nothing follows yet: the node gets longer
+            node.tokens.extend(rest)
         elif rest:
-            text.kids.setdefault(n, {})[rest[0]] = text = TextNode(self.count, text, n, rest)
+            node.branches.setdefault(n, {})[rest[0]] = node = RadixNode(self.count, node, n, rest)
             self.count += 1
-        return Place(text, before + len(tokens))
+        return RadixPlace(node, before + len(tokens))
 
-    def tokens(self, place: Place) -> Tokens:
-        """The list that has this place."""
+    def tokens(self, place: RadixPlace) -> Tokens:
+        """Return the tokens of the list at a place."""
         parts: list[list[int]] = []
-        for text, n in upwards(place):
-            parts.append(text.tokens[: n - text.start])
+        for node, n in ancestors(place):
+            parts.append(node.tokens[: n - node.start])
         return tuple(chain.from_iterable(reversed(parts)))
 
-    def path(self, tokens: Tokens, who: int) -> Place:
-        """The place of the longest beginning of a list that has one."""
-        place = Place(*self._walk(tokens, *self._from(tokens, who)))
+    def longest_known(self, tokens: Tokens, slot: int) -> RadixPlace:
+        """Return the place of the longest prefix of a list that the tree contains."""
+        place = RadixPlace(*self._walk(tokens, *self._from(tokens, slot)))
         if place.n == len(tokens):
-            self.remember(who, tokens, place)
+            self.remember(slot, tokens, place)
         return place
 
-    def remember(self, who: int, tokens: Tokens, place: Place) -> None:
-        """The next list of this slot will mostly begin like this one."""
-        self.recent[who] = tokens, place
+    def remember(self, slot: int, tokens: Tokens, place: RadixPlace) -> None:
+        """Store the latest list of a slot as the starting point of later searches."""
+        self.recent[slot] = tokens, place
 
-    def _from(self, tokens: Tokens, who: int) -> tuple[TextNode, int]:
-        """A place on the way to that of a list."""
-        near = [self.recent[who]] if who in self.recent else list(self.recent.values())
-        agree, at = 0, Place(self.root, 0)
+    def _from(self, tokens: Tokens, slot: int) -> tuple[RadixNode, int]:
+        """Return a node and a length on the path to a list, from the recent list with the longest common prefix."""
+        near = [self.recent[slot]] if slot in self.recent else list(self.recent.values())
+        agree, at = 0, RadixPlace(self.root, 0)
         for known, place in near:
             n = common_prefix(known, tokens)
             if n > agree:
                 agree, at = n, place
-        return owner(at.text, agree)
+        return owner_node(at.node, agree)
 
-    def _walk(self, tokens: Tokens, text: TextNode, n: int, before: int = 0) -> tuple[TextNode, int]:
-        """Along the paths from a place as far as they go with the list, whose first ``before`` tokens are not given."""
+    def _walk(self, tokens: Tokens, node: RadixNode, n: int, before: int = 0) -> tuple[RadixNode, int]:
+        """Follow the list from (``node``, ``n``) down the tree as far as they agree; the first ``before`` tokens of the
+        list are not given."""
         stop = before + len(tokens)
         while True:
-            own = min(stop, text.stop)
+            own = min(stop, node.stop)
             if n < own:
                 theirs = list(tokens[n - before : own - before])
-                n += common_prefix(text.tokens[n - text.start : own - text.start], theirs)
-            kid = text.kids[n].get(tokens[n - before]) if n < stop and n in text.kids else None
-            if kid is None:
-                return text, n
-            text = kid
+                n += common_prefix(node.tokens[n - node.start : own - node.start], theirs)
+            branch = node.branches[n].get(tokens[n - before]) if n < stop and n in node.branches else None
+            if branch is None:
+                return node, n
+            node = branch
 
 
-def owner(text: TextNode, n: int) -> tuple[TextNode, int]:
-    """The path on which token n - 1 lies, at or above this one, and n."""
-    while text.parent is not None and n <= text.start:
-        text = text.parent
-    return text, n
+def owner_node(node: RadixNode, n: int) -> tuple[RadixNode, int]:
+    """Return the node that holds token n - 1, which is ``node`` or one of its ancestors, and n."""
+    while node.parent is not None and n <= node.start:
+        node = node.parent
+    return node, n
 
 
-def upwards(place: Place) -> Iterator[tuple[TextNode, int]]:
-    """The paths of a place from its own to the root, each with how far the list goes along it."""
-    text: TextNode | None = place.text
+def ancestors(place: RadixPlace) -> Iterator[tuple[RadixNode, int]]:
+    """Yield the nodes from a place up to the root, each with the number of tokens of the list up to the end of its
+    part."""
+    node: RadixNode | None = place.node
     n = place.n
-    while text is not None:
-        yield text, n
-        n, text = text.start, text.parent
+    while node is not None:
+        yield node, n
+        n, node = node.start, node.parent

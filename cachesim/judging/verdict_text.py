@@ -1,4 +1,4 @@
-"""Sentences about decisions and verdicts, made from the plain data of a run (``run_data``) and shared by all reports."""
+"""Sentences about decisions and verdicts, made from the plain data of a run and shared by all reports."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ ANSWERS = {
 
 
 def verdict_of(request: Data) -> str:
-    """Return the verdict about a request of ``run_data``: OK, WRONG OUTPUT, CORRUPT STATE (correct output, but the state
-    left in the slot is wrong), ERROR (500) where a cold run answers, UNDECIDED, REFUSED (400) or SERVER DIED."""
+    """Return the verdict about a request of ``run_data``: OK, WRONG OUTPUT, CORRUPT STATE (correct output, but
+    wrong state left in the slot), ERROR (500) where a cold run answers, UNDECIDED, REFUSED (400) or SERVER DIED."""
     if request["died"]:
         return "SERVER DIED"
     if request["refused"]:

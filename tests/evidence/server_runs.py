@@ -38,7 +38,7 @@ def runs():
 
 def first_difference(scenario, stored, rules):
     """The first request in which a simulated run is not as the real server was, None if none is."""
-    run = run_judged(scenario, stored["profile"], "provenance", table=rules, bills=False)
+    run = run_judged(scenario, stored["profile"], "provenance", table=rules, with_ledger=False)
     for theirs in stored["requests"]:
         ours = run.requests[theirs["n"]]
         counts = {name: theirs[name] for name in ("cache_n", "prompt_n") if theirs.get(name) is not None}
@@ -65,7 +65,7 @@ def met():
                 found.setdefault((engine, outcome, other), {})[number] = None
 
         rules = report_outcomes(BUILTIN[engine].rules(stored["profile"]), variants(engine), hear)
-        run_judged(scenario, stored["profile"], "provenance", table=rules, bills=False)
+        run_judged(scenario, stored["profile"], "provenance", table=rules, with_ledger=False)
     return found, asked
 
 

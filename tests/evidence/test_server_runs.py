@@ -22,7 +22,7 @@ ERASE = "llama_cpp", Outcome("LC-CKPT-ERASE.ER2", "none"), "LC-CKPT-ERASE.REWRIT
 def stored(tmp_path, monkeypatch):
     """Writes the output of a server that does what ours does; ``changes`` are of its first request."""
     def store(**changes):
-        run = run_judged(load(FILE), PROFILE, "provenance", bills=False)
+        run = run_judged(load(FILE), PROFILE, "provenance", with_ledger=False)
         requests = [{"n": i, "cache_n": one.answer.cache_n, "prompt_n": one.answer.prompt_n,
                      "differs": one.judged.equal_cold is False} for i, one in enumerate(run.requests)]  # fmt: skip
         requests[0] |= changes

@@ -43,13 +43,13 @@ def test_a_request_that_is_put_back_says_what_a_cold_run_says(engine):
     assert [one.n_tokens for one in events(run, "preempted")] == [28] and len(events(run, "launch")) == 4
     assert [one.answer.cache_n for one in run.requests] == [0, 0, 28]
     assert [len(one.answer.outputs) for one in run.requests] == [8, 16, 1], "nobody speaks twice"
-    charges = [(one.tokens, one.event, one.rule) for one in run.requests[2].account.charges]
+    charges = [(one.tokens, one.event, one.rule) for one in run.requests[2].ledger.charges]
     assert charges == [(9, "never captured", "BP-RETAIN.BOUNDARY")]
 
 
 def test_a_block_that_is_used_again_is_charged_to_the_eviction(engine):
-    account = run_judged(scenario(CROWD, block_size=4, num_gpu_blocks=19), NEW).requests[2].account
-    assert [(one.tokens, one.event, one.rule) for one in account.charges] == [
+    ledger = run_judged(scenario(CROWD, block_size=4, num_gpu_blocks=19), NEW).requests[2].ledger
+    assert [(one.tokens, one.event, one.rule) for one in ledger.charges] == [
         (17, "never captured", "BP-RETAIN.BOUNDARY"), (20, "evicted", "BP-EVICT.FRONT"),
     ]  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_bits_and_bills(engine, model, blocks):
     run = run_judged(scenario(line, model, block_size=4, num_gpu_blocks=blocks), NEW)
     assert run.verdict.holds, run.verdict
     assert not any(one.judged.armed for one in run.requests)
-    assert all(one.account.balanced for one in run.requests)
+    assert all(one.ledger.balanced for one in run.requests)
 
 
 def test_a_state_that_was_only_promised_is_read(engine):
@@ -72,7 +72,7 @@ def test_a_state_that_was_only_promised_is_read(engine):
 
 def test_blocks_of_pure_attention_are_restore_points_at_their_ends(engine):
     run = run_judged(scenario("A20>r1/A.B5/A[:7].C9", "A", block_size=4), NEW)
-    assert [(one.account.best, one.account.held, one.answer.cache_n) for one in run.requests] == [
+    assert [(one.ledger.best, one.ledger.held, one.answer.cache_n) for one in run.requests] == [
         (0, 0, 0), (20, 20, 20), (7, 4, 4),
     ]  # fmt: skip
 

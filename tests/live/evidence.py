@@ -64,7 +64,7 @@ class Expected(NamedTuple):
 
 def expected(scenario, profile):
     """Run a scenario in the simulator."""
-    run = run_judged(scenario, profile, "provenance", bills=False)
+    run = run_judged(scenario, profile, "provenance", with_ledger=False)
     answers = [(one.answer, one.judged.answer) for one in run.requests]
     died = [n for n, (answer, _) in enumerate(answers) if answer.died]
     reused = {n: answer.cache_n for n, (answer, _) in enumerate(answers) if answer.status == 200 and n not in died}

@@ -50,7 +50,7 @@ def broken_scenarios(folder, profile):
     """The scenarios below a folder that are wrong under a profile; those that it cannot run are left out."""
     for one in load_each(find([folder])):
         try:
-            if not isinstance(one, BadInput) and run_judged(one, profile, "provenance", bills=False).broken:
+            if not isinstance(one, BadInput) and run_judged(one, profile, "provenance", with_ledger=False).broken:
                 yield one
         except BadInput:
             continue

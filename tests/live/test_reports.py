@@ -32,7 +32,7 @@ def test_a_report_is_what_the_commands_write(name):
 @pytest.mark.parametrize("name", REPORTS)
 def test_what_a_report_proves(name):
     scenario = load(corpus_files()[REPORTS[name]])
-    broken = [run_judged(scenario, profile, "provenance", bills=False).broken for profile in SERVERS.values()]
+    broken = [run_judged(scenario, profile, "provenance", with_ledger=False).broken for profile in SERVERS.values()]
     assert broken[0] and not broken[1]
     proof = (FOLDER / name / "proof.txt").read_text("utf-8")
     shown, mended = proof.split("b11549-repaired/llama-server sh case.sh")
@@ -45,7 +45,7 @@ def test_a_report_about_ik_llama(name):
     scenario = load(corpus_files()[IK_REPORTS[name]])
     script = standalone_script(make_script(scenario, "ik_llama@main"))
     assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(script)
-    broken = [run_judged(scenario, f"ik_llama@{rules}", "provenance", bills=False).broken
+    broken = [run_judged(scenario, f"ik_llama@{rules}", "provenance", with_ledger=False).broken
               for rules in ("main", "main-repaired")]  # fmt: skip
     assert broken == [[3], []]
     shown, changed = (FOLDER / name / "proof.txt").read_text("utf-8").split("# llama_decode_internal calls")

@@ -158,7 +158,7 @@ def as_simulated(scenario, profile, found, notes):
     """True if tokens reused, wrong answers, errors and the end of the thread are those of the simulator; None if they
     are not and the real drafts or texts differ from the scenario's. Requests of which every draft is right cannot be
     asked for: their answers are not compared."""
-    run = run_judged(scenario, profile, "provenance", bills=False)
+    run = run_judged(scenario, profile, "provenance", with_ledger=False)
     every = options_of(Options, scenario.server).num_draft_tokens
     three = zip(scenario.steps, run.requests, found, strict=False)
     if all(step.request.draft_else >= every or _as_ours(one, other) for step, one, other in three):

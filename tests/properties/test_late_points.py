@@ -23,7 +23,7 @@ def compared(line, profile, model, **server):
 
 def last_account(line, profile, model, **server):
     scenario = from_line(line, model=model, profiles=(profile,), server=server)
-    return run_judged(scenario, profile, "provenance").requests[-1].account
+    return run_judged(scenario, profile, "provenance").requests[-1].ledger
 
 
 @pytest.mark.xfail(strict=True, reason="the next batch reports what the state has taken")

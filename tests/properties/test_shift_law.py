@@ -35,7 +35,7 @@ def scenario(profile, model, line, **more):
 def test_a_shift_is_that_of_a_cold_run_that_shifts(profile, model, more, line):
     if more:
         line = f"{line[:-1]} {DRAFTS}}}" if line.endswith("}") else f"{line}{{{DRAFTS}}}"
-    one = run_judged(scenario(profile, model, line, **more), profile, "provenance", bills=False).requests[0]
+    one = run_judged(scenario(profile, model, line, **more), profile, "provenance", with_ledger=False).requests[0]
     assert one.answer.shifts and (one.judged.answer.why, one.judged.state.why, one.judged.equal_cold) == ("", "", True)
 
 
@@ -43,7 +43,7 @@ def test_tokens_that_a_draft_leaves_behind_the_end_are_judged_too():
     """ik_llama.cpp: the answer ends inside of an accepted draft, whose rest is in the slot."""
     profile = "ik_llama@main"
     case = scenario(profile, "A", "A200>b80{draft_else=2}", spec_type="ngram-simple")
-    one = run_judged(case, profile, "exact", bills=False).requests[0]
+    one = run_judged(case, profile, "exact", with_ledger=False).requests[0]
     assert len(one.answer.outputs) == len(one.answer.tokens) + 2
     assert one.judged.equal_cold is True
 
@@ -74,5 +74,5 @@ def test_mlx_lm_has_no_shift_and_a_full_window_is_judged_without_one():
     assert ENGINES["mlx_lm"].manual.flag("context_shift") is None
     profile = "mlx_lm@0.32.2"
     case = from_line("A60>b40/A.b.c20>d30", model="W8 W8", profiles=(profile,))
-    requests = run_judged(case, profile, "provenance", bills=False).requests
+    requests = run_judged(case, profile, "provenance", with_ledger=False).requests
     assert [(one.answer.shifts, one.judged.equal_cold) for one in requests] == [([], True)] * 2

@@ -37,7 +37,7 @@ def balances(path: Path) -> list[tuple[int, object]]:
     """Requests whose charges do not add up, or that charge the same token twice."""
     trace = read_trace(path, profiles())
     run = run_judged(as_scenario(trace), trace.profile, "provenance")
-    accounts = [(i, one.account) for i, one in enumerate(run.requests)]
+    accounts = [(i, one.ledger) for i, one in enumerate(run.requests)]
     return [(i, a) for i, a in accounts if not a.balanced or any(charge.tokens <= 0 for charge in a.charges)]
 
 

@@ -55,7 +55,7 @@ def _cited(run: Run) -> Iterable[str]:
     for one in run.requests:
         if one.answer.deciding:
             yield one.answer.deciding
-        yield from (f"{c.event} {c.rule}" for c in one.account.charges)
+        yield from (f"{c.event} {c.rule}" for c in one.ledger.charges)
         for verdict in (one.judged.answer, one.judged.state):
             if verdict.holds is False:
                 yield f"{verdict.rung} {one.answer.deciding}"

@@ -32,7 +32,7 @@ def ranks(run: Run) -> dict[str, int]:
             rank = 1 if role is not None and has_effect(role, event.value) else 2
             found[event.rule] = min(rank, found.get(event.rule, rank))
     for one in run.requests:
-        for rule in (one.answer.deciding, *(charge.rule for charge in one.account.charges)):
+        for rule in (one.answer.deciding, *(charge.rule for charge in one.ledger.charges)):
             if rule in found:
                 found[rule] = 0
     return found

@@ -95,7 +95,7 @@ def undecided(run: Run) -> list[int]:
 
 @pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_accounts_balance_and_cached_and_computed_tokens_make_up_the_prompt(name: str, profile: str) -> None:
-    assert [i for i, one in enumerate(played(name, profile).requests) if not one.account.balanced] == []
+    assert [i for i, one in enumerate(played(name, profile).requests) if not one.ledger.balanced] == []
     for one in played(name, profile).requests:
         if one.answer.status == 200 and not one.answer.died and not one.answer.cancelled:
             found, asked = one.answer.cache_n + one.answer.prompt_n, len(one.request.prompt)
@@ -158,7 +158,7 @@ def test_every_rule_that_is_named_is_registered() -> None:
         run = played(name, profile)
         named |= {e.rule for e in run.log.events if isinstance(e, Gained | Advanced | Lost | Declined)}
         named |= {one.answer.deciding for one in run.requests}
-        named |= {charge.rule for one in run.requests for charge in one.account.charges}
+        named |= {charge.rule for one in run.requests for charge in one.ledger.charges}
     assert named - set(RULES) == {""}
 
 

@@ -51,7 +51,7 @@ def since(case: Setup, profile: str, want: TrialOutcome, engine: Engine) -> list
 
 def _same(case: Setup, older: RuleSet, table: RuleSet, want: TrialOutcome) -> bool:
     try:
-        mine = outcome_of(run_judged(case.scenario, older.name, MODE, table=table, bills=False))
+        mine = outcome_of(run_judged(case.scenario, older.name, MODE, table=table, with_ledger=False))
     except NotInBuild:
         return False
     return (mine.evaluated, mine.wrong, mine.failed) == (want.evaluated, want.wrong, want.failed)

@@ -148,7 +148,7 @@ class Trial:
 def tried(case: Setup, changes: tuple[SetupChange, ...] = (), bound: Bound | None = None) -> Trial:
     """Run and judge a case by provenance. ``bound``: lower bound of its requests, None = compute it. Raise BadInput if
     the profile cannot run the case."""
-    run = run_judged(case.scenario, case.profile, MODE, bills=False)
+    run = run_judged(case.scenario, case.profile, MODE, with_ledger=False)
     return Trial(changes, case, bound or bound_of(run), outcome_of(run))
 
 

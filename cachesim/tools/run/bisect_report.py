@@ -12,7 +12,7 @@ from cachesim.base.layout import indented
 from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import engine_named
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, Course, OutcomeChange, RequestOutcome
+from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.judging.reproduce_command import flags_data, flags_line
 from cachesim.scenarios.schema import Scenario
 
@@ -21,7 +21,7 @@ EQUAL = {True: "output correct", False: "WRONG OUTPUT"}
 COLOUR = {True: "green", False: "red", None: "yellow"}
 
 
-def bisect_data(scenario: Scenario, courses: Sequence[Course]) -> dict[str, Any]:
+def bisect_data(scenario: Scenario, courses: Sequence[RequestHistory]) -> dict[str, Any]:
     """Per request: its outcome under every version, the turns between versions, and what proposals change."""
     return {
         "scenario": scenario.id,
@@ -61,7 +61,7 @@ def _flags(scenario: Scenario) -> dict[str, Any]:
     return flags_data(engine.newest or engine.line[-1], scenario.server)
 
 
-def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableType:
+def bisect_report(scenario: Scenario, courses: Sequence[RequestHistory]) -> RenderableType:
     """A paragraph per request; requests that every version answers alike in one line."""
     head = Text.assemble((scenario.id, "bold"), "  ", (scenario.model, "cyan"))
     parts = [_paragraph(i, step.prompt, course)
@@ -69,7 +69,7 @@ def bisect_report(scenario: Scenario, courses: Sequence[Course]) -> RenderableTy
     return Group(head, *flags_line(_flags(scenario)), *parts)
 
 
-def _paragraph(number: int, prompt: str, course: Course) -> RenderableType:
+def _paragraph(number: int, prompt: str, course: RequestHistory) -> RenderableType:
     first, oldest = next(iter(course.outcomes.items()))
     head = Text(f"{number}  {prompt}", "bold")
     if not (course.turns or course.beside):

@@ -101,5 +101,5 @@ def _compared(pair: Pair) -> dict[str, Any]:
     from cachesim.judging.run_data import run_data
     from cachesim.tools.run.diff_report import file_data
 
-    a, b = (run_data(run_judged(pair.scenario, name, pair.mode, bills=False)) for name in (pair.a, pair.b))
+    a, b = (run_data(run_judged(pair.scenario, name, pair.mode, with_ledger=False)) for name in (pair.a, pair.b))
     return file_data(str(pair), a, b)

@@ -109,11 +109,11 @@ def interrupted(
 ) -> int:
     """Show what was done before an interrupt: the runs that are over, and the requests of the one that was not. The
     exit code."""
-    from cachesim.judging.judged_run import Stopped
+    from cachesim.judging.judged_run import RunInterrupted
     from cachesim.judging.run_data import run_data
 
     told = f"{len(runs) + failed} of {asked} runs are over"
-    if isinstance(ended, Stopped):
+    if isinstance(ended, RunInterrupted):
         runs = [*runs, run_data(ended.run)]
         told += f", and {len(ended.run.requests)} of {ended.asked} requests of the next"
     report(runs, as_json, failed, verbose)

@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
     kept = []
     for name in progress(names, len(names), "comparing versions"):
         with suppress(NotInBuild):         # a version without an option of this scenario keeps nothing
-            one = run_judged(scenario, name, "provenance", bills=False).requests[args.number]
+            one = run_judged(scenario, name, "provenance", with_ledger=False).requests[args.number]
             kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)
     found, codes = each(
         chosen_profiles(scenario, args.profiles),

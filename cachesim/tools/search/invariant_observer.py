@@ -14,7 +14,7 @@ from cachesim.engines.inspection import Excess, Stored
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Log
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.judging_observer import JUDGED, Observer
+from cachesim.judging.judging_observer import OBSERVED_EVENTS, AnswerObserver
 from cachesim.judging.verdict import Verdict
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Action, Scenario
@@ -56,7 +56,7 @@ class PlayedConversation:
         return Compared in map(type, self.log.events)
 
 
-class InvariantObserver(Observer):
+class InvariantObserver(AnswerObserver):
     """Observer of a run under the profile, or a ``table`` of rules, that also checks the memory. ``judges`` may be
     shared between conversations."""
 
@@ -72,7 +72,7 @@ class InvariantObserver(Observer):
         self.judges[key] = self.judge
         self.played.log = server.log
         server.observe_removals(self._removed)
-        server.log.listener, server.log.kinds = self.hear, JUDGED
+        server.log.listener, server.log.kinds = self.on_event, OBSERVED_EVENTS
 
     def _removed(self, done: Removal) -> None:
         """Record a refused removal that changed the memory, or a removal that left a part of its range."""

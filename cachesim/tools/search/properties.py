@@ -165,8 +165,8 @@ Bill = Callable[[Run], Iterator[PropertyFailure]]
 def balances(run: Run) -> Iterator[PropertyFailure]:
     """Every re-evaluated token is attributed to a decision."""
     for i, one in enumerate(run.requests):
-        if not one.account.balanced:
-            yield PropertyFailure("balances", i, property_failure.UNBALANCED, {"account": str(one.account)},
+        if not one.ledger.balanced:
+            yield PropertyFailure("balances", i, property_failure.UNBALANCED, {"account": str(one.ledger)},
                                   one.answer.deciding)  # fmt: skip
             return
 
@@ -174,7 +174,7 @@ def balances(run: Run) -> Iterator[PropertyFailure]:
 def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
     """A stored conversation stays until a limit requires its room; using it does not remove it."""
     for i, one in enumerate(run.requests):
-        for charge in one.account.charges:
+        for charge in one.ledger.charges:
             if charge.event == "consumed" and charge.at >= 0 and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "at": charge.at}
                 yield PropertyFailure("no-lost-conversation", i, property_failure.CONSUMED, numbers, charge.rule)
@@ -184,7 +184,7 @@ def no_lost_conversation(run: Run) -> Iterator[PropertyFailure]:
 def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
     """A usable checkpoint is used, and is not erased while it is usable."""
     for i, one in enumerate(run.requests):
-        for charge in one.account.charges:
+        for charge in one.ledger.charges:
             if "checkpoint" in charge.kind and charge.event in ("not chosen", "erased") and charge.tokens >= LEAST:
                 numbers = {"tokens": charge.tokens, "point": charge.kind, "event": charge.event}
                 yield PropertyFailure("nothing-needless", i, property_failure.WASTED, numbers, charge.rule)

@@ -72,21 +72,21 @@ def cell(requests: Sequence[SessionRequest], served: Served, how: str = COUNTED)
     play(scenario, served.profile, "none", counter, served.rules)
     found = counter.close()
     if how != COUNTED:
-        _judge(found, scenario, served, bills=how == BILLED)
+        _judge(found, scenario, served, with_ledger=how == BILLED)
     if found.evaluated < found.least and not found.wrong:
         raise Crash(f"{found.evaluated} tokens evaluated, fewer than the lower bound {found.least}")
     return found
 
 
-def _judge(found: Cell, scenario: Scenario, served: Served, bills: bool) -> None:
-    run = run_judged(scenario, served.profile, "provenance", table=served.rules, bills=bills)
+def _judge(found: Cell, scenario: Scenario, served: Served, with_ledger: bool) -> None:
+    run = run_judged(scenario, served.profile, "provenance", table=served.rules, with_ledger=with_ledger)
     if sum(_evaluated(one.answer) for one in run.requests) != found.evaluated and not run.unsettled:
         raise Crash("the judged run and the counted run evaluate different numbers of tokens")
     found.wrong = len([number for number in run.broken if number not in run.refused])
     found.undecided = len(run.unsettled)
     if found.wrong:
         found.predicted = len({one.request for one in predicted(run, served.rules) if one.what == "verdict"})
-    if bills:
+    if with_ledger:
         found.lost = causes(run)
 
 
@@ -94,7 +94,7 @@ def causes(run: Run) -> dict[str, int]:
     """Return the re-evaluated tokens by the event that removed the state, largest first."""
     out = Counter[str]()
     for one in run.requests:
-        for charge in one.account.charges:
+        for charge in one.ledger.charges:
             out[charge.event] += charge.tokens
     return dict(out.most_common())
 

@@ -56,7 +56,7 @@ def record(scenario, server, models, seed):
 
 def wrong_ones(scenario):
     """Numbers of the requests that the simulator answers wrongly, and of the one that ends the process."""
-    run = run_judged(scenario, PROFILE, "provenance", bills=False)
+    run = run_judged(scenario, PROFILE, "provenance", with_ledger=False)
     return [n for n, one in enumerate(run.requests)
             if one.answer.died or (one.judged.answer.holds is False and one.answer.status == 200)]  # fmt: skip
 

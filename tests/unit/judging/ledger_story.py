@@ -11,7 +11,7 @@ from cachesim.engines.inspection import Point, RowsPart, Stored
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.server_loop import Driver
 from cachesim.events import Advanced, Decided, Gained, Log, Lost
-from cachesim.judging.recompute_ledger import Ledger
+from cachesim.judging.recompute_ledger import RecomputeLedger
 from cachesim.model import Rows
 
 CREATE, PICK, NEED, LOAD, SELECT, ERASE = (
@@ -41,19 +41,20 @@ def key_of(kind, number=1):
 
 class Story:
     """A ledger with one evaluated list, the tokens of slot 0. ``looks`` lists the objects that it looked at, each with
-    the position from which on; ``colds`` the lists of which it wanted a cold run."""
+    the position from which on; ``cold_runs`` the lists of which it wanted a cold run."""
 
     def __init__(self, **callbacks):
-        self.parts, self.looks, self.colds = {}, [], []
-        self.ledger = Ledger(**{"look": self.look, "cold": self.cold, "believed": lambda slot: SAID, **callbacks})
+        self.parts, self.inspected, self.cold_runs = {}, [], []
+        self.ledger = RecomputeLedger(
+            **{"inspect": self.inspect, "cold": self.cold, "slot_tokens": lambda slot: SAID, **callbacks})  # fmt: skip
         self.ledger.evaluated.append(SAID)
 
-    def look(self, key, start):
-        self.looks.append((key, start))
+    def inspect(self, key, start):
+        self.inspected.append((key, start))
         return Stored(key[0], key[1], (), 0, self.parts[key], None, start)
 
     def cold(self, tokens):
-        self.colds.append(tokens)
+        self.cold_runs.append(tokens)
         return Cold()
 
     def point(self, kind, n, cause="evaluated", rule="", *, number=1, tokens=SAID, start=0, after=None, lengths=None,
@@ -65,20 +66,20 @@ class Story:
         self.parts[key] = parts if parts is not None else (row_part(range(start, n), foreign),)
         event = Advanced if kind == "slot" else Gained
         point = Point(key, n, tuple(tokens[start:n]), start, after if start else None, lo, hi, step)
-        self.ledger.hear(event(None if kind == "entry" else 0, point, cause, rule))
+        self.ledger.record(event(None if kind == "entry" else 0, point, cause, rule))
 
     def lose(self, kind, cause, rule="", *, number=1, slot=0):
         """A restore point goes."""
-        self.ledger.hear(Lost(slot, key_of(kind, number), cause, rule))
+        self.ledger.record(Lost(slot, key_of(kind, number), cause, rule))
 
     def decide(self, rule, value):
         """A rule answers."""
-        self.ledger.hear(Decided(0, rule, value, {}))
+        self.ledger.record(Decided(0, rule, value, {}))
 
     def capture(self, rule, made, start):
         """A rule makes a checkpoint after so many tokens, or does not; the engine's loop writes it down."""
         log = Log()
-        log.listener = self.ledger.hear
+        log.listener = self.ledger.record
         driver = SimpleNamespace(log=log, decide=lambda decision, slot: self.decide(decision.rule, decision.value))
         Driver.capture(driver, Decision(made, {"start": start}, rule), SimpleNamespace(id=0))
 
@@ -90,5 +91,5 @@ class Story:
         return self.ledger.settle(request, 0, tuple(prompt), n_past, wrong)
 
 
-def charges(account):
-    return [(one.tokens, one.event, one.rule, one.at, one.kind) for one in account.charges]
+def charges(ledger):
+    return [(one.tokens, one.event, one.rule, one.at, one.kind) for one in ledger.charges]

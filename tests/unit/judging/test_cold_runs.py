@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.judging import compare_answer as module
-from cachesim.judging.compare_answer import AHEAD, Colds
+from cachesim.judging.compare_answer import AHEAD, ColdRuns
 from cachesim.model import make_model, parse
 
 PROMPT = tuple(range(100, 110))
@@ -15,25 +15,25 @@ def model(exact=False):
 
 
 def test_a_prefix_of_what_was_run_needs_no_run_of_its_own():
-    colds, ran = Colds(make_model(parse("AA"), exact=False)), []
-    plain = colds.digests
-    colds.digests = lambda tokens: ran.append(tokens) or plain(tokens)
+    cold_runs, ran = ColdRuns(make_model(parse("AA"), exact=False)), []
+    plain = cold_runs.digests
+    cold_runs.digests = lambda tokens: ran.append(tokens) or plain(tokens)
     long = tuple(range(40))
-    first = colds.covering(long)
-    assert colds.covering(long[:7]) is first and colds.covering(long) is first
-    assert colds.covering((*long, 1)) is not first
+    first = cold_runs.covering(long)
+    assert cold_runs.covering(long[:7]) is first and cold_runs.covering(long) is first
+    assert cold_runs.covering((*long, 1)) is not first
     assert [len(tokens) for tokens in ran] == [40, 41]
 
 
 def test_of_a_long_prompt_so_much_is_run_as_was_evaluated():
-    colds, ran = Colds(make_model(parse("AA"), exact=False)), []
-    plain = colds.digests
-    colds.digests = lambda tokens: ran.append(len(tokens)) or plain(tokens)
+    cold_runs, ran = ColdRuns(make_model(parse("AA"), exact=False)), []
+    plain = cold_runs.digests
+    cold_runs.digests = lambda tokens: ran.append(len(tokens)) or plain(tokens)
     long = tuple(range(10 * AHEAD))
-    colds.expect(long)
+    cold_runs.expect(long)
     assert ran == []
     for n in range(1, len(long) + 1, 128):
-        run = colds.covering(long[:n])
+        run = cold_runs.covering(long[:n])
     assert ran == [AHEAD, 4 * (AHEAD + 1), 10 * AHEAD]
     assert (run.digests == plain(long).digests).all()
 
@@ -42,35 +42,35 @@ def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
     made = []
     real = module.cold
     monkeypatch.setattr(module, "cold", lambda *args, **more: made.append(args) or real(*args, **more))
-    colds = Colds(model())
-    assert colds.speaking(HELD, (9,)) is colds.speaking(HELD, (), (4,))
-    assert colds.speaking(PROMPT) is colds.speaking(HELD)   # provenance of a prefix does not depend on what follows
-    colds.speaking((1, *HELD))
+    cold_runs = ColdRuns(model())
+    assert cold_runs.speaking(HELD, (9,)) is cold_runs.speaking(HELD, (), (4,))
+    assert cold_runs.speaking(PROMPT) is cold_runs.speaking(HELD), "a prefix does not depend on what follows"
+    cold_runs.speaking((1, *HELD))
     assert len(made) == 2
 
 
 def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_speak_at():
-    colds = Colds(model(exact=True))
-    first = colds.speaking(HELD, (9, 10), (4,))
-    assert colds.speaking(HELD, (10,)) is first
-    again = colds.speaking(HELD, (11,))
+    cold_runs = ColdRuns(model(exact=True))
+    first = cold_runs.speaking(HELD, (9, 10), (4,))
+    assert cold_runs.speaking(HELD, (10,)) is first
+    again = cold_runs.speaking(HELD, (11,))
     assert again is not first and 11 in again.logits
-    assert colds.speaking(HELD, (9,), ()) is first
+    assert cold_runs.speaking(HELD, (9,), ()) is first
 
 
 def test_an_exact_cold_run_is_made_again_only_for_states_that_it_did_not_keep():
-    colds = Colds(model(exact=True))
-    first = colds.speaking(HELD, (), (4, 7))
-    assert colds.speaking(HELD, (), (7,)) is first and colds.speaking(HELD, (), (7, 4)) is first
-    again = colds.speaking(HELD, (), (4, 9))
+    cold_runs = ColdRuns(model(exact=True))
+    first = cold_runs.speaking(HELD, (), (4, 7))
+    assert cold_runs.speaking(HELD, (), (7,)) is first and cold_runs.speaking(HELD, (), (7, 4)) is first
+    again = cold_runs.speaking(HELD, (), (4, 9))
     assert again is not first and again.state_at(0, 9).h is not None and first.state_at(0, 9).h is None
-    assert colds.speaking(HELD, (), (9,)) is again and colds.speaking(HELD, (), (4,)) is first
+    assert cold_runs.speaking(HELD, (), (9,)) is again and cold_runs.speaking(HELD, (), (4,)) is first
 
 
 def test_a_run_covers_what_goes_on_as_it_does():
-    colds, long = Colds(make_model(parse("AA"), exact=False)), tuple(range(40))
-    run = colds.covering(long)
-    assert colds.covers(run, long[5:7], 5) and colds.covers(run, long, 0)
-    assert not colds.covers(run, (99,), 7) and not colds.covers(run, long[5:7], 6)
-    assert not colds.covers(run, (40,), 40) and not colds.covers(run, (39, 40), 39)
-    assert not colds.covers(colds.digests(long), (), 40)
+    cold_runs, long = ColdRuns(make_model(parse("AA"), exact=False)), tuple(range(40))
+    run = cold_runs.covering(long)
+    assert cold_runs.covers(run, long[5:7], 5) and cold_runs.covers(run, long, 0)
+    assert not cold_runs.covers(run, (99,), 7) and not cold_runs.covers(run, long[5:7], 6)
+    assert not cold_runs.covers(run, (40,), 40) and not cold_runs.covers(run, (39, 40), 39)
+    assert not cold_runs.covers(cold_runs.digests(long), (), 40)

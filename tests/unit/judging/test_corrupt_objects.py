@@ -14,7 +14,7 @@ from cachesim.events import Gained, Lost, Release
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.judging_observer import Observer
+from cachesim.judging.judging_observer import AnswerObserver
 from cachesim.model import Rows, make_model, parse
 from cachesim.oracle.cold_run import cold
 from cachesim.scenarios.from_notation import from_line
@@ -46,7 +46,7 @@ class Keeping:
         self.objects, self.model, self.asked = {}, model(), []
         self.run = cold(self.model, HELD, speak=())
         self.judge = judge or CountingJudge(self.model)
-        self.observer = Observer(from_line("A9"), "llama_cpp@head", None, self.judge)
+        self.observer = AnswerObserver(from_line("A9"), "llama_cpp@head", None, self.judge)
         self.observer.started(self)
 
     def kept(self):
@@ -67,12 +67,12 @@ class Keeping:
         digest = self.run.rows(0).digest[:n] + np.uint64(wrong)
         part = RowsPart(0, np.arange(n), {0: Rows(digest, None, None)})
         self.objects[key] = Stored(key[0], key[1] if owner is None else owner, HELD[:n], n, (part,), None)
-        self.observer.hear(Gained(0, Point(key, n, HELD[:n], 0, None, n, n), "stored", ""))
+        self.observer.on_event(Gained(0, Point(key, n, HELD[:n], 0, None, n, n), "stored", ""))
 
     def lose(self, key):
         """An object goes."""
         del self.objects[key]
-        self.observer.hear(Lost(0, key, "evicted", ""))
+        self.observer.on_event(Lost(0, key, "evicted", ""))
 
     def request(self):
         """The verdicts about a request that asks for nothing, and what is reported with it."""
@@ -194,7 +194,7 @@ def test_an_object_that_cannot_be_compared_leaves_the_request_undecided():
 
 
 def test_an_observer_makes_a_judge_when_it_has_none():
-    observer = Observer(from_line("A9"), "llama_cpp@head", None)
+    observer = AnswerObserver(from_line("A9"), "llama_cpp@head", None)
     observer.started(SimpleNamespace(model=model()))
     first = observer.judge
     observer.started(SimpleNamespace(model=model()))
@@ -208,7 +208,7 @@ def test_what_a_request_leaves_behind_is_copied_when_its_slot_is_released():
     server.answer_at, server.is_further = answers.__getitem__, lambda slot: slot == 1
     server.live, server.memory_matches = lambda slot: f"slot {slot}", lambda slot: slot == 0
     for slot in (0, 1, 2, 3, None):
-        server.observer.hear(Release(slot, 0, 9, 0))
+        server.observer.on_event(Release(slot, 0, 9, 0))
     assert server.observer.left == {0: ("slot 0", True)}
 
 

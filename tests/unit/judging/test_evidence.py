@@ -13,7 +13,7 @@ from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_outcomes import NEGATED, Outcome, TooManyDecisions
 from cachesim.judging import evidence
 from cachesim.judging.evidence import PREDICTED, Grade, Graded, grade_of, is_unseen, predicted, table_of, write_table
-from cachesim.judging.judged_run import Stopped, run_judged
+from cachesim.judging.judged_run import RunInterrupted, run_judged
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -124,7 +124,7 @@ def test_an_interrupt_shows_nothing_of_a_repetition(tables, monkeypatch, number,
     run = played()
 
     def interrupted(*args, **named):
-        raise Stopped(run, 3, number)
+        raise RunInterrupted(run, 3, number)
 
     monkeypatch.setattr(evidence, "run_judged", interrupted)
     with pytest.raises(KeyboardInterrupt) as found:

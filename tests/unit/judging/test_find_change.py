@@ -139,7 +139,7 @@ def made_up(monkeypatch, answer, beside=(), **versions):
     only request, and ``beside`` are (proposal, base)."""
     tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
 
-    def run_judged(scenario, profile, mode, table, bills):
+    def run_judged(scenario, profile, mode, table, with_ledger):
         judgement = SimpleNamespace(answer=Answer(0, **answer(table)), judged=SimpleNamespace(equal_cold=True))
         return SimpleNamespace(requests=[judgement])
 

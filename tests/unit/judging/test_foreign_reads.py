@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.judging.foreign_reads import Foreign, sentence_of
+from cachesim.judging.foreign_reads import ForeignContent, sentence_of
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -37,7 +37,7 @@ def test_what_was_read(name, profile, number, said):
 def test_the_lengths_of_a_state_are_found_in_any_kind_of_layer():
     """A state names the token after which it was: for each layer the one of a cold run, wherever it stands."""
     run = run_judged(from_line("A9", model="GSCA"), "llama_cpp@b11549")
-    cold = run.reader.colds.covering(run.requests[0].answer.slot_tokens)
+    cold = run.reader.cold_runs.covering(run.requests[0].answer.slot_tokens)
     for layer in (0, 1, 2):
         assert [cold.lengths_with(layer, cold.state_at(layer, n)) for n in range(8)] == [[n] for n in range(8)]
         assert cold.lengths_with(layer, None) == [0]
@@ -49,16 +49,16 @@ def test_a_right_run_reads_nothing():
 
 def test_no_account_no_reading():
     scenario = load(corpus_files()["bug-stale-ckpt-pos0-hybrid"])
-    assert run_judged(scenario, "llama_cpp@head", "provenance", bills=False).reads == {}
+    assert run_judged(scenario, "llama_cpp@head", "provenance", with_ledger=False).reads == {}
 
 
 @pytest.mark.parametrize(("one", "said"), [
-    (Foreign("rows", 0, 7, 8, 1, 7), "reads K/V row 7 of token 7 of request 1 in place of its own"),
-    (Foreign("rows", 2, 7, 9), "reads K/V rows 7..8 computed from wrong ones"),
-    (Foreign("state", 0, 4, 4, 0, 0),
+    (ForeignContent("rows", 0, 7, 8, 1, 7), "reads K/V row 7 of token 7 of request 1 in place of its own"),
+    (ForeignContent("rows", 2, 7, 9), "reads K/V rows 7..8 computed from wrong ones"),
+    (ForeignContent("state", 0, 4, 4, 0, 0),
      "reads an empty recurrent state (after 4 tokens) in place of its own after 4 tokens"),
-    (Foreign("state", 0, 4, 4), "reads a recurrent state computed from a wrong one (after 4 tokens)"),
-    (Foreign("during", -1, 0, 3), "reuses 3 tokens that are right: its memory went wrong while it was evaluated"),
+    (ForeignContent("state", 0, 4, 4), "reads a recurrent state computed from a wrong one (after 4 tokens)"),
+    (ForeignContent("during", -1, 0, 3), "reuses 3 tokens that are right: its memory went wrong while it was evaluated"),
 ])  # fmt: skip
 def test_sentences(one, said):
     assert sentence_of(one) == said

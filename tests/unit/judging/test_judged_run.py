@@ -35,21 +35,21 @@ TOGETHER = {"together": True}
 def test_requests_sent_together_stand_in_the_order_of_the_file():
     run = judged("S40.A20>9/S.B20>2", (1, dict(TOGETHER)), parallel=2)
     assert [len(one.answer.tokens) for one in run.requests] == [9, 2]
-    assert run.verdict.holds and all(one.account.balanced for one in run.requests)
+    assert run.verdict.holds and all(one.ledger.balanced for one in run.requests)
 
 
 def test_what_nobody_had_evaluated_when_the_slot_was_chosen_is_charged_to_nobody():
     apart = judged("S40.A20/S.B20", parallel=2, slot_prompt_similarity=0.9)
     at_once = judged("S40.A20/S.B20", (1, dict(TOGETHER)), parallel=2, slot_prompt_similarity=0.9)
-    assert [one.account.best for one in apart.requests] == [0, 40]
-    assert [one.account.best for one in at_once.requests] == [0, 0]
+    assert [one.ledger.best for one in apart.requests] == [0, 40]
+    assert [one.ledger.best for one in at_once.requests] == [0, 0]
 
 
 def test_a_request_that_had_to_wait_is_charged_for_what_came_before_it():
     run = judged("S40.A20/S.B20", (1, dict(TOGETHER)), model="AAAA")
     assert [one.answer.cache_n for one in run.requests] == [0, 40]
-    assert [one.account.moved for one in run.requests] == [0, 0]
-    assert run.requests[1].account.best == 40
+    assert [one.ledger.moved for one in run.requests] == [0, 0]
+    assert run.requests[1].ledger.best == 40
 
 
 def test_a_slot_emptied_in_the_same_iteration_is_judged_as_it_was():
@@ -68,15 +68,15 @@ def test_a_restored_slot_is_judged_and_a_restart_is_what_lost_the_rest():
     run = judged("S40>4/x1/x/x/S[:39].x", (1, act("save", 0, "a")), (2, act("restart")), (3, act("restore", 0, "a")))
     assert [one.checkpoints for one in run.requests][:4] == [[20, 36], [20, 36], [], []]
     assert run.requests[3].judged.state.holds is True
-    charges = run.requests[4].account.charges
+    charges = run.requests[4].ledger.charges
     assert [(c.tokens, c.event, c.at) for c in charges if c.kind == "checkpoint"] == [(36, "restarted", 2)]
-    assert run.requests[4].account.balanced
+    assert run.requests[4].ledger.balanced
 
 
 def test_after_a_shift_the_moved_tokens_are_nobodys_fault():
     run = judged("A200>60/A[127:].x5", (0, {}), context_shift=True, batch_size=64, ubatch_size=16)
     assert run.requests[0].answer.shifts
-    assert (run.requests[1].account.best, run.requests[1].account.moved) == (0, run.requests[1].answer.cache_n)
+    assert (run.requests[1].ledger.best, run.requests[1].ledger.moved) == (0, run.requests[1].answer.cache_n)
 
 
 def test_the_events_of_a_step_sent_together_are_those_of_its_slot():

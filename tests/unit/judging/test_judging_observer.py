@@ -11,9 +11,9 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, Stored
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Settled
-from cachesim.judging.compare_answer import Colds
-from cachesim.judging.judgement import Slot
-from cachesim.judging.judging_observer import NOTHING, Watch, _window, evaluated
+from cachesim.judging.compare_answer import ColdRuns
+from cachesim.judging.judgement import SlotAtLaunch
+from cachesim.judging.judging_observer import NOTHING, JudgingObserver, _window, evaluated
 from cachesim.judging.verdict import HOLDS, Verdict
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -24,7 +24,7 @@ BROKEN = Verdict(False, "bits")
 HEAD = "llama_cpp@head"
 
 
-def watched(line, model="AA", make=Watch, **server):
+def watched(line, model="AA", make=JudgingObserver, **server):
     """What was found, step by step."""
     scenario = from_line(line, model=model, server={"ctx_size": 256, **server})
     table = engine_of(HEAD).profiles[HEAD]
@@ -37,7 +37,7 @@ def test_every_step_has_its_judgement():
     watch = watched("A40>4/A.B9>2")
     assert sorted(watch.found) == [0, 1] and watch.left == {}
     assert [one.judged.equal_cold for one in watch.found.values()] == [True, True]
-    assert [(one.account.best, one.account.held) for one in watch.found.values()] == [(0, 0), (40, 40)]
+    assert [(one.ledger.best, one.ledger.held) for one in watch.found.values()] == [(0, 0), (40, 40)]
 
 
 def test_a_slot_is_judged_as_it_was_left_though_the_next_request_takes_it():
@@ -48,7 +48,7 @@ def test_a_slot_is_judged_as_it_was_left_though_the_next_request_takes_it():
 
 
 def test_a_memory_that_does_not_end_where_the_tokens_end_is_a_wrong_state():
-    class Doubting(Watch):
+    class Doubting(JudgingObserver):
         """Does not believe the memory."""
 
         def started(self, server):
@@ -62,12 +62,12 @@ def test_a_memory_that_does_not_end_where_the_tokens_end_is_a_wrong_state():
 def test_a_step_that_is_no_completion_is_judged_by_what_it_leaves():
     watch = watched("A40>4/{save@0 a}/B9/{restore@0 a}")
     saved, restored = watch.found[1], watch.found[3]
-    assert [one.account is NOTHING for one in (saved, restored)] == [True, True]
+    assert [one.ledger is NOTHING for one in (saved, restored)] == [True, True]
     assert restored.judged.state.holds is True and restored.answer.id_slot == 0
 
 
 def test_a_restored_slot_that_is_wrong_is_a_wrong_state():
-    class Restoring(Watch):
+    class Restoring(JudgingObserver):
         """Finds every object wrong from the restore on."""
 
         def begins(self, number, step):
@@ -88,33 +88,33 @@ def test_the_slot_of_a_step_is_counted_as_the_server_counts():
 def test_a_refused_request_is_charged_nothing_and_evaluated_nothing():
     watch = watched("A200>1/A.B9000>1/A.B[:9].C1>1")
     assert [one.answer.status for one in watch.found.values()] == [200, 400, 200]
-    assert watch.found[1].account == NOTHING and watch.found[2].account.best == 200
+    assert watch.found[1].ledger == NOTHING and watch.found[2].ledger.best == 200
 
 
 def test_what_a_wrong_answer_reused_is_charged_to_nobody_and_what_it_found_is_remembered():
     scenario = load(corpus_files()["bug-stale-ckpt-adjacent"])
-    watch = Watch(scenario, HEAD, None)
+    watch = JudgingObserver(scenario, HEAD, None)
     play(scenario, HEAD, "provenance", watch)
     wrong = {number for number, one in watch.found.items() if one.judged.equal_cold is False}
     assert wrong and len(wrong) < len(watch.found)
     for number, one in watch.found.items():
-        assert one.account.wrong == (one.answer.cache_n if number in wrong else 0)
+        assert one.ledger.wrong == (one.answer.cache_n if number in wrong else 0)
         assert (one.began is not None) is (number in wrong)
     assert watch.began == {}
 
 
 def test_the_first_launch_and_the_last_cut_of_a_request_count():
     """A request may be put back, and launched again when its slot holds something else."""
-    watch, tokens = Watch(from_line("A9"), HEAD, None, bills=False), [(1, 2, 3), (), (4,)]
+    watch, tokens = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), [(1, 2, 3), (), (4,)]
     held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0])
     watch.server, held.answer_at = held, lambda slot: None if slot else Answer(0)
     for _ in range(2):
-        watch.hear(Launch(0, 0, 0))
-        watch.hear(Launch(1, 0, 0))
-        watch.hear(Settled(0, len(tokens[0])))
+        watch.on_event(Launch(0, 0, 0))
+        watch.on_event(Launch(1, 0, 0))
+        watch.on_event(Settled(0, len(tokens[0])))
         tokens.pop(0)
-    assert (watch.slots, watch.began) == ({0: Slot(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
-    watch.hear(Settled(0, 1))
+    assert (watch.slots, watch.began) == ({0: SlotAtLaunch(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
+    watch.on_event(Settled(0, 1))
     assert watch.began == {0: (4,)}
 
 
@@ -139,25 +139,30 @@ def test_what_stood_before_a_shift_is_what_was_evaluated():
 
 def test_a_prompt_that_is_refused_costs_no_cold_run(monkeypatch):
     ran = []
-    digests = Colds.digests
-    monkeypatch.setattr(Colds, "digests", lambda colds, tokens: ran.append(len(tokens)) or digests(colds, tokens))
+    digests = ColdRuns.digests
+    monkeypatch.setattr(ColdRuns, "digests", lambda self, tokens: ran.append(len(tokens)) or digests(self, tokens))
     assert watched("A9000>1").found[0].answer.status != 200
     assert ran == []
 
 
-def test_without_bills_the_verdicts_are_the_same():
+def slots(watch):
+    return [found.slot for found in watch.found.values()]
+
+
+def test_verdicts_do_not_depend_on_the_ledger():
     line = "A40>4/B9>4/A40.C3>4"
-    with_bills, without = (watched(line, "W8 A", make) for make in (Watch, partial(Watch, bills=False)))
-    assert all(one.judged.window for one in with_bills.found.values()), "what every request left behind was seen"
-    for ours, theirs in zip(without.found.values(), with_bills.found.values(), strict=True):
+    with_ledger, without = (
+        watched(line, "W8 A", make) for make in (JudgingObserver, partial(JudgingObserver, with_ledger=False)))
+    assert all(one.judged.window for one in with_ledger.found.values()), "what every request left behind was seen"
+    for ours, theirs in zip(without.found.values(), with_ledger.found.values(), strict=True):
         ours, theirs = ours.judged, theirs.judged
         assert (ours.answer, ours.state, ours.window) == (theirs.answer, theirs.state, theirs.window)
         assert [verdict for _, verdict in ours.armed] == [verdict for _, verdict in theirs.armed]
-    assert [one.slot for one in without.found.values()] == [one.slot for one in with_bills.found.values()] != [None] * 4
-    assert with_bills.ledger.count and not without.ledger.count
+    assert slots(without) == slots(with_ledger) != [None] * 4
+    assert with_ledger.ledger.count and not without.ledger.count
 
 
 def test_what_a_further_completion_evaluated_counts():
     """The second answer is sent back; its last token was never evaluated."""
     found = watched("A20>r4{n_cmpl=2 answers=s4}/A.s.B3", parallel=2).found[1]
-    assert found.account.best == 23
+    assert found.ledger.best == 23

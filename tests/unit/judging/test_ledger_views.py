@@ -26,9 +26,9 @@ def test_a_restore_point_under_a_known_key_takes_the_former_lengths_away():
     story.ledger.begin(0)
     story.point("entry", 8, "stored")
     story.point("entry", 4, "truncated", ERASE)
-    account = story.settle((*SAID[:8], 7), 4, request=1)
-    assert charges(account) == [(4, "truncated", ERASE, 0, "entry")]
-    assert len(story.ledger.present) == len(story.ledger.views) == 1
+    ledger = story.settle((*SAID[:8], 7), 4, request=1)
+    assert charges(ledger) == [(4, "truncated", ERASE, 0, "entry")]
+    assert len(story.ledger.present) == len(story.ledger.snapshots) == 1
 
 
 def test_a_restore_point_that_is_reported_again_as_it_was_is_not_lost():
@@ -46,7 +46,7 @@ def test_a_longer_state_keeps_none_of_its_former_lengths():
     story = Story()
     story.point("slot", 6)
     story.point("slot", 8, start=6, after=SLOT)
-    lost = [known for known in story.ledger.texts.root.notes.ranged if known.lost is not None]
+    lost = [known for known in story.ledger.radix.root.notes.ranged if known.lost is not None]
     assert [(one.hi, one.lost.cause) for one in lost] == [(6, "evaluated")]
     assert usable(story) == [*range(1, 9)]
 
@@ -62,7 +62,7 @@ def test_two_objects_that_are_one_restore_point_are_lost_with_the_second():
     assert known.lost is None and story.ledger.present
     assert charges(story.settle((*SAID[:6], 7), 0, (LOAD, None))) == [(6, "not chosen", LOAD, -1, "entry")]
     story.lose("entry", "consumed", ERASE, number=2)
-    assert not story.ledger.present and not story.ledger.views
+    assert not story.ledger.present and not story.ledger.snapshots
     assert charges(story.settle((*SAID[:6], 7), 0, request=2)) == [(6, "consumed", ERASE, 1, "entry")]
 
 
@@ -82,10 +82,10 @@ def test_a_restart_loses_everything():
     story.point("entry", 4, "stored")
     story.point("checkpoint", 6)
     story.point("slot", 8)
-    story.ledger.hear(Release(0, 0, 8, 0))
+    story.ledger.record(Release(0, 0, 8, 0))
     story.ledger.begin(1)
     story.ledger.restart()
-    assert not story.ledger.views and not story.ledger.present and not story.ledger.live
+    assert not story.ledger.snapshots and not story.ledger.present and not story.ledger.live
     for shared, kind in [(4, "entry"), (6, "checkpoint"), (8, "slot")]:
         assert charges(story.settle((*SAID[:shared], 7), 0, request=2))[-1] == (shared, "restarted", "", 1, kind)
     story.point("entry", 4, "stored")
@@ -112,7 +112,7 @@ def test_a_point_that_goes_on_inherits_foreign_rows_before_its_start(foreign, lo
     story = Story()
     story.point("slot", 7, foreign=foreign)
     story.point("slot", 8, start=5, after=SLOT)
-    assert story.looks == [(SLOT, 0), (SLOT, 5)]
+    assert story.inspected == [(SLOT, 0), (SLOT, 5)]
     assert usable(story) == [*range(1, longest + 1)]
 
 
@@ -122,7 +122,7 @@ def test_a_point_that_goes_on_with_other_tokens_has_a_place_of_its_own():
     story.point("slot", 6)
     other = (*SAID[:4], 1, 2, 3)
     story.point("slot", 7, tokens=other, start=4, after=SLOT)
-    assert story.ledger.texts.tokens(story.ledger.views[SLOT].place) == other
+    assert story.ledger.radix.tokens(story.ledger.snapshots[SLOT].place) == other
     story.ledger.evaluated.append(other)
     assert [story.settle((*begin, 9), 0).held for begin in (SAID[:6], other)] == [6, 7]
     assert [one.tokens for one in story.settle((*other, 9), 0, (SELECT, None)).charges] == [7]
@@ -187,9 +187,9 @@ def test_an_empty_slot_is_not_looked_at():
     story = Story()
     story.point("slot", 6)
     story.point("slot", 0, "cleared", ERASE)
-    assert story.looks == [(SLOT, 0)] and story.ledger.views[SLOT].known == []
+    assert story.inspected == [(SLOT, 0)] and story.ledger.snapshots[SLOT].known == []
     story.point("slot", 3)
-    assert (usable(story), story.colds) == ([1, 2, 3], [SAID[:6], SAID[:3]])
+    assert (usable(story), story.cold_runs) == ([1, 2, 3], [SAID[:6], SAID[:3]])
 
 
 def test_a_cold_run_that_goes_on_alike_is_used_again():
@@ -203,19 +203,19 @@ def test_a_cold_run_that_goes_on_alike_is_used_again():
     story.point("slot", 4)
     answers.append(True)
     story.point("slot", 6, start=4, after=SLOT)
-    assert (asked, story.colds) == ([(SAID[4:6], 4)], [SAID[:4]])
+    assert (asked, story.cold_runs) == ([(SAID[4:6], 4)], [SAID[:4]])
     answers.append(False)
     story.point("slot", 8, start=6, after=SLOT)
-    assert (asked[1:], story.colds[1:]) == ([(SAID[6:8], 6)], [SAID[:8]])
-    assert story.ledger.views[SLOT].cold is not None
+    assert (asked[1:], story.cold_runs[1:]) == ([(SAID[6:8], 6)], [SAID[:8]])
+    assert story.ledger.snapshots[SLOT].cold is not None
 
 
 def test_a_decline_is_placed_where_the_slot_was_reported():
     """The reported tokens are known: the ledger does not ask the server for them."""
-    story = Story(believed=lambda slot: pytest.fail("the tokens of the slot are known"))
+    story = Story(slot_tokens=lambda slot: pytest.fail("the tokens of the slot are known"))
     story.point("slot", 6, lengths=UNUSABLE)
     for n, rule in [(6, "six"), (4, "four"), (0, "none")]:
-        story.ledger.hear(Declined(0, n, rule))
+        story.ledger.record(Declined(0, n, rule))
     for shared, rule in [(3, "none"), (4, "four"), (5, "four"), (6, "six"), (9, "six")]:
         assert charges(story.settle((*SAID[:shared], 7), 0)) == [(shared, "never captured", rule, -1, "")]
 
@@ -225,7 +225,7 @@ def test_a_decline_before_a_fork_is_found_from_both_branches():
     story = Story()
     story.point("entry", 10, "stored", lengths=UNUSABLE)
     story.point("slot", 6, tokens=(*SAID[:3], 7, 8, 9), lengths=UNUSABLE)
-    story.ledger.hear(Declined(0, 2, CREATE))
+    story.ledger.record(Declined(0, 2, CREATE))
     for prompt in [(*SAID[:5], 1), (*SAID[:3], 7, 8)]:
         assert charges(story.settle(prompt, 0))[0][1:3] == ("never captured", CREATE)
 
@@ -233,11 +233,11 @@ def test_a_decline_before_a_fork_is_found_from_both_branches():
 @pytest.mark.parametrize("reported", [None, 0, 3], ids=["not reported", "reported as empty", "reported with three"])
 def test_a_decline_behind_the_reported_tokens_is_placed_by_the_tokens_of_the_slot(reported):
     asked = []
-    story = Story(believed=lambda slot: asked.append(slot) or SAID)
+    story = Story(slot_tokens=lambda slot: asked.append(slot) or SAID)
     if reported is not None:
         story.point("slot", reported, lengths=UNUSABLE)
-    story.ledger.hear(Declined(0, 4, CREATE))
-    story.ledger.hear(Declined(1, 6, "other slot"))
+    story.ledger.record(Declined(0, 4, CREATE))
+    story.ledger.record(Declined(1, 6, "other slot"))
     assert asked == [0, 1]
     for shared, rule in [(3, ""), (4, CREATE), (5, CREATE), (6, "other slot")]:
         assert charges(story.settle((*SAID[:shared], 7), 0)) == [(shared, "never captured", rule, -1, "")]
@@ -249,14 +249,14 @@ def test_a_release_lets_only_the_state_of_its_slot_rest():
         story = Story()
         story.point("slot", 6)
         for slot in released:
-            story.ledger.hear(Release(slot, 0, 6, 0))
+            story.ledger.record(Release(slot, 0, 6, 0))
         story.point("slot", 0, "overwritten", LOAD)
-        [known] = story.ledger.texts.root.notes.ranged
+        [known] = story.ledger.radix.root.notes.ranged
         assert known.lasting is lasting
 
 
 def test_a_loss_is_charged_at_the_request_that_works_in_the_slot():
-    story = Story(whose=lambda slot: 3 if slot == 0 else -1)
+    story = Story(slot_request=lambda slot: 3 if slot == 0 else -1)
     story.ledger.begin(5)
     for n, slot in [(4, 0), (6, 1), (8, None)]:
         story.point("checkpoint", n, number=n)

@@ -96,7 +96,7 @@ def test_no_right_run_of_the_corpus_is_below_it():
         scenario = load(file)
         if number % 5 or not scenario.profiles:
             continue
-        run = run_judged(scenario, scenario.profiles[-1], "provenance", bills=False)
+        run = run_judged(scenario, scenario.profiles[-1], "provenance", with_ledger=False)
         if not run.broken:
             bound, found = bound_of(run), [one.answer.prompt_n for one in run.requests]
             assert sum(found) >= bound.total >= sum(bound.each), scenario.id

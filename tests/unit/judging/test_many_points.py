@@ -13,8 +13,8 @@ import pytest
 from cachesim.engines.inspection import RowsPart, Stored
 from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 from cachesim.events import Decided, Declined, Launch, Log
-from cachesim.judging.compare_answer import Colds
-from cachesim.judging.recompute_ledger import HEARD, Ledger
+from cachesim.judging.compare_answer import ColdRuns
+from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger
 from cachesim.model import Rows
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
 from tests.unit.judging.ledger_story import CREATE, SELECT
@@ -36,16 +36,16 @@ class Pool:
     those of a cold run. A conversation is a tuple of tokens."""
 
     def __init__(self, seed):
-        self.random, self.log, self.colds = Random(seed), Log(), Colds(None)
-        self.colds.digests = lambda tokens: Cold()
-        self.ledger = Ledger(look=self.look, cold=self.colds.covering, covers=self.colds.covers,
-                             believed=lambda slot: self.asked)  # fmt: skip
-        self.log.listener, self.log.kinds = self.ledger.hear, HEARD
+        self.random, self.log, self.cold_runs = Random(seed), Log(), ColdRuns(None)
+        self.cold_runs.digests = lambda tokens: Cold()
+        self.ledger = RecomputeLedger(inspect=self.inspect, cold=self.cold_runs.covering, covers=self.cold_runs.covers,
+                             slot_tokens=lambda slot: self.asked)  # fmt: skip
+        self.log.listener, self.log.kinds = self.ledger.record, LEDGER_EVENTS
         self.points = BlockPoints(self.log, rows=True, states=False)
         self.talks, self.asked, self.charged = [()], (), set()
         self.blocks = self.requests = self.lost = 0
 
-    def look(self, key, start):
+    def inspect(self, key, start):
         pos = np.arange(start, self.points.keys[key].chain.end)
         return Stored("block", -1, (), 0, (RowsPart(0, pos, {0: Rows(ZEROS[: len(pos)], None, None)}),), None, start)
 
@@ -66,7 +66,7 @@ class Pool:
         talk = (*other[:shared], *range(BLOCK * self.blocks, BLOCK * (self.blocks + GROWTH)))
         self.blocks += GROWTH
         self.talks.append(talk)
-        self.colds.expect(talk)
+        self.cold_runs.expect(talk)
         self.put(talk)
 
     def evict(self):
@@ -90,9 +90,9 @@ class Pool:
         self.log.emit(Decided(0, SELECT, None, {}))
         self.log.emit(Launch(0, self.requests, 0))
         self.log.emit(Declined(0, BLOCK * kept, CREATE))
-        account = self.ledger.settle(self.requests, 0, self.asked, BLOCK * kept, False)
-        assert account.balanced
-        self.charged |= {one.event for one in account.charges}
+        ledger = self.ledger.settle(self.requests, 0, self.asked, BLOCK * kept, False)
+        assert ledger.balanced
+        self.charged |= {one.event for one in ledger.charges}
         self.ledger.evaluated.append(self.asked)
         self.requests += 1
 
@@ -118,12 +118,12 @@ def test_twice_as_many_restore_points_are_twice_the_work(n):
     assert {"not chosen", "never captured", "evicted"} <= pool.charged
 
 
-def scan_views(hear):
+def scan_views(record):
     """Go through all views at every event."""
     def scanning(ledger, event):
-        for _ in ledger.views:
+        for _ in ledger.snapshots:
             abs(0)
-        hear(ledger, event)
+        record(ledger, event)
 
     return scanning
 
@@ -138,8 +138,8 @@ def scan_present(settle):
     return scanning
 
 
-@pytest.mark.parametrize(("name", "planted"), [("hear", scan_views), ("settle", scan_present)])
+@pytest.mark.parametrize(("name", "planted"), [("record", scan_views), ("settle", scan_present)])
 def test_a_planted_scan_of_all_restore_points_is_found(monkeypatch, name, planted):
-    monkeypatch.setattr(Ledger, name, planted(getattr(Ledger, name)))
+    monkeypatch.setattr(RecomputeLedger, name, planted(getattr(RecomputeLedger, name)))
     (_, once), (_, twice) = pool_of(1000), pool_of(2000)
     assert exponent(once, twice) > STEEPEST

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
 from cachesim.events import Decided, Launch, Release
-from cachesim.judging.recompute_ledger import Account, Charge
+from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, NEED, PICK, SAID, SELECT, Story, charges
 
 
@@ -15,9 +15,9 @@ def test_what_was_never_captured_is_charged_to_the_rule_that_declined_nearest_be
     """Six tokens are shared: a checkpoint behind five or six of them would have helped, one behind seven would not."""
     story = Story()
     story.capture(CREATE, False, start)
-    account = story.settle((*SAID[:6], 7, 8, 9), 0)
-    assert account == Account(6, 0, 0, (Charge(1, 6, "never captured", rule, -1),))
-    assert account.balanced
+    ledger = story.settle((*SAID[:6], 7, 8, 9), 0)
+    assert ledger == RequestLedger(6, 0, 0, (Charge(1, 6, "never captured", rule, -1),))
+    assert ledger.balanced
 
 
 def test_of_several_that_declined_the_nearest_is_charged():
@@ -39,11 +39,11 @@ def test_a_lost_checkpoint_is_charged_to_what_erased_it_and_the_rest_to_nobody()
     story.ledger.begin(0)
     story.point("checkpoint", 4)
     story.lose("checkpoint", "erased", ERASE)
-    account = story.settle((*SAID[:6], 7), 0)
-    assert charges(account) == [
+    ledger = story.settle((*SAID[:6], 7), 0)
+    assert charges(ledger) == [
         (2, "never captured", "", -1, ""), (4, "erased", ERASE, 0, "checkpoint"),
     ]  # fmt: skip
-    assert (account.best, account.held, account.balanced) == (6, 4, True)
+    assert (ledger.best, ledger.held, ledger.balanced) == (6, 4, True)
 
 
 @pytest.mark.parametrize(("searched", "rule"), [(True, PICK), (False, NEED)])
@@ -51,16 +51,16 @@ def test_a_checkpoint_that_is_there_and_not_used_is_charged_to_the_rule_that_pas
     story = Story()
     story.point("checkpoint", 4)
     decisions = [(NEED, Need(0, searched)), *([(PICK, None)] if searched else [])]
-    account = story.settle((*SAID[:4], 7), 0, *decisions)
-    assert charges(account) == [(4, "not chosen", rule, -1, "checkpoint")]
+    ledger = story.settle((*SAID[:4], 7), 0, *decisions)
+    assert charges(ledger) == [(4, "not chosen", rule, -1, "checkpoint")]
 
 
 @pytest.mark.parametrize(("searched", "rule"), [(True, NEED), (False, SELECT)])
 def test_a_slot_that_is_there_and_not_used_is_charged_to_the_rule_that_passed_it_by(searched, rule):
     story = Story()
     story.point("slot", 4)
-    account = story.settle((*SAID[:4], 7), 0, (SELECT, None), (NEED, Need(0, searched)))
-    assert charges(account) == [(4, "not chosen", rule, -1, "slot")]
+    ledger = story.settle((*SAID[:4], 7), 0, (SELECT, None), (NEED, Need(0, searched)))
+    assert charges(ledger) == [(4, "not chosen", rule, -1, "slot")]
 
 
 def test_without_a_decision_about_it_an_entry_is_charged_to_the_choice_of_the_slot():
@@ -76,15 +76,15 @@ def test_only_decisions_of_the_request_about_its_slot_or_about_none_are_charged(
     story.decide("LC-PC-LOAD.TAKE", None)
     story.ledger.begin(1)
     story.decide(SELECT, None)
-    story.ledger.hear(Decided(slot, LOAD, None, {}))
+    story.ledger.record(Decided(slot, LOAD, None, {}))
     assert charges(story.ledger.settle(1, 0, (*SAID, 7), 0, False)) == [(10, "not chosen", rule, -1, "entry")]
 
 
 def test_an_entry_that_is_not_loaded_is_charged_to_the_prompt_cache():
     story = Story()
     story.point("entry", 10, "stored")
-    account = story.settle((*SAID, 7), 0, (SELECT, None), (LOAD, None))
-    assert charges(account) == [(10, "not chosen", LOAD, -1, "entry")]
+    ledger = story.settle((*SAID, 7), 0, (SELECT, None), (LOAD, None))
+    assert charges(ledger) == [(10, "not chosen", LOAD, -1, "entry")]
 
 
 @pytest.mark.parametrize("cause", ["erased", "truncated", "overwritten", "cleared", "evaluated"])
@@ -114,7 +114,7 @@ def test_a_kept_copy_is_charged_before_the_live_slot():
     story.ledger.begin(0)
     story.point("slot", 6)
     story.point("entry", 6)
-    story.ledger.hear(Release(0, 0, 6, False))
+    story.ledger.record(Release(0, 0, 6, False))
     story.lose("entry", "evicted", "LC-PC-UPDATE.PC6")
     story.point("slot", 0, "overwritten", LOAD)
     assert charges(story.settle((*SAID[:6], 7), 0)) == [(6, "evicted", "LC-PC-UPDATE.PC6", 0, "entry")]
@@ -153,13 +153,13 @@ def test_a_running_slot_that_is_still_there_is_charged_as_far_as_it_reaches():
 def test_tokens_that_were_kept_beyond_every_restore_point_are_charged_to_nobody():
     """A correct answer kept five tokens. No clean restore point reached so far, or a passing one reached farther."""
     story = Story()
-    account = story.settle((*SAID[:6], 7), 5)
-    assert (account.held, charges(account), account.balanced) == (5, [(1, "never captured", "", -1, "")], True)
+    ledger = story.settle((*SAID[:6], 7), 5)
+    assert (ledger.held, charges(ledger), ledger.balanced) == (5, [(1, "never captured", "", -1, "")], True)
     story.ledger.begin(0)
     story.point("slot", 6)
     story.point("slot", 0)
-    account = story.settle((*SAID[:6], 7), 5)
-    assert (account.held, charges(account), account.balanced) == (6, [(1, "advanced", "", 0, "slot")], True)
+    ledger = story.settle((*SAID[:6], 7), 5)
+    assert (ledger.held, charges(ledger), ledger.balanced) == (6, [(1, "advanced", "", 0, "slot")], True)
 
 
 def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
@@ -169,21 +169,21 @@ def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
     story.point("slot", 6)
     story.point("slot", 0)
     story.lose("entry", "consumed", "LC-PC-LOAD.TAKE")
-    account = story.settle((*SAID[:6], 7), 0)
-    assert charges(account) == [(2, "advanced", "", 0, "slot"), (4, "consumed", "LC-PC-LOAD.TAKE", 0, "entry")]
-    assert account.balanced
+    ledger = story.settle((*SAID[:6], 7), 0)
+    assert charges(ledger) == [(2, "advanced", "", 0, "slot"), (4, "consumed", "LC-PC-LOAD.TAKE", 0, "entry")]
+    assert ledger.balanced
 
 
 def test_a_wrong_answer_charges_nobody_for_what_it_reused():
     story = Story()
-    assert story.settle((*SAID, 7), 10, wrong=True) == Account(10, 0, 10, (), 0, 10)
-    account = story.settle((*SAID, 7), 4, wrong=True)
-    assert (charges(account), account.wrong) == ([(6, "never captured", "", -1, "")], 4)
+    assert story.settle((*SAID, 7), 10, wrong=True) == RequestLedger(10, 0, 10, (), 0, 10)
+    ledger = story.settle((*SAID, 7), 4, wrong=True)
+    assert (charges(ledger), ledger.wrong) == ([(6, "never captured", "", -1, "")], 4)
 
 
 def test_one_token_must_be_left_and_more_than_was_evaluated_was_moved():
     story = Story()
-    assert story.settle(SAID, 9) == Account(9, 0, 9, ())
+    assert story.settle(SAID, 9) == RequestLedger(9, 0, 9, ())
     assert story.settle((*SAID[:4], 7, 8), 5).moved == 1
 
 
@@ -191,21 +191,21 @@ def test_what_came_after_the_slot_was_chosen_does_not_count():
     story = Story()
     story.ledger.evaluated.clear()
     story.ledger.begin(1)
-    story.ledger.hear(Decided(0, SELECT, None, {}))
-    story.ledger.hear(Launch(0, 1, False))
+    story.ledger.record(Decided(0, SELECT, None, {}))
+    story.ledger.record(Launch(0, 1, False))
     story.ledger.evaluated.append(SAID)
     story.point("entry", 10)
-    assert story.ledger.settle(1, 0, (*SAID, 7), 0, False) == Account(0, 0, 0, ())
+    assert story.ledger.settle(1, 0, (*SAID, 7), 0, False) == RequestLedger(0, 0, 0, ())
 
 
 def test_a_restore_point_made_after_the_slot_was_chosen_does_not_count():
     story = Story()
     story.ledger.begin(1)
-    story.ledger.hear(Decided(0, SELECT, None, {}))
-    story.ledger.hear(Launch(0, 1, False))
+    story.ledger.record(Decided(0, SELECT, None, {}))
+    story.ledger.record(Launch(0, 1, False))
     story.point("entry", 6, "stored")
-    account = story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False)
-    assert (account.held, charges(account)) == (0, [(6, "never captured", "", -1, "")])
+    ledger = story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False)
+    assert (ledger.held, charges(ledger)) == (0, [(6, "never captured", "", -1, "")])
 
 
 def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
@@ -213,8 +213,8 @@ def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
     story = Story()
     story.point("block", 10, lengths=(4, 8), step=4)
     for shared, held in [(10, 8), (8, 8), (7, 4), (4, 4), (3, 0)]:
-        account = story.settle((*SAID[:shared], 7), 0)
-        assert (account.best, account.held, account.balanced) == (shared, held, True)
+        ledger = story.settle((*SAID[:shared], 7), 0)
+        assert (ledger.best, ledger.held, ledger.balanced) == (shared, held, True)
 
 
 def test_a_request_that_begins_again_is_judged_by_its_first_start():
@@ -222,8 +222,8 @@ def test_a_request_that_begins_again_is_judged_by_its_first_start():
     story = Story()
     story.ledger.begin(1)
     for _ in range(2):
-        story.ledger.hear(Decided(0, SELECT, None, {}))
-        story.ledger.hear(Launch(0, 1, False))
+        story.ledger.record(Decided(0, SELECT, None, {}))
+        story.ledger.record(Launch(0, 1, False))
         story.point("entry", 6, "stored")
     assert story.ledger.settle(1, 0, (*SAID[:6], 7), 0, False).held == 0
 
@@ -234,12 +234,12 @@ def test_a_request_that_takes_long_is_told_of_what_there_was_when_it_began(other
     story = Story()
     story.point("checkpoint", 6)
     story.ledger.begin(1)
-    story.ledger.hear(Launch(0, 1, 0))
+    story.ledger.record(Launch(0, 1, 0))
     for number in range(others):
         story.ledger.begin(2 + number)
         story.lose("checkpoint", "evicted", f"other {number}")
         story.point("checkpoint", 6)
     story.lose("checkpoint", "evicted", "last")
     lost = "other 0" if others else "last"
-    account = story.ledger.settle(1, 0, (*SAID[:6], 7, 8), 0, False)
-    assert [(one.tokens, one.rule, one.kind) for one in account.charges] == [(6, lost, "checkpoint")]
+    ledger = story.ledger.settle(1, 0, (*SAID[:6], 7, 8), 0, False)
+    assert [(one.tokens, one.rule, one.kind) for one in ledger.charges] == [(6, lost, "checkpoint")]

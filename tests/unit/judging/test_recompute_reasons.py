@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 from cachesim.engines.base import Answer, Request
-from cachesim.judging.compare_answer import Judged
+from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import Judgement
-from cachesim.judging.recompute_ledger import Account
+from cachesim.judging.recompute_ledger import RequestLedger
 from cachesim.judging.recompute_reasons import reasons
 from cachesim.judging.verdict import HOLDS
 from cachesim.scenarios.from_notation import from_line
@@ -67,9 +67,9 @@ def test_a_state_that_only_advanced_was_not_overwritten_by_anybody():
 def test_a_last_token_behind_moved_ones_is_a_new_one():
     """Nine tokens of ten were moved there by a chunk; only three were ever evaluated in this place."""
     def last(best):
-        account = Account(best, best, 9, (), moved=9 - best)
+        ledger = RequestLedger(best, best, 9, (), moved=9 - best)
         request = Request(tuple(range(10)))
-        (reason,) = reasons(Judgement(request, Answer(0, reused={"slot": 9}), Judged(HOLDS, HOLDS), account, []))
+        (reason,) = reasons(Judgement(request, Answer(0, reused={"slot": 9}), RequestVerdict(HOLDS, HOLDS), ledger, []))
         return reason.start, reason.stop, reason.why
 
     assert last(9) == (9, 10, "at least one token must be evaluated for logits")

@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 
 from cachesim.base.tokens import common_prefix
 from cachesim.events import Lost
-from cachesim.judging.restore_point_index import MANY, KnownPoint, best_of, decline, enter, nearest_decline, notes_of
-from cachesim.judging.token_radix import Place, Texts
+from cachesim.judging.restore_point_index import (
+    MANY,
+    KnownPoint,
+    add_point,
+    find_best_point,
+    index_of,
+    nearest_decline,
+    record_decline,
+)
+from cachesim.judging.token_radix import RadixPlace, TokenRadix
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple)
 POINTS = st.lists(st.tuples(TOKENS, st.integers(1, 7), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2)),
@@ -24,20 +32,21 @@ KEY = ("slot", 0, 0)
 
 @given(POINTS, TOKENS, st.integers(0, 7))
 def test_the_best_point_is_that_of_all_points(points, prompt, most):
-    texts, every = Texts(), []
+    texts, every = TokenRadix(), []
     for number, (tokens, lo, hi, step, worth) in enumerate(points):
         lo, hi = min(lo, hi, len(tokens)), min(max(lo, hi), len(tokens))
         place = texts.place(tokens, -1)
         last = lo + (hi - lo) // step * step
         known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, last, step, 0, worth)
         every.append((tokens, known))
-        enter(known)
+        add_point(known)
     want, rank = None, (0, -1)
     for tokens, known in every:
         far = known.reach(min(most, common_prefix(tokens, prompt)))
         if far >= known.lo and known.owner and (far, known.owner) > rank:
             want, rank = known, (far, known.owner)
-    assert best_of(texts.path(prompt, -1), most, lambda one: (one.owner,) if one.owner else None) == (want, rank[0])
+    found = find_best_point(texts.longest_known(prompt, -1), most, lambda one: (one.owner,) if one.owner else None)
+    assert found == (want, rank[0])
 
 
 def drawn_list(rng, lists, most):
@@ -63,38 +72,38 @@ def test_the_best_point_is_that_of_all_points_of_a_tree():
     leaves."""
     ties = 0
     for seed in range(3000):
-        rng, texts, lists = Random(seed), Texts(), []
+        rng, texts, lists = Random(seed), TokenRadix(), []
         every = list(drawn_points(rng, texts, lists))
         for _, known in every:
-            enter(known)
+            add_point(known)
         prompt, most = drawn_list(rng, lists, 2), rng.randint(0, 8)
         ranked = [((far, known.owner, -known.number), known) for tokens, known in every
                   if (far := known.reach(min(most, common_prefix(tokens, prompt)))) >= known.lo and known.owner]
         want = max(ranked, key=lambda pair: pair[0], default=((0,), None))
         ties += sum(rank[:2] == want[0][:2] for rank, _ in ranked) > 1
-        found = best_of(texts.path(prompt, -1), most, lambda one: (one.owner,) if one.owner else None)
+        found = find_best_point(texts.longest_known(prompt, -1), most, lambda one: (one.owner,) if one.owner else None)
         assert found == (want[1], want[0][0])
     assert ties > 300
 
 
 @given(st.lists(TOKENS, max_size=8), TOKENS, st.integers(0, 7))
 def test_the_nearest_decline_is_that_of_all(lists, prompt, most):
-    texts = Texts()
+    texts = TokenRadix()
     for number, tokens in enumerate(lists):
-        decline(texts.place(tokens, -1), str(number))
+        record_decline(texts.place(tokens, -1), str(number))
     near = [(len(one), -number) for number, one in enumerate(lists) if one == prompt[: len(one)] and len(one) <= most]
-    assert nearest_decline(texts.path(prompt, -1), most) == (str(-max(near)[1]) if near else "")
+    assert nearest_decline(texts.longest_known(prompt, -1), most) == (str(-max(near)[1]) if near else "")
 
 
 def history(rng, wait):
     """Points of one conversation that come and go; no request began more than ``wait`` before the present time."""
-    place, every = Texts().place((1,) * 6, -1), []
+    place, every = TokenRadix().place((1,) * 6, -1), []
     for number in range(rng.choice([20, 40, 70])):
         lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])
         durable = rng.choice([False, False, True])
-        known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "", Place(place.text, hi), lo, hi, step, born=number,
+        known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "", RadixPlace(place.node, hi), lo, hi, step, born=number,
                            durable=durable, rested=rng.random() < 0.3)  # fmt: skip
-        enter(known, past=partial(sub, number, wait))
+        add_point(known, past=partial(sub, number, wait))
         every.append(known)
         for one in every:
             if one.lost is None and rng.random() < 0.4:
@@ -107,7 +116,7 @@ def test_what_is_forgotten_would_never_have_been_found(wait):
     dropped = 0
     for seed in range(60):
         place, every = history(Random(seed), wait)
-        kept = [*notes_of(place.text).ranged, *notes_of(place.text).single.get(4, [])]
+        kept = [*index_of(place.node).ranged, *index_of(place.node).single.get(4, [])]
         dropped += len(every) - len(kept)
         for start, most, lasting in product(range(len(every) - wait, len(every) + 1), range(1, 7), (False, True)):
 
@@ -119,17 +128,17 @@ def test_what_is_forgotten_would_never_have_been_found(wait):
             ranked = [((far, *worth(one), -one.number), one) for one in every
                       if (far := one.reach(min(most, one.place.n))) >= one.lo and worth(one) is not None]  # fmt: skip
             want = max(ranked, key=lambda pair: pair[0], default=((0,), None))
-            assert best_of(Place(place.text, 6), most, worth) == (want[1], want[0][0])
+            assert find_best_point(RadixPlace(place.node, 6), most, worth) == (want[1], want[0][0])
     assert dropped > 300
 
 
 def test_points_that_were_lost_long_ago_are_not_kept():
-    texts = Texts()
+    texts = TokenRadix()
     place = texts.place(tuple(range(6)), -1)
     for number in range(1000):
         for lo in (3, 6):
             known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, 6, 1, born=number)
-            enter(known, past=partial(sub, number, 1))
+            add_point(known, past=partial(sub, number, 1))
             known.lost, known.lost_clock, known.lost_at = Lost(0, KEY, "evaluated", ""), number, number
-    notes = notes_of(place.text)
+    notes = index_of(place.node)
     assert len(notes.ranged) < 2 * MANY and len(notes.single[6]) < 2 * MANY

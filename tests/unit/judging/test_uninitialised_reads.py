@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.engines.base import Answer, Request
 from cachesim.events import Compared, Log
 from cachesim.judging import judged_run
-from cachesim.judging.compare_answer import Judged
+from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import NOTHING
@@ -40,9 +40,9 @@ def asking(*thresholds):
 
 
 def test_the_values_that_matter_are_0_and_every_count_that_was_asked_about():
-    cases = judged_run.every_case(asking(80, 90, 100))
+    cases = judged_run.run_every_case(asking(80, 90, 100))
     assert sorted(case.values.get((1, 0), 0) for case in cases) == [0, 80, 90, 100]
-    assert len(judged_run.every_case(asking())) == 1
+    assert len(judged_run.run_every_case(asking())) == 1
 
 
 def test_a_run_whose_outcome_depends_on_it_is_never_green():
@@ -93,7 +93,7 @@ def case(*requests):
         if not number:
             log.emit(Compared(0, (1, 0), 5))
     judgements = [
-        Judgement(Request(()), Answer(0, reused={"slot": kept}), Judged(verdict, HOLDS, [], True), NOTHING, [])
+        Judgement(Request(()), Answer(0, reused={"slot": kept}), RequestVerdict(verdict, HOLDS, [], True), NOTHING, [])
         for kept, verdict in requests
     ]
     return SimpleNamespace(log=log, requests=judgements)

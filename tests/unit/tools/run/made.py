@@ -6,10 +6,10 @@ import re
 
 from cachesim.base.console import as_text
 from cachesim.engines.base import Answer, Request
-from cachesim.judging.compare_answer import Judged
+from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
-from cachesim.judging.recompute_ledger import Account, Charge
+from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from cachesim.judging.verdict import HOLDS, Verdict
 from cachesim.scenarios.from_notation import from_line
 
@@ -23,9 +23,10 @@ def judgement(
 ):
     """A request of so many tokens, of which ``cache_n`` are from a ``source``; ``fields`` are those of its answer."""
     charged = tuple(Charge(*one) for one in charges)
-    account = Account(9, 8, cache_n, charged)
-    said, judged = Answer(0, done=True, reused={source: cache_n}, **fields), Judged(answer, state, list(armed), refused)
-    return Judgement(Request(tuple(range(n))), said, judged, account, [4, 7], 2)
+    ledger = RequestLedger(9, 8, cache_n, charged)
+    judged = RequestVerdict(answer, state, list(armed), refused)
+    return Judgement(
+        Request(tuple(range(n))), Answer(0, done=True, reused={source: cache_n}, **fields), judged, ledger, [4, 7], 2)
 
 
 def run(*requests, line="A10/B10/C10/D10", profile=HEAD, told=(), **more):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, Course, OutcomeChange, RequestOutcome
+from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import bisect_data, bisect_report
 from tests.unit.tools.run.made import shown
@@ -16,7 +16,7 @@ CHANGES = Change("min_step", "64", "256", "#1"), Change("rs_rm", "a", "b", "")
 
 def course(was, now, alone=True):
     causes = [ChangedFields(CHANGES[:1], True)] if alone else [ChangedFields(CHANGES, False)]
-    return Course({"x@1": was, "x@2": now}, [OutcomeChange("x@1", "x@2", was, now, causes)])
+    return RequestHistory({"x@1": was, "x@2": now}, [OutcomeChange("x@1", "x@2", was, now, causes)])
 
 
 def lines(one):
@@ -31,7 +31,7 @@ def lines(one):
 def test_what_became_of_a_request_before_and_after(outcome, said):
     assert f"{said} at x@2" in lines(course(RIGHT, outcome))
     assert f"{said} at x@1" in lines(course(outcome, RIGHT))
-    assert f"{said} under every rule set" in lines(Course({"x@1": outcome, "x@2": outcome}))
+    assert f"{said} under every rule set" in lines(RequestHistory({"x@1": outcome, "x@2": outcome}))
 
 
 def test_changes_that_only_do_it_together_are_told_together():
@@ -41,7 +41,7 @@ def test_changes_that_only_do_it_together_are_told_together():
 
 def test_a_proposal_is_told_with_what_it_is_compared_with():
     turn = OutcomeChange("x@1", "x@mine", WRONG, RIGHT, [])
-    said = lines(Course({"x@1": WRONG, "x@mine": RIGHT}, [], [turn]))
+    said = lines(RequestHistory({"x@1": WRONG, "x@mine": RIGHT}, [], [turn]))
     assert "proposed: reuses 7, output correct at x@mine" in said and "(reuses 5, WRONG OUTPUT at x@1)" in said
 
 

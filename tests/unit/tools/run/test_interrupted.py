@@ -9,7 +9,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import Terminated
 from cachesim.cli.main import main
-from cachesim.judging.judging_observer import Watch
+from cachesim.judging.judging_observer import JudgingObserver
 
 LINE = "S40.A30/S.B30/S.A"
 
@@ -20,7 +20,7 @@ def stop(monkeypatch):
 
     def behind(count, error=KeyboardInterrupt):
         seen = []
-        judge = Watch.answered
+        judge = JudgingObserver.answered
 
         def answered(self, *what):
             judge(self, *what)
@@ -28,7 +28,7 @@ def stop(monkeypatch):
             if len(seen) == count:
                 raise error(15) if error is Terminated else error
 
-        monkeypatch.setattr(Watch, "answered", answered)
+        monkeypatch.setattr(JudgingObserver, "answered", answered)
 
     return behind
 
@@ -68,7 +68,7 @@ def test_before_any_request_nothing_is_shown(capsys, monkeypatch):
     def begins(*what):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Watch, "begins", begins)
+    monkeypatch.setattr(JudgingObserver, "begins", begins)
     assert main(["try", LINE, "--json"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
     assert json.loads(out)["runs"] == [] and "0 of 1 runs are over" in err

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.judging.foreign_reads import Foreign
-from cachesim.judging.judgement import Slot
+from cachesim.judging.foreign_reads import ForeignContent
+from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import run_data
 from cachesim.tools.run.run_table import closing_line, origins, run_report, short_verdict
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
@@ -56,16 +56,16 @@ def test_an_answer_that_is_right_needs_no_column_for_it():
 
 
 def test_what_was_read_instead_stands_before_the_table():
-    lines = rows(judgement(), judgement(BROKEN), reads={1: [Foreign("state", 0, 9, 9, 0, 12)]})
+    lines = rows(judgement(), judgement(BROKEN), reads={1: [ForeignContent("state", 0, 9, 9, 0, 12)]})
     text = "request 1 reads the recurrent state after 12 tokens of request 0 in place of its own"
     assert " ".join(lines[3:5]) == f"{text} after 9 tokens"
 
 
 def test_the_reason_of_a_request():
     cold = judgement(prompt_n=10)
-    cold.slot = Slot(0, 0)
+    cold.slot = SlotAtLaunch(0, 0)
     hit = judgement(cache_n=4, prompt_n=6)
-    hit.slot = Slot(4, 4)
+    hit.slot = SlotAtLaunch(4, 4)
     assert [line.split(maxsplit=7)[7] for line in rows(cold, hit)[3:5]] == ["empty slot", "extends the slot"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.judging.foreign_reads import Foreign
+from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict import HOLDS
 from cachesim.tools.run.why_report import why_report
@@ -26,7 +26,7 @@ def test_an_answer_and_what_it_left_behind_are_told_apart_and_first(answer, stat
 
 
 def test_what_was_read_instead_follows_the_verdict():
-    data = told(judgement(), judgement(BROKEN), number=1, reads={1: [Foreign("rows", 0, 7, 9, 0, 7)]})
+    data = told(judgement(), judgement(BROKEN), number=1, reads={1: [ForeignContent("rows", 0, 7, 9, 0, 7)]})
     assert shown(why_report(data))[2] == "it reads K/V rows 7..8 of tokens 7..8 of request 0 in place of its own"
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.engines.base import Answer
-from cachesim.judging.recompute_ledger import Account, Charge
+from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import properties as reuse_properties
 from cachesim.tools.search.properties import BILLS, LEAST, monotone
@@ -18,12 +18,13 @@ HEAD = "llama_cpp@head"
 
 def run(*accounts):
     answer = Answer(0, deciding="R.9")
-    return SimpleNamespace(requests=[SimpleNamespace(account=one, answer=answer) for one in accounts])
+    return SimpleNamespace(requests=[SimpleNamespace(ledger=one, answer=answer) for one in accounts])
 
 
 def bill(*charges, best=20, n_past=0):
-    """The account of request 1 with charges (tokens, event, at, kind), all by one rule."""
-    return Account(best, best, n_past, tuple(Charge(1, n, event, "R.1", at, kind) for n, event, at, kind in charges))
+    """The ledger of request 1 with charges (tokens, event, at, kind), all by one rule."""
+    charged = tuple(Charge(1, n, event, "R.1", at, kind) for n, event, at, kind in charges)
+    return RequestLedger(best, best, n_past, charged)
 
 
 def found(name, *accounts):

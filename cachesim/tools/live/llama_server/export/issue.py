@@ -11,7 +11,7 @@ from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, Course, bisect
+from cachesim.judging.find_change import ChangedFields, RequestHistory, bisect
 from cachesim.tools.live.llama_server.export.script import Expected, Script
 from cachesim.tools.live.llama_server.server import BASE
 
@@ -86,7 +86,7 @@ def _came(expected: Sequence[Expected]) -> Iterator[str]:
         yield f"{number}. cache_n {one.cache_n}, evaluated {one.prompt_n}: {end}"
 
 
-def _first_bad(course: Course | None, line: Sequence[str]) -> Iterator[str]:
+def _first_bad(course: RequestHistory | None, line: Sequence[str]) -> Iterator[str]:
     """What is known of versions, by simulation of each."""
     if course is None:
         yield "Not wrong under this rule set."

@@ -89,7 +89,7 @@ def _matters(line: str) -> bool:
 
 def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
     """The text of the file ``name``.toml. Raises BadInput for a scenario that cannot run under the profile."""
-    run = run_judged(scenario, profile, "provenance", bills=False)
+    run = run_judged(scenario, profile, "provenance", with_ledger=False)
     why = scenario.why or f"Requests {scenario!r} under {profile}."
     symptom = {"symptom": scenario.symptom} if scenario.symptom else {}
     head = {"id": name, "title": scenario.title, **symptom, "source": list(scenario.source), "why": why,

@@ -148,7 +148,7 @@ def make_script(scenario: Scenario, profile: str) -> Script:
     write = ENGINES[scenario.engine].recorded.write
     if write is None:
         raise BadInput(f"scenarios of {scenario.engine} cannot be played on a llama-server", file=scenario.file)
-    run = run_judged(scenario, profile, "provenance", bills=False)
+    run = run_judged(scenario, profile, "provenance", with_ledger=False)
     words = scenario.words if isinstance(scenario.words, Words) else Words()
     tokens, tmap = _tokens(scenario)
     made = _Maker(scenario, tmap, write)

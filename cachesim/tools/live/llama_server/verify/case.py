@@ -35,7 +35,7 @@ def fitted(scenario: Scenario, profile: str, model: str, server: Mapping[str, Op
     is wrong is taken as it is.
 
     Raises BadInput where no change of lengths was found under which the same requests are wrong."""
-    wanted = run_judged(scenario, profile, "provenance", bills=False).broken
+    wanted = run_judged(scenario, profile, "provenance", with_ledger=False).broken
     target = replace(scenario, model=model, server=dict(server), expect={}, lives=())
     if not wanted:
         return target, ""
@@ -43,7 +43,7 @@ def fitted(scenario: Scenario, profile: str, model: str, server: Mapping[str, Op
         for where, slot in (("", -1), ("every request names slot 0", 0)):
             try:
                 tried = _with(target, change, slot)
-                if run_judged(tried, profile, "provenance", bills=False).broken == wanted:
+                if run_judged(tried, profile, "provenance", with_ledger=False).broken == wanted:
                     return tried, "; ".join(filter(None, (said, where)))
             except BadInput:
                 continue
