@@ -58,7 +58,8 @@ def test_no_account_no_reading():
     (ForeignContent("state", 0, 4, 4, 0, 0),
      "reads an empty recurrent state (after 4 tokens) in place of its own after 4 tokens"),
     (ForeignContent("state", 0, 4, 4), "reads a recurrent state computed from a wrong one (after 4 tokens)"),
-    (ForeignContent("during", -1, 0, 3), "reuses 3 tokens that are right: its memory went wrong while it was evaluated"),
+    (ForeignContent("during", -1, 0, 3),
+     "reuses 3 tokens that are right: its memory went wrong while it was evaluated"),
 ])  # fmt: skip
 def test_sentences(one, said):
     assert sentence_of(one) == said
