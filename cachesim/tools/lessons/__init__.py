@@ -1,1 +1,1 @@
-"""Lessons: Markdown files beside their pictures, the same text in a terminal, on a page, and on a code host."""
+"""Lessons: Markdown files with pictures, shown in a terminal, on an HTML page, and on a code host."""

@@ -1,5 +1,5 @@
-"""``cachesim lesson [N]``: how these caches work, in seven short lessons. Enter shows the next part, b the one before,
-q leaves; the quiz waits for an answer. Without a terminal everything is printed at once."""
+"""``cachesim lesson [N]``: seven short lessons on these caches. Enter shows the next part, b the previous part, q
+quits; the quiz waits for answers. Without a terminal the whole text is printed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LEAVE, BACK = ("q", "quit"), ("b", "back")
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("number", metavar="N", nargs="?", help="number of a lesson, 0 for the introduction (default: "
                         "the introduction; with --html, all of them)")  # fmt: skip
-    parser.add_argument("--quiz", action="store_true", help="seven questions; a terminal waits for your "
-                        "answers, and says which are right")  # fmt: skip
-    parser.add_argument("--html", metavar="FILE", default="", help="write a page with the pictures: one file")
+    parser.add_argument("--quiz", action="store_true", help="seven questions; in a terminal with input and marking of "
+                        "answers")  # fmt: skip
+    parser.add_argument("--html", metavar="FILE", default="", help="HTML file to write, with the pictures")
     add_json(parser)
 
 
@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
 
 
 def _after(chosen: Lesson, last: int) -> list[list[str]]:
-    """The next lesson, or the questions; nothing after these."""
+    """Return the command for the next lesson, or for the quiz after the last; [] after the quiz."""
     if chosen.number < 0:
         return []
     return [["lesson", str(chosen.number + 1) if chosen.number < last else "--quiz"]]
@@ -71,8 +71,8 @@ def _write(file: str, some: Sequence[Lesson]) -> None:
 
 
 def _walk(chosen: Lesson) -> None:
-    """Show one part after the other, as the reader wishes; the end of the input leaves, too. At the end of the quiz how
-    many first answers were right."""
+    """Show the parts of a lesson as the reader navigates, until its end or the end of the input. At the end of the quiz
+    print how many first answers were right."""
     from cachesim.tools.lessons import quiz
 
     marks: dict[int, bool] = {}
@@ -92,8 +92,8 @@ def _walk(chosen: Lesson) -> None:
 
 
 def _answered(answers: Sequence[str], at: int, marks: dict[int, bool]) -> str | None:
-    """Wait for an answer to a question, and say whether it is right (``marks``: was the first answer to a part?);
-    returns the key that was pressed instead, "" if none was. What is no answer is asked again."""
+    """Wait for a valid answer to a question and print whether it is right. ``marks``: result of the first answer, by
+    part. Return the navigation key that was typed instead, "" if none was."""
     from cachesim.tools.lessons import quiz
 
     while (typed := ask("> ")) and typed not in (*LEAVE, *BACK):

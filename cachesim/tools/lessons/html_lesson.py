@@ -1,4 +1,4 @@
-"""Lessons as one HTML page that needs no network and no script: text, pictures inline, answers to open."""
+"""Lessons as an HTML page that needs neither JavaScript nor network access, with inline pictures and hidden answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cachesim.tools.picture.page_assets import asset
 
 
 def page(title: str, articles: Sequence[tuple[str, str, Sequence[Block]]], folder: Path) -> str:
-    """One page of articles: anchor, title and blocks of each. ``folder``: where pictures lie."""
+    """Return a page of articles: anchor, title and blocks of each. ``folder``: folder of the pictures."""
     contents = "".join(f'<li><a href="#{anchor}">{escape(name)}</a></li>' for anchor, name, _ in articles)
     bodies = (f'<article id="{anchor}">{_html(some, folder, anchor)}{_ways(articles[number + 1 :])}</article>'
               for number, (anchor, _, some) in enumerate(articles))  # fmt: skip
@@ -25,7 +25,7 @@ def page(title: str, articles: Sequence[tuple[str, str, Sequence[Block]]], folde
 
 
 def _ways(after: Sequence[tuple[str, str, Sequence[Block]]]) -> str:
-    """Where to go at the end of an article."""
+    """Return the links at the end of an article."""
     ways = [f'<a href="#{anchor}">Next: {escape(name)}</a>' for anchor, name, _ in after[:1]]
     ways.append('<a href="#contents">Contents</a>')
     return f'<p class="ways">{" &middot; ".join(ways)}</p>'
@@ -43,8 +43,8 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
         return f'<pre{one} tabindex="0"><code>{escape(block.text)}</code></pre>'
     if block.kind == "picture":
         drawing, prefix = (folder / block.name).read_text("utf-8"), f"{anchor}-{Path(block.name).stem}-"
-        drawing = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", drawing)    # names of its own on the page
-        said = inline(f"{block.text[:1].upper()}{block.text[1:]}.")         # what stands in its place, as a sentence
+        drawing = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", drawing)    # unique names on the page
+        said = inline(f"{block.text[:1].upper()}{block.text[1:]}.")         # the alternative text as a sentence
         return f'<figure tabindex="0">{drawing}<figcaption>{said}</figcaption></figure>'
     if block.kind == "answer":
         return f"<details><summary>Answer</summary>{_html(block.inside, folder, anchor)}</details>"
@@ -60,13 +60,13 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
 
 
 def inline(text: str) -> str:
-    """Text with code, bold, italics and links as elements."""
+    """Return text with HTML elements for code, bold, italics and links."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(_code(part[1:-1]) if part.startswith("`") else _styled(part) for part in parts)
 
 
 def _code(text: str) -> str:
-    """Code in a line; a flag is not broken at its hyphens."""
+    """Return inline code; a flag is not broken at its hyphens."""
     flag = ' class="flag"' if text.startswith("-") and " " not in text else ""
     return f"<code{flag}>{escape(text)}</code>"
 
@@ -78,7 +78,7 @@ def _styled(text: str) -> str:
 
 
 def _link(found: re.Match[str]) -> str:
-    """A link to elsewhere, or to another lesson of the page; one to a file beside the lessons is text."""
+    """Return a link to another site or another lesson; a link to a file beside the lessons becomes text."""
     text, target = found[1], found[2]
     if lesson := re.fullmatch(r"(\d)-[\w-]+\.md|quiz\.md", target):
         return f'<a href="#{f"lesson-{lesson[1]}" if lesson[1] else "quiz"}">{text}</a>'

@@ -1,7 +1,7 @@
-"""Which lessons are there? Markdown files in the folder ``lessons`` of the corpus, in the order of their numbers.
+"""Lesson files: Markdown in the corpus folder ``lessons``, ordered by number.
 
-They are read as blocks: headings, paragraphs, lists, tables, code, pictures, and answers to open. Only what lessons use
-is read: no nested lists, no HTML but comments (left out) and ``<details>`` around an answer.
+They are parsed into blocks: headings, paragraphs, lists, tables, code, pictures and hidden answers. The parser supports
+only what the lessons use: no nested lists, and no HTML except comments (ignored) and ``<details>`` around an answer.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ _ITEM = re.compile(r"(- |\d+\. )(.+)")
 
 
 class Block(NamedTuple):
-    """``kind`` "heading" (``level`` 1 to 3), "text", "list" (``rows``: marker and text of each item), "table"
-    (``rows`` of cells, the first are the heads), "code" (``text`` as it stands, ``name`` its language), "picture"
-    (``text`` in place of it, ``name`` of the file), or "answer" (``inside``)."""
+    """A block of a lesson. ``kind``: "heading", "text", "list", "table", "code", "picture" or "answer"."""
 
     kind: str
-    text: str = ""
-    name: str = ""
-    level: int = 0
-    rows: Sequence[Sequence[str]] = ()
-    inside: Sequence[Block] = ()
+    text: str = ""                              # of a picture: its description
+    name: str = ""                              # language of code, file name of a picture
+    level: int = 0                              # of a heading: 1 to 3
+    rows: Sequence[Sequence[str]] = ()          # marker and text of list items; cells of a table, heads first
+    inside: Sequence[Block] = ()                # blocks of an answer
 
 
 class Lesson(NamedTuple):
-    """``number``: 0 for the introduction, -1 for the quiz."""
+    """A lesson. ``number``: 0 for the introduction, -1 for the quiz."""
 
     number: int
     title: str
@@ -44,12 +42,12 @@ class Lesson(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """Its name on a page."""
+        """Anchor on a page."""
         return "quiz" if self.number < 0 else f"lesson-{self.number}"
 
     @property
     def parts(self) -> list[list[Block]]:
-        """What is shown at once: up to the next heading, or to an answer, which stands alone."""
+        """Parts that are shown at once: each ends at the next heading; an answer is a part of its own."""
         found: list[list[Block]] = [[]]
         for block in self.blocks:
             new = block.kind == "answer" or (block.kind == "heading" and block.level == 2)
@@ -61,26 +59,26 @@ class Lesson(NamedTuple):
 
 
 def folder() -> Path:
-    """Where lessons and their pictures lie."""
+    """Return the folder of the lessons and their pictures."""
     return corpus_root() / "lessons"
 
 
 def lessons() -> list[Lesson]:
-    """The introduction and the lessons."""
+    """Return the introduction and the lessons, by number."""
     files = sorted(file for file in folder().glob("*.md") if re.match(r"\d-", file.name))
     return [_lesson(0, folder() / INTRODUCTION), *(_lesson(int(file.name[0]), file) for file in files)]
 
 
 def quiz() -> Lesson:
-    """The questions."""
+    """Return the quiz."""
     return _lesson(-1, folder() / QUIZ)
 
 
 def lesson(number: str) -> Lesson:
-    """The lesson of a number. Raises BadInput."""
+    """Return the lesson with this number. Raise BadInput for an unknown number."""
     known = {str(one.number): one for one in lessons()}
     if number not in known:
-        raise BadInput(f"there is no lesson {quoted(number)}",
+        raise BadInput(f"unknown lesson: {quoted(number)}",
                        hint=f"0 is the introduction, 1 to {len(known) - 1} are lessons")  # fmt: skip
     return known[number]
 
@@ -91,7 +89,7 @@ def _lesson(number: int, file: Path) -> Lesson:
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of a Markdown text, in order."""
+    """Parse a Markdown text into blocks."""
     plain = COMMENT.sub("", _FIELD.sub(r"\1", text))
     return list(_read(plain.splitlines()))
 
@@ -118,7 +116,7 @@ def _read(lines: list[str]) -> Iterator[Block]:
 
 
 def _until(lines: list[str], end: str) -> list[str]:
-    """The lines between the first one and ``end``; all of them are taken."""
+    """Remove and return the lines between the first line and the line that begins with ``end``."""
     stop = next((at for at, line in enumerate(lines[1:], 1) if line.startswith(end)), len(lines))
     body = lines[1:stop]
     del lines[: stop + 1]
@@ -126,7 +124,7 @@ def _until(lines: list[str], end: str) -> list[str]:
 
 
 def _paragraph(lines: list[str]) -> list[str]:
-    """The lines up to an empty one, or to code; they are taken."""
+    """Remove and return the lines up to an empty line or to code."""
     stop = next((at for at, line in enumerate(lines) if not line.strip() or line.startswith("```")), len(lines))
     body = lines[:stop]
     del lines[:stop]
@@ -134,7 +132,7 @@ def _paragraph(lines: list[str]) -> list[str]:
 
 
 def _block(body: list[str]) -> Block:
-    """A table, a list, or text."""
+    """Return a table, a list, or text."""
     if body[0].startswith("|"):
         rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in body]
         return Block("table", rows=[row for at, row in enumerate(rows) if at != 1])

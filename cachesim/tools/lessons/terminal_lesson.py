@@ -1,4 +1,4 @@
-"""A lesson for a terminal: lines of text, 80 columns at most where a lesson's own outputs are not wider."""
+"""Lessons for a terminal: lines of at most 80 columns, except where quoted output is wider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RULES = {1: "=", 2: "-"}
 
 
 def lines(some: Sequence[Block], folder: Path, width: int = WIDTH) -> list[str]:
-    """Blocks as lines, an empty one between two blocks. ``folder``: where pictures lie."""
+    """Return blocks as lines, separated by empty lines. ``folder``: folder of the pictures."""
     found: list[str] = []
     for block in some:
         found += ["", *_lines(block, folder, width)] if found else _lines(block, folder, width)
@@ -23,7 +23,7 @@ def lines(some: Sequence[Block], folder: Path, width: int = WIDTH) -> list[str]:
 
 
 def inline(text: str) -> str:
-    """Text without signs for bold, italics and links; code keeps its quotes."""
+    """Return text without the marks of bold, italics and links; code keeps its backquotes."""
     parts = re.split(r"(`[^`]*`)", _LINK.sub(r"\1", text))
     return "".join(part if part.startswith("`") else re.sub(r"(\*\*|\*)(.+?)\1", r"\2", part) for part in parts)
 
@@ -35,7 +35,7 @@ def _lines(block: Block, folder: Path, width: int) -> list[str]:
     if block.kind == "code":
         return block.text.splitlines()
     if block.kind == "picture":
-        letters = (folder / block.name).with_suffix(".txt")          # the drawing in letters, or what it shows in words
+        letters = (folder / block.name).with_suffix(".txt")          # text version of the drawing, or its description
         return letters.read_text("utf-8").splitlines() if letters.is_file() else [f"[{inline(block.text)}]"]
     if block.kind == "table":
         return list(_table(block.rows, width))
@@ -53,7 +53,7 @@ def _item(mark: str, text: str, width: int) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Columns side by side; the last one is wrapped where the table is too wide."""
+    """Yield the rows of a table; the last column is wrapped if the table is too wide."""
     cells = [[inline(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in cells) for at in range(len(cells[0]))]
     widths[-1] = min(widths[-1], max(20, width - sum(widths[:-1]) - 2 * (len(widths) - 1)))

@@ -1,1 +1,1 @@
-"""A run as a picture: requests down, token positions across, and where each token came from. One file, no network."""
+"""Picture of a run in a single file: requests from top to bottom, token positions left to right."""

@@ -1,7 +1,7 @@
-"""A run as a trace of Chrome's format, which Perfetto and chrome://tracing show: for runs too long for a picture.
+"""Run as a trace in Chrome's format for Perfetto and chrome://tracing, suitable for runs too long for a picture.
 
-Nothing is timed in a simulation. A token that is evaluated or generated takes one microsecond on the trace's clock, so
-what is wide was expensive; requests follow each other in the order in which they were sent.
+A simulation has no durations. Each evaluated or generated token takes one microsecond of the trace's clock, so width
+shows cost. Requests follow each other in the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Any, Iterator, Sequence
 from cachesim.tools.picture.scene import Scene, StepRow
 
 WORK = ("evaluated", "again", "generated")
-"""Origins of tokens that the model has processed."""
+"""Origins of tokens that the model processed."""
 
 
 def chrome_trace(scenes: Sequence[Scene]) -> str:
-    """JSON with a process for each run, and a thread for each slot."""
+    """Return a JSON trace with a process for each run and a thread for each slot."""
     events = [event for number, one in enumerate(scenes, 1) for event in _run(number, one)]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns",
                        "otherData": {"unit": "1 us = 1 token evaluated or generated"}})  # fmt: skip
 
 
-def _run(pid: int, one: Scene) -> Iterator[dict[str, Any]]:
-    yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{one.title}, {one.profile}"}}
-    for slot in sorted({row.slot for row in one.rows}):
+def _run(pid: int, scene: Scene) -> Iterator[dict[str, Any]]:
+    yield {"ph": "M", "name": "process_name", "pid": pid, "args": {"name": f"{scene.title}, {scene.profile}"}}
+    for slot in sorted({row.slot for row in scene.rows}):
         name = f"slot {slot}" if slot >= 0 else "no slot"
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": slot + 1, "args": {"name": name}}
     at = 0
-    for row in one.rows:
+    for row in scene.rows:
         cost = sum(part.stop - part.start for part in row.stretches if part.origin in WORK)
         yield from _request(pid, row, at, cost)
         at += cost

@@ -1,5 +1,5 @@
-"""A walk as data for the script of a page: the log as numbers in sentences that are written once, and the memory as
-changes."""
+"""Event log and memory of a run as compact data for the script of a page: sentences as numbers in shared forms, memory
+as a list of changes."""
 
 from __future__ import annotations
 
@@ -22,45 +22,39 @@ from cachesim.tools.picture.position_scale import HEAD, STEP, TOP
 from cachesim.tools.picture.slot_lanes import SHOWN, Columns
 from cachesim.tools.picture.svg import Drawn
 
-# The event log of a run, and what the server held at each event: what the slider of a page walks.
+# Event log of a run with the server's memory at each event, for the slider of a page.
 #
-# A run is played once more for it, without judging. What is kept of the memory are changes: of every slot and of the
-# prompt cache a list of (event, value), so that the value at any event is the last one that is not later.
+# The run is repeated for this, without judging. The memory is stored as changes: a list of (event, value) for every
+# slot and for the prompt cache. The value at an event is the last value whose event is not later.
 
 Span = tuple[int, int]
-MOST = 4                     # stretches of rows that are kept apart; what lies between more of them is not shown
+MOST = 4                     # maximum number of row ranges; gaps between further ranges are not shown
 
 
 class Held(NamedTuple):
-    """What a slot holds: ``tokens`` that the engine believes to be in it, stretches lo .. hi-1 of rows of attention and
-    of window layers, the position behind a recurrent state (None = there is none), and of each checkpoint its length,
-    pos_min and pos_max (without these where the engine keeps none)."""
+    """Contents of a slot."""
 
-    tokens: int = 0
-    rows: Sequence[Span] = ()
-    window: Sequence[Span] = ()
-    state: int | None = None
-    checkpoints: Sequence[Sequence[int]] = ()
+    tokens: int = 0                                     # length of the slot's token list
+    rows: Sequence[Span] = ()                           # ranges lo .. hi-1 of attention rows
+    window: Sequence[Span] = ()                         # ranges lo .. hi-1 of window layers' rows
+    state: int | None = None                            # position after the recurrent state, None = there is none
+    checkpoints: Sequence[Sequence[int]] = ()           # length, and pos_min and pos_max if the engine records them
 
 
 class Walk(NamedTuple):
-    """``events`` in order, and the request that each belongs to (``rows``; -1 = none was sent yet). ``begins`` and
-    ``ends``: of every request, the number of events before it was sent, and before it was answered. ``held``: of every
-    slot, (event, what it held from there on); ``owners``: (event, the request whose tokens these are); ``entries``: of
-    the prompt cache, (event, column in its lane and length of each conversation). An event one behind the last stands
-    for the end."""
+    """Event log of a run with the memory. The event number after the last stands for the end of the run."""
 
     events: Sequence[Event]
-    rows: list[int]
-    begins: list[int]
-    ends: list[int]
-    held: dict[int, list[tuple[int, Held]]]
-    owners: dict[int, list[tuple[int, int]]]
-    entries: list[tuple[int, Sequence[Span]]]
+    rows: list[int]                                     # request of each event, -1 = before the first request
+    begins: list[int]                                   # of each request: number of events before it was sent
+    ends: list[int]                                     # of each request: number of events before it was answered
+    held: dict[int, list[tuple[int, Held]]]             # of each slot: changes of its contents
+    owners: dict[int, list[tuple[int, int]]]            # of each slot: changes of the request whose tokens it holds
+    entries: list[tuple[int, Sequence[Span]]]           # changes of the prompt cache: lane column and length of entries
 
     def behind(self, request: int, rule: str, cause: str) -> int | None:
-        """The last event of a request at which a rule changed the memory for this cause (the word of an account), or
-        decided; None = there is none."""
+        """Return the last event of a request at which a rule changed the memory for this cause (an event name of a
+        charge), or decided; None if there is none."""
         stop = self.begins[request + 1] if request + 1 < len(self.begins) else len(self.events)
         cause = "evaluated" if cause == "advanced" else cause
         mine = range(stop - 1, self.begins[request] - 1, -1)
@@ -70,14 +64,14 @@ class Walk(NamedTuple):
 
 
 def walk(scenario: Scenario, profile: str) -> Walk:
-    """Play a run and look at the server at every event. Raises BadInput."""
+    """Run a scenario and record the memory at every event. Raise BadInput if it cannot run."""
     watcher = _Watcher(len(scenario.steps))
     log = play(scenario, profile, "provenance", watcher)
     return watcher.done(log)
 
 
 def held(server: Server, slot: int) -> Held:
-    """What a slot holds right now."""
+    """Return the present contents of a slot."""
     live, lengths, spans = server.live(slot), server.checkpoints(slot), server.checkpoint_spans(slot)
     marks = tuple((n, *spans[i]) if spans else (n,) for i, n in enumerate(lengths))
     state = None if live.state is None or live.state.pos < 0 else live.state.pos + 1
@@ -86,7 +80,7 @@ def held(server: Server, slot: int) -> Held:
 
 
 def _spans(parts: Sequence[RowsPart]) -> tuple[Span, ...]:
-    """Positions that any of these parts holds, as stretches."""
+    """Return the positions of all these parts as ranges."""
     each = {_stretches(part.pos) for part in parts if len(part.pos)}
     if len(each) < 2:
         return next(iter(each), ())
@@ -94,7 +88,7 @@ def _spans(parts: Sequence[RowsPart]) -> tuple[Span, ...]:
 
 
 def _stretches(pos: np.ndarray) -> tuple[Span, ...]:
-    """(n,) positions as stretches."""
+    """Return (n,) positions as ranges lo .. hi-1, at most ``MOST``."""
     low, high = int(pos.min()), int(pos.max()) + 1
     if high - low == len(pos):
         return ((low, high),)
@@ -106,7 +100,7 @@ def _stretches(pos: np.ndarray) -> tuple[Span, ...]:
 
 
 class _Watcher(Silent):
-    """Looks at the server at every event, and keeps what is no longer as it was."""
+    """Observer that records changes of the memory at every event."""
 
     server: Server
 
@@ -121,25 +115,25 @@ class _Watcher(Silent):
         self.row = -1
 
     def started(self, server: Server) -> None:
-        """A server has started, the first one or after a restart; what it told by then was heard by nobody."""
+        """Listen to a server, started first or after a restart. Its log may already have events."""
         self.server, self.stored = server, {}
         server.log.listener = self.hear
         self._unheard(len(server.log.events))
 
     def begins(self, number: int, step: Step) -> None:
-        """The step comes next."""
+        """Record the number of events before the step."""
         self.row, self.first[number] = number, len(self.rows)
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
-        """A request is answered."""
+        """Record the number of events before the answer."""
         self.last[number] = len(self.rows)
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
-        """A step that is no completion is done."""
+        """Record the number of events before the end of a step that is not a completion."""
         self.last[number] = len(self.rows)
 
     def hear(self, event: Event) -> None:
-        """Told of every event: one that the log has already."""
+        """Handle an event; the log contains it already."""
         if isinstance(event, Gained) and event.point.key[0] == "entry":
             self.stored[event.point.key] = event.point.n
         elif isinstance(event, Lost):
@@ -154,7 +148,7 @@ class _Watcher(Silent):
         self.rows += [self.row] * (events - len(self.rows))
 
     def look(self, k: int) -> None:
-        """Keep what every slot and the prompt cache hold at event k, where that is new."""
+        """Record the contents of every slot and of the prompt cache at event k, if they changed."""
         for slot in range(self.server.n_slots):
             answer = self.server.answer_at(slot)
             if answer is not None:
@@ -170,7 +164,7 @@ class _Watcher(Silent):
             self.entries.append((k, [(column, tokens) for column, (tokens, _) in sorted(self.columns.held.items())]))
 
     def done(self, log: Log) -> Walk:
-        """All of it, with what is held when everything is over."""
+        """Return the complete record, including the memory at the end."""
         self._unheard(len(log.events))
         self.look(len(log.events))
         return Walk(log.events, self.rows, self.first, self.last, self.held, self.owners, self.entries)
@@ -183,12 +177,12 @@ def _keep(changes: list[tuple[int, Any]], k: int, value: object) -> None:
 
 NUMBER = re.compile(r"(?<![\w#-])(?<!\w\.)\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
 GAP = "\t"
-END = 2**31 - 1              # a removal up to here is one of everything behind its beginning
+END = 2**31 - 1              # a removal up to this position removes everything from its beginning on
 
 
 class Told(NamedTuple):
-    """A walk, and each of its events in words: ``RULE: what it decided`` or the event with its numbers. ``decisions``:
-    which of them are decisions that changed something."""
+    """An event log with the text of each event: ``RULE: decision`` or the event with its numbers. ``decisions``: True
+    for events that are decisions with an effect."""
 
     walk: Walk
     says: Sequence[str]
@@ -196,7 +190,7 @@ class Told(NamedTuple):
 
 
 def event_text(record: Mapping[str, Any]) -> str:
-    """An event as a log has it: its name and its numbers."""
+    """Return an event as text: its name and its numbers."""
     fields = {name: "end" if value == END else str(value).lower() if isinstance(value, bool) else value
               for name, value in record.items() if name != "ev" and value not in (None, "")}  # fmt: skip
     name = str(record["ev"])
@@ -204,14 +198,14 @@ def event_text(record: Mapping[str, Any]) -> str:
 
 
 def script_data(drawn: Sequence[Drawn], told: Sequence[Told]) -> str:
-    """JSON: the forms of all sentences, and each run."""
+    """Return JSON with the forms of all sentences, and each run."""
     forms: dict[str, int] = {}
     runs = [_run(one, other, forms) for one, other in zip(drawn, told, strict=False)]
     return json.dumps({"forms": list(forms), "runs": runs}, separators=(",", ":"), ensure_ascii=False)
 
 
 def packed(text: str) -> str:
-    """Text as a browser's DecompressionStream reads it: deflated, base64. A log repeats itself: a tenth is left."""
+    """Return text for a browser's DecompressionStream: deflated, base64. Logs shrink to about a tenth."""
     return b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
 
 
@@ -231,7 +225,7 @@ def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
 
 
 def _slot(walk: Walk, slot: int) -> dict[str, Any]:
-    """What a slot held, each kind of it by itself; "owner" is the request whose tokens these are."""
+    """Return the contents of a slot, each field as changes; "owner" is the request whose tokens it holds."""
     changes = {name: flat((k, _plain(getattr(one, name))) for k, one in walk.held[slot]) for name in Held._fields}
     return {"owner": flat(walk.owners.get(slot, [])), **changes}
 
@@ -241,7 +235,7 @@ def _plain(value: Any) -> Any:
 
 
 def flat(changes: Iterable[tuple[int, Any]]) -> list[Any]:
-    """Pairs in one list, without those that change nothing; of every event only how far it is behind the one before."""
+    """Return the pairs as a flat list with distances between events; pairs that repeat the value are dropped."""
     out: list[Any] = []
     before = 0
     for k, value in changes:
@@ -252,7 +246,7 @@ def flat(changes: Iterable[tuple[int, Any]]) -> list[Any]:
 
 
 def _line(says: str, forms: dict[str, int]) -> str:
-    """A sentence as the number of its form and the numbers in it."""
+    """Return a sentence as the number of its form and the numbers in it."""
     says = says.replace(GAP, " ")
     numbers = NUMBER.findall(says)
     return " ".join([str(forms.setdefault(NUMBER.sub(GAP, says), len(forms))), *numbers])

@@ -1,4 +1,4 @@
-"""What colours and signs mean: as far as they are in the drawing, each drawn as it is drawn there."""
+"""Legend of a drawing: the meaning of the colours and signs that occur in it; also the drawing of a slot's memory."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, Scale, text
 from cachesim.tools.picture.scene import ForeignRead, Scene, SlotMemory, StepRow
 from cachesim.tools.picture.slot_lanes import Lanes
 
-# Beneath the tokens of a request: what the slot holds, and what a wrong answer read.
+# Memory below the tokens of a request: the slot's contents, and the data that a wrong answer read.
 
-CELL = 8.0                   # pixels of a cell of attention, where that many fit
-EACH = 8                     # checkpoints that have a tooltip each
-STATE = 6.0                  # pixels of a state that was read, or of a single row at least
+CELL = 8.0                   # pixels of a cell of attention, if the rows are wide enough
+EACH = 8                     # maximum number of checkpoints with separate tooltips
+STATE = 6.0                  # minimum width in pixels of a wrongly read state or row
 NAME = 190.0                 # pixels of a label
 
 
 def memory(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
-    """Rows of attention as cells, those of the window, the one position of a recurrent state, and checkpoints."""
+    """Yield the attention rows as cells, the window's rows, the position of the recurrent state, and checkpoints."""
     if held.rows is not None:
         yield _bar("rows", held.rows, scale, y + 2, "attention rows: any of them can be removed")
     if held.window is not None:
         first, last = held.window[0], held.window[1] - 1
-        yield _bar("win", held.window, scale, y + 6.5, f"window: rows {first} to {last}; what lies before is gone")
+        yield _bar("win", held.window, scale, y + 6.5, f"window: rows {first} to {last}; earlier rows are gone")
     if held.state is not None:
         x = scale.px(held.state)
-        says = f"recurrent state after {held.state} tokens: it cannot go back"
+        says = f"recurrent state after {held.state} tokens: cannot be rolled back"
         yield f'<circle class="dot" cx="{x:g}" cy="{y + 13:g}" r="4"><title>{says}</title></circle>'
     if held.checkpoints:
         yield f'<g class="mark">{"".join(_marks(held, scale, y + 26))}</g>'
 
 
 def _marks(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
-    """Triangles: each with its numbers, or of many all with those of all."""
+    """Yield triangles, each with a tooltip; for more than ``EACH`` checkpoints a single path with a common tooltip."""
     if len(held.checkpoints) > EACH:
         spans = [f" [{low}, {high}]" for low, high in held.spans] or [""] * len(held.checkpoints)
         every = ", ".join(f"{mark}{span}" for mark, span in zip(held.checkpoints, spans, strict=True))
-        says = f"checkpoints of so many tokens{', with [pos_min, pos_max]' * bool(held.spans)}: {every}"
+        says = f"checkpoints, length in tokens{' and [pos_min, pos_max]' * bool(held.spans)}: {every}"
         at = [scale.px(mark) for mark in held.checkpoints]
         places = f"M{at[0] - 4:g} {y:g}h8l-4 -8z"
         places += "".join(f"m{round(b - a, 1):g} 0h8l-4 -8z" for a, b in pairwise(at))
@@ -51,7 +51,7 @@ def _marks(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
 
 
 def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
-    """Cells; as many as there are rows, or as fit."""
+    """Return a row of cells: one for each row if there is room, else wider ones."""
     a, b = scale.px(rows[0]), scale.px(rows[1])
     wide = max(1.0, b - a)
     each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))
@@ -60,12 +60,12 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
 
 
 def foreign(row: StepRow, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
-    """What a wrong answer read: the positions are hatched, and an arrow leads to the request they belong to. ``named``:
-    sources that are labelled already, of this row and those above; it takes what is labelled here. One that stands too
-    near to another has no label."""
+    """Draw the data that a wrong answer read: hatched positions, and an arrow to the request they belong to. ``named``:
+    sources that have a label already, in this row and above; new labels are added. Labels too close to another are
+    omitted."""
     for number, read in enumerate(row.foreign):
         a, b = scale.px(max(0, read.start)), scale.px(max(0, read.stop))
-        if b - a < STATE:                                  # a state: it stands at the end of its tokens
+        if b - a < STATE:                                  # a state is drawn at the end of its tokens
             a, b = max(scale.left, b - STATE), max(scale.left + STATE, b)
         box = f'x="{a:.1f}" y="{y:.1f}" width="{b - a:.1f}" height="{BAR}"'
         yield f'<g><title>{escape(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
@@ -86,30 +86,30 @@ def _source(read: ForeignRead, scale: Scale, x: float, y: float, up: float, name
     return f'<path class="wrong" d="{line}"/>' + (text(to + 6, up + 8, label, "bad halo") if label else "")
 
 
-WIDE, HIGH, BETWEEN = 24, 14, 20  # pixels of a sign, and between two entries
-LETTER = 7.3                  # pixels of a letter
+WIDE, HIGH, BETWEEN = 24, 14, 20  # pixels of a sign, and between two signs
+LETTER = 7.3                  # pixels of a character
 
 LETTERS = dict(kept="K", reused="U", restored="R", loaded="L", evaluated="E", again="!", generated="g", moved="M")
 WORDS = {
-    "kept": "kept in the slot", "reused": "reused, from the slot or elsewhere",
+    "kept": "kept in the slot", "reused": "reused, source unknown",
     "restored": "restored from a checkpoint", "loaded": "loaded from the prompt cache",
-    "evaluated": "evaluated, new", "moved": "kept, at other positions",
+    "evaluated": "evaluated, new", "moved": "kept at other positions",
     "again": "evaluated again", "generated": "generated",
 }  # fmt: skip
 
 
 class Sign(NamedTuple):
-    """SVG of a sign whose upper left corner is at 0, 0; what it means; classes of that text."""
+    """A sign of the legend: its SVG with the upper left corner at 0, 0, its meaning, and classes of that text."""
 
     drawn: str
     says: str
     kind: str = "dim"
 
 
-def legend(y: float, one: Scene, lanes: Lanes, scale: Scale, wide: float) -> tuple[str, float]:
-    """The signs from ``y`` on in lines that are ``wide`` pixels, and the height of the whole."""
+def legend(y: float, scene: Scene, lanes: Lanes, scale: Scale, wide: float) -> tuple[str, float]:
+    """Return the legend from ``y`` on in lines ``wide`` pixels long, and its height."""
     x, top, out = 12.0, y, list[str]()
-    for sign in _signs(one, lanes, scale):
+    for sign in _signs(scene, lanes, scale):
         long = WIDE + 6 + LETTER * len(sign.says)
         if x > 12 and x + long > wide:
             x, y = 12.0, y + 20
@@ -118,21 +118,21 @@ def legend(y: float, one: Scene, lanes: Lanes, scale: Scale, wide: float) -> tup
     return "".join(out), y - top + 28
 
 
-def _signs(one: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
-    """Origins of tokens, then what is wrong, what a slot and the prompt cache hold, and the rest."""
-    parts = [(row, part) for row in one.rows for part in row.stretches]
+def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
+    """Yield the signs that occur: origins of tokens, wrong answers, contents of slots and prompt cache, the rest."""
+    parts = [(row, part) for row in scene.rows for part in row.stretches]
     for origin, word in WORDS.items():
         if any(part.origin == origin for _, part in parts):
             letter = text(WIDE / 2, 11, LETTERS[origin], "letter")
             yield Sign(f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', word)
-    held, reads = [row.memory for row in one.rows], [(row, read) for row in one.rows for read in row.foreign]
+    held, reads = [row.memory for row in scene.rows], [(row, read) for row in scene.rows for read in row.foreign]
     box, bar = f'width="{WIDE}" height="{HIGH}"', f'd="M0 7H{WIDE}" stroke-dasharray="7 1"/>'
     arrow, entry = f'd="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', 'y="3" width="8" height="8"/>'
     rows = (
         (any(row.wrong for row, _ in parts), "wrong answer", "bad",
          f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'),
-        (reads, "what it read wrongly", "bad", f'<rect {box} fill="url(#p-wrong)"/><rect class="wrong" {box}/>'),
-        (any(0 <= read.request < row.number for row, read in reads), "whose it is", "bad",
+        (reads, "wrong rows or state read", "bad", f'<rect {box} fill="url(#p-wrong)"/><rect class="wrong" {box}/>'),
+        (any(0 <= read.request < row.number for row, read in reads), "request it belongs to", "bad",
          f'<path class="wrong" {arrow}'),
         (any(has.rows is not None for has in held), "attention rows", "dim", f'<path class="rows" {bar}'),
         (any(has.window is not None for has in held), "rows of the window", "dim", f'<path class="win" {bar}'),
@@ -145,8 +145,8 @@ def _signs(one: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
          f'<rect class="gone box" x="8" {entry}'),
         (any(life.consumed for life in lanes.lives), "entry removed on load", "dim",
          f'<rect class="gone box" x="15" {entry}<path class="gone" d="M15 7H1m4 -3l-4 3l4 3"/>'),
-        (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "where it was lost", "dim",
-         f'<path class="arrow" {arrow}'),
-        (scale.broken, "stretch drawn shorter", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
+        (any(part.origin == "again" and 0 <= part.at < row.number for row, part in parts), "request where it was lost",
+         "dim", f'<path class="arrow" {arrow}'),
+        (scale.broken, "shortened range", "dim", '<path class="thin" d="M8 3l3 8m3 -8l3 8"/>'),
     )
     yield from (Sign(drawn, says, kind) for shown, says, kind, drawn in rows if shown)

@@ -1,9 +1,9 @@
-"""A run as one page: the drawing, and beside or beneath it the decisions of every request. Needs neither script nor
-network.
+"""A run as an HTML page: the drawing, with the decisions of every request beside or below it. JavaScript is optional;
+the network is not used.
 
-With script a slider walks the event log in both directions, and the picture shows what had happened and what the
-server held at that event; a request is chosen by a click, Enter, its anchor (#r4) or the slider, and its decisions
-stand beside the drawing where there is room. Two runs stand side by side, and one slider walks both.
+With JavaScript, a slider walks the event log in both directions, and the picture shows the past events and the server's
+memory at that event. A request is selected by a click, Enter, its anchor (#r4) or the slider; its decisions are shown
+beside the drawing if there is room. Two runs are placed side by side and share a slider.
 
 ``page.html`` is the frame, ``page.css`` the style, ``walk.js`` the script.
 """
@@ -25,9 +25,9 @@ from cachesim.tools.picture.svg import Drawn, draw, first_difference, lost_line,
 def page(
     scenes: Sequence[Scene], command: str, note: str = "", focus: int | None = None, told: Sequence[Told] = ()
 ) -> str:
-    """One page for runs of one scenario; ``command``: what prints the same in a terminal; ``note``: a line above the
-    drawing; ``focus``: the request whose decisions are open, None = none; ``told``: of each run the event log, with its
-    decisions, () = it is not known, and there is no slider."""
+    """Return a page for runs of a scenario. ``command``: reproduces the runs in a terminal. ``note``: a line above the
+    drawing. ``focus``: request whose decisions are open, None = none. ``told``: event log of each run, () = unknown: no
+    slider."""
     first, differs = scenes[0], first_difference(scenes)
     red = not all(one.fine for one in scenes)
     texts = [(kind, text) for kind, text in (("", first.why), (f' class="note{" bad" * red}"', note)) if text]
@@ -50,7 +50,7 @@ class _Run(NamedTuple):
 
     @property
     def decided(self) -> dict[int, list[str]]:
-        """What was decided at each request, in order."""
+        """Decisions with an effect, by request, in order."""
         found: dict[int, list[str]] = {}
         if self.told is not None:
             for number, says, wanted in zip(self.told.walk.rows, self.told.says, self.told.decisions, strict=True):
@@ -59,7 +59,7 @@ class _Run(NamedTuple):
         return found
 
     def html(self, focus: int | None, differs: int) -> str:
-        """Heading, drawing, table, and every request with its decisions."""
+        """Return the heading, drawing, table and decisions of every request."""
         one, name = self.one, escape(self.one.profile, quote=True)
         kind = "" if one.fine else ' class="bad"'
         rows = "".join(_table_row(row, one.causes) for row in one.rows)
@@ -76,7 +76,7 @@ class _Run(NamedTuple):
         return f'<section class="run" {data}>{head}{pair}</section>'
 
     def _region(self, what: str) -> str:
-        """Of a part that may scroll: it is reached by keyboard, and has a name."""
+        """Return the attributes of a part that can scroll: keyboard focus and a name."""
         return f' tabindex="0" role="region" aria-label="{what}, run {self.number + 1}: {escape(self.one.profile)}"'
 
     def _details(self, row: StepRow, decided: Sequence[str], shown: bool) -> str:
@@ -92,7 +92,7 @@ class _Run(NamedTuple):
         return f'<details id="d-{prefix(self.number)}r{row.number}"{" open" * shown}>{body}</details>'
 
     def _lost(self, row: StepRow) -> Iterator[str]:
-        """What was evaluated again: where it was lost, by which rule, its source, the options that govern it."""
+        """Yield the losses of a request: number of tokens, place, rule, its source, and the options that govern it."""
         for part in row.stretches:
             if part.origin == "again":
                 mark = prefix(self.number)
@@ -103,13 +103,13 @@ class _Run(NamedTuple):
                 yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{cause}</p>"
 
     def _event(self, row: StepRow, part: TokenStretch, mark: str) -> str:
-        """A link to the event at which they were lost."""
+        """Return a link to the event at which the tokens were lost, "" if it is unknown."""
         request = part.at if part.at >= 0 else row.number
         k = self.told.walk.behind(request, part.rule, part.lost[0]) if self.told is not None and part.rule else None
         return "" if k is None else f", <a href='#{mark}e{k}'>event {k + 1}</a>"
 
     def _rules(self) -> str:
-        """The rules behind the losses, with their sources and the options that govern them."""
+        """Return a table of the rules that caused losses, with sources and governing options."""
         rows = ""
         for cause in self.one.causes.values():
             flags = "<br>".join(f"<code>{escape(flag)}</code>" for flag in cause.flags)
@@ -119,12 +119,11 @@ class _Run(NamedTuple):
         return f"<div class='table'{self._region('rules')}>{table}</div>" if rows else ""
 
 
-def _first_shown(one: Scene) -> int:
-    """The request that is chosen when a page opens: the first wrong one, else the first that lost something."""
-    wrong = [row.number for row in one.rows if row.wrong]
-    again = [row.number for row in one.rows if any(part.origin == "again" for part in row.stretches)]
-    return next(iter([*wrong, *again, *(row.number for row in one.rows)]), 0)
-
+def _first_shown(scene: Scene) -> int:
+    """Return the request that is selected when the page opens: the first wrong request, else the first with a loss."""
+    wrong = [row.number for row in scene.rows if row.wrong]
+    again = [row.number for row in scene.rows if any(part.origin == "again" for part in row.stretches)]
+    return next(iter([*wrong, *again, *(row.number for row in scene.rows)]), 0)
 
 def _table(heads: Sequence[str], rows: str) -> str:
     cells = "".join(f"<th>{name}</th>" for name in heads)
@@ -147,7 +146,7 @@ def _decision(says: str, times: int) -> str:
 
 
 def _cause(rule: str, cause: RuleSource | None) -> str:
-    """The rule with the options that govern it, and a link to where it is written."""
+    """Return the rule with the options that govern it and a link to its source."""
     if cause is None:
         return f" ({escape(rule)})" if rule else ""
     parts = [f"<code>{escape(one)}</code>" for one in (rule, *cause.flags[:1])]

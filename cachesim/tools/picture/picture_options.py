@@ -1,4 +1,4 @@
-"""``--html FILE``, ``--svg FILE`` and ``--trace FILE``: the runs of a command as a picture, in one file."""
+"""Options ``--html FILE``, ``--svg FILE`` and ``--trace FILE``: the runs of a command as a picture in a file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Runs = Sequence[tuple["Scenario", dict[str, Any]]]
 
 
 class Shown(NamedTuple):
-    """What a picture says besides: the command that prints the same, a line above the drawing, and the request that a
-    page opens (None = none)."""
+    """Additions to a picture: the command that reproduces it, a line above the drawing, and the request that a page
+    opens (None = none)."""
 
     command: str = ""
     note: str = ""
@@ -26,34 +26,34 @@ class Shown(NamedTuple):
 
 
 def add_pictures(parser: ArgumentParser) -> None:
-    """``--html``, ``--svg`` and ``--trace``."""
-    parser.add_argument("--html", metavar="FILE", default="", help="write a page: picture and decisions, one file")
-    parser.add_argument("--svg", metavar="FILE", default="", help="write the picture alone")
+    """Add ``--html``, ``--svg`` and ``--trace``."""
+    parser.add_argument("--html", metavar="FILE", default="", help="HTML file to write: picture and decisions")
+    parser.add_argument("--svg", metavar="FILE", default="", help="SVG file to write: the picture alone")
     parser.add_argument("--trace", metavar="FILE", default="",
-                        help="write a Chrome trace for Perfetto: for very long runs")  # fmt: skip
+                        help="Chrome trace to write, for Perfetto and very long runs")  # fmt: skip
 
 
 def wanted(args: Namespace) -> bool:
-    """Is a picture asked for?"""
+    """True if a picture option was given."""
     return bool(args.html or args.svg or args.trace)
 
 
 def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> None:
-    """Write what was asked for; ``runs`` are those of one scenario, as ``run_data`` has them. Raises BadInput for runs
-    of several, and for a file that cannot be written."""
+    """Write the requested pictures of ``runs``: scenarios with their ``run_data``. Raise BadInput for runs of several
+    scenarios and for a file that cannot be written."""
     if not wanted(args) or not runs:
         return
     from cachesim.tools.picture.scene import scene
 
     if len({scenario.id for scenario, _ in runs}) > 1:
-        raise BadInput("a picture shows one scenario", hint="name one, with as many -p as you like")
+        raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
     shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
     told = [_told(scenario, data) for scenario, data in runs] if args.html else []
     write_scenes(args, [scene(scenario, data) for scenario, data in runs], told, shown)
 
 
 def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Shown | None = None) -> None:
-    """Play scenarios, each under a profile, and write what was asked for. Raises BadInput."""
+    """Run scenarios, each under a profile, and write the requested pictures. Raise BadInput if that fails."""
     if not wanted(args):
         return
     from cachesim.judging.judged_run import run_judged
@@ -64,8 +64,8 @@ def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Sh
 
 
 def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
-    """Play the scenario file of this text under its first profile, and write what was asked for; the command is its
-    line, or that of ``shown`` where no line can say it. Raises BadInput."""
+    """Run the scenario file of this text under its first profile and write the requested pictures. The page shows the
+    command for its line, or that of ``shown`` if a line cannot express the scenario. Raise BadInput if that fails."""
     if not wanted(args) or not text:
         return
     from cachesim.engines.registry import profiles
@@ -80,7 +80,7 @@ def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
 
 
 def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told], shown: Shown) -> None:
-    """Write what was asked for; ``told``: the event log of each run, () = none. Raises BadInput if it cannot be."""
+    """Write the requested files. ``told``: event log of each run, () = none. Raise BadInput if that fails."""
     from cachesim.base.console import complain
     from cachesim.base.files import write_whole
     from cachesim.tools.picture.chrome_trace import chrome_trace
@@ -98,8 +98,8 @@ def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told],
 
 
 def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
-    """The event log of a run in words: the name of an event and its numbers, or what a rule decided; and which events
-    are decisions that changed something, and that ``why`` tells. The run is played once more for it, unjudged."""
+    """Return the event log of a run as text: events with their numbers, or decisions; and which events are decisions
+    with an effect, as ``why`` shows them. The run is repeated for this, without judging."""
     from cachesim.engines.rule import role_of
     from cachesim.events import Decided
     from cachesim.judging.verdict_text import QUIET, sentence
@@ -118,9 +118,8 @@ def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
 
 
 def _command(runs: Runs) -> str:
-    """What shows the same in a terminal: one line wherever a line can say the case."""
+    """Return a command that shows the runs in a terminal; with a one-line scenario if a line can express it."""
     from cachesim.judging.reproduce_command import case_command
-
     scenario, data = runs[0]
-    more = "".join(f" -p {other['profile']}" for _, other in runs[1:])
+    more = "".join(f" -p {data['profile']}" for _, data in runs[1:])
     return case_command(scenario, data["profile"]) + more

@@ -1,4 +1,4 @@
-"""Which x belongs to a token position? A scale on which short stretches stay visible and long equal ones are broken."""
+"""Scale that maps token positions to x coordinates: short ranges stay visible, long uniform ranges are shortened."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ from html import escape
 from itertools import accumulate, pairwise
 from typing import Iterable, Sequence
 
-# Sizes of a drawing in pixels, and text in it.
+# Sizes of a drawing in pixels, and text functions.
 
-HEAD, TOP, RIGHT = 46, 102, 380    # of a run: where its lanes begin, its first row, and what stands beside its tokens
-LABEL = 18                   # characters of a line at the left edge of a row
+HEAD, TOP, RIGHT = 46, 102, 380    # of a run: y of its lanes, y of its first row, width of the notes beside the tokens
+LABEL = 18                   # characters of a label at the left edge of a row
 BAR, STRIP, GAP = 22, 26, 26
 STEP = BAR + STRIP + GAP
-SHOWN, LINES = 48, 4          # characters of a line beside a row, and lines beneath the verdict
+SHOWN, LINES = 48, 4          # characters of a note beside a row, and lines below the verdict
 
 PROMPT = 80                  # characters of a prompt in a heading
 
 
 def text(x: float, y: float, words: str, kind: str = "") -> str:
-    """A text at a place, escaped; ``kind``: classes."""
+    """Return an SVG text at a position, escaped. ``kind``: its classes."""
     mark = f' class="{kind}"' if kind else ""
     return f'<text x="{x:.7g}" y="{y:.7g}"{mark}>{escape(words)}</text>'
 
 
 def inner(words: str, most: int) -> str:
-    """A text whose middle is left out where it is longer: what is new in a prompt is at its end."""
+    """Shorten a text in the middle to at most ``most`` characters: the new part of a prompt is at its end."""
     return words if len(words) <= most else f"{words[:most // 3]}…{words[1 + most // 3 - most:]}"
 
 
 def label(number: int, words: str) -> list[str]:
-    """The name of a request at the left edge of its row, in one line or two."""
+    """Return the label of a request at the left edge of its row, one or two lines."""
     name = f"#{number} {words}"
     return [name] if len(name) <= LABEL else [f"#{number}", inner(words, LABEL)]
 
 
 def cut(words: str, most: int) -> str:
-    """The first characters of a text, with an ellipsis for the rest."""
+    """Shorten a text at its end to at most ``most`` characters, with an ellipsis."""
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
-LEAST, MOST = 16.0, 150.0    # pixels of an interval between two boundaries
-UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # pixels of a token: the first with which the whole is not wider than WIDE
+LEAST, MOST = 16.0, 150.0    # minimum and maximum width of an interval between two boundaries, in pixels
+UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # candidate widths of a token in pixels: the first with a total of at most WIDE
 WIDE = 1200.0
 
 
 class Scale:
-    """Positions are cut at all boundaries; every interval has a width between LEAST and MOST. ``broken``: intervals
-    that are shorter than their tokens would be; ``left``: the x of position 0 in the drawing."""
+    """Piecewise linear scale: intervals between boundaries are LEAST to MOST pixels wide. ``broken``: the intervals
+    that are shortened. ``left``: x of position 0 in the drawing."""
 
     def __init__(self, boundaries: Iterable[int], left: float = 0.0) -> None:
         self.left = left
@@ -60,15 +60,15 @@ class Scale:
 
     @property
     def width(self) -> float:
-        """Pixels of the whole."""
+        """Total width in pixels."""
         return self.x[-1]
 
     def px(self, position: float) -> float:
-        """The x of a position in the drawing."""
+        """Return the x coordinate of a position in the drawing."""
         return self.left + self.of(position)
 
     def of(self, position: float) -> float:
-        """How far right of position 0 a position is; it need be no boundary."""
+        """Return the distance of any position from position 0, in pixels."""
         number = min(bisect_right(self.at, position) - 1, len(self.at) - 2)
         if number < 0:
             return 0.0
@@ -78,5 +78,5 @@ class Scale:
 
 
 def _width(interval: tuple[int, int], unit: float) -> float:
-    """Pixels of an interval in which a token is so many pixels wide."""
+    """Return the width of an interval if a token is ``unit`` pixels wide."""
     return min(MOST, max(LEAST, (interval[1] - interval[0]) * unit))

@@ -1,11 +1,11 @@
-"""What is in the picture of a run? Rows, stretches of tokens with their origin, the memory beneath: data, no drawing.
+"""Content of the picture of a run: rows, token ranges with their origin, the memory below them. Data without drawing.
 
     kept        was in the slot
-    reused      was in the slot or came back, a recording does not say which
+    reused      was in the slot or elsewhere; a recording does not show where
     moved       was in the slot at other positions
-    restored    came back from a checkpoint
-    loaded      came back from the prompt cache
-    evaluated   new: never evaluated before
+    restored    restored from a checkpoint
+    loaded      loaded from the prompt cache
+    evaluated   evaluated for the first time
     again       evaluated again: its state had existed
     generated   the answer
 """
@@ -27,11 +27,11 @@ from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.picture.position_scale import cut
 
-# What is behind a loss? The rule, where the rule is written down, and the server's options that govern it.
+# Rules that caused losses: where a rule is documented, and the server's options that govern it.
 
 class RuleSource(NamedTuple):
-    """A rule: its source in words, the address of the source ("" = it has none), and the options that govern it as
-    they were, ``--ctx-checkpoints 32``."""
+    """A rule, its source in words, the URL of the source ("" = none), and the options that govern it with their values,
+    such as ``--ctx-checkpoints 32``."""
 
     rule: str
     source: str
@@ -40,7 +40,7 @@ class RuleSource(NamedTuple):
 
 
 def causes(rules: Iterable[str], scenario: Scenario, profile: str) -> dict[str, RuleSource]:
-    """What is known of these rules, by id; an unknown rule is left out. Raises BadInput for an unknown profile."""
+    """Return the sources of these rules by id, without unknown rules. Raise BadInput for an unknown profile."""
     engine, now = registry.engine_named(scenario.engine), in_force(scenario.server, profile)
     found: dict[str, RuleSource] = {}
     for rule in sorted(set(rules) & set(RULES)):
@@ -52,31 +52,29 @@ def causes(rules: Iterable[str], scenario: Scenario, profile: str) -> dict[str, 
 
 
 def _typed(flag: Flag, value: Option) -> str:
-    """An option in the server's long spelling, with its value."""
+    """Return an option in the server's long spelling with its value."""
     word = next((one for one in flag.spellings if one.startswith("--")), flag.name)
     return f"{word} {('on' if value else 'off') if isinstance(value, bool) else value}"
 
 
 Data = Mapping[str, Any]
-TITLE = 72                   # characters of a line that has no title of its own
+TITLE = 72                   # characters of a scenario line that is used as title
 
 
 class TokenStretch(NamedTuple):
-    """Tokens start .. stop-1 of a request and where they came from. ``why``: what happened; of tokens that were
-    evaluated again also the ``rule`` behind it, the request ``at`` which it happened (-1 = the present one), and
-    ``lost``: the event and the restore point of the account."""
+    """Tokens start .. stop-1 of a request with their origin."""
 
     start: int
     stop: int
     origin: str
-    why: str = ""
-    at: int = -1
-    rule: str = ""
-    lost: tuple[str, str] = ("", "")
+    why: str = ""                           # description of the event
+    at: int = -1                            # of re-evaluated tokens: request that lost them, -1 = the present request
+    rule: str = ""                          # the rule that caused the loss
+    lost: tuple[str, str] = ("", "")        # event and restore point of the charge
 
 
 class Word(NamedTuple):
-    """A word of a prompt at positions start .. stop-1."""
+    """A word of a prompt, at positions start .. stop-1."""
 
     name: str
     start: int
@@ -84,20 +82,18 @@ class Word(NamedTuple):
 
 
 class SlotMemory(NamedTuple):
-    """What a slot holds after a request: rows of attention lo .. hi-1 (None = there are none), those that are
-    left of window layers, the position of the recurrent state, the ends of checkpoints, in tokens, and pos_min and
-    pos_max of each, as far as the engine has them."""
+    """Contents of a slot after a request."""
 
-    rows: tuple[int, int] | None
-    window: tuple[int, int] | None
-    state: int | None
-    checkpoints: Sequence[int]
-    spans: Sequence[Sequence[int]] = ()
+    rows: tuple[int, int] | None            # attention rows lo .. hi-1, None = there are none
+    window: tuple[int, int] | None          # remaining rows of window layers
+    state: int | None                       # position of the recurrent state
+    checkpoints: Sequence[int]              # lengths in tokens
+    spans: Sequence[Sequence[int]] = ()     # pos_min, pos_max of each checkpoint, if recorded
 
 
 class CacheContents(NamedTuple):
-    """The prompt cache after a request: the lengths of its conversations, those that came with the request, those
-    that went, and whether a load removed them."""
+    """Prompt cache after a request: lengths of its entries, of those added and of those removed during the request, and
+    whether a load removed them."""
 
     lengths: Sequence[int] = ()
     saved: Sequence[int] = ()
@@ -106,8 +102,8 @@ class CacheContents(NamedTuple):
 
 
 class ForeignRead(NamedTuple):
-    """What a wrong answer read at positions start .. stop-1: rows, or the state after stop tokens, of request
-    ``request`` from its position ``theirs`` on (-1 = of no request as it was sent); ``says`` it in words."""
+    """Data that a wrong answer read at positions start .. stop-1: rows, or the state after stop tokens, of request
+    ``request`` from its position ``theirs`` on (-1 = not from a request as sent). ``says``: description."""
 
     start: int
     stop: int
@@ -117,30 +113,28 @@ class ForeignRead(NamedTuple):
 
 
 class StepRow(NamedTuple):
-    """One step of a run. ``verdict`` in the words of reports, ``wrong`` and ``read`` for an answer that is wrong;
-    ``entries``: conversations in the prompt cache afterwards."""
+    """One step of a run."""
 
     number: int
-    text: str
-    why: str
-    slot: int
+    text: str                               # the prompt as written
+    why: str                                # the step's comment
+    slot: int                               # -1 = none
     words: Sequence[Word]
     stretches: Sequence[TokenStretch]
-    memory: SlotMemory
-    entries: CacheContents
-    verdict: str
+    memory: SlotMemory                      # after the step
+    entries: CacheContents                  # after the step
+    verdict: str                            # as in reports
     wrong: bool
-    reason: str
-    rule: str
-    read: Sequence[str]
-    cache_n: int
-    prompt_n: int
-    foreign: Sequence[ForeignRead] = ()
+    reason: str                             # how the tokens were reused
+    rule: str                               # that decided
+    read: Sequence[str]                     # descriptions of what a wrong answer read
+    cache_n: int                            # tokens reused
+    prompt_n: int                           # tokens evaluated
+    foreign: Sequence[ForeignRead] = ()     # what a wrong answer read
 
 
 class Scene(NamedTuple):
-    """A whole run. ``causes``: what is known of the rules behind its losses, by id; ``recorded``: it is one of a real
-    server, and what the server held is not known."""
+    """A complete run."""
 
     title: str
     why: str
@@ -148,22 +142,22 @@ class Scene(NamedTuple):
     model: str
     verdict: str
     rows: Sequence[StepRow]
-    causes: Mapping[str, RuleSource] = {}
-    recorded: bool = False
+    causes: Mapping[str, RuleSource] = {}       # sources of the rules that caused losses, by id
+    recorded: bool = False                      # recorded on a real server: the server's memory is unknown
 
     @property
     def fine(self) -> bool:
-        """Returns True where no answer is wrong."""
+        """True if every answer is correct."""
         return not any(row.wrong for row in self.rows) and self.verdict in ("OK", "recorded")
 
     @property
     def length(self) -> int:
-        """Positions that are drawn."""
+        """Number of positions to draw."""
         return max((one.stop for row in self.rows for one in row.stretches), default=1)
 
 
 def scene(scenario: Scenario, data: Data) -> Scene:
-    """The picture of one run; ``data`` as ``run_data`` has it."""
+    """Return the scene of a run; ``data`` as returned by ``run_data``."""
     parts = _parts(scenario, data["profile"])
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, parts, _entries(one, had))
@@ -174,35 +168,36 @@ def scene(scenario: Scenario, data: Data) -> Scene:
 
 
 def _parts(scenario: Scenario, profile: str) -> set[str]:
-    """Parts of a server's memory: "base" and "swa" for K/V rows, "state". The model may have a name of its engine's."""
+    """Return the parts of a server's memory: "base" and "swa" for K/V rows, "state". The model name may be declared by
+    the engine."""
     model = engine_of(profile).start(profile, scenario.model, dict(scenario.server), "provenance").model
     layers = model.spec.layers if model is not None else ()
     return {layer.part for layer in layers} | {"state" for layer in layers if layer.recurrence}
 
 
-def _entries(one: Data, had: Sequence[int]) -> CacheContents:
-    """What a request did to the prompt cache; conversations are told apart by their lengths."""
-    old, new = Counter[int](had), Counter[int](one["entry_tokens"])
+def _entries(data: Data, had: Sequence[int]) -> CacheContents:
+    """Return the changes of the prompt cache during a request; entries are identified by their lengths."""
+    old, new = Counter[int](had), Counter[int](data["entry_tokens"])
     gone = list((old - new).elements())
-    consumed = 0 < len(gone) <= one["entries_consumed"]
-    return CacheContents(one["entry_tokens"], list((new - old).elements()), gone, consumed)
+    consumed = 0 < len(gone) <= data["entries_consumed"]
+    return CacheContents(data["entry_tokens"], list((new - old).elements()), gone, consumed)
 
 
-def _row(step: Step, one: Data, data: Data, scenario: Scenario, parts: set[str], entries: CacheContents) -> StepRow:
-    held = one["tokens_cached"]
-    end = max(held, one["prompt"])
+def _row(step: Step, done: Data, data: Data, scenario: Scenario, parts: set[str], entries: CacheContents) -> StepRow:
+    held = done["tokens_cached"]
+    end = max(held, done["prompt"])
     memory = SlotMemory(
-        (0, held) if "base" in parts and held else None, tuple(one["window"]) if one["window"] else None,
-        held if "state" in parts and held else None, one["checkpoints"], one["checkpoint_spans"],
+        (0, held) if "base" in parts and held else None, tuple(done["window"]) if done["window"] else None,
+        held if "state" in parts and held else None, done["checkpoints"], done["checkpoint_spans"],
     )  # fmt: skip
-    lost = [charge for charge in data["lost"] if charge["request"] == one["i"]]
-    unseen = {found["what"] for found in data["predicted"] if found["request"] == one["i"]}
+    lost = [charge for charge in data["lost"] if charge["request"] == done["i"]]
+    unseen = {found["what"] for found in data["predicted"] if found["request"] == done["i"]}
     return StepRow(
-        one["i"], one["text"], one["why"], one["id_slot"], list(_words(step, scenario)),
-        list(_stretches(one, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries, one["verdict"],
-        one["equal_cold"] is False, one["reason"], one["rule"],
-        [*one["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], one["cache_n"], one["prompt_n"],
-        [ForeignRead._make([*read, says]) for read, says in zip(one["read_from"], one["read_instead"], strict=True)],
+        done["i"], done["text"], done["why"], done["id_slot"], list(_words(step, scenario)),
+        list(_stretches(done, lost, end, PREDICTED if "charge" in unseen else "")), memory, entries, done["verdict"],
+        done["equal_cold"] is False, done["reason"], done["rule"],
+        [*done["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], done["cache_n"], done["prompt_n"],
+        [ForeignRead._make([*read, says]) for read, says in zip(done["read_from"], done["read_instead"], strict=True)],
     )  # fmt: skip
 
 
@@ -216,27 +211,28 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
         at += stop - start
 
 
-def _reused(one: Data) -> Iterator[TokenStretch]:
-    at = one["kept"] + one["restored"]
-    stay = max(0, at - one["moved"])
-    if one["kept"]:
+def _reused(done: Data) -> Iterator[TokenStretch]:
+    at = done["kept"] + done["restored"]
+    stay = max(0, at - done["moved"])
+    if done["kept"]:
         parts = (TokenStretch(0, stay, "kept"), TokenStretch(stay, at, "moved"))
         yield from (part for part in parts if part.stop > part.start)
     elif at:
-        yield TokenStretch(0, at, "loaded" if one["loaded"] == at else "restored", one["reason"])
+        yield TokenStretch(0, at, "loaded" if done["loaded"] == at else "restored", done["reason"])
 
 
-def _stretches(one: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[TokenStretch]:
-    """The prompt from its beginning, then the answer. Charges go from the end of what was lost, each with ``note``."""
-    yield from _reused(one)
-    at = one["cache_n"]
+def _stretches(done: Data, lost: Sequence[Data], end: int, note: str = "") -> Iterator[TokenStretch]:
+    """Yield the prompt from its beginning, then the answer. Lost tokens are laid out from the last charge to the first;
+    ``note`` is added to each."""
+    yield from _reused(done)
+    at = done["cache_n"]
     for charge in reversed(lost):
-        stop = min(at + charge["tokens"], one["prompt"])
+        stop = min(at + charge["tokens"], done["prompt"])
         if stop > at:
             why = ", ".join(filter(None, (what_happened(charge["event"], charge["kind"]), note)))
             yield TokenStretch(at, stop, "again", why, charge["at"], charge["rule"], (charge["event"], charge["kind"]))
         at = stop
-    if at < one["prompt"] and one["prompt_n"]:
-        yield TokenStretch(at, one["prompt"], "evaluated")
-    if end > one["prompt"] and one["status"] == 200:
-        yield TokenStretch(one["prompt"], end, "generated")
+    if at < done["prompt"] and done["prompt_n"]:
+        yield TokenStretch(at, done["prompt"], "evaluated")
+    if end > done["prompt"] and done["status"] == 200:
+        yield TokenStretch(done["prompt"], end, "generated")

@@ -1,5 +1,5 @@
-"""The lanes at the left of a drawing: a column for each slot, in which its requests stand, and one for the prompt
-cache, in which entries stay from the request that saved them to the one that took them."""
+"""Lanes at the left of a drawing: a column for each slot with its requests, and a column for the prompt cache with its
+entries, from the request that saved each to the request that removed it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.tools.picture.position_scale import BAR, STEP, TOP, label, text
 from cachesim.tools.picture.scene import Scene, StepRow
 
-MOST = 8                     # slots that have a lane each; more share one
-SHOWN = 8                    # entries side by side
+MOST = 8                     # maximum number of slots with separate lanes; more share a lane
+SHOWN = 8                    # maximum number of entries side by side
 LANE, BOX = 32.0, 11.0
 
 
 class Entry(NamedTuple):
-    """A stored conversation: its column, its length, and the rows in which it came and went (None = it stayed)."""
+    """A cache entry: its column, its length in tokens, and the rows in which it was added and removed (None = not)."""
 
     column: int
     tokens: int
@@ -25,18 +25,18 @@ class Entry(NamedTuple):
 
 
 class Columns:
-    """Which column does an entry stand in? In the first that is free. Entries are told apart by their lengths."""
+    """Columns of cache entries; a new entry takes the first free column. Entries are identified by their lengths."""
 
     def __init__(self) -> None:
-        self.held: dict[int, tuple[int, int]] = {}          # column -> tokens, when it came
+        self.held: dict[int, tuple[int, int]] = {}          # column -> length in tokens, when it was added
 
     def save(self, tokens: int, when: int) -> None:
-        """An entry comes."""
+        """Add an entry."""
         free = next(column for column in range(len(self.held) + 1) if column not in self.held)
         self.held[free] = tokens, when
 
     def take(self, tokens: int) -> tuple[int, int] | None:
-        """An entry of this length goes, the oldest of several; returns its column and when it came."""
+        """Remove the oldest entry of this length. Return its column and when it was added, None if there is none."""
         mine = [(when, column) for column, (length, when) in self.held.items() if length == tokens]
         if not mine:
             return None
@@ -46,7 +46,7 @@ class Columns:
 
 
 def lives(rows: Sequence[StepRow]) -> list[Entry]:
-    """Every entry that was there after some request."""
+    """Return every entry that existed after a request."""
     columns, out = Columns(), list[Entry]()
     for index, row in enumerate(rows):
         for tokens in row.entries.saved:
@@ -59,8 +59,8 @@ def lives(rows: Sequence[StepRow]) -> list[Entry]:
 
 
 class Lanes:
-    """Where lanes are, in pixels. ``names``: where those of the requests end; ``left``: where the tokens begin;
-    ``stores``: there is a lane for the prompt cache; a recording does not say what is in it."""
+    """Positions of the lanes in pixels. ``names``: right end of the request labels. ``left``: left end of the tokens.
+    ``stores``: True if there is a lane for the prompt cache, whose contents a recording does not show."""
 
     def __init__(self, one: Scene) -> None:
         self.slots = sorted({row.slot for row in one.rows if row.slot >= 0})
@@ -77,22 +77,22 @@ class Lanes:
         self.left = self.cache + self.width + 14
 
     def slot(self, number: int) -> float:
-        """The middle of the lane of a slot."""
+        """Return the x of the middle of a slot's lane."""
         lane = 0 if self.shared or number not in self.slots else self.slots.index(number)
         return self.names + lane * LANE + (LANE - 4) / 2
 
     def entry(self, column: int) -> float:
-        """The left edge of the box of an entry."""
+        """Return the x of the left edge of an entry's box."""
         return self.cache + 5 + column * BOX
 
     def gone_at(self, index: int) -> float | None:
-        """The middle of the box of the first entry that went in this row."""
+        """Return the x of the middle of the box of the first entry removed in this row, None if none was."""
         went = [entry.column for entry in self.lives if entry.gone == index and entry.column < SHOWN]
         return self.entry(went[0]) + 4 if went else None
 
 
 def bands(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
-    """The lanes themselves, and a thread through the requests of each slot."""
+    """Draw the backgrounds of the lanes, and a line through the requests of each slot."""
     high = TOP - 50 + len(one.rows) * STEP
     for lane in range(lanes.count):
         x = lanes.names + lane * LANE
@@ -108,7 +108,7 @@ def bands(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
 
 
 def headings(lanes: Lanes, top: float) -> Iterator[str]:
-    """The names of the lanes."""
+    """Draw the names of the lanes."""
     yield text(lanes.names, top + 60, "slot", "start")
     for lane in range(lanes.count):
         name = "all" if lanes.shared else str(lanes.slots[lane]) if lanes.slots else ""
@@ -118,7 +118,7 @@ def headings(lanes: Lanes, top: float) -> Iterator[str]:
 
 
 def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
-    """A request in the lane of its slot."""
+    """Draw a request in the lane of its slot."""
     if row.slot < 0:
         return
     x = lanes.slot(row.slot)
@@ -128,8 +128,8 @@ def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
 
 
 def stored(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
-    """Entries of the prompt cache: a full box where one was saved, a line as long as it stayed, a broken box where it
-    went; what was removed on load goes to the slot that took it."""
+    """Draw the entries of the prompt cache: a full box where an entry is saved, a line while it exists, a dashed box
+    where it is removed. An arrow leads from an entry removed on load to the slot that loaded it."""
     for entry in lanes.lives:
         if entry.column < SHOWN:
             yield from _life(lanes, one, entry, top + TOP)

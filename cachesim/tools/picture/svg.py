@@ -1,6 +1,6 @@
-"""A scene as SVG, written by hand: lanes of slots and of the prompt cache, rows of tokens, the memory beneath them,
-losses as arrows to where they were lost. Text is escaped; nothing is fetched. ``drawing.css`` is the style,
-``patterns.svg`` the hatchings.
+"""SVG drawing of a scene: lanes of slots and of the prompt cache, rows of tokens with the memory below them, and arrows
+from losses to the requests where they occurred. Text is escaped; no external resource is used. ``drawing.css`` is the
+style, ``patterns.svg`` has the hatchings.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from cachesim.tools.picture.position_scale import (
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch, Word
 from cachesim.tools.picture.slot_lanes import Lanes, bands, block, headings, stored
 
-MANY = 24                    # words of a row that are all named
-LEGEND = 600                 # pixels of a line of it on a page
+MANY = 24                    # maximum number of words in a row with a label for each
+LEGEND = 600                 # pixels of a line of the legend on a page
 
 
 class Drawn:
-    """What a run is drawn with: lanes at the left, and a scale of the tokens beside them."""
+    """Layout of a run: lanes at the left, and the scale of the tokens beside them."""
 
     def __init__(self, one: Scene) -> None:
         self.one, self.lanes = one, Lanes(one)
@@ -50,24 +50,24 @@ class Drawn:
 
     @property
     def plain(self) -> float:
-        """Pixels up to the end of the tokens, at least so many that the title can be read."""
+        """Width in pixels up to the end of the tokens, at least that of the title."""
         return max(self.scale.left + self.scale.width + 16, min(24 + 9.1 * len(self.one.title), 900), 560)
 
     @property
     def width(self) -> float:
-        """Pixels with what is said beside the tokens."""
+        """Width in pixels with the notes beside the tokens."""
         return max(self.scale.left + self.scale.width + RIGHT, self.plain)
 
 
 def prefix(number: int) -> str:
-    """What the anchors of a run's requests begin with; those of the first are plain: #r4."""
+    """Return the prefix of the anchors of a run's requests; the anchors of run 0 have none: #r4."""
     return f"p{number}-" if number else ""
 
 
 def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True) -> str:
-    """One drawing of the runs, one below the other; the first of them is number ``first`` of its page. ``differs``: the
-    request that is marked as the first difference, -1 = none, None = look for it; ``alone``: it stands on no page,
-    which would say the title and the sources of losses beside it. Widths and heights in pixels."""
+    """Return a drawing of the runs, one below the other. ``first``: number of the first run on its page. ``differs``:
+    the request that is marked as the first difference, -1 = none, None = find it. ``alone``: not on a page, so that the
+    title and the sources of losses must be part of the drawing. Widths and heights are in pixels."""
     parts, y, width = list[str](), 0.0, 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
@@ -85,7 +85,7 @@ def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, al
 
 
 def first_difference(scenes: Sequence[Scene]) -> int:
-    """The first request that came to its tokens, or ended, in another way than in the first run; -1 = there is none."""
+    """Return the first request whose reuse, verdict or memory differs from the first run; -1 if there is none."""
     seen = [[(row.number, row.stretches, row.verdict, row.memory, row.entries) for row in one.rows] for one in scenes]
     for others in zip_longest(*seen):
         if any(one != others[0] for one in others):
@@ -94,8 +94,8 @@ def first_difference(scenes: Sequence[Scene]) -> int:
 
 
 def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tuple[str, float]:
-    """One run from ``top`` on, and its height. ``mark``: what the anchors of its requests begin with;
-    ``differs``: the first request in which it differs from another run, -1 = none; ``alone``: on no page."""
+    """Return the drawing of a run from ``top`` on, and its height. ``mark``: prefix of the requests' anchors.
+    ``differs``: first request that differs from another run, -1 = none. ``alone``: not on a page."""
     one = drawn.one
     said = f"{one.profile}, model {one.model}: {one.verdict}"
     out = [text(12, top + 22, one.title, "big") + text(12, top + 42, said, "dim" if one.fine else "bad")] * alone
@@ -134,7 +134,7 @@ def _axis(scale: Scale, y: float) -> Iterator[str]:
 def _row(
     row: StepRow, drawn: Drawn, y: float, mark: str, words: Sequence[Word], arrows: Sequence[str], alone: bool
 ) -> Iterator[str]:
-    """A request: its place in the lane of its slot, its tokens with arrows, what is said of it, the memory beneath."""
+    """Yield a request: its block in the slot's lane, its tokens with arrows, the notes, the memory below."""
     scale = drawn.scale
     yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem"><title>{escape(_said(row))}</title>'
     yield f'<rect class="frame" x="4" y="{y - 18:g}" width="{drawn.width - 8:.0f}" height="{STEP - 4}"/>'
@@ -154,7 +154,7 @@ def _row(
 
 
 def _notes(row: StepRow, drawn: Drawn, y: float) -> Iterator[str]:
-    """Beside a row: the verdict, how it came to its tokens or what it read instead, and what was lost by which rule."""
+    """Yield the notes beside a row: the verdict with its reason or with what was read instead, and losses by rule."""
     x = drawn.scale.left + drawn.scale.width + 24
     said = ": ".join(filter(None, (row.verdict, row.reason)))
     yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
@@ -169,7 +169,7 @@ def _notes(row: StepRow, drawn: Drawn, y: float) -> Iterator[str]:
 
 
 def lost_line(part: TokenStretch, known: Mapping[str, RuleSource], source: bool = False) -> str:
-    """What was lost, by which rule, and the options that govern the rule; with its ``source``."""
+    """Return a loss as text: tokens, event, rule, and the options that govern the rule; with its ``source``."""
     cause = known.get(part.rule)
     behind = ", ".join([part.rule, *(cause.flags[:1] if cause else ())]) if part.rule else ""
     line = f"{part.stop - part.start} again: {part.why}" + (f" ({behind})" if behind else "")
@@ -188,14 +188,14 @@ def _stretch(part: TokenStretch, scale: Scale, y: float, known: Mapping[str, Rul
 
 
 def _letters(row: StepRow, scale: Scale, y: float) -> str:
-    """A letter in every stretch that has room for it: above all colours and hatchings."""
+    """Return a letter for every range wide enough, drawn above colours and hatchings."""
     ends = [(scale.px(part.start), scale.px(part.stop), part.origin) for part in row.stretches]
     each = "".join(text((a + b) / 2, y + 15, LETTERS[origin]) for a, b, origin in ends if b - a >= 12)
     return f'<g class="letter">{each}</g>' if each else ""
 
 
 def _not_named(row: StepRow, shown: set[Word]) -> Iterator[Word]:
-    """The words that a row names: all of them; of many, those that stand in no row above. Takes them to ``shown``."""
+    """Yield the words to label: all words; of a long row only those not labelled above. Add them to ``shown``."""
     many = len(row.words) > MANY
     for word in row.words:
         if not many or word not in shown:
@@ -204,7 +204,7 @@ def _not_named(row: StepRow, shown: set[Word]) -> Iterator[Word]:
 
 
 def _named(words: Sequence[Word], scale: Scale, y: float) -> Iterator[str]:
-    """Words stand above their tokens, with a tick where each begins."""
+    """Yield the words above their tokens, with a tick at the beginning of each."""
     if words:
         ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in words)
         yield f'<path class="thin" d="{ticks}"/>'
@@ -214,7 +214,7 @@ def _named(words: Sequence[Word], scale: Scale, y: float) -> Iterator[str]:
 
 
 def _arrows(row: StepRow, drawn: Drawn, y: float, top: float) -> Iterator[str]:
-    """From what was evaluated again to where it was lost: the entry of the prompt cache that went, or the request."""
+    """Yield arrows from tokens evaluated again to the loss: the removed entry of the prompt cache, or the request."""
     for part in row.stretches:
         if part.origin == "again" and 0 <= part.at < row.number:
             x, up = drawn.scale.px(part.start) + 3, top + part.at * STEP
@@ -227,7 +227,7 @@ def _arrows(row: StepRow, drawn: Drawn, y: float, top: float) -> Iterator[str]:
 
 
 def _said(row: StepRow) -> str:
-    """A row in words, for a tooltip and for a screen reader."""
+    """Return a row as text, for a tooltip and for screen readers."""
     tokens = f"{row.cache_n} reused, {row.prompt_n} evaluated"
     slot = f"slot {row.slot}" if row.slot >= 0 else ""
     parts = [f"request {row.number}: {inner(row.text, PROMPT)}", slot, tokens, row.reason, row.rule]

@@ -158,4 +158,4 @@ def test_a_page(capsys, tmp_path, argv, titles):
 
 def test_a_lesson_that_is_not_there(capsys):
     assert main(["lesson", "8"]) == exits.BAD_INPUT
-    assert capsys.readouterr().err == "cachesim: there is no lesson '8' (0 is the introduction, 1 to 7 are lessons)\n"
+    assert capsys.readouterr().err == "cachesim: unknown lesson: '8' (0 is the introduction, 1 to 7 are lessons)\n"

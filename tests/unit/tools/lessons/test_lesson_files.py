@@ -18,7 +18,7 @@ def test_lessons_are_in_their_order():
 
 @pytest.mark.parametrize("number", ["8", "-1", "one", "01", ""])
 def test_a_lesson_that_is_not_there(number):
-    with pytest.raises(BadInput, match="there is no lesson"):
+    with pytest.raises(BadInput, match="unknown lesson: "):
         lesson_files.lesson(number)
 
 

@@ -155,7 +155,7 @@ def test_many_checkpoints_are_drawn_in_one_and_all_named():
     many = "".join(beneath(memory._replace(checkpoints=marks, spans=[(n - 8, n - 1) for n in marks]), scale, 0))
     bare = "".join(beneath(memory._replace(checkpoints=marks, spans=()), scale, 0))
     assert "checkpoint of 200 tokens, [pos_min 92, pos_max 199]" in few and few.count("l-4 -8z") == 2
-    assert "with [pos_min, pos_max]: 100 [92, 99], 200 [192, 199], " in many and many.count("l-4 -8z") == 9
+    assert "tokens and [pos_min, pos_max]: 100 [92, 99], 200 [192, 199], " in many and many.count("l-4 -8z") == 9
     assert "tokens: 100, 200, 300, " in bare
 
 
@@ -253,10 +253,11 @@ def test_a_wide_scale_has_narrower_tokens():
 
 def test_the_legend_explains_what_is_drawn_and_nothing_else():
     loss, wrong = draw([seen(HYBRID, "llama_cpp@head")]), draw([seen(WRONG, "ik_llama@1889-base")])
-    for says in ("recurrent state", "checkpoint", "entry removed on load", "where it was lost", "evaluated again"):
+    for says in ("recurrent state", "checkpoint", "entry removed on load", "request where it was lost"):
         assert f">{says}<" in loss
     assert ">wrong answer<" not in loss and ">rows of the window<" not in loss and ">entry removed<" not in loss
-    assert ">wrong answer<" in wrong and ">what it read wrongly<" in wrong and ">entry removed on load<" not in wrong
+    assert ">wrong answer<" in wrong and ">wrong rows or state read<" in wrong
+    assert ">entry removed on load<" not in wrong
     dense = draw([seen("S40.A60", "llama_cpp@head", "A")])
     assert ">attention rows<" in dense and ">recurrent state<" not in dense and ">checkpoint<" not in dense
 
