@@ -287,7 +287,7 @@ def test_the_files_are_written_whole(tmp_path, capsys):
 
 def test_a_picture_of_two_scenarios_is_refused(tmp_path, capsys):
     code = main(["run", HYBRID, "seed-24143-dense", "-p", "llama_cpp@head", "--svg", str(tmp_path / "a.svg")])
-    assert code == 2 and "a picture shows one scenario" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert code == 2 and "a picture can show one scenario only" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_a_loss_names_rule_source_and_flag_in_the_drawing_and_in_the_text():
