@@ -43,6 +43,6 @@ MLX_LM = [
            "trim_prompt_cache(self.caches, drafted - accepted)",
            "trim_prompt_cache(self.caches, max(drafted - accepted - 1, 0))"),
     _fault("rows that join are not moved to the common end",
-           "mine + (end - self._idx), theirs + (end - other._idx)", "mine + (end - self._idx), theirs"),
+           "own + (end - self._idx), added + (end - addition._idx)", "own + (end - self._idx), added"),
     _fault("a batch forgets that its padding has gone", "        self.left_padding = self.left_padding - spare\n", ""),
 ]  # fmt: skip

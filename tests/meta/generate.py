@@ -24,7 +24,8 @@ BESIDE = {"__init__.py", "snapshot.py", "server_flags.py", "restore_points.py", 
 
 MEMORY, RULES = ("memory", "caches", "lru"), ("rules",)
 ORDERS = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
-TELLING = {"emit", "tell", "_tell", "_told", "changed", "tell_change", "Crash", "Aborted", "share", "mib", "_because"}
+TELLING = {"emit", "tell", "_tell", "_told", "_on_event", "record", "changed", "tell_change", "Crash", "Aborted",
+           "share", "mib", "_because"}
 """Calls that are words for the log. Of a Decision only the value is more than that."""
 
 

@@ -1,4 +1,4 @@
-"""mlx-lm's server: its cache classes, its prompt cache, its two generators, its rules by version."""
+"""mlx-lm's server: cache classes, prompt cache, two generators, rules by version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cachesim.model import make_model
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
-    """A server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    """Create a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
     if not isinstance(rules, Rules):
         raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
     kind = model_kind(model)
@@ -29,14 +29,15 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 
 
 def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
-    """A decision in words, None where there are none. Only reports need them: they are imported when one asks."""
+    """Return a decision in words, or None if there is no sentence for it. Imports the sentences on first use, because
+    only reports need them."""
     from cachesim.engines.mlx_lm.sentences import SENTENCES
 
     return SENTENCES.say(rule, value, because)
 
 
 def log() -> LogGrammar:
-    """The lines of the server's log. Only readers of logs need them: they are imported when one asks."""
+    """Return the grammar of the server's log. Imports it on first use, because only log readers need it."""
     from cachesim.engines.mlx_lm.log_lines import GRAMMAR
 
     return GRAMMAR

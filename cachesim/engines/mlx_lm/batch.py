@@ -1,4 +1,7 @@
-"""Rows that share their columns: one cache of all rows for each layer."""
+"""Tasks, rows and batches of the generators.
+
+A batch has one cache per layer; its rows share the columns of that cache.
+"""
 
 from __future__ import annotations
 
@@ -13,43 +16,42 @@ from cachesim.engines.mlx_lm.caches.array_ops import counters
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.rules.keys import Key
 
-# One request at work: what was asked, what is left to feed, what its caches are believed to hold.
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A request. ``key`` is what it is stored under; ``old_key`` the entry that its caches were taken from, where such
-    entries move; ``position`` where it wants its checkpoint (None = none)."""
+    """A request in progress."""
 
     id: int
     request: Request
     answer: Answer
-    role: str                       # of the last message; "" = a text
-    key: Key = field(default_factory=lambda: Key(()))
-    old_key: Tokens | None = None
-    position: int | None = None
+    role: str                       # role of the last message; "" = a plain text
+    key: Key = field(default_factory=lambda: Key(()))       # under which the conversation is stored
+    old_key: Tokens | None = None   # the entry that its caches came from, in versions that move entries
+    position: int | None = None     # of the requested checkpoint; None = none
 
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """A row of a batch, or the one request that is served alone. Rows are numbered as they come and stay in the
-    server's list when they are done. ``tokens`` are those its caches are believed to hold; ``segments`` and ``types``
-    what is left to feed, and to store; ``left`` what its caches were, for whoever listens at the moment it ends."""
+    """A row of a batch, or the only row of a request that is served alone.
+
+    Rows are numbered in order of arrival and stay in the server's list after their request has ended.
+    """
 
     id: int
     task: Task
-    tokens: list[int] = field(default_factory=list)
-    segments: list[Tokens] = field(default_factory=list)
-    types: list[str] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)         # that its caches should hold, as the server counts them
+    segments: list[Tokens] = field(default_factory=list)    # left to feed
+    types: list[str] = field(default_factory=list)          # of the entries to be stored at the ends of segments
     caches: list[Any] = field(default_factory=list)
-    next: int = -1                  # the token that was sampled last and is not fed yet
+    next: int = -1                  # the token that was sampled last and has not been fed
     n_gen: int = 0                  # tokens returned
     busy: bool = True
-    stop: bool = False              # its client has gone, and whoever serves it alone has noticed
-    left: list[Any] = field(default_factory=list)
-    child: bool = False             # never: there are no further completions
+    stop: bool = False              # the client has disconnected, and the generation loop has noticed it
+    left: list[Any] = field(default_factory=list)           # its caches while the release event is handled
+    child: bool = False             # always False: this server has no further completions
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Row:
-        """One that is done never changes again: a copy of the server shares it, however many have come and gone."""
+        """Copy the row. A finished row never changes again, so a copy of the server shares it."""
         if not (self.busy or self.caches or self.left):
             return self
         twin = memo[id(self)] = copy(self)
@@ -63,19 +65,22 @@ class Row:
 
     @property
     def hung_up(self) -> bool:
-        """Has the client gone? ``cancel_at`` counts what a slot would hold, which has not evaluated the last token of
-        an answer; a row has, so that it holds one more by then."""
+        """True if the client has disconnected.
+
+        ``cancel_at`` counts the tokens that a slot would hold. A slot has not evaluated the last token of an answer; a
+        row has, so it holds one more.
+        """
         at = self.request.cancel_at
         return at is not None and len(self.tokens) > at
 
     def take(self, n: int) -> Tokens:
-        """The first n tokens of the present segment, which are fed now; an emptied segment goes."""
+        """Remove and return the first n tokens of the current segment, which are fed now. Removes an empty segment."""
         piece, rest = self.segments[0][:n], self.segments[0][n:]
         self.segments[:1] = [rest] if rest else []
         return piece
 
-    def give(self) -> bool:
-        """Return the sampled token, which is fed at the same time. Was it the last one?"""
+    def return_sampled(self) -> bool:
+        """Return the sampled token to the client; it is fed in the same step. True if it was the last token."""
         self.n_gen += 1
         self.task.answer.tokens.append(self.next)
         self.task.answer.predicted_n = self.n_gen
@@ -83,8 +88,8 @@ class Row:
 
 
 def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
-    """One cache of all conversations for each layer. Raises Died where the classes raise ValueError: nobody catches
-    it."""
+    """Merge the caches of all conversations into one cache per layer. Raises Died where the classes raise ValueError,
+    which the server does not catch."""
     try:
         return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
     except ValueError as error:
@@ -92,7 +97,7 @@ def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
-    """A fresh cache of one conversation as one of many rows, padded on the left (_make_cache)."""
+    """Convert the fresh cache of one conversation to a batch, padded on the left (_make_cache)."""
     if isinstance(cache, ArraysCache):
         cache.left_padding = counters(left_padding)
         return cache
@@ -104,40 +109,42 @@ def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
 
 
 def right_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
-    """Rows of equal length; padding is the token 0."""
+    """Rows of equal length, padded on the right with token 0."""
     return [(*row, *[0] * (width - len(row))) for row in rows]
 
 
 def left_padded(rows: Sequence[Tokens], width: int) -> list[Tokens]:
-    """Rows of equal length; padding is the token 0."""
+    """Rows of equal length, padded on the left with token 0."""
     return [(*[0] * (width - len(row)), *row) for row in rows]
 
 
 @dataclass(slots=True)
 class Batch:
-    """Rows, in the order of the caches' rows. Empty: no rows and no caches."""
+    """Rows, in the order of the rows of its caches. An empty batch has neither rows nor caches."""
 
     rows: list[Row] = field(default_factory=list)
     caches: list[Any] = field(default_factory=list)
 
     def extract(self, index: int) -> list[Any]:
-        """The caches of one row, as if it had been alone."""
+        """Return the caches of one row, as a conversation of its own."""
         return [cache.extract(index) for cache in self.caches]
 
-    def extend(self, other: Batch) -> None:
-        """The other batch's rows join behind the own ones. Raises Died where the classes raise: nobody catches it."""
+    def extend(self, addition: Batch) -> None:
+        """Append the rows of ``addition``. Raises Died where the classes raise, because the server does not catch
+        that."""
         if not self.caches:
-            self.caches = other.caches
+            self.caches = addition.caches
         else:
             try:
-                for mine, theirs in zip(self.caches, other.caches, strict=True):
-                    mine.extend(theirs)
+                for own, added in zip(self.caches, addition.caches, strict=True):
+                    own.extend(added)
             except (TypeError, ValueError) as error:
                 raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
-        self.rows = self.rows + other.rows
+        self.rows = self.rows + addition.rows
 
     def filter(self, keep: Sequence[int]) -> None:
-        """Only these rows stay. Raises Died where a layer does not have them: what would be read is not defined."""
+        """Keep only these rows. Raises Died where a layer's state lacks one of them: the result of that read is
+        undefined."""
         self.rows = [self.rows[i] for i in keep]
         if not keep:
             self.caches = []
@@ -148,7 +155,7 @@ class Batch:
             raise Died("a row is read that a layer's state does not have", "state-without-the-row") from error
 
     def drop(self, gone: Sequence[Row]) -> None:
-        """These rows go."""
+        """Remove these rows."""
         keep = [i for i, row in enumerate(self.rows) if row not in gone]
         if len(keep) < len(self.rows):
             self.filter(keep)

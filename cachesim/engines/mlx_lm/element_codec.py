@@ -1,8 +1,8 @@
-"""What lies in a cache's arrays? Rows and states of our model, each with its provenance, as structured elements.
+"""Contents of a cache's arrays: rows and states of our model with their provenance, as structured elements.
 
-A K/V buffer is [B, 1, T, 1] of one element per token: its digest and its K or V row. A
-slot of states is [B, n]: the last inputs of the convolution, oldest first, with their digests, and the recurrent
-matrix with its rolling hash. Cache classes move elements and never look inside; zeros are padding, and a zeroed state.
+A K/V buffer is [B, 1, T, 1] of elements, one per token: its digest and its K or V row. A slot of states is [B, n]: the
+last inputs of the convolution, oldest first, with their digests, or the recurrent matrix with its rolling hash. Cache
+classes move elements without reading them. Zeros are padding, and also the initial state.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ import numpy.typing as npt
 from cachesim.model import LayerState, Rows
 
 Array = npt.NDArray[Any]
-LABEL: Any = np.dtype(np.uint8)                     # where nothing is computed
+LABEL: Any = np.dtype(np.uint8)                     # dtype used when nothing is computed
 
 
 def pack_rows(pieces: Sequence[Rows]) -> tuple[Array, Array]:
-    """(n,) each: elements for keys and for values, the pieces one after the other. Both are of one dtype, as the
-    engine's are: a batch that lacks both makes both like the other's keys."""
+    """Return the elements of keys and of values, (n,) each, for all pieces in order. Both have one dtype, as in the
+    engine: a batch without buffers gives keys and values the dtype of the other batch's keys."""
     first = pieces[0]
-    digest = first.digest if len(pieces) == 1 else np.concatenate([one.digest for one in pieces])
+    digest = first.digest if len(pieces) == 1 else np.concatenate([piece.digest for piece in pieces])
     kind = _element("digest", None if first.k is None else first.k.shape[1:])
     keys, values = np.zeros(len(digest), kind), np.zeros(len(digest), kind)
     keys["digest"] = values["digest"] = digest
     if first.k is not None:
-        keys["x"] = np.concatenate([one.k for one in pieces if one.k is not None])
-        values["x"] = np.concatenate([one.v for one in pieces if one.v is not None])
+        keys["x"] = np.concatenate([piece.k for piece in pieces if piece.k is not None])
+        values["x"] = np.concatenate([piece.v for piece in pieces if piece.v is not None])
     return keys, values
 
 
 def unpack_rows(keys: Array, values: Array, which: Array | slice = slice(None)) -> Rows:
-    """Rows from (n,) elements, or from some of them; without labels of their own where nothing was computed."""
+    """Return the rows of (n,) elements, or of a selection of them. Digests are 0 if nothing was computed."""
     if keys.dtype.names is None:
         return Rows(np.zeros(len(keys[which]), np.uint64), None, None)
     exact = "x" in keys.dtype.names
@@ -42,7 +42,7 @@ def unpack_rows(keys: Array, values: Array, which: Array | slice = slice(None)) 
 
 
 def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:
-    """The slots of a batch: one row for each state."""
+    """Return the slots of a batch, with one row for each state."""
     first = states[0]
     inputs = np.zeros((len(states), len(first.conv)),
                       _element("digest", () if first.conv_x is None else first.conv_x.shape[1:]))
@@ -56,12 +56,12 @@ def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:
 
 @lru_cache(maxsize=64)
 def _element(label: str, shape: tuple[int, ...] | None) -> np.dtype[Any]:
-    """What an array holds: a label, and numbers of this shape unless it is None."""
+    """Return the dtype of an element: a label, and numbers of this shape unless ``shape`` is None."""
     return np.dtype([(label, np.uint64)] if shape is None else [(label, np.uint64), ("x", np.float64, shape)])
 
 
 def unpack_state(slots: Sequence[Array | None], row: int, exact: bool) -> LayerState | None:
-    """The state of one row of a batch; None where nothing was absorbed yet, or nothing is computed."""
+    """Return the state of one row of a batch; None if no token was absorbed yet or nothing is computed."""
     inputs = slots[0]
     if inputs is None or inputs.dtype.names is None:
         return None

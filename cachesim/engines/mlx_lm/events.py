@@ -1,24 +1,23 @@
-"""What mlx-lm's server does to its prompt cache. It logs none of this: all are silent."""
+"""Events of mlx-lm's prompt cache, and the error that ends its generation thread. The server logs none of these
+events."""
 
 from __future__ import annotations
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.events.base import SlotEvent, frozen
 
-# What ends the server's generation thread.
-
-INDEX_ERROR, VALUE_ERROR = "IndexError", "ValueError"     # kinds of the ends that are one
+INDEX_ERROR, VALUE_ERROR = "IndexError", "ValueError"     # kinds of Died that are plain exceptions
 
 
 class Died(ProcessAborted):
-    """An error that nothing in the server catches: the thread ends, and nobody is answered any more. ``kind`` is the
-    exception, and where it comes from in the prompt cache."""
+    """An error that the server does not catch: its generation thread ends, and later requests get no answer. ``kind``
+    names the exception, and the function if it comes from the prompt cache."""
 
 
 @frozen
 class Fetched(SlotEvent, ev="fetched", logged=False):
-    """The prompt cache was asked: ``how`` is exact, shorter, longer or miss; ``n_cached`` of ``n_tokens`` are
-    served."""
+    """Lookup in the prompt cache. ``how`` is exact, shorter, longer or miss; ``n_cached`` of ``n_tokens`` are
+    reused."""
 
     n_tokens: int
     n_cached: int
@@ -27,7 +26,8 @@ class Fetched(SlotEvent, ev="fetched", logged=False):
 
 @frozen
 class Inserted(SlotEvent, ev="inserted", logged=False):
-    """A conversation of ``n_tokens`` was stored, of the type assistant, user or system; ``nbytes`` as declared."""
+    """A conversation of ``n_tokens`` was stored. Its type is assistant, user or system; ``nbytes`` is its declared
+    size."""
 
     n_tokens: int
     cache_type: str
@@ -36,7 +36,7 @@ class Inserted(SlotEvent, ev="inserted", logged=False):
 
 @frozen
 class Removed(SlotEvent, ev="removed", logged=False):
-    """A stored conversation went: replaced, prefix, count, bytes, consumed or moved."""
+    """A stored conversation was removed. Reason: replaced, prefix, count, bytes, consumed or moved."""
 
     n_tokens: int
     reason: str

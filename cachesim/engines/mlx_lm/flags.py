@@ -1,4 +1,4 @@
-"""The flags of mlx-lm's server, one row each.
+"""Flags of mlx-lm's server, one row each.
 
 Source: mlx-lm mlx_lm/server.py main (d78bf58e).
 """
@@ -14,34 +14,35 @@ from cachesim.engines.shared.flags import flag, flags_of
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the server is started with, by the long names of its flags. ``template`` and ``thinking`` stand for the
-    model's chat template."""
+    """Start-up options, by the long names of their flags. ``template`` and ``thinking`` stand for the model's chat
+    template."""
 
     prompt_cache_size: int = flag(10, "--prompt-cache-size", least=0, governs="ML-LRU-COUNT ML-LRU-VICTIM",
-        help="Most entries of the prompt cache.")
+        help="Maximum number of prompt-cache entries.")
     prompt_cache_bytes: int = flag(0, "--prompt-cache-bytes", least=0, governs="ML-LRU-BYTES ML-LRU-VICTIM", tries=(0,),
-        help="Limit of the prompt cache in bytes, looked at when a request joins a batch; 0 = no limit.")
+        help="Prompt-cache limit [bytes], enforced when a request joins a batch; 0 = unlimited.")
     decode_concurrency: int = flag(32, "--decode-concurrency", least=1, affects="ML-BATCH", tries=(1,),
-        help="Most requests that generate in one batch.")
+        help="Maximum number of requests that generate in one batch.")
     prompt_concurrency: int = flag(8, "--prompt-concurrency", least=1, governs="ML-BATCH ML-PC-BATCH", tries=(1,),
-        help="Most prompts that are evaluated in one batch.")
+        help="Maximum number of prompts that are evaluated in one batch.")
     prefill_step_size: int = flag(2048, "--prefill-step-size", least=1, tokens=True, affects="ML-SPEC-START",
-        help="Most tokens of a prompt that are evaluated at once.")
+        help="Maximum prompt chunk per evaluation step [tokens].")
     num_draft_tokens: int = flag(3, "--num-draft-tokens", least=1, affects="ML-SPEC-START ML-SPEC-ROUND",
-        help="Tokens of a draft, where there is a draft model.")
+        help="Draft length, with a draft model [tokens].")
     draft_model: str = flag(
         "", "--draft-model", model=True, governs="ML-BATCHABLE ML-SPEC-START ML-SPEC-ROUND", tries=("",),
-        help="Model that drafts: layers or a name. Requests are not batched then.")
+        help="Draft model: layers or a name. Disables batching.")
     template: str = flag("plain", choices=tuple(TEMPLATES),
-        help="Stands for the model's chat template: plain keeps every message, terse leaves out all but roles, words "
-             "and ends, reasoning renders thoughts behind the last user message only.")
+        help="Substitute for the model's chat template: plain keeps every message, terse renders only roles, words and "
+             "ends, reasoning renders thoughts only after the last user message.")
     thinking: bool = flag(False, governs="ML-SEG-TAIL ML-PC-POSITION",
-        help="The chat template begins an answer with a thought.")
+        help="Chat template that begins each answer with a thought.")
     ticks_per_slice: int = flag(1, least=1,
-        help="No flag of the server: generator steps between two looks at new and cancelled requests (half a second "
-             "there).")
+        help="Simulator setting, not a server flag: generator steps between two checks for new and cancelled requests "
+             "(the server checks every half second).")
     snapshot_interval: int = flag(8192, least=1, tokens=True, governs="ML-LRU-SNAP",
-        help="No flag of the server: tokens between two snapshots of a prompt, a constant of #923.")
+        help="Simulator setting, not a server flag: distance between two snapshots of a prompt [tokens], a constant of "
+             "#923.")
 
 
 FLAGS = flags_of(Options)
@@ -51,4 +52,4 @@ IGNORED: Mapping[str, int] = {
     "--max-tokens": 1, "--chat-template": 1, "--use-default-chat-template": 0, "--trust-remote-code": 0,
     "--adapter-path": 1, "--allowed-origins": 1,
 }  # fmt: skip
-"""Flags that change no decision about caches, and how many values follow them."""
+"""Flags without influence on cache decisions, and the number of values that follow each."""

@@ -1,9 +1,8 @@
-"""What does the model make of a batch of rows that share their columns? Masks, paddings and lengths as the engine has
-them.
+"""Forward pass over a batch of rows that share their columns, with the engine's masks, paddings and lengths.
 
-B rows of N tokens go through at once. The masks of all layers are made once, before any cache moves; then each layer's
-cache takes the new rows of all B and hands back its buffer. What a token sees is the mask and nothing else: a wrong
-mask, or a padded token that is folded into a state, shows in the numbers.
+B rows of N tokens are evaluated at once. The masks of all layers are made first, before any cache changes. Then each
+layer's cache stores the new rows of all B and returns its buffer. A token sees exactly what the mask allows: a wrong
+mask, or a padding token that enters a state, changes the numbers.
 Source: mlx-lm mlx_lm/models/{base,qwen3_next,mamba2}.py create_attention_mask, create_ssm_mask (d78bf58e).
 """
 
@@ -26,8 +25,8 @@ from cachesim.model.grid import Positions
 
 
 class Piece(NamedTuple):
-    """Tokens start .. stop-1 of one row. ``folded``: do they enter the recurrent state; ``conv``: and the inputs that
-    the convolution keeps?"""
+    """Tokens start .. stop-1 of one row. ``folded``: True if they enter the recurrent state. ``conv``: True if they
+    also enter the inputs that the convolution keeps."""
 
     row: int
     start: int
@@ -37,24 +36,24 @@ class Piece(NamedTuple):
 
 
 def forward(model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]]) -> list[Hidden]:
-    """Evaluate B rows of N tokens; one Hidden of N for each row. ``caches``: one for each layer, of B rows. ``model``
-    None: the caches move, and nothing is computed."""
+    """Evaluate B rows of N tokens. Returns one Hidden of N for each row. ``caches``: one for each layer, of B rows.
+    ``model`` None: the caches change, and nothing is computed."""
     pad = BatchStore(spec, caches, tokens, exact=model is not None and model.exact)
     if model is None:
         pad.label()
-        said = [Hidden(np.zeros(len(row), np.uint64), None) for row in tokens]
+        hidden = [Hidden(np.zeros(len(row), np.uint64), None) for row in tokens]
     else:
         pieces = model.forward(pad.runs(), pad)
-        said = pieces if len(pieces) == len(tokens) else [
-            join_runs([one for one, piece in zip(pieces, pad.pieces, strict=True) if piece.row == row])
+        hidden = pieces if len(pieces) == len(tokens) else [
+            join_runs([out for out, piece in zip(pieces, pad.pieces, strict=True) if piece.row == row])
             for row in range(len(tokens))
-        ]                                                                   # one piece a row, or a row of several
+        ]                                                                   # a row may consist of several pieces
     pad.done()
-    return said
+    return hidden
 
 
 class BatchStore:
-    """What one forward pass sees of the caches of a batch."""
+    """Row and state store of one forward pass over a batch."""
 
     def __init__(self, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]], exact: bool) -> None:
         self.spec, self.tokens, self.exact = spec, tokens, exact
@@ -62,7 +61,7 @@ class BatchStore:
         self.rows = [rows_of(cache) for cache in caches]
         self.arrays = [states_of(cache) for cache in caches]
         self._check_rows()
-        self.begins: dict[str, int] = {}                    # part -> the first of its layers, whose mask all share
+        self.begins: dict[str, int] = {}                    # part -> its first layer, whose mask all its layers share
         for index, layer in enumerate(spec.layers):
             if layer.part:
                 self.begins.setdefault(layer.part, index)
@@ -75,7 +74,7 @@ class BatchStore:
         self.seen: dict[tuple[str, int], Array | slice] = {}
 
     def _check_rows(self) -> None:
-        """Raises Died where a layer has states for fewer rows, or more, than go through: arrays that do not fit."""
+        """Raise Died if a layer has states for fewer or more rows than the batch: such arrays do not fit."""
         for cache in self.arrays:
             for slot in cache.cache if cache is not None else ():
                 if slot is not None and len(slot) != self.b:
@@ -83,17 +82,17 @@ class BatchStore:
                     raise Died(text, VALUE_ERROR, states=len(slot), rows=self.b)
 
     def _offsets(self) -> list[int]:
-        """Position of each row's first token: what the first K/V cache counts, padding left out. Each layer of the
-        engine asks its own cache; the two differ only where layers were trimmed by different amounts, and then nothing
-        that is said is right anyway."""
-        cache = next((one for one in self.rows if one is not None), None)
+        """Return the position of each row's first token: the offset of the first K/V cache, without padding. In the
+        engine each layer uses its own cache. The offsets differ only after trims by different amounts, and then the
+        answer is wrong anyway."""
+        cache = next((layer for layer in self.rows if layer is not None), None)
         if cache is None:
             return [0] * self.b
         return [cache.offset] * self.b if isinstance(cache.offset, int) else cache.offset.tolist()
 
     def _mask(self, index: int) -> Any:
-        """The mask that all layers of a part share, made from the first one's cache: bool [B or 1, N, T], or Ranges,
-        or None."""
+        """Return the mask that all layers of a part share, made from the cache of the first: bool [B or 1, N, T],
+        Ranges or None."""
         window = self.spec.layers[index].window
         cache = self.rows[index]
         assert cache is not None
@@ -103,8 +102,8 @@ class BatchStore:
         return mask[:, 0] if mask.ndim == 4 else mask.reshape(1, self.n, -1)
 
     def _cut(self) -> list[Piece]:
-        """Every row's tokens in pieces that are treated alike by its recurrent layers."""
-        cache = next((one for one in self.arrays if one is not None), None)
+        """Split each row's tokens into pieces whose tokens the recurrent layers treat alike."""
+        cache = next((layer for layer in self.arrays if layer is not None), None)
         mask = None if cache is None else cache.make_mask(self.n)
         if cache is None or (cache.lengths is None and (mask is None or mask.all())):
             return [Piece(row, 0, self.n, True, True) for row in range(self.b)]
@@ -113,14 +112,14 @@ class BatchStore:
         return [piece for row in range(self.b) for piece in _pieces(row, real[row], int(ends[row]))]
 
     def runs(self) -> list[TokenRun]:
-        """The pieces as the model wants them."""
+        """Return the pieces as runs for the model."""
         return [TokenRun(p.row, self.first[p.row] + p.start, self.tokens[p.row][p.start : p.stop]) for p in self.pieces]
 
     def view(self, part: str, run: int, asked: Positions) -> View:
-        """The mask's rows of this piece."""
+        """Return the part of the mask that belongs to this piece."""
         piece, mask = self.pieces[run], self.masks[part]
         width = self.fetched[self.begins[part]][0].shape[2]
-        if mask is None or isinstance(mask, str):                           # all, or the last ones of a causal mask
+        if mask is None or isinstance(mask, str):                           # no mask, or the last rows of a causal mask
             hi = np.arange(piece.start, piece.stop) + width - self.n + 1
             self.seen[part, run] = slice(None)
             return MaskView(np.zeros_like(hi), hi, width)
@@ -134,8 +133,9 @@ class BatchStore:
         return self._masked(part, run, mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop])
 
     def _ranged(self, part: str, run: int, lo: Array, hi: Array) -> View:
-        """As ``_masked`` (t, T), of a mask whose ranges rise: the rows between the first and the last that is seen."""
-        if len(lo) == 1 and lo[0] < hi[0]:                                  # one token, which sees something
+        """Return the view of a mask that is given as rising ranges: the rows between the first and the last visible
+        row."""
+        if len(lo) == 1 and lo[0] < hi[0]:                                  # a single token that sees something
             start, stop = int(lo[0]), int(hi[0])
             self.seen[part, run] = slice(start, stop)
             return MaskView(np.zeros(1, np.int64), np.full(1, stop - start), stop - start)
@@ -146,11 +146,11 @@ class BatchStore:
         return MaskView(np.where(some, lo - start, high), high, stop - start)
 
     def _masked(self, part: str, run: int, own: Array) -> View:
-        """The rows that any token of the piece sees, and the range of them that each sees."""
+        """Return the rows that any token of the piece sees, and the range of them that each token sees."""
         cells = np.flatnonzero(own[0] if len(own) == 1 else own.any(axis=0))
         dense = len(cells) and int(cells[-1]) - int(cells[0]) + 1 == len(cells)
         self.seen[part, run] = slice(int(cells[0]), int(cells[-1]) + 1) if dense else cells
-        if len(own) == 1:                                                   # one token sees all that any sees
+        if len(own) == 1:                                                   # a single token sees all of them
             return MaskView(np.zeros(1, np.int64), np.full(1, len(cells)), len(cells))
         seen = own if len(cells) == own.shape[1] else own[:, cells]         # (t, n)
         count = np.count_nonzero(seen, axis=1)
@@ -158,12 +158,12 @@ class BatchStore:
         last = len(cells) - (np.argmax(seen[:, ::-1], axis=1) if len(cells) else count)
         hi = np.maximum.accumulate(np.where(count > 0, last, 0))
         lo = hi - count
-        if not ((lo == first) | (count == 0)).all():        # more between first and last than is seen, or not ascending
+        if not ((lo == first) | (count == 0)).all():        # a gap between visible rows, or not ascending
             raise Crash("a token sees rows with a gap between them")
         return MaskView(lo.astype(np.int64), hi.astype(np.int64), len(cells))
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
-        """Gather the new rows; when all are there the layer's cache takes them."""
+        """Collect the new rows. Once all pieces have theirs, the layer's cache stores them."""
         held = self.new.setdefault(layer, [])
         held.append(rows)
         if len(held) == len(self.pieces):
@@ -175,18 +175,18 @@ class BatchStore:
         assert cache is not None
         try:
             self.fetched[layer] = cache.update_and_fetch(keys, values)
-        except (RuntimeError, ValueError) as error:     # a ring that was not finalized; rows that are not the batch's
+        except (RuntimeError, ValueError) as error:     # unfinalized ring; rows of another batch size
             raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        """The rows of the buffer that the piece's mask lets through."""
+        """Return the rows of the buffer that the piece's mask allows."""
         cells = self.seen[self.spec.layers[layer].part, run]
         keys, values = self.fetched[layer]
         row = self.pieces[run].row
         return unpack_rows(keys[row, 0, :, 0], values[row, 0, :, 0], cells)
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
-        """The state that the row has reached."""
+        """Return the current state of the piece's row."""
         row = self.pieces[run].row
         if (layer, row) not in self.states:
             cache = self.arrays[layer]
@@ -195,7 +195,7 @@ class BatchStore:
         return self.states[layer, row]
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
-        """Keep the state behind the piece, as far as the piece counts."""
+        """Store the state after the piece. Parts of the state that the piece does not change keep their values."""
         piece = self.pieces[run]
         if not piece.conv:
             kept = self.states[layer, piece.row] or _zeroed(state)
@@ -203,7 +203,7 @@ class BatchStore:
         self.states[layer, piece.row] = state
 
     def label(self) -> None:
-        """Move the caches without contents."""
+        """Advance the caches without contents."""
         blank = np.zeros((self.b, 1, self.n, 1), LABEL)
         for layer, cache in enumerate(self.rows):
             if cache is not None:
@@ -213,7 +213,7 @@ class BatchStore:
                 cache.cache = [np.zeros((self.b, 1), LABEL) for _ in cache.cache]
 
     def done(self) -> None:
-        """The states go back into their slots, and every such cache moves on."""
+        """Put the states back into their slots, and advance each cache of states."""
         for layer, cache in enumerate(self.arrays):
             if cache is None:
                 continue
@@ -224,7 +224,8 @@ class BatchStore:
 
 
 def _pieces(row: int, real: Array, stop: int) -> list[Piece]:
-    """The pieces of one row, of which ``real`` tokens are no padding; the convolution keeps none from ``stop`` on."""
+    """Return the pieces of one row. ``real``: bool, False for padding. The convolution keeps no token from ``stop``
+    on."""
     n, at = len(real), np.flatnonzero(real)
     begin, end = (int(at[0]), int(at[-1]) + 1) if len(at) else (0, 0)
     kept = min(max(stop, 0), n)
@@ -233,6 +234,6 @@ def _pieces(row: int, real: Array, stop: int) -> list[Piece]:
 
 
 def _zeroed(like: LayerState) -> LayerState:
-    """The state before anything was absorbed."""
+    """Return the initial state, in the shape of ``like``."""
     conv_x, h = (None if part is None else np.zeros_like(part) for part in (like.conv_x, like.h))
     return LayerState(np.zeros_like(like.conv), 0, conv_x, h)

@@ -1,4 +1,4 @@
-"""Lines about caches that mlx_lm.server prints, and servers that wrap mlx-lm; and what they say.
+"""Log lines about caches, of mlx_lm.server and of servers that wrap mlx-lm, with their meanings.
 
 Source: mlx_lm/server.py (0.31 to 0.32.2); mlx-engine's cache_wrapper as LM Studio logs it.
 """
@@ -26,39 +26,39 @@ LINES = (
     Line("start", "Starting httpd at {} on port {port}..."),
 )
 
-CLIENT = "the client sent another prompt than before: reasoning removed, a date or an id in it, tools in another order"
+CLIENT = "the client changed the prompt: it removed reasoning, inserted a date or an id, or reordered the tools"
 MEANINGS: Mapping[str, Meaning] = {
     "fetch": Meaning(
-        "a request looks for its prompt in LRUPromptCache, which holds so many entries at this moment: what this "
-        "request leaves there is not among them",
+        "a request looks up its prompt in LRUPromptCache; the line shows the number of entries at this moment, without "
+        "the entry that this request will store",
         flags=("--prompt-cache-size", "--prompt-cache-bytes"), rules=("ML-LRU",),
     ),
     "fetch_kind": Meaning(
-        "entries by type: a user's turn, an assistant's, a system prompt; the last are evicted last",
+        "entries by type: user turn, assistant turn, system prompt; system entries are evicted last",
         flags=("--prompt-cache-size",), rules=("ML-LRU",),
     ),
     "progress_of": Meaning(
-        "n_tokens of total are evaluated; total is the part of the prompt that was not found in the cache",
+        "n_tokens of total are evaluated; total is the part of the prompt that was not in the cache",
         flags=("--prefill-step-size",),
     ),
-    "progress_share": Meaning("so much of what is not in the cache is evaluated; LM Studio says no numbers of tokens"),
-    "reply": Meaning("an answer, line by line as JSON; its `usage` says what was reused"),
+    "progress_share": Meaning("evaluated share of what was not in the cache; LM Studio prints no token counts"),
+    "reply": Meaning("an answer, line by line as JSON; its `usage` contains the number of reused tokens"),
     "usage": Meaning(
-        "of prompt_tokens of the prompt cached_tokens were found in the cache; completion_tokens were generated",
+        "cached_tokens of prompt_tokens were found in the cache; completion_tokens were generated",
         rules=("ML-LRU",),
     ),
-    "disk": Meaning("a prompt cache on disk of LM Studio, which is not simulated, and its limit"),
+    "disk": Meaning("LM Studio's prompt cache on disk (not simulated) and its limit"),
     "reused": Meaning(
-        "cache_n of the prompt's n_tokens tokens were found in the cache, the rest is evaluated",
+        "cache_n of the prompt's n_tokens tokens were found in the cache; the rest is evaluated",
         causes=(
             CLIENT,
-            "a cache that cannot be trimmed (recurrent state, rotating window): only an entry that is a prefix "
-            "of the prompt serves",
+            "a cache that cannot be trimmed (recurrent state, rotating window): only an entry that is a prefix of the "
+            "prompt can be reused",
         ),
         flags=("--prompt-cache-size",), rules=("ML-LRU",),
     ),
-    "thread_ended": Meaning("an exception ended the generation thread; requests that follow get no answer"),
-    "start": Meaning("the server listens"),
+    "thread_ended": Meaning("an exception ended the generation thread; later requests get no answer"),
+    "start": Meaning("the server is listening"),
 }
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(

@@ -1,4 +1,4 @@
-"""What can be asked of mlx-lm's server: its options, its models, what a search draws."""
+"""Capabilities of mlx-lm's server: its options, its models, and the worlds that a search draws."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIES = advice.tries_of(
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
-    """A server for this model: short steps, few entries, small batches."""
+    """Draw a server for this model, with short steps, few entries and small batches."""
     step = rng.one((2048, 2048, 64, 8, 7, 4, 3, 2, 2, 1))
     server: dict[str, Any] = {"prefill_step_size": step, "template": rng.one(("plain", "reasoning", "terse", "terse"))}
     server["thinking"] = rng.chance(40)
@@ -28,7 +28,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["prompt_cache_bytes"] = rng.one((20_000, 200_000))
     if rng.chance(30):
         server["prompt_concurrency"], server["decode_concurrency"] = rng.one((1, 2)), rng.one((1, 2, 4))
-    if rng.chance(40 if set(model) == {"A"} else 4):     # others are refused since #1109
+    if rng.chance(40 if set(model) == {"A"} else 4):     # other models are refused since #1109
         server["draft_model"], server["num_draft_tokens"] = "A", rng.one((1, 2, 3))
     if rng.chance(20):
         server["snapshot_interval"] = rng.one((8, 32))
@@ -36,8 +36,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
 
 
 def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a request besides prompt and answer: a seed, which has it served alone, and how many drafts are
-    right."""
+    """Draw the fields of a request besides prompt and answer: a seed (the request is served alone) and the number of
+    accepted draft tokens."""
     fields: dict[str, Any] = {}
     if rng.chance(6):
         fields["seed"] = True
@@ -47,8 +47,8 @@ def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draw_system(rng: Rng, server: Mapping[str, Any]) -> int:
-    """Tokens of a system text. With its headers it often is one token longer than so many steps: then the last of them
-    is a tick of one token."""
+    """Draw the length of a system text [tokens]. With its headers it often exceeds a multiple of the step by one token,
+    so the last tick feeds a single token."""
     step = int(server["prefill_step_size"])
     if step <= 8 and rng.chance(50):
         header = 3 if server["template"] == "terse" else 8

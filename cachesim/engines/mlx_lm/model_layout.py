@@ -1,12 +1,12 @@
-"""The caches that a model gets, layer by layer, and their declared weights.
+"""Caches of a model, layer by layer, and their declared sizes.
 
 A, W   K/V rows: KVCache, and RotatingKVCache of the window's size
 G, S   ArraysCache of two slots: inputs of the convolution, recurrent matrix
-C      ArraysCache of one slot: there is no matrix
+C      ArraysCache of one slot, without a matrix
 H      CacheList of both kinds
 
 Source: mlx-lm mlx_lm/models/{llama,gemma3_text,qwen3_next,mamba2,lfm2,falcon_h1}.py make_cache (d78bf58e).
-Byte counts are those of our own layers in float32, or the weights of whatever model a ``ModelKind`` is made with.
+Byte counts are those of our own layers in float32, or those declared by the ``ModelKind``.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from cachesim.model import Layer, Spec, parse
 FLOAT = 4
 ROW = 2 * 2 * 16 * FLOAT                                # a K row and a V row: 2 heads of 16
 NAMES = {"llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA", "gemma3": "W8 W8 A", "falcon_h1": "HH"}
-"""Short names, for models of the families that the real classes were compared with."""
+"""Short names for models of the families that a test compares with the real classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Bytes of one token's rows, and of one row of a batch in each slot of a state."""
+    """Bytes of one token's rows, and of one batch row in each slot of a state."""
 
     row: int
     slots: tuple[int, ...] = ()
@@ -43,7 +43,7 @@ class ModelKind:
 
 
 def model_kind(name: str) -> ModelKind:
-    """The model of a short name or a notation of layers, perhaps with declared sizes. Raises BadInput."""
+    """Parse a short name or a notation of layers, with optional declared sizes. Raises BadInput."""
     layers, sizes = split_sizes(name)
     spec = parse(NAMES.get(layers, layers))
     if spec.mtp:
@@ -52,7 +52,7 @@ def model_kind(name: str) -> ModelKind:
 
 
 def _weight(layer: Layer, sizes: DeclaredSizes | None = None) -> Weight:
-    """What a layer weighs; a declared state lies in the last of its slots."""
+    """Return the weight of a layer. A declared state is counted in its last slot."""
     slots = tuple(FLOAT * n for n in layer.recurrence.state_numbers) if layer.recurrence else ()
     if sizes is not None:
         return Weight(sizes.row if layer.part else 0, slots and (*[0] * (len(slots) - 1), sizes.state))
@@ -60,12 +60,12 @@ def _weight(layer: Layer, sizes: DeclaredSizes | None = None) -> Weight:
 
 
 def model_weights(kind: ModelKind, draft: tuple[Any, Spec] | None) -> tuple[Weight, ...]:
-    """Of all layers of a list of caches: those of the model, then those of the draft model."""
+    """Return the weights of all layers: those of the model, then those of the draft model."""
     return kind.weights if draft is None else (*kind.weights, *(_weight(layer) for layer in draft[1].layers))
 
 
 def make_caches(spec: Spec, rules: CacheRules) -> list[Any]:
-    """Fresh caches of one conversation, one for each layer (model.make_cache)."""
+    """Create the caches of one conversation, one for each layer (model.make_cache)."""
     return [_cache(layer, rules) for layer in spec.layers]
 
 
@@ -79,13 +79,13 @@ def _cache(layer: Layer, rules: CacheRules) -> Any:
 
 
 def rows_of(cache: Any) -> Any | None:
-    """The part of a layer's cache that holds K/V rows."""
-    return next((one for one in _parts(cache) if type(one) is not ArraysCache), None)
+    """Return the part of a layer's cache that holds K/V rows, or None."""
+    return next((part for part in _parts(cache) if type(part) is not ArraysCache), None)
 
 
 def states_of(cache: Any) -> ArraysCache | None:
-    """The part of a layer's cache that holds a recurrent state."""
-    return next((one for one in _parts(cache) if type(one) is ArraysCache), None)
+    """Return the part of a layer's cache that holds a recurrent state, or None."""
+    return next((part for part in _parts(cache) if type(part) is ArraysCache), None)
 
 
 def _parts(cache: Any) -> Sequence[Any]:
@@ -93,7 +93,7 @@ def _parts(cache: Any) -> Sequence[Any]:
 
 
 def declared(caches: Sequence[Any], weights: Sequence[Weight]) -> int:
-    """Bytes that these caches weigh in the declared model: columns that are allocated, rows of states."""
+    """Return the size of these caches in the declared model [bytes]: allocated columns, and rows of states."""
     total = 0
     for cache, weight in zip(caches, weights, strict=True):
         for part in _parts(cache):

@@ -1,4 +1,4 @@
-"""The server's prompt cache: what happens in it is told, and what it raises ends the thread."""
+"""The server's prompt cache. It emits an event for every change; its errors end the generation thread."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from cachesim.events import Gained, Lost
 MODEL = "model"
 CAUSES = {"replaced": "overwritten", "prefix": "erased", "moved": "erased", "consumed": "consumed",
           "count": "evicted", "bytes": "evicted"}  # fmt: skip
-"""How the field's words for a change follow from the cache's own."""
+"""Reason in the prompt cache -> cause in Lost events."""
 
 
 class PromptCache:
-    """One LRUPromptCache of one model."""
+    """The LRUPromptCache of the server's only model."""
 
     def __init__(self, srv: Core, point: Callable[[Key], Point]) -> None:
         self.srv, self.point = srv, point
         self.weights = model_weights(srv.kind, srv.draft)
         self.lru = lru.LRUPromptCache(
-            srv.settings.max_size, rules=srv.rules.lru, nbytes_of=self._weigh, tell=self._tell,
+            srv.settings.max_size, rules=srv.rules.lru, nbytes_of=self._weigh, on_event=self._on_event,
             checkpoint_interval=srv.settings.flags.snapshot_interval,
         )
         self.at: Row | None = None
         self.count = 0
-        self.keys: dict[Tokens, Key] = {}               # of entries
-        self.texts: dict[Key, Tokens] = {}              # under which they are stored
-        self.lent: dict[Tokens, str] = {}               # entries on whose caches rows go on, and the rule behind it
+        self.keys: dict[Tokens, Key] = {}               # tokens of an entry -> its key
+        self.texts: dict[Key, Tokens] = {}              # key of an entry -> its tokens
+        self.lent: dict[Tokens, str] = {}               # entries whose caches a row continues -> the deciding rule
 
     def _weigh(self, layers: Sequence[Any]) -> int:
         return declared(layers, self.weights)
 
-    def declared(self, held: Iterable[Sequence[Any]]) -> int:
-        """Bytes of the caches that are at work."""
+    def active_bytes(self, held: Iterable[Sequence[Any]]) -> int:
+        """Return the size of the caches in use [bytes]."""
         return sum(self._weigh(caches) for caches in held if caches)
 
     def fetch(self, row: Row, query: Tokens) -> lru.Fetch:
-        """What is there for a request. Raises Died."""
+        """Look up an entry for a request. Raises Died."""
         self.at = row
-        with _deadly("fetch_nearest_cache", KeyError, IndexError):
+        with _ending_thread("fetch_nearest_cache", KeyError, IndexError):
             got = self.lru.fetch_nearest_cache(MODEL, query)
         self.srv.decide(got.decision, row)
         entry = None if got.key is None else self.lru.entry(MODEL, got.key)
@@ -58,22 +58,22 @@ class PromptCache:
         self, row: Row, key: Tokens, caches: list[Any], cache_type: str, boundaries: Sequence[int] = (),
         old_key: Tokens | None = None,
     ) -> None:
-        """Store what a request leaves. Raises Died."""
+        """Store the caches of a request. Raises Died."""
         self.at = row
-        with _deadly("insert_cache", KeyError, IndexError):
+        with _ending_thread("insert_cache", KeyError, IndexError):
             self.lru.insert_cache(MODEL, key, caches, cache_type=cache_type, boundaries=boundaries, old_key=old_key)
 
     def trim_to(self, n_bytes: int) -> None:
-        """Evict until no more than so many bytes are left. Raises Died."""
+        """Evict entries until at most ``n_bytes`` bytes remain. Raises Died."""
         self.at = None
-        with _deadly("trim_to", IndexError):
+        with _ending_thread("trim_to", IndexError):
             self.lru.trim_to(n_bytes=n_bytes)
 
-    def _tell(self, event: Any) -> None:
+    def _on_event(self, event: Any) -> None:
         slot, task = (None, None) if self.at is None else (self.at.id, self.at.task.id)
         if isinstance(event, lru.Removed):
             self.lent.pop(event.key, None)
-        self.look_at_lent()
+        self.report_lent()
         if isinstance(event, lru.Inserted | lru.Requeued):
             if isinstance(event, lru.Inserted):
                 self._gained(event.key, "stored", "")
@@ -86,7 +86,7 @@ class PromptCache:
             self.srv.emit(Removed(slot, task, len(event.key), event.reason))
 
     def _gained(self, tokens: Tokens, cause: str, rule: str) -> None:
-        """An entry has come, or its caches are others than they were."""
+        """Emit Gained: an entry was stored, or its caches have changed."""
         if tokens not in self.keys:
             self.count += 1
             self.keys[tokens] = "entry", -1, self.count
@@ -94,15 +94,15 @@ class PromptCache:
         if self.srv.log.heard(Gained):
             self.srv.emit(Gained(None, self.point(self.keys[tokens]), cause, rule))
 
-    def look_at_lent(self) -> None:
-        """Entries on whose caches rows go on are others than they were."""
+    def report_lent(self) -> None:
+        """Report lent entries as overwritten: a row evaluates on their caches."""
         for tokens, rule in self.lent.items():
             self._gained(tokens, "overwritten", rule)
 
 
 @contextmanager
-def _deadly(where: str, *kinds: type[Exception]) -> Iterator[None]:
-    """What the prompt cache raises here ends the thread."""
+def _ending_thread(where: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Convert these exceptions of the prompt cache to Died, which ends the thread."""
     try:
         yield
     except kinds as error:

@@ -1,4 +1,4 @@
-"""What happens to one request: its key, what the prompt cache has for it, where it pauses, what it leaves.
+"""Lifecycle of a request: its key, its lookup in the prompt cache, its pauses, and what it stores.
 
 Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e to 0.32.2).
 """
@@ -14,16 +14,16 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.chat_template import SENTINEL, ChatMessage, render
 from cachesim.engines.mlx_lm.batch import Row, Task
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died, Fetched
-from cachesim.engines.mlx_lm.generator import Generator, Segmented
+from cachesim.engines.mlx_lm.generator import Generator, SegmentGenerator
 from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.mlx_lm.rules.segments import Segment
 from cachesim.engines.mlx_lm.snapshot import Inspected
-from cachesim.engines.mlx_lm.unbatched_generation import Alone, Drafting
-from cachesim.engines.mlx_lm.whole_prompt_generator import Prefilling
+from cachesim.engines.mlx_lm.unbatched_generation import SpeculativeRequest, UnbatchedRequest
+from cachesim.engines.mlx_lm.whole_prompt_generator import WholePromptGenerator
 
 
 def rendered(srv: Inspected, messages: Sequence[ChatMessage], suffix: bool) -> Tokens | None:
-    """The messages as the template has them; None where it refuses them."""
+    """Render the messages with the template; None if the template rejects them."""
     try:
         return render(messages, srv.settings.template, suffix)
     except BadInput:
@@ -31,7 +31,7 @@ def rendered(srv: Inspected, messages: Sequence[ChatMessage], suffix: bool) -> T
 
 
 def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
-    """The prompt's segments, for a generator that works with segments."""
+    """Return the prompt's segments, for the generator that feeds segments."""
     prompt, messages = row.request.prompt, row.request.messages
     if row.task.role != "user":
         found: Sequence[Segment] = srv.decide(srv.rules.cut_other(prompt, row.task.role), row)
@@ -45,14 +45,14 @@ def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
 
 
 def keyed(srv: Inspected, row: Row) -> Tokens:
-    """Decide the key, ask the prompt cache; returns what is left to feed."""
+    """Decide the key and look it up in the prompt cache. Returns the tokens left to feed."""
     task, prompt, messages = row.task, row.request.prompt, row.request.messages
     bare = render(messages, srv.settings.template, False) if messages else prompt
     parts = (rendered(srv, messages[:i], False) for i in range(1, len(messages) + 1))
     ends = [len(part) for part in parts if part is not None]
     task.key = srv.decide(srv.rules.key(prompt, bare, ends), row)
     got = srv.cache.fetch(row, task.key.asked)
-    rest = (*got.rest, *prompt[len(task.key.asked) :])          # the key is taken for a prefix of the prompt
+    rest = (*got.rest, *prompt[len(task.key.asked) :])          # assumes that the key is a prefix of the prompt
     row.caches, task.old_key = got.cache or [], got.old_key
     row.tokens = list(prompt[: len(task.key.asked) - len(got.rest)])
     task.answer.reused, task.answer.prompt_n = {"entry": len(row.tokens)}, len(rest)
@@ -62,19 +62,20 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
 
 
 def feed_whole(srv: Inspected, row: Row) -> None:
-    """For the older generator: one piece, and a checkpoint somewhere in it."""
+    """Prepare a request for the older generator: one piece, with at most one checkpoint in it."""
     rest = keyed(srv, row)
     request, template = row.request, srv.settings.template
-    other = (*request.messages[:-1], ChatMessage("user", (SENTINEL,)))
-    probe = rendered(srv, other, True) if len(request.messages) > 1 else None
-    trimmable = all(one.is_trimmable() for one in make_caches(srv.kind.spec, srv.rules.caches))
+    changed = (*request.messages[:-1], ChatMessage("user", (SENTINEL,)))
+    probe = rendered(srv, changed, True) if len(request.messages) > 1 else None
+    trimmable = all(cache.is_trimmable() for cache in make_caches(srv.kind.spec, srv.rules.caches))
     row.task.position = srv.decide(
         srv.rules.position(request.prompt, row.task.role, template.thinks, trimmable, probe), row)
     row.segments = [rest]
 
 
 def feed_segments(srv: Inspected, row: Row) -> None:
-    """For the newer generator: what the segments have behind the cached tokens. Raises Died if that is nothing."""
+    """Prepare a request for the newer generator: the rest of its segments after the cached tokens. Raises Died if
+    nothing is left."""
     segments = cut(srv, row)
     keyed(srv, row)
     left = srv.decide(srv.rules.rest(segments, len(row.tokens)), row)
@@ -84,11 +85,11 @@ def feed_segments(srv: Inspected, row: Row) -> None:
 
 
 FEED = {"whole": feed_whole, "segments": feed_segments}
-"""How a request gets ready for each kind of generator."""
+"""Preparation of a request, by kind of generator."""
 
 
 def checkpoint(srv: Inspected, rows: Sequence[Row], pc: int, extract: Callable[[int], list[Any]]) -> None:
-    """The older generator's prefill has come to its one halt, pc tokens before the end of every row's prompt."""
+    """Store checkpoints at the only halt of the older generator's prefill, pc tokens before the end of every prompt."""
     for i, row in enumerate(rows):
         key = row.request.prompt[:-pc]
         if srv.capture(srv.rules.create_at_pc(len(row.request.prompt) - pc, row.task.position, pc), row):
@@ -97,24 +98,23 @@ def checkpoint(srv: Inspected, rows: Sequence[Row], pc: int, extract: Callable[[
 
 
 def generator_of(srv: Inspected) -> Generator:
-    """A generator of the version's kind."""
+    """Create the generator of this version."""
     if srv.decide(srv.rules.batching(), None) == "segments":
-        return Segmented(srv.machine)
+        return SegmentGenerator(srv.machine)
     rules = srv.rules
-    return Prefilling(
+    return WholePromptGenerator(
         srv.machine, lambda lengths, positions: int(srv.decide(rules.pc(lengths, positions), None)),
         lambda rests, pc: srv.decide(rules.tails(rests, pc), None), partial(checkpoint, srv))
 
 
 def pause(srv: Inspected, row: Row, end_of_segment: bool, generator: Generator) -> None:
-    """The row's prompt has come to a halt: an entry is stored, or not."""
+    """Handle a halt of the row's prefill: store an entry if the rule says so."""
     if srv.capture(srv.rules.create(len(row.tokens), end_of_segment, len(row.types)), row):
         srv.cache.insert(row, tuple(row.tokens), generator.extract(row), row.types.pop(0))
 
 
 def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = True) -> None:
-    """The row is done: its client is answered, then what it holds is stored under its key. Raises Died if it cannot be
-    stored."""
+    """End a request: answer its client, then store the row's caches under its key. Raises Died if storing fails."""
     task, answer = row.task, row.task.answer
     answer.stop_type, answer.tokens_cached = why, len(row.tokens)
     answer.slot_tokens = tuple(row.tokens[: len(row.request.prompt) + len(answer.outputs) - 1])
@@ -125,14 +125,14 @@ def finish(srv: Inspected, row: Row, caches: list[Any], why: str, keep: bool = T
     if row in srv.active:
         srv.active.remove(row)
     row.busy, row.caches, row.left = False, [], caches
-    srv.cache.look_at_lent()
+    srv.cache.report_lent()
     srv.emit(ev.Release(row.id, task.id, len(row.tokens), 0))
     row.left = []
 
 
 def serve_alone(srv: Inspected, task: Task) -> None:
-    """A request that cannot be batched, from its first to its last token. An error is its client's alone, wherever it
-    comes from: the prompt cache, the model, or storing what is left, when the client has had its answer already."""
+    """Serve a request that cannot be batched, to its end. An error ends only this request, whether it comes from the
+    prompt cache, the model, or the final insert (then the client already has its answer)."""
     row = srv.row(task)
     try:
         _alone(srv, row)
@@ -144,26 +144,27 @@ def serve_alone(srv: Inspected, task: Task) -> None:
 
 
 def _alone(srv: Inspected, row: Row) -> None:
-    """Raises ValueError for a prompt of which nothing is left, and Died for what only ends a batch."""
+    """Serve the request. Raises ValueError if no token of the prompt is left, and Died in the cases that would end a
+    batch."""
     rest = keyed(srv, row)
     if not row.caches:
         specs = [srv.kind.spec, *([] if srv.draft is None else [srv.draft[1]])]
-        row.caches = [one for spec in specs for one in make_caches(spec, srv.rules.caches)]
+        row.caches = [layer for spec in specs for layer in make_caches(spec, srv.rules.caches)]
     caches = row.caches
 
-    def paused(one: Row) -> None:
-        srv.capture(srv.rules.create_alone(len(one.tokens)), one)
+    def paused(paused_row: Row) -> None:
+        srv.capture(srv.rules.create_alone(len(paused_row.tokens)), paused_row)
 
-    def begin(*asked: Any) -> int:
-        return int(srv.decide(srv.rules.start_drafting(*asked), row))
+    def begin(*facts: Any) -> int:
+        return int(srv.decide(srv.rules.start_drafting(*facts), row))
 
     def most(usual: int, room: int) -> int:
         return int(srv.decide(srv.rules.draft_round(usual, room), row))
 
-    alone = (Alone(srv.machine, row, paused) if srv.draft is None else
-             Drafting(srv.machine, row, paused, srv.draft, begin, most))
+    alone = (UnbatchedRequest(srv.machine, row, paused) if srv.draft is None else
+             SpeculativeRequest(srv.machine, row, paused, srv.draft, begin, most))
     if not rest:
-        raise ValueError("a prompt of which nothing is left")
+        raise ValueError("no tokens left to evaluate in the prompt")
     alone.run(rest)
     row.task.answer.cancelled = row.stop
     del row.tokens[srv.decide(srv.rules.key_alone(len(row.tokens), len(row.tokens) - alone.unfed), row) :]

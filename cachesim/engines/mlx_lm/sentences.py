@@ -1,6 +1,6 @@
-"""What did a rule of mlx-lm's server say, in words? With the names of its source; lengths instead of tokens.
+"""Sentences for the decisions of mlx-lm's server, with the names of its source; lengths instead of tokens.
 
-Rules of its inner tables are asked deep inside, many for every request; those that changed nothing are dull.
+The rules of inner tables are called many times for each request. Decisions without an effect are Dull.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _created_own(value: Any, because: Because) -> str:
     wanted = because["position"]
     if value or wanted is None:
         return _created(value, because)
-    return f"{_created(value, because)}: the row wants {-wanted} before the end, the batch has {because['pc']}"
+    return f"{_created(value, because)}: the row requests {-wanted} before the end, the batch has {because['pc']}"
 
 
 def _segment_end(value: Any, because: Because) -> str:

@@ -1,4 +1,5 @@
-"""What did a rule of mlx-lm's cache classes say, in words? Many are asked for every token: most are dull."""
+"""Sentences for the decisions of mlx-lm's cache classes. Most are Dull, because the rules are called for every
+token."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ def _trimmable(value: bool, because: Because) -> str:
 
 
 def _trim(value: Any, because: Because) -> str:
-    said = f"RotatingKVCache trimmed by {counted(value.n, 'token')} of {because['n']}"
-    return said + (": offset moves, the buffer stays" if value.keep is None else f": the buffer keeps {value.keep}")
+    text = f"RotatingKVCache trimmed by {counted(value.n, 'token')} of {because['n']}"
+    return text + (": offset moves, the buffer stays" if value.keep is None else f": the buffer keeps {value.keep}")
 
 
 def _merged(value: Any, because: Because) -> str:

@@ -1,4 +1,5 @@
-"""What did a rule of mlx-lm's LRUPromptCache say, in words? A rule that settled a whole fetch says so as one."""
+"""Sentences for the decisions of mlx-lm's LRUPromptCache. The rule that decided a whole fetch gets one sentence for all
+of it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from cachesim.engines.shared.sentences import Because, NoEffect, Say, numbers
 
 
 def _fetched(value: int, because: Because) -> str:
-    """fetch_nearest_cache as a whole."""
+    """Return a sentence for fetch_nearest_cache as a whole."""
     shorter, longer = because["shorter"], because["longer"]
     found = [f"shorter key of {shorter}"] if shorter else []
     found += [f"longer key of {longer}"] if longer not in (None, shorter) else []
@@ -27,13 +28,13 @@ def _hand(hand: Any, because: Because) -> str:
 
 
 def _keep(value: int, because: Because) -> str:
-    back = ": one token must be left to process" if value < because["common"] else ""
+    back = ": one token must stay unevaluated" if value < because["common"] else ""
     return NoEffect(f"longer entry trimmed to {counted(value, 'token')}{back}")
 
 
 def _trimmed(value: bool, because: Because) -> str:
-    said = f"trimmed {because['trimmed']} of {because['wanted']} tokens"
-    return NoEffect(said) if value else f"{said}: the longer entry is not used"
+    text = f"trimmed {because['trimmed']} of {because['wanted']} tokens"
+    return NoEffect(text) if value else f"{text}: the longer entry is not used"
 
 
 def _prefixes(value: Any, because: Because) -> str:
@@ -43,19 +44,19 @@ def _prefixes(value: Any, because: Because) -> str:
 
 
 def _count(value: int, because: Because) -> str:
-    said = f"{counted(because['entries'], 'entry', 'entries')}, limit {because['max_size']}"
-    return f"evicts {counted(value, 'entry', 'entries')} ({said})" if value else NoEffect(f"nothing evicted ({said})")
+    text = f"{counted(because['entries'], 'entry', 'entries')}, limit {because['max_size']}"
+    return f"evicts {counted(value, 'entry', 'entries')} ({text})" if value else NoEffect(f"nothing evicted ({text})")
 
 
 def _bytes(value: bool, because: Because) -> str:
-    said = f"{because['size']:,} bytes, limit {because['max_bytes']:,}"
-    return f"evicts an entry ({said})" if value else NoEffect(f"nothing evicted ({said})")
+    text = f"{because['size']:,} bytes, limit {because['max_bytes']:,}"
+    return f"evicts an entry ({text})" if value else NoEffect(f"nothing evicted ({text})")
 
 
 def _present(value: Any, because: Because) -> str:
-    owners = f", {counted(value.owners, 'owner')} more" if value.owners else ""
-    return NoEffect("a key that is present: the " + ("new cache replaces the stored one" if value.take_new else (
-        "stored cache stays")) + owners)
+    owners = f", {counted(value.owners, 'more owner')}" if value.owners else ""
+    kept = "new cache replaces the stored one" if value.take_new else "stored cache stays"
+    return NoEffect(f"the key is present: the {kept}{owners}")
 
 
 PLAIN: dict[str, Say] = {
@@ -85,7 +86,7 @@ OWN: dict[str, Say] = {
         v.how == "lend" and v.old_key and not v.count_down) else _hand(v, b),
     "ML-LRU-TRIMMED.any": lambda v, b: NoEffect(f"trimmed {b['trimmed']} of {b['wanted']} tokens; not checked"),
     "ML-LRU-PREFIX.but_last": lambda v, b: (
-        f"{_prefixes(v, b)} (one that is one token shorter stays)" if v else _prefixes(v, b)),
+        f"{_prefixes(v, b)} (a prefix one token shorter stays)" if v else _prefixes(v, b)),
     "ML-LRU-PREFIX.reach": lambda v, b: (
         f"removes the prefix entries of {numbers(v)} tokens: every layer of the new one can be trimmed so far" if v
         else _prefixes(v, b)),

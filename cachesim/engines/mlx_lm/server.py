@@ -1,9 +1,9 @@
-"""The server: one generation thread takes requests, admits them to a batch or serves them alone, and stores what is
-left.
+"""mlx-lm's server: one generation thread that takes requests, batches them or serves them alone, and stores their
+caches.
 
-A round of the simulator is one tick of the generator. ``ticks`` of them make a slice, half a second of the real
-thread: before a slice everything that waits is taken, after it the rows of clients that have gone leave. That a client
-has gone is noticed when it is told something.
+A round of the simulator is one tick of the generator. ``ticks_per_slice`` ticks make a slice, half a second of the real
+thread. Before a slice the server takes all waiting requests; after it, rows of disconnected clients leave. The server
+notices that a client has disconnected when it sends something to that client.
 Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2).
 """
 
@@ -25,25 +25,26 @@ from cachesim.engines.rule import Decision
 
 
 class Server(Inspected):
-    """One server of a given version. ``model`` None = labels only, nothing computed. ``slots`` are all rows that there
-    ever were."""
+    """A server of a given version. ``model`` None = labels only, nothing computed. ``slots``: all rows since the
+    start."""
 
     @property
     def working(self) -> bool:
-        """Is there anything left to do?"""
+        """True if the server has runnable work."""
         return not self.dead and bool(self.queue or self.postponed or self.active)
 
     @property
     def idle(self) -> bool:
-        """Would a round change nothing, and all that follow it?"""
+        """True if neither the next round nor any later round can change anything."""
         return self.dead or not (self.working or self.draining)
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request; the answer fills as the server works. Raises BadInput for what this server does not know."""
+        """Queue a request. The server fills the returned answer as it works. Raises BadInput for unsupported
+        requests."""
         if request.kind != "completion" or request.n_cmpl != 1:
-            raise BadInput("single completions and chats are all that is modelled for this engine")
+            raise BadInput("this engine models only single completions and chats")
         if not request.prompt:
-            raise BadInput("an empty prompt is not modelled for this engine")
+            raise BadInput("this engine does not model empty prompts")
         answer = Answer(self.log.mark(), died=self.dead)
         role = request.messages[-1].role if request.messages else ""
         if not self.dead:
@@ -51,11 +52,11 @@ class Server(Inspected):
         return answer
 
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-        """There are no slots to save. Raises BadInput."""
+        """Raise BadInput: this server has no slots to save."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
 
     def take_tasks(self) -> None:
-        """First half of a round: between two slices, everything that waits is admitted, served alone, or postponed."""
+        """First half of a round, between two slices: admit each waiting request, serve it alone, or postpone it."""
         while not self.ticked and not self.dead and not self.draining and (self.postponed or self.queue):
             task = self.postponed.pop() if self.postponed else self.queue.popleft()
             batchable = self.decide(self.rules.batchable(self.draft is not None, task.request.seed), None)
@@ -68,7 +69,7 @@ class Server(Inspected):
                 serve_alone(self, task)
 
     def update(self) -> None:
-        """Second half of a round: one tick."""
+        """Second half of a round: run one tick."""
         if self.dead or self.generator is None:
             return
         if self.active:
@@ -77,27 +78,27 @@ class Server(Inspected):
             self.generator, self.draining = None, False
 
     def _guarded(self, work: Any) -> None:
-        """An error that nobody catches ends the thread: nothing is answered any more."""
+        """Run ``work``. A Died ends the thread: the server answers no further requests."""
         try:
             work()
         except Died as end:
             self.dead = True
             self.emit(ev.Aborted(str(end)))
             for task in (*(row.task for row in self.active), *self.queue, *self.postponed):
-                if not task.answer.done:                # whose answer is complete has it already
+                if not task.answer.done:                # requests with a complete answer keep it
                     task.answer.dies(end)
 
     def _admit(self, task: Task) -> None:
-        """A request joins the batch, with what the prompt cache has for it."""
+        """Add a request to the batch, with the caches that the prompt cache has for it."""
         if self.generator is None:
             self.generator = generator_of(self)
         row = self.row(task)
-        self.active.append(row)                         # from here on it dies with the thread
+        self.active.append(row)                         # from here on the request dies with the thread
         FEED[self.rules.batching().value](self, row)
         row.caches = row.caches or make_caches(self.kind.spec, self.rules.caches)
         self.generator.insert(row)
         if self.settings.limit is not None:
-            self.cache.trim_to(self.settings.limit - self.cache.declared(self.generator.held()))
+            self.cache.trim_to(self.settings.limit - self.cache.active_bytes(self.generator.held()))
 
     def _tick(self) -> None:
         assert self.generator is not None
@@ -107,13 +108,13 @@ class Server(Inspected):
             pause(self, row, end_of_segment, self.generator)
         for row, caches in ticked.ended:
             finish(self, row, caches, "limit")
-        self.gone += [row for row in ticked.told if row.hung_up and row not in self.gone]
+        self.gone += [row for row in ticked.notified if row.hung_up and row not in self.gone]
         self.ticked += 1
         if self.ticked >= self.settings.flags.ticks_per_slice or not self.active:
             self._hang_up(self.generator)
 
     def _hang_up(self, generator: Generator) -> None:
-        """A slice is over: rows whose clients have gone leave the batch, unless they have ended meanwhile."""
+        """End a slice: remove rows of disconnected clients from the batch, unless they have ended meanwhile."""
         gone = [row for row in self.gone if row in self.active]
         self.ticked, self.gone = 0, []
         caches = [generator.extract(row) for row in gone]

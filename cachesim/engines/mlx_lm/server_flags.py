@@ -1,4 +1,4 @@
-"""The server's start-up: from command-line flags to the numbers that stay fixed.
+"""Server start-up: from command-line flags to constants.
 
 Source: mlx-lm mlx_lm/server.py main (d78bf58e).
 """
@@ -14,11 +14,11 @@ from cachesim.model.spec import Spec, parse
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What start-up makes of the options: counts in requests and tokens, ``limit`` in bytes, None = not set."""
+    """Constants derived from the options: counts in requests and tokens, ``limit`` in bytes."""
 
     flags: Options
     max_size: int
-    limit: int | None
+    limit: int | None               # None = not set
     completion_batch_size: int
     prefill_batch_size: int
     prefill_step_size: int
@@ -27,7 +27,7 @@ class Settings:
 
 
 def settings(opts: Options) -> Settings:
-    """The numbers that hold as long as the server runs. Raises BadInput."""
+    """Derive the constants that hold while the server runs. Raises BadInput."""
     return Settings(
         flags=opts, max_size=opts.prompt_cache_size, limit=opts.prompt_cache_bytes or None,
         completion_batch_size=max(opts.decode_concurrency, opts.prompt_concurrency),

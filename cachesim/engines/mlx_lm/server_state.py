@@ -1,4 +1,5 @@
-"""What every part of the server works on: rules, model, settings, rows, log.
+"""State that every part of the server works on: rules, model, settings, rows, log. Tracing of the rules in inner
+tables.
 
 Source: mlx-lm mlx_lm/server.py ResponseGenerator (321e764e to 0.32.2).
 """
@@ -26,64 +27,63 @@ from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_ha
 from cachesim.events import Decided, Log
 from cachesim.model import Model, make_model
 
-# How do rules of inner tables become known? They are asked deep inside, by caches that know no log.
+# Tracing: the rules of inner tables are called by caches, which have no log, so the tables are wrapped.
 #
-# Each is told once for each request that it was asked in and each answer: its id, a plain value (of a mask whether it
-# hides something, of another array that there is one) and the numbers among its arguments. Wrapping changes nothing
-# else.
+# Each different answer of a rule is logged once per request, with its id, a plain value (for a mask: does it hide
+# anything; for another array: is it there) and the plain arguments. The wrapper changes nothing else.
 
 T = TypeVar("T")
 NUMBERS = ("int", "bool", "str", "Sequence[int]", "Sequence[bool]")
-"""Annotations of the arguments that a sentence may need."""
+"""Annotations of the arguments that a sentence may use."""
 
 
-class Teller:
-    """Remembers what was told since the log's last mark."""
+class RuleTracer:
+    """Logs decisions of inner rules, each answer once per request."""
 
     def __init__(self, log: Log) -> None:
         self.log, self.mark = log, -1
-        self.told: set[tuple[str, str | bool | None]] = set()
+        self.logged: set[tuple[str, str | bool | None]] = set()
 
-    def tell(self, rule: str, value: Any, looked_at: Callable[[], Mapping[str, Any]] = dict) -> None:
-        """Emit a decision, unless this rule has said so in this request."""
+    def record(self, rule: str, value: Any, arguments: Callable[[], Mapping[str, Any]] = dict) -> None:
+        """Emit a decision, unless this rule has given this answer in this request."""
         if self.mark != len(self.log.marks):
-            self.mark, self.told = len(self.log.marks), set()
-        plain = said = value
+            self.mark, self.logged = len(self.log.marks), set()
+        plain = answer = value
         if not (value is None or value is True or value is False):
             plain = _plain(value)
-            said = repr(plain)
-        if (rule, said) not in self.told:
-            self.told.add((rule, said))
-            self.log.emit(Decided(None, rule, plain, looked_at()))
+            answer = repr(plain)
+        if (rule, answer) not in self.logged:
+            self.logged.add((rule, answer))
+            self.log.emit(Decided(None, rule, plain, arguments()))
 
     def traced(self, table: T) -> T:
-        """The same table with rules that tell."""
+        """Return a copy of the table whose rules log their decisions."""
         rules = {f.name: getattr(table, f.name) for f in fields(table)}          # type: ignore[arg-type]
-        telling = {name: self._telling(fn) for name, fn in rules.items() if callable(fn)}
-        return replace(table, **telling)                                         # type: ignore[type-var]
+        wrapped = {name: self._wrapped(fn) for name, fn in rules.items() if callable(fn)}
+        return replace(table, **wrapped)                                         # type: ignore[type-var]
 
-    def _telling(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        name, wanted = rule_id(fn), _wanted(fn)
+    def _wrapped(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        name, plain = rule_id(fn), _plain_parameters(fn)
 
         @wraps(fn)
-        def telling(*args: Any) -> Any:
+        def traced(*args: Any) -> Any:
             value = fn(*args)
-            self.tell(name, value, lambda: _numbers(wanted, args))
+            self.record(name, value, lambda: _plain_arguments(plain, args))
             return value
 
-        return telling
+        return traced
 
 
 @cache
-def _wanted(fn: Callable[..., Any]) -> tuple[tuple[int, str], ...]:
-    """Place and name of the arguments that a sentence may need."""
-    arguments = inspect.signature(fn).parameters.values()
-    return tuple((number, one.name) for number, one in enumerate(arguments) if str(one.annotation) in NUMBERS)
+def _plain_parameters(fn: Callable[..., Any]) -> tuple[tuple[int, str], ...]:
+    """Return index and name of the parameters that a sentence may use."""
+    parameters = inspect.signature(fn).parameters.values()
+    return tuple((index, item.name) for index, item in enumerate(parameters) if str(item.annotation) in NUMBERS)
 
 
-def _numbers(wanted: Sequence[tuple[int, str]], args: Sequence[Any]) -> dict[str, Any]:
-    """The arguments that a sentence may need, by name, as they are now."""
-    found = ((name, args[number]) for number, name in wanted if number < len(args))
+def _plain_arguments(plain: Sequence[tuple[int, str]], args: Sequence[Any]) -> dict[str, Any]:
+    """Return a copy of the arguments that a sentence may use, by name."""
+    found = ((name, args[index]) for index, name in plain if index < len(args))
     return {name: list(value) if isinstance(value, list | tuple) else value for name, value in found}
 
 
@@ -94,15 +94,15 @@ def _plain(value: Any) -> Any:
 
 
 class Core(Driver):
-    """One server of a given version, before it has a prompt cache. ``model`` None = labels only, nothing computed.
-    ``slots`` are all rows that there ever were."""
+    """State of a server of a given version, without its prompt cache. ``model`` None = labels only, nothing computed.
+    ``slots``: all rows since the start."""
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler = forced_or_hashed,
     ) -> None:
-        teller = Teller(log)
-        self.rules = replace(rules, caches=teller.traced(rules.caches), lru=teller.traced(rules.lru))
+        tracer = RuleTracer(log)
+        self.rules = replace(rules, caches=tracer.traced(rules.caches), lru=tracer.traced(rules.lru))
         self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
         self.settings = settings(opts)
         self.machine = Machine(model, kind, self.settings, CountingSampler(sampler, log), log)
@@ -115,12 +115,12 @@ class Core(Driver):
         self.generator: Generator | None = None
         self.active: list[Row] = []
         self.draining = self.dead = False
-        self.ticked = 0                                 # ticks of the present slice
-        self.widest = 0                                 # most rows that ever decoded together
-        self.gone: list[Row] = []                       # noticed in the present slice
+        self.ticked = 0                                 # ticks in the current slice
+        self.widest = 0                                 # largest number of rows that decoded together
+        self.gone: list[Row] = []                       # rows of clients that disconnected in the current slice
 
     def row(self, task: Task) -> Row:
-        """A new row."""
+        """Create a row for a task."""
         row = Row(len(self.slots), task)
         self.slots.append(row)
         task.answer.id_slot = row.id

@@ -1,7 +1,6 @@
-"""What does the server hold right now, and from where could evaluation go on? Looking changes nothing.
+"""Read-only inspection of the server: its stored state and its restore points.
 
-An entry is believed to hold its key: its rows must be those of the key's positions, no more and no fewer, and its
-states those after the key's last token.
+An entry should hold its key: exactly the rows of the key's positions, and the states after the key's last token.
 """
 
 from __future__ import annotations
@@ -22,40 +21,41 @@ from cachesim.model import LayerState, Rows
 
 
 def _rows(cache: Any) -> tuple[int, Rows]:
-    """The position behind the last row, and the rows in order."""
+    """Return the position after the last row, and the rows in order."""
     if cache.keys is None:
         return int(cache.offset), Rows(np.zeros(0, np.uint64), None, None)
     if hasattr(cache, "temporal"):
-        keys, values = (cache.temporal(one) for one in cache.pair())
+        keys, values = (cache.temporal(buffer) for buffer in cache.pair())
     else:
-        keys, values = (one[:, :, : cache.offset] for one in cache.pair())
+        keys, values = (buffer[:, :, : cache.offset] for buffer in cache.pair())
     return int(cache.offset), unpack_rows(keys[0, 0, :, 0], values[0, 0, :, 0])
 
 
 class Inspected(Core):
-    """What the contract of a server asks about its rows and its prompt cache."""
+    """A server's answers to the contract's questions about its rows and its prompt cache."""
 
     @cached_property
     def cache(self) -> PromptCache:
-        """The server's own, which it keeps from request to request."""
+        """Prompt cache of the server, which lives as long as the server."""
         return PromptCache(self, self.point)
 
     def occupied_slots(self) -> Sequence[int]:
-        """The rows in progress: of a finished one nothing is kept but entries."""
+        """Return the busy rows. A finished row leaves nothing but entries."""
         return self.busy()
 
     def memory_matches(self, slot: int) -> bool:
-        """Do the caches end where the row's tokens end?"""
+        """True if the caches end where the row's tokens end."""
         row = self.slots[slot]
         held = [rows_of(cache) for cache in row.left[: len(self.kind.spec.layers)]]
-        return all(one is None or int(one.offset) == len(row.tokens) for one in held)
+        return all(rows is None or int(rows.offset) == len(row.tokens) for rows in held)
 
     def kept(self) -> list[Key]:
-        """Every entry."""
+        """Return the keys of all entries."""
         return [self.cache.keys[tokens] for _, tokens in self.cache.lru.entries()]
 
     def stored(self, key: Key, start: int = 0) -> Stored:
-        """What an entry consists of, under the tokens that it is stored under; of a slot, a row whose request ends."""
+        """Return the contents of an entry, with the tokens of its key. The key of a slot names a row whose request is
+        ending."""
         kind, owner, _ = key
         if kind == "slot":
             row = self.slots[owner]
@@ -66,8 +66,8 @@ class Inspected(Core):
         return self.stored_as(kind, owner, tokens, entry.layers)
 
     def point(self, key: Key) -> Point:
-        """From where can an entry be gone on from? A state is usable at its own end only; rows at any length of which
-        everything seen is there."""
+        """Return the restore point of an entry. A state is usable only at its own end. Rows are usable at every length
+        at which the window of each layer is complete."""
         stored = self.stored(key)
         n = len(stored.tokens)
         lo, hi = 1, n
@@ -80,15 +80,15 @@ class Inspected(Core):
         return Point(key, n, stored.tokens, 0, None, lo, hi)
 
     def checkpoints(self, slot: int) -> list[int]:
-        """Lengths of all stored keys, ascending: there are no checkpoints of one slot alone."""
+        """Return the lengths of all stored keys, ascending: this server has no checkpoints of a single slot."""
         return sorted(len(key) for _, key in self.cache.lru.entries())
 
     def stored_bytes(self) -> StoredBytes:
-        """What the entries weigh right now; there are no checkpoints besides them."""
+        """Return the current size of the entries; this server stores no other checkpoints."""
         return StoredBytes(0, self.cache.lru.nbytes)
 
     def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
-        """Caches of one conversation under the tokens that they are believed to hold."""
+        """Return the caches of one conversation as stored contents, with the tokens that they should hold."""
         parts: dict[tuple[int, int], dict[int, Rows]] = {}
         states: dict[int, LayerState | None] = {}
         exact = self.model is not None and self.model.exact
@@ -109,8 +109,8 @@ class Inspected(Core):
         return Stored(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
 
     def exceeded_limits(self) -> list[Excess]:
-        """Limits that are exceeded: entries of the prompt cache, rows that ever decoded together. The bytes of the
-        prompt cache are looked at when a request is admitted only."""
+        """Return the exceeded limits: entries of the prompt cache, and rows that decoded together. The server checks
+        the bytes of the prompt cache only when it admits a request."""
         entries = Excess("entries", len(self.cache.lru), self.settings.max_size, "the prompt cache holds")
         rows = Excess("rows decoded", self.widest, self.settings.completion_batch_size)
-        return [one for one in (entries, rows) if one.held > one.most]
+        return [excess for excess in (entries, rows) if excess.held > excess.most]

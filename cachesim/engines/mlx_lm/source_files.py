@@ -1,4 +1,4 @@
-"""Files of mlx-lm that rules were read from, by short names."""
+"""Short names of the mlx-lm files that rules were read from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from cachesim.engines.rule import Source
 
 mlx_lm = partial(Source, "ml-explore/mlx-lm")
-"""A source in mlx-lm: file, function, commit or release."""
+"""Source in mlx-lm: file, function, commit or release."""
 
 CACHE = "mlx_lm/models/cache.py"
 SERVER = "mlx_lm/server.py"

@@ -1,7 +1,7 @@
-"""A request that is served alone: prefilled in chunks, without checkpoints; perhaps with drafts of a second model.
+"""Requests that are served alone: prefilled in chunks, without checkpoints, optionally with a draft model.
 
-With a draft model the caches of both models stand in one list. A round drafts k tokens, feeds them to the target behind
-the token sampled last, accepts n of them and trims what was not accepted from both; nobody looks at what a trim says.
+With a draft model, one list holds the caches of both models. A round drafts k tokens and feeds them to the target after
+the last sampled token. It accepts n of them and trims the rest from both models; the result of the trim is ignored.
 Source: mlx-lm mlx_lm/server.py _serve_single, mlx_lm/generate.py generate_step, speculative_generate_step (d78bf58e).
 """
 
@@ -18,30 +18,30 @@ from cachesim.engines.shared.vocab import WRONG
 from cachesim.model import Hidden, Model, Spec
 
 
-class Alone:
-    """One request. ``paused`` is told of every chunk of the prompt that was fed."""
+class UnbatchedRequest:
+    """A request without drafts. ``paused`` is called after every fed chunk of the prompt."""
 
     def __init__(self, machine: Machine, row: Row, paused: Callable[[Row], None]) -> None:
         self.machine, self.row, self.paused = machine, row, paused
         self.step = machine.settings.prefill_step_size
         self.caches = row.caches
-        self.unfed = 0                          # tokens at the end that were said and never evaluated
+        self.unfed = 0                          # tokens at the end that were returned and never evaluated
 
     def run(self, rest: Tokens) -> None:
-        """Work until the last token, or until the client has gone."""
+        """Evaluate until the last token, or until the client has disconnected."""
         self._prefill(rest[:-1])
-        said = self._feed(rest[-1:])
+        hidden = self._feed(rest[-1:])
         self.row.tokens.append(rest[-1])
-        self.machine.speak(self.row, said)
+        self.machine.record_output(self.row, hidden)
         done = False
         while not done and not self._gone():
             token = self.row.next
-            done = self.row.give()
+            done = self.row.return_sampled()
             self.row.tokens.append(token)
-            self.machine.speak(self.row, self._feed((token,)))
+            self.machine.record_output(self.row, self._feed((token,)))
 
     def _prefill(self, tokens: Tokens) -> None:
-        """The prompt without its last tokens, chunk by chunk."""
+        """Feed the prompt without its last tokens, in chunks."""
         for at in range(0, len(tokens), self.step):
             piece = tokens[at : at + self.step]
             self._feed(piece)
@@ -52,13 +52,13 @@ class Alone:
         return self.machine.feed(self.caches, [tokens])[0]
 
     def _gone(self) -> bool:
-        """Has the client hung up? It is looked at after every token that was returned."""
+        """True if the client has disconnected. Checked after every returned token."""
         self.row.stop = self.row.n_gen > 0 and self.row.hung_up
         return self.row.stop
 
 
-class Drafting(Alone):
-    """One request with drafts. ``draft`` is the second model, as numbers and as layers."""
+class SpeculativeRequest(UnbatchedRequest):
+    """A request with drafts. ``draft``: the second model, or None if nothing is computed, and its layers."""
 
     def __init__(
         self, machine: Machine, row: Row, paused: Callable[[Row], None], draft: tuple[Model | None, Spec],
@@ -66,14 +66,15 @@ class Drafting(Alone):
     ) -> None:
         super().__init__(machine, row, paused)
         n = len(machine.kind.spec.layers)
-        self.draft, self.behind, self.start, self.most = draft, self.caches[n:], start, most
+        self.draft, self.draft_caches, self.start, self.most = draft, self.caches[n:], start, most
         self.caches = self.caches[:n]
 
     def run(self, rest: Tokens) -> None:
-        """Rounds until the last token. Raises ValueError if the target's caches should be trimmable and are not."""
+        """Run rounds until the last token. Raises ValueError if the version requires trimmable target caches and they
+        are not."""
         left = self.start(can_trim_prompt_cache(self.caches), len(rest), self.step)
         if not left:
-            raise ValueError("speculative decoding needs caches that can be trimmed")
+            raise ValueError("speculative decoding requires a trimmable prompt cache")
         first, fed = rest[: len(rest) - left], rest[len(rest) - left :]
         for at in range(0, len(first), self.step):
             self._echo(first[at : at + self.step])
@@ -93,7 +94,7 @@ class Drafting(Alone):
         self._rewind(drafted, accepted)
 
     def _room(self, usual: int, fed: int) -> int:
-        """How many drafts of a round, behind so many other tokens, the target could give up again."""
+        """Return how many drafts of a round the target could remove again, if ``fed`` other tokens precede them."""
         able = (n for n in range(usual, 0, -1) if all(layer.trimmable_after(fed + n) for layer in self.caches))
         return next(able, 0)
 
@@ -101,7 +102,8 @@ class Drafting(Alone):
         return max(1, self.row.request.n_predict) - self.row.n_gen
 
     def _drafts(self, last: int, k: int) -> tuple[Tokens, int]:
-        """k tokens of which the first so many are what the target will say, as the request forces it."""
+        """Return k draft tokens and the number of them that the target will accept, as the request forces it. The
+        accepted tokens come first."""
         row, request = self.row, self.row.request
         held = [*request.prompt, *row.task.answer.tokens]
         forced = next((d for d in request.drafts if d.at == len(held)), None)
@@ -112,42 +114,42 @@ class Drafting(Alone):
         return (*tokens, *(WRONG + i for i in range(k - right))), right
 
     def _guess(self, echo: Tokens, draft: Tokens) -> None:
-        """The draft model runs: behind what it has not seen, then behind each of its own tokens but the last."""
+        """Run the draft model: on the tokens that it has not evaluated, then on each of its drafts but the last."""
         if draft:
             self._echo(echo)
         for token in draft[:-1]:
             self._echo((token,))
 
     def _echo(self, tokens: Tokens) -> None:
-        forward(*self.draft, self.behind, [tokens])
+        forward(*self.draft, self.draft_caches, [tokens])
 
     def _round(self, fed: Tokens, draft: Tokens, right: int) -> int:
-        """Feed what was sampled last and the draft; returns how many drafted tokens were accepted."""
+        """Feed the tokens sampled last and the draft. Returns the number of accepted draft tokens."""
         row, tokens = self.row, (*fed, *draft)
-        said = self._feed(tokens)
+        hidden = self._feed(tokens)
         if not row.n_gen:
-            row.tokens += fed                   # of the prompt; later ones were noted when they were returned
-        said = said.part(len(fed) - 1, len(tokens))
+            row.tokens += fed                   # of the prompt; later tokens were added when they were returned
+        hidden = hidden.part(len(fed) - 1, len(tokens))
         row.task.answer.draft_n += len(draft)
         n = 0
         while n < right and self._budget() and not row.stop:
-            self._say(said, n)
+            self._return_token(hidden, n)
             n += 1
         self.unfed = int(self._budget() > 0 and not row.stop)
         if self.unfed:
-            self._say(said, n)
+            self._return_token(hidden, n)
         row.task.answer.draft_n_accepted += n
         return n
 
-    def _say(self, said: Hidden, n: int) -> None:
-        """The target has spoken after the n-th of its tokens; what it says is returned at once."""
+    def _return_token(self, hidden: Hidden, n: int) -> None:
+        """Sample the target's token after the n-th of ``hidden`` and return it to the client."""
         row = self.row
-        self.machine.speak(row, said.part(n, n + 1))
+        self.machine.record_output(row, hidden.part(n, n + 1))
         token = row.next
-        row.give()
+        row.return_sampled()
         row.tokens.append(token)
         self._gone()
 
     def _rewind(self, drafted: int, accepted: int) -> None:
         trim_prompt_cache(self.caches, drafted - accepted)
-        trim_prompt_cache(self.behind, max(drafted - accepted - 1, 0))
+        trim_prompt_cache(self.draft_caches, max(drafted - accepted - 1, 0))

@@ -1,8 +1,8 @@
-"""The generator before #1072: whole prompts are prefilled between two decode steps, with one checkpoint for all rows.
+"""Generator before #1072: whole prompts are prefilled between two decode steps, with one checkpoint for all rows.
 
-l   tokens of a row that are not cached          pc   prompt checkpoint: tokens behind the checkpoint, one for all rows
-Fresh rows are padded on the left. Rows of which one holds something are merged and padded on the right, and their last
-pc tokens are fed behind that. With pc > 1 the first pc-1 of these go through the model twice, as they do in the engine.
+l   tokens of a row that are not cached          pc   prompt checkpoint: tokens after the checkpoint, one for all rows
+Fresh rows are padded on the left. If a row of the group holds tokens, all rows are merged and padded on the right, and
+their last pc tokens are fed after that. With pc > 1 the first pc-1 of these are evaluated twice, as in the engine.
 Source: mlx-lm mlx_lm/generate.py BatchGenerator._process_prompts, _next (321e764e to 4d3af3ce).
 """
 
@@ -13,12 +13,12 @@ from typing import Any, Callable, Sequence
 from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch import Batch, Row, left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
-from cachesim.engines.mlx_lm.generator import Generator, Machine, Ticked
+from cachesim.engines.mlx_lm.generator import Generator, Machine, TickResult
 
 
-class Prefilling(Generator):
-    """One batch and a sorted list. The server decides: see the rules called like the arguments. ``checkpoint`` is told
-    of rows, pc, and a way to extract the caches of one row."""
+class WholePromptGenerator(Generator):
+    """A batch and a sorted queue. The server decides by the rules named as the arguments. ``checkpoint`` gets the rows,
+    pc, and a function that extracts the caches of one row."""
 
     def __init__(
         self, machine: Machine, pc: Callable[[Sequence[int], Sequence[int | None]], int],
@@ -29,13 +29,13 @@ class Prefilling(Generator):
         self.pc, self.tails, self.checkpoint = pc, tails, checkpoint
 
     def insert(self, row: Row) -> None:
-        """A row waits; the shortest come first, what they hold counted in."""
+        """Queue a row. Rows are sorted by tokens to feed plus tokens held, shortest first."""
         super().insert(row)
-        self.waiting.sort(key=lambda one: len(one.segments[0]) + max(c.size() for c in one.caches))
+        self.waiting.sort(key=lambda queued: len(queued.segments[0]) + max(cache.size() for cache in queued.caches))
 
-    def next(self) -> Ticked:
-        """One tick: prefill while there is room for a whole group, then one token of every row."""
-        ticked, size = Ticked(), self.settings.prefill_batch_size
+    def next(self) -> TickResult:
+        """Run one tick: prefill while there is room for a whole group, then decode one token of every row."""
+        ticked, size = TickResult(), self.settings.prefill_batch_size
         room = self.settings.completion_batch_size - len(self.generating.rows)
         while room >= size and self.waiting:
             group, self.waiting = self.waiting[:size], self.waiting[size:]
@@ -47,22 +47,22 @@ class Prefilling(Generator):
     def _prefill(self, group: list[Row]) -> None:
         rests = [row.segments[0] for row in group]
         pc = self.pc([len(rest) for rest in rests], [row.task.position for row in group])
-        fresh = all(row.caches[0].empty() for row in group)             # no other layer is asked
+        fresh = all(row.caches[0].empty() for row in group)             # only the first layer is checked
         batch, tails = (self._left if fresh else self._right)(group, rests, pc)
         for cache in batch.caches:
             cache.finalize()
         self.checkpoint(group, pc, batch.extract)
         if pc > 1:
             self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails])
-        said = self.machine.feed(batch.caches, tails)
-        for row, rest, one in zip(group, rests, said, strict=True):
+        outputs = self.machine.feed(batch.caches, tails)
+        for row, rest, hidden in zip(group, rests, outputs, strict=True):
             row.tokens += rest
             row.segments, row.caches = [], []
-            self.machine.speak(row, one)
+            self.machine.record_output(row, hidden)
         self.generating.extend(batch)
 
     def _left(self, group: list[Row], rests: Sequence[Tokens], pc: int) -> tuple[Batch, list[Tokens]]:
-        """Fresh rows: the last pc columns of all rows are left over."""
+        """Feed fresh rows except the last pc columns. Returns the batch and those columns."""
         width = max(len(rest) for rest in rests)
         tokens = left_padded(rests, width)
         padding = [width - len(rest) for rest in rests]
@@ -72,12 +72,12 @@ class Prefilling(Generator):
         return batch, [row[first:] for row in tokens]
 
     def _right(self, group: list[Row], rests: Sequence[Tokens], pc: int) -> tuple[Batch, list[Tokens]]:
-        """Rows that hold something: the last pc tokens of each row are left over."""
+        """Feed rows that hold tokens, except the last pc tokens of each row. Returns the batch and those tokens."""
         tails = self.tails(rests, pc)
         if tails is None:
             raise Died("ValueError: rows of different lengths in one array", VALUE_ERROR)
         if not tails[0]:
-            # All of it was found, and no zeros stand for it.
+            # Everything was found in the cache, and this version does not pad with zeros.
             raise Died("ValueError: a prompt without tokens", VALUE_ERROR)
         width = max(len(rest) for rest in rests)
         batch = Batch(group, merged([row.caches for row in group]))

@@ -1,4 +1,5 @@
-"""The cache classes of mlx-lm on NumPy arrays, with its names; what versions differ in is a table of rules."""
+"""mlx-lm's cache classes on NumPy arrays, under their original names. Differences between versions are tables of
+rules."""
 
 from __future__ import annotations
 

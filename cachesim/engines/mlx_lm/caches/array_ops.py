@@ -1,7 +1,8 @@
-"""What is done with buffers of rows. Nothing here writes into an array that somebody else may hold.
+"""Operations on buffers of rows, attention masks and MLX quantisation. No function writes into an array that it did not
+create.
 
-A buffer is [B, H, T, D]: rows of the batch, heads, columns (tokens), width. The dtype is the caller's business,
-structured ones included: rows are moved and never computed with, and padding is zeros.
+A buffer is [B, H, T, D]: batch rows, heads, columns (tokens), width. The dtype is up to the caller and may be
+structured: rows are moved and never computed with. Padding is zeros.
 """
 
 from __future__ import annotations
@@ -17,39 +18,41 @@ INDEX = np.int32                 # counters per row of a batch, as in mlx
 
 
 def stored(array: Array | None) -> Array:
-    """The buffer itself. Raises TypeError where there is none, as indexing a None does in the original."""
+    """Return the buffer. Raises TypeError if it is None, as indexing None does in the original."""
     if array is None:
         raise TypeError("the cache holds no buffer yet")
     return array
 
 
 def columns(buffer: Array) -> int:
-    """T: the columns that are allocated."""
+    """Return T, the number of allocated columns."""
     return int(buffer.shape[2])
 
 
 def blank(like: Array, width: int, *, rows: int | None = None, dtype: Any = None) -> Array:
-    """[rows, H, width, D] of zeros, the other axes as in ``like``."""
+    """Return zeros of shape [rows, H, width, D]; the other axes are as in ``like``."""
     b, h, _, d = like.shape
     return np.zeros((b if rows is None else rows, h, width, d), like.dtype if dtype is None else dtype)
 
 
 def joined(*parts: Array) -> Array:
-    """The columns of all parts, one after the other."""
+    """Concatenate the columns of all parts."""
     return np.concatenate(parts, axis=2)
 
 
 def written(buffer: Array, start: int, rows: Array) -> Array:
-    """A copy of the buffer with ``rows`` in the columns from ``start`` on."""
+    """Return a copy of the buffer with ``rows`` in the columns from ``start`` on."""
     out = buffer.copy()
     out[:, :, start : start + columns(rows)] = rows
     return out
 
 
 def with_room(buffer: Array | None, held: int, rows: Array, step: int) -> Array:
-    """A buffer whose columns from ``held`` on can take ``rows``; what is missing is added in blocks of ``step``.
+    """Return a buffer with room for ``rows`` from column ``held`` on, extended in blocks of ``step`` columns if
+    necessary.
 
-    A buffer that does not end with a whole block is cut to ``held`` columns first."""
+    A buffer that does not end with a whole block is cut to ``held`` columns first.
+    """
     new = columns(rows)
     if buffer is not None and held + new <= columns(buffer):
         return buffer
@@ -60,32 +63,31 @@ def with_room(buffer: Array | None, held: int, rows: Array, step: int) -> Array:
 
 
 def rolled(buffer: Array, shifts: Array) -> Array:
-    """Each row of the batch turned right by its own number of columns. shifts: [B]."""
+    """Rotate each batch row to the right by its own number of columns. shifts: [B]."""
     t = columns(buffer)
     source = (np.arange(t)[None, :] - shifts[:, None]) % t             # [B, T]
     return np.take_along_axis(buffer, source[:, None, :, None], axis=2)
 
 
 def chosen(array: Array, rows: Sequence[int] | Array) -> Array:
-    """The rows of axis 0 with these numbers, in this order."""
+    """Select rows of axis 0 by number, in the given order."""
     return array[np.asarray(rows, dtype=np.intp)]
 
 
 def counters(values: Sequence[int] | Array) -> Array:
-    """One counter per row of the batch: int32[B]."""
+    """Return counters, one per batch row: int32[B]."""
     return np.array(values, dtype=INDEX)
 
 
-# Which keys may a query see? True = may.
+# Attention masks. True = the query sees the key.
 #
-# N: queries of this step.  offset: keys that were there before.  A mask is [N, offset + N], or
-# [B, 1, N, offset + N] where rows of a batch differ. Of a long prompt that is many numbers which say little: ``Ranges``
-# are the same mask before it is written out.
+# N: queries of this step. offset: keys before them. A mask is [N, offset + N], or [B, 1, N, offset + N] if the rows of
+# a batch differ. ``Ranges`` is a compact form of such a mask for long prompts.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranges:
-    """A causal mask: query i of row b sees keys lo[b, i] .. hi[b, i]-1 of ``width``, none where that is no range.
-    ``batch``: it is a mask of a batch, else that of one row."""
+    """A causal mask: query i of row b sees keys lo[b, i] .. hi[b, i]-1 of ``width``, and no key if that range is empty.
+    ``batch``: True for the mask of a batch, False for the mask of a single row."""
 
     lo: Array                 # [B or 1, N]
     hi: Array                 # [B or 1, N]
@@ -105,7 +107,7 @@ def causal_ranges(
     N: int, offset: int = 0, window_size: int | None = None, right_padding: Array | None = None,
     left_padding: Array | None = None,
 ) -> Ranges:
-    """No key after the query, none outside the window, none in a row's padding. paddings: [B]."""
+    """Return the causal mask within the window and outside each row's padding. Paddings: [B]."""
     queries = np.arange(offset, offset + N)[None]
     lo, hi = np.zeros_like(queries), queries + 1
     if window_size is not None:
@@ -123,12 +125,13 @@ def create_causal_mask(
     N: int, offset: int = 0, window_size: int | None = None, right_padding: Array | None = None,
     left_padding: Array | None = None,
 ) -> Array:
-    """``causal_ranges``, written out."""
+    """Return ``causal_ranges`` as an array of booleans."""
     return np.asarray(causal_ranges(N, offset, window_size, right_padding, left_padding))
 
 
 def create_attention_mask(N: int, offset: int, return_array: bool, window_size: int | None) -> Mask:
-    """An array where it is needed or asked for, the word "causal" where a kernel knows it, None for one query."""
+    """Return an array if one is necessary or requested, "causal" if a kernel can apply the mask itself, None for one
+    query."""
     if window_size is not None:
         return create_causal_mask(N, offset, window_size)
     if N == 1:
@@ -136,22 +139,22 @@ def create_attention_mask(N: int, offset: int, return_array: bool, window_size: 
     return create_causal_mask(N, offset) if return_array else "causal"
 
 
-# How does MLX pack numbers? Groups of ``group_size`` along the last axis share a scale and a bias.
+# MLX's packed numbers. Each group of ``group_size`` numbers along the last axis shares a scale and a bias.
 #
-# A value is about scale * code + bias, codes of ``bits`` bits, packed from the lowest bit of 32-bit words. Settled
-# against mlx 0.32.4 on a CPU (tests/peers).
+# A value is about scale * code + bias. Codes have ``bits`` bits and are packed from the lowest bit of 32-bit words.
+# Verified against mlx 0.32.4 on a CPU (tests/peers).
 
 Packed = tuple[Array, Array, Array]
-"""Words uint32[..., D * bits / 32], scales[..., D / group_size], biases like the scales."""
+"""Words uint32[..., D * bits / 32], scales[..., D / group_size], biases of the shape of the scales."""
 
 SMALLEST_SCALE = np.float32(1e-7)
 GROUP_SIZES, BITS = (32, 64, 128), (2, 3, 4, 5, 6, 8)
 
 
 def quantize(rows: Array, group_size: int, bits: int) -> Packed:
-    """Codes, scales and biases of ``rows`` [..., D]. Raises ValueError where MLX does."""
+    """Return codes, scales and biases of ``rows`` [..., D]. Raises ValueError where MLX does."""
     if group_size not in GROUP_SIZES or bits not in BITS or rows.shape[-1] % group_size:
-        raise ValueError(f"no groups of {group_size} with {bits} bits in a width of {rows.shape[-1]}")
+        raise ValueError(f"cannot quantize a width of {rows.shape[-1]} with {bits} bits in groups of {group_size}")
     # [..., D / group, group]
     groups = rows.astype(np.float32).reshape(*rows.shape[:-1], rows.shape[-1] // group_size, group_size)
     scale, bias = _scale_and_bias(groups, bits)
@@ -161,7 +164,7 @@ def quantize(rows: Array, group_size: int, bits: int) -> Packed:
 
 
 def dequantize(packed: Packed, group_size: int, bits: int) -> Array:
-    """The numbers [..., D] that the codes stand for, in the dtype of the scales."""
+    """Return the numbers [..., D] that the codes stand for, in the dtype of the scales."""
     words, scale, bias = packed
     stream = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1, bitorder="little")
     codes = stream.reshape(*words.shape[:-1], stream.shape[-1] // bits, bits) @ (1 << np.arange(bits))     # [..., D]
@@ -170,7 +173,8 @@ def dequantize(packed: Packed, group_size: int, bits: int) -> Array:
 
 
 def _scale_and_bias(groups: Array, bits: int) -> tuple[Array, Array]:
-    """The end of larger magnitude is met exactly, the other end as nearly as the codes allow. [..., D / group]"""
+    """Return scale and bias of each group, [..., D / group]. The end of larger magnitude is exact, the other end as
+    close as the codes allow."""
     low, high = groups.min(-1), groups.max(-1)
     from_low = np.abs(low) > np.abs(high)
     scale = np.maximum((high - low) / np.float32(2**bits - 1), SMALLEST_SCALE)
@@ -183,7 +187,7 @@ def _scale_and_bias(groups: Array, bits: int) -> tuple[Array, Array]:
 
 
 def _packed(codes: Array, bits: int) -> Array:
-    """uint32[..., D * bits / 32] from codes uint8[..., D], lowest bit first."""
+    """Pack codes uint8[..., D] into uint32[..., D * bits / 32], lowest bit first."""
     stream = np.unpackbits(codes[..., None], axis=-1, count=bits, bitorder="little")
     octets = np.packbits(stream.reshape(*codes.shape[:-1], codes.shape[-1] * bits), axis=-1, bitorder="little")
     return octets.view(np.uint32)

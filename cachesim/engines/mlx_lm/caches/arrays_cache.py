@@ -1,4 +1,4 @@
-"""How are recurrent states kept? A state is one row per sequence, of any shape; it cannot go back."""
+"""Cache of recurrent states. A state has one row per sequence and any shape, and cannot be rolled back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
 class ArraysCache(Cache):
-    """``cache`` is a list of slots, each None or an array with the rows of the batch on axis 0.
+    """``cache`` is a list of slots, each None or an array with the batch rows on axis 0.
 
-    left_padding, lengths: [B] or None; tokens of the coming step that do not count, at the left and behind."""
+    left_padding, lengths: [B] or None. They exclude tokens of the next step: padding on the left, and tokens after the
+    length.
+    """
 
     WHOLE: ClassVar[tuple[str, ...]] = ("cache", "left_padding", "lengths")
 
@@ -26,7 +28,7 @@ class ArraysCache(Cache):
 
     @property
     def batch_size(self) -> int:
-        """Rows, as far as anything here tells; else 1."""
+        """Number of rows, or 1 if no slot or counter shows it."""
         for slot in (*self.cache, self.left_padding, self.lengths):
             if slot is not None:
                 return int(slot.shape[0])
@@ -42,7 +44,7 @@ class ArraysCache(Cache):
         return self.rules.arrays_state(self.cache, self.left_padding, self.lengths)
 
     def set_cut_state(self, state: Any) -> None:
-        """Slots alone (a list), or slots, paddings and lengths (a tuple)."""
+        """Set slots alone (a list), or slots, paddings and lengths (a tuple)."""
         slots, *rest = state if isinstance(state, tuple) else (state, None, None)
         self.cache = slots
         self.left_padding, self.lengths = (None if x is None or not x.size else x for x in rest)
@@ -54,46 +56,46 @@ class ArraysCache(Cache):
             held = getattr(self, name)
             setattr(self, name, None if held is None else chosen(held, batch_indices))
 
-    def extend(self, other: ArraysCache) -> None:
-        """Add the rows of ``other``."""
-        a, b = self.batch_size, other.batch_size
+    def extend(self, addition: ArraysCache) -> None:
+        """Append the rows of ``addition``."""
+        a, b = self.batch_size, addition.batch_size
         join, join_padding = self.rules.arrays_extend_none, self.rules.arrays_extend_padding
-        self.cache = [join(x, y, a, b) for x, y in zip(self.cache, other.cache, strict=False)]
-        self.left_padding = join_padding(self.left_padding, other.left_padding, a, b)
-        self.lengths = join_padding(self.lengths, other.lengths, a, b)
+        self.cache = [join(x, y, a, b) for x, y in zip(self.cache, addition.cache, strict=False)]
+        self.left_padding = join_padding(self.left_padding, addition.left_padding, a, b)
+        self.lengths = join_padding(self.lengths, addition.lengths, a, b)
 
     def extract(self, idx: int) -> ArraysCache:
-        """Row idx alone. Raises TypeError if a slot holds nothing."""
+        """Return row ``idx`` as a cache of its own. Raises TypeError if a slot is None."""
         cache = ArraysCache(len(self.cache), rules=self.rules)
         cache.cache = [slot[idx : idx + 1] for slot in self.cache]
         return cache
 
     def prepare(self, lengths: Sequence[int] | None = None, **others: Any) -> None:
-        """Note how many tokens of the coming step each row has."""
+        """Set the number of tokens that each row has in the next step."""
         if lengths is None:
             raise ValueError("lengths are needed")
         self.lengths = counters(lengths)
 
     def finalize(self) -> None:
-        """Forget lengths and padding after the step."""
+        """Clear lengths and padding after the step."""
         self.lengths = None
         self.left_padding = None
 
     def advance(self, N: int) -> None:
-        """N tokens of the step are done."""
+        """Record that N tokens of the step have been processed."""
         if self.lengths is not None:
             self.lengths = self.lengths - N
         if self.left_padding is not None:
             self.left_padding = self.left_padding - N
 
     def make_mask(self, N: int) -> Array | None:
-        """[B, N]: which tokens are folded into the states; None = all."""
+        """Return the mask [B, N] of the tokens that enter the states; None = all."""
         mask: Array | None = self.rules.arrays_mask(N, self.left_padding, self.lengths)
         return mask
 
     @classmethod
     def merge(cls, caches: Sequence[ArraysCache]) -> ArraysCache:
-        """One batch of these, one row each; a row without a state is zeros."""
+        """Merge caches into a batch, one row each. A row without a state becomes zeros."""
         rules = caches[0].rules
         batch = cls(len(caches[0].cache), rules=rules)
         if all(cache.empty() for cache in caches):
@@ -111,7 +113,7 @@ class ArraysCache(Cache):
 
 
 def _stacked(slots: Sequence[Any]) -> Array:
-    """[B, ...]: the slots below each other, zeros where there is none. Raises StopIteration if there are only Nones."""
+    """Stack the slots to [B, ...], with zeros for None. Raises StopIteration if all are None."""
     some: Iterable[Any] = (slot for slot in slots if slot is not None)
     first = next(iter(some))
     out = np.zeros((len(slots), *first.shape[1:]), first.dtype)

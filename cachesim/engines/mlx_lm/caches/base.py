@@ -1,4 +1,4 @@
-"""What do all caches have in common? Their rules, their saved form, and cheap copies.
+"""Base classes of all caches: their rules, their saved form, and cheap copies.
 
 Buffers are never written in place, so a deep copy shares them and copies only the counters.
 """
@@ -13,7 +13,7 @@ from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
 class Cache(ABC):
-    """The contract. ``WHOLE`` names the fields of the saved form that holds everything (0.32.2)."""
+    """Interface of all caches. ``WHOLE`` names the fields of the saved form that holds everything (0.32.2)."""
 
     step: ClassVar[int] = 256
     WHOLE: ClassVar[tuple[str, ...]] = ()
@@ -21,7 +21,7 @@ class Cache(ABC):
 
     @property
     def state(self) -> Any:
-        """What is saved; its layout is a rule."""
+        """State that is saved; its layout is a rule."""
         return self.rules.state(self)
 
     @state.setter
@@ -30,7 +30,7 @@ class Cache(ABC):
 
     @property
     def meta_state(self) -> Any:
-        """Counters as text. Raises AttributeError where the version has none."""
+        """Counters as text. Raises AttributeError in versions without it."""
         return self.rules.meta_state(self)
 
     @meta_state.setter
@@ -39,7 +39,7 @@ class Cache(ABC):
 
     @classmethod
     def from_state(cls, state: Any, meta_state: Any = None, *, rules: CacheRules = AT_HEAD) -> Self:
-        """A cache from its saved form. ``meta_state`` None: this layout has none."""
+        """Restore a cache from its saved form. ``meta_state`` None: this layout has none."""
         cache = cls.__new__(cls)
         cache.rules = rules
         cache.state = state
@@ -69,25 +69,25 @@ class Cache(ABC):
             raise ValueError("this cache holds no counters that are saved as text")
 
     def is_trimmable(self) -> bool:
-        """Whether tokens can be taken off the end now."""
+        """True if tokens can be removed from the end now."""
         return False
 
     def trimmable_after(self, n: int) -> bool:
-        """Whether tokens can be taken off the end when n more have been stored."""
+        """True if tokens can be removed from the end once n more have been stored."""
         return self.is_trimmable()
 
     def size(self) -> int:
-        """Tokens held, where the class knows them; 0 where it does not."""
+        """Return the number of tokens held, 0 if the class does not know it."""
         return 0
 
     @abstractmethod
     def empty(self) -> bool:
-        """Whether nothing was ever stored. A cache that was trimmed to 0 tokens is not empty."""
+        """True if nothing was ever stored. A cache that was trimmed to 0 tokens is not empty."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes allocated, slack counted."""
+        """Allocated bytes, including unused columns."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = type(self).__new__(type(self))
@@ -100,34 +100,35 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, Cache):
         return memo[id(value)] if id(value) in memo else value.__deepcopy__(memo)
     if isinstance(value, list | tuple):
-        return type(value)(_copied(one, memo) for one in value)
+        return type(value)(_copied(item, memo) for item in value)
     return value
 
 
 class KeysValues(Cache):
     """A cache with one buffer of keys and one of values.
 
-    ``CUT`` names the counter to which the older saved form cuts them, ``LENGTH`` the counter that it sets from their
-    length."""
+    ``CUT`` names the counter to which the older saved form cuts the buffers. ``LENGTH`` names the counter that
+    restoring sets to their length.
+    """
 
     CUT: ClassVar[str]
     LENGTH: ClassVar[str] = ""
     EXTRA: ClassVar[tuple[str, ...]] = ()
-    BATCH: ClassVar[Any]                # the class of a batch of these, which names itself here
+    BATCH: ClassVar[Any]                # class of a batch of these caches, set by that class's module
     keys: Array | None = None
     values: Array | None = None
 
     def pair(self) -> tuple[Array, Array]:
-        """Both buffers. Raises TypeError where there are none."""
+        """Return both buffers. Raises TypeError if they are None."""
         return stored(self.keys), stored(self.values)
 
     def cut(self, stop: int, start: int = 0) -> tuple[Array, Array]:
-        """The columns start .. stop-1 of both buffers. Raises TypeError where there are none."""
+        """Return the columns start .. stop-1 of both buffers. Raises TypeError if they are None."""
         keys, values = self.pair()
         return keys[:, :, start:stop], values[:, :, start:stop]
 
     def append(self, held: int, keys: Array, values: Array) -> None:
-        """Write the tokens of one step behind ``held`` columns, with room in blocks of ``step``."""
+        """Write the tokens of one step after ``held`` columns, growing the buffers in blocks of ``step``."""
         self.keys = written(with_room(self.keys, held, keys, self.step), held, keys)
         self.values = written(with_room(self.values, held, values, self.step), held, values)
 

@@ -1,7 +1,7 @@
-"""How does a batch of rows share one buffer?
+"""Batch of full-attention caches in one buffer.
 
-left_padding[B]: columns before a row's first token. offset[B]: tokens of the row. _idx: the next column, one for all.
-Row b's tokens lie in the columns left_padding[b] to _idx.
+left_padding[B]: columns before a row's first token. offset[B]: tokens of the row. _idx: the next column, shared by all
+rows. The tokens of row b are in the columns left_padding[b] to _idx.
 """
 
 from __future__ import annotations
@@ -26,20 +26,22 @@ from cachesim.engines.mlx_lm.caches.kv_cache import KVCache
 from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 Announced = Sequence[int] | None
-"""Padding or lengths of the rows in the coming step, None where there is nothing to say."""
+"""Padding or lengths of the rows in the next step; None = not given."""
 
-# How do rows come into one buffer? All rows end in the same column; what lies before the first token is zeros.
+# Placement of rows in a shared buffer: all rows end in the same column, and the columns before the first token are
+# zeros.
 
 def _joined(a: Batch, b: Batch, part: int) -> Array:
-    """Keys (part 0) or values (part 1) of the rows of ``a`` followed by those of ``b``; at least one side has some."""
+    """Concatenate keys (part 0) or values (part 1) of the rows of ``a`` and ``b``. At least one side must have a
+    buffer."""
     end = max(a._idx, b._idx)
     width = max(columns(side.keys) for side in (a, b) if side.keys is not None)
     sides = []
-    for side, other in ((a, b), (b, a)):
+    for side, peer in ((a, b), (b, a)):
         buffer = (side.keys, side.values)[part]
         if buffer is None:
-            likes = other.pair()
-            # Keys decide the dtype of both.
+            likes = peer.pair()
+            # The keys decide the dtype of both.
             rows, dtype = a.rules.extend_empty_side(len(side.offset), len(likes[part]), likes[0].dtype)
             buffer = blank(likes[part], 0, rows=rows, dtype=dtype)
         sides.append(_placed(buffer, end - side._idx, width))
@@ -47,7 +49,7 @@ def _joined(a: Batch, b: Batch, part: int) -> Array:
 
 
 def _placed(buffer: Array, left: int, width: int) -> Array:
-    """The buffer in ``width`` columns, ``left`` columns further right than it was."""
+    """Return the buffer shifted right by ``left`` columns, in ``width`` columns."""
     right = width - columns(buffer) - left
     if right < 0:
         buffer, right = buffer[:, :, :right], 0
@@ -55,7 +57,8 @@ def _placed(buffer: Array, left: int, width: int) -> Array:
 
 
 class Row(NamedTuple):
-    """What one cache brings into a batch: the column where it begins, how many it takes, what is copied there."""
+    """Contribution of one cache to a batch: first column, number of columns, and the content to copy there (None =
+    zeros)."""
 
     start: int
     width: int
@@ -63,7 +66,7 @@ class Row(NamedTuple):
 
 
 def stacked(rows: Sequence[Row], length: int) -> Array:
-    """[B, H, length, D] from one Row per row of the batch; a row without content is zeros."""
+    """Build [B, H, length, D] from one Row per batch row. A row without content becomes zeros."""
     some = [row.rows for row in rows if row.rows is not None]
     heads, depth = max(x.shape[1] for x in some), max(x.shape[3] for x in some)
     out = np.zeros((len(rows), heads, length, depth), some[0].dtype)
@@ -74,7 +77,7 @@ def stacked(rows: Sequence[Row], length: int) -> Array:
 
 
 class Batch(KeysValues):
-    """What both batched caches of keys and values do alike."""
+    """Common base of both batched caches of keys and values."""
 
     EXTRA: ClassVar[tuple[str, ...]] = ("offset", "left_padding")
     left_padding: Array
@@ -88,14 +91,14 @@ class Batch(KeysValues):
         self._idx = 0
 
     def _pad_left(self, left_padding: Sequence[int]) -> None:
-        """More padding before the first token. Raises ValueError once there is a token."""
+        """Add padding before the first token. Raises ValueError once a token is stored."""
         if self.keys is not None:
             raise ValueError("padding at the left belongs before the first token")
         self.left_padding = self.left_padding + counters(left_padding)
         self.offset = self.offset - counters(left_padding)
 
     def _shift(self, by: Array) -> None:
-        """Turn each row right by its number of columns, which become padding. by: [B]."""
+        """Rotate each row to the right by its number of columns, which become padding. by: [B]."""
         self.keys, self.values = (rolled(buffer, by) for buffer in self.pair())
         self.left_padding = self.left_padding + by
         self.offset = self.offset - by
@@ -107,20 +110,20 @@ class Batch(KeysValues):
         self.offset = chosen(self.offset, batch_indices)
         self.left_padding = chosen(self.left_padding, batch_indices)
 
-    def extend(self, other: Self) -> None:
-        """Add the rows of ``other``, so that all end in the same column."""
-        mine, theirs = self.left_padding, other.left_padding
-        if self.keys is not None or other.keys is not None:
-            end = max(self._idx, other._idx)
-            mine, theirs = mine + (end - self._idx), theirs + (end - other._idx)
-            self.keys, self.values = _joined(self, other, 0), _joined(self, other, 1)
+    def extend(self, addition: Self) -> None:
+        """Append the rows of ``addition``, so that all rows end in the same column."""
+        own, added = self.left_padding, addition.left_padding
+        if self.keys is not None or addition.keys is not None:
+            end = max(self._idx, addition._idx)
+            own, added = own + (end - self._idx), added + (end - addition._idx)
+            self.keys, self.values = _joined(self, addition, 0), _joined(self, addition, 1)
             self._idx = end
-        self.left_padding = counters([*mine, *theirs])
-        self.offset = counters([*self.offset, *other.offset])
+        self.left_padding = counters([*own, *added])
+        self.offset = counters([*self.offset, *addition.offset])
 
 
 class BatchKVCache(Batch):
-    """Rows of full attention."""
+    """Batch of full-attention caches."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "left_padding", "_idx")
     CUT: ClassVar[str] = "_idx"
@@ -128,10 +131,10 @@ class BatchKVCache(Batch):
 
     def __init__(self, left_padding: Sequence[int], *, rules: CacheRules = AT_HEAD) -> None:
         super().__init__(left_padding, rules)
-        self._right_padding: Array | None = None      # missing in a cache that was loaded, as in the original
+        self._right_padding: Array | None = None      # not set in a cache that was loaded, as in the original
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append one step, the same number of columns for every row; all columns in use."""
+        """Append one step, with the same number of columns for every row. Returns all columns in use."""
         self.append(self._idx, keys, values)
         self.offset = self.offset + columns(keys)
         self._idx += columns(keys)
@@ -143,14 +146,14 @@ class BatchKVCache(Batch):
     def prepare(
         self, *, left_padding: Announced = None, lengths: Announced = None, right_padding: Announced = None
     ) -> None:
-        """Announce padding of the coming step: at the left before the first token, or behind the rows."""
+        """Announce padding of the next step: on the left before the first token, or on the right after the rows."""
         if left_padding is not None:
             self._pad_left(left_padding)
         if right_padding is not None and max(right_padding) > 0:
             self._right_padding = counters(right_padding)
 
     def finalize(self) -> None:
-        """Turn padding behind the rows into padding before them; slack turns with it."""
+        """Turn padding after the rows into padding before them. Unused columns rotate with it."""
         if self._right_padding is not None:
             self._shift(self._right_padding)
             self._right_padding = None
@@ -159,18 +162,19 @@ class BatchKVCache(Batch):
         return True
 
     def trim(self, n: int) -> int:
-        """Forget the last n columns of every row; how many went."""
+        """Remove the last n columns of every row. Returns how many were removed."""
         n = min(self._idx, n)
         self._idx -= n
         self.offset = self.offset - n
         return n
 
     def make_mask(self, N: int, return_array: bool = False, **window: Any) -> Ranges:
-        """[B, 1, N, _idx + N], always an array in the engine."""
+        """Return the mask [B, 1, N, _idx + N]; it is always an array in the engine."""
         return causal_ranges(N, self._idx, left_padding=self.left_padding, **window)
 
     def filter(self, batch_indices: Sequence[int] | Array) -> None:
-        """Keep these rows, and drop columns that are padding for all of them, if only on the counters."""
+        """Keep these rows, and drop columns that are padding in all of them. Without a buffer only the counters
+        change."""
         super().filter(batch_indices)
         spare = min(self.left_padding.tolist())
         if spare <= 0:
@@ -181,7 +185,7 @@ class BatchKVCache(Batch):
         self.left_padding = self.left_padding - spare
 
     def extract(self, idx: int) -> KVCache:
-        """Row idx alone, without padding and slack."""
+        """Return row ``idx`` as a KVCache without padding and unused columns."""
         start = int(self.left_padding[idx])
         cache = KVCache(rules=self.rules)
         cache.keys, cache.values = (side[idx : idx + 1].copy() for side in self.cut(self._idx, start))
@@ -190,7 +194,7 @@ class BatchKVCache(Batch):
 
     @classmethod
     def merge(cls, caches: Sequence[KVCache]) -> BatchKVCache:
-        """One batch of these, one row each, padded at the left to the longest."""
+        """Merge caches into a batch, one row each, padded on the left to the longest."""
         rules, sizes = caches[0].rules, [cache.size() for cache in caches]
         length = max(sizes)
         if length == 0:

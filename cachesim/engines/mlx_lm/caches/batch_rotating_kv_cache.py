@@ -1,7 +1,7 @@
-"""How does a batch of rows share one ring?
+"""Batch of sliding-window caches in one ring.
 
-left_padding[B], offset[B], _idx: as in batch.py; a padding below zero was overwritten. _offset: columns ever written,
-padding counted. rotated: the ring has wrapped and its columns are not in temporal order.
+left_padding[B], offset[B], _idx: as in batch_kv_cache.py; a negative padding was overwritten. _offset: columns ever
+written, including padding. rotated: the ring has wrapped, so its columns are not in temporal order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
 class BatchRotatingKVCache(Ring, Batch):
-    """Rows of sliding-window attention."""
+    """Batch of sliding-window caches."""
 
     WHOLE: ClassVar[tuple[str, ...]] = (
         "keys", "values", "offset", "left_padding", "max_size", "_offset", "_idx", "rotated",
@@ -28,7 +28,7 @@ class BatchRotatingKVCache(Ring, Batch):
         self.max_size = max_size
         self._offset = 0
         self.rotated = False
-        self._lengths: Array | None = None            # missing in a cache that was loaded, as in the original
+        self._lengths: Array | None = None            # not set in a cache that was loaded, as in the original
 
     def meta(self) -> tuple[str, ...]:
         return tuple(str(x) for x in (self.max_size, self._offset, self._idx, self.rotated))
@@ -50,7 +50,7 @@ class BatchRotatingKVCache(Ring, Batch):
             self._straighten()
             self.keys, self.values = self.cut(self._idx)
             if self._lengths is not None:
-                # Padding behind a row must not push its tokens out.
+                # Padding after a row must not push its tokens out of the ring.
                 self._shift(np.maximum(0, self.offset - self._lengths))
             drop = max(0, self._idx - self.max_size + 1)
             self.left_padding = self.left_padding - drop
@@ -64,7 +64,7 @@ class BatchRotatingKVCache(Ring, Batch):
 
     def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:
         if self._lengths is not None:
-            raise RuntimeError("a step with padding behind the rows is not finalized")
+            raise RuntimeError("finalize() was not called after a step with padding after the rows")
         self._make_room(keys, values)
         held_keys, held_values = self.pair()
         drop = columns(held_keys) - self.max_size
@@ -86,7 +86,8 @@ class BatchRotatingKVCache(Ring, Batch):
     def prepare(
         self, *, left_padding: Announced = None, lengths: Announced = None, right_padding: Announced = None
     ) -> None:
-        """Announce padding of the coming step; with padding behind the rows, ``lengths`` says what counts."""
+        """Announce padding of the next step. With padding after the rows, ``lengths`` gives the number of real
+        tokens."""
         if left_padding is not None:
             self._pad_left(left_padding)
         if right_padding is not None and max(right_padding) > 0:
@@ -95,13 +96,13 @@ class BatchRotatingKVCache(Ring, Batch):
             self._lengths = counters(lengths) + self.offset
 
     def finalize(self) -> None:
-        """Turn padding behind the rows into padding before them."""
+        """Turn padding after the rows into padding before them."""
         if self._lengths is not None:
             self._shift(np.maximum(0, self.offset - self._lengths))
             self._lengths = None
 
     def trim(self, n: int) -> int:
-        """Forget the last n columns as the version's rule has it; how many went."""
+        """Remove the last n columns by the version's rule. Returns how many were removed."""
         cut = self.rules.ring_trim(self._offset, self.max_size, n)
         self.offset = self.offset - cut.n
         if cut.keep is None:
@@ -118,7 +119,8 @@ class BatchRotatingKVCache(Ring, Batch):
         return int(cut.n)
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Array:
-        """[B, 1, N, before + N], made before the update and so without knowing that it may put columns in order."""
+        """Return the mask [B, 1, N, before + N]. It is made before the update, so it ignores that the update may
+        straighten the ring."""
         before = min(self.max_size - 1, self._offset)
         turned = N == 1 and (self.rotated or self._idx >= self.max_size)
         held = 0 if self.keys is None else columns(self.keys)
@@ -129,18 +131,18 @@ class BatchRotatingKVCache(Ring, Batch):
             return mask
         return np.roll(mask, (0 if self._idx >= self.max_size else self._idx) + 1, axis=-1)
 
-    def extend(self, other: Self) -> None:
-        """Add the rows of ``other``, which is put in order too where the two differ."""
-        some = self.keys is not None or other.keys is not None
-        if some and (self.rotated != other.rotated or self._idx != other._idx):
+    def extend(self, addition: Self) -> None:
+        """Append the rows of ``addition``. If the rings differ, both are put into temporal order."""
+        some = self.keys is not None or addition.keys is not None
+        if some and (self.rotated != addition.rotated or self._idx != addition._idx):
             self._straighten()
-            other._straighten()
-        super().extend(other)
+            addition._straighten()
+        super().extend(addition)
         if some:
-            self._offset = max(self._offset, other._offset)
+            self._offset = max(self._offset, addition._offset)
 
     def extract(self, idx: int) -> RotatingKVCache:
-        """Row idx alone, in temporal order, without padding; ``keep`` is 0."""
+        """Return row ``idx`` in temporal order and without padding; ``keep`` is 0."""
         cache = RotatingKVCache(self.max_size, rules=self.rules)
         if not self.rules.ring_extract_empty(self.keys is not None):
             return cache
@@ -156,10 +158,10 @@ class BatchRotatingKVCache(Ring, Batch):
 
     @classmethod
     def merge(cls, caches: Sequence[RotatingKVCache]) -> BatchRotatingKVCache:
-        """One batch of these, one row each, padded at the left to the longest. All must be of one max_size."""
+        """Merge rings of equal max_size into a batch, one row each, padded on the left to the longest."""
         rules, max_size = caches[0].rules, caches[0].max_size
         if any(cache.max_size != max_size for cache in caches):
-            raise ValueError("rings of different sizes do not make one batch")
+            raise ValueError("cannot merge rings of different sizes")
         length = max(cache.size() for cache in caches)
         if length == 0:
             return cls(max_size, [0] * len(caches), rules=rules)
@@ -172,7 +174,7 @@ class BatchRotatingKVCache(Ring, Batch):
 
 
 def _merged(cache: RotatingKVCache, length: int) -> tuple[Row, Row]:
-    """Keys and values of one ring on their way into a batch of ``length`` columns."""
+    """Return keys and values of one ring as rows of a batch of ``length`` columns."""
     start = length - cache.size()
     if cache.keys is None:
         return Row(start, 0, None), Row(start, 0, None)

@@ -1,4 +1,4 @@
-"""How do several caches stand in for one layer, and a list of them for a model?"""
+"""Several caches as the cache of one layer, and lists of caches for a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
 class CacheList(Cache):
-    """Everything is handed on to the children; the model takes them out one by one."""
+    """A cache that passes each call to its children. The model addresses the children by index."""
 
     def __init__(self, *caches: Any, rules: CacheRules | None = None) -> None:
         self.caches: Sequence[Any] = caches
@@ -46,7 +46,8 @@ class CacheList(Cache):
 
     @classmethod
     def from_state(cls, state: Any, meta_state: Any = None, *, rules: CacheRules = AT_HEAD) -> CacheList:
-        """The children by the names of their classes, which one layout keeps in the state and the other in the text."""
+        """Restore the children by the names of their classes. One layout keeps the names in the state, the other in the
+        text."""
         cache = cls(rules=rules)
         if meta_state is None:
             cache.state = state
@@ -62,15 +63,15 @@ class CacheList(Cache):
         return all(child.trimmable_after(n) for child in self.caches)
 
     def trim(self, n: int) -> int:
-        """Trim each child; what the last one says."""
+        """Trim each child. Returns the result of the last child."""
         return int([child.trim(n) for child in self.caches][-1])
 
     def filter(self, batch_indices: Sequence[int] | Array) -> None:
         for child in self.caches:
             child.filter(batch_indices)
 
-    def extend(self, other: CacheList) -> None:
-        for child, more in zip(self.caches, other.caches, strict=False):
+    def extend(self, addition: CacheList) -> None:
+        for child, more in zip(self.caches, addition.caches, strict=False):
             child.extend(more)
 
     @classmethod
@@ -113,19 +114,20 @@ CLASSES: dict[str, type[Any]] = {
 def make_prompt_cache(
     layers: int, max_kv_size: int | None = None, *, rules: CacheRules = AT_HEAD
 ) -> list[KVCache | RotatingKVCache]:
-    """The caches of a model that does not make its own: rings that keep 4 tokens where a size is given."""
+    """Return the caches of a model that does not create its own: KVCaches, or rings that keep 4 tokens if a size is
+    given."""
     if max_kv_size is None:
         return [KVCache(rules=rules) for _ in range(layers)]
     return [RotatingKVCache(max_kv_size, keep=4, rules=rules) for _ in range(layers)]
 
 
 def can_trim_prompt_cache(cache: Sequence[Any]) -> bool:
-    """Whether every layer can go back now."""
+    """True if every layer can be trimmed now."""
     return all(layer.is_trimmable() for layer in cache)
 
 
 def trim_prompt_cache(cache: Sequence[Any], num_tokens: int) -> int:
-    """Trim every layer, or none if one cannot. What the first layer says, whatever the others did."""
+    """Trim every layer, or none if one of them cannot be trimmed. Returns the result of the first layer only."""
     if not cache or not can_trim_prompt_cache(cache):
         return 0
     trimmed = [layer.trim(num_tokens) for layer in cache]

@@ -1,4 +1,4 @@
-"""How do the caches of full attention grow and go back?
+"""Caches of full attention: plain, quantised, concatenating and chunked.
 
 offset: tokens that the cache claims to hold. Keys and values are [B, H, T, D].
 """
@@ -24,7 +24,7 @@ from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
 class Counted(Cache):
-    """A cache that goes back by its counter alone, which frees nothing."""
+    """A cache that is trimmed by its counter alone, which frees no memory."""
 
     def __init__(self, *, rules: CacheRules = AT_HEAD) -> None:
         self.rules = rules
@@ -34,7 +34,8 @@ class Counted(Cache):
         return True
 
     def trim(self, n: int) -> int:
-        """Forget the last n tokens; how many went. A negative n makes the cache claim more than it holds."""
+        """Remove the last n tokens. Returns how many were removed. After a negative n the cache claims more than it
+        holds."""
         n = min(self.offset, n)
         self.offset -= n
         return n
@@ -43,12 +44,9 @@ class Counted(Cache):
         return create_attention_mask(N, self.offset, return_array, window_size)
 
 
-# How does a cache of packed numbers grow and go back?
-#
-# Keys and values are triples (words, scales, biases), each [B, H, T, something].
-
 class QuantizedKVCache(Counted):
-    """Like KVCache, but each token is packed when it comes in. It does not know its ``size()``."""
+    """Like KVCache, but quantises each token on arrival. Keys and values are triples (words, scales, biases), each [B,
+    H, T, n]. ``size()`` is not implemented."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "group_size", "bits")
 
@@ -60,7 +58,7 @@ class QuantizedKVCache(Counted):
         self.bits = bits
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Packed, Packed]:
-        """Pack and append the tokens of one step; all tokens held."""
+        """Quantise and append the tokens of one step. Returns all tokens held."""
         prev = self.offset
         rooms = self._with_room(self.keys, keys), self._with_room(self.values, values)
         self.keys, self.values = rooms
@@ -73,7 +71,7 @@ class QuantizedKVCache(Counted):
         b, h, new, d = rows.shape
         width = -(-new // self.step) * self.step
         if packed is None:
-            # Whole codes per word: for 3, 5 and 6 bits this is not the packed width of every D.
+            # Words hold whole codes here. For 3, 5 and 6 bits this is not the packed width of every D.
             words = np.zeros((b, h, width, d // (32 // self.bits)), np.uint32)
             scales = np.zeros((b, h, width, d // self.group_size), rows.dtype)
             return words, scales, scales
@@ -105,9 +103,9 @@ class QuantizedKVCache(Counted):
 
     @property
     def nbytes(self) -> int:
-        """Words, scales and biases. Raises AttributeError before the first token, as the original does."""
+        """Bytes of words, scales and biases. Raises AttributeError before the first token, as the original does."""
         if self.keys is None or self.values is None:
-            raise AttributeError("a cache without buffers has no nbytes")
+            raise AttributeError("nbytes: the cache holds no buffer yet")
         return sum(x.nbytes for x in (*self.keys, *self.values))
 
 
@@ -124,27 +122,27 @@ def _written(packed: Packed, start: int, rows: Packed) -> Packed:
 
 
 class KVCache(Counted, KeysValues):
-    """Buffers that grow by blocks of ``step`` columns. Going back moves the counter and frees nothing."""
+    """Buffers that grow by blocks of ``step`` columns. A trim moves the counter and frees no memory."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset")
     CUT: ClassVar[str] = "offset"
     LENGTH: ClassVar[str] = "offset"
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of one step; all tokens held."""
+        """Append the tokens of one step. Returns all tokens held."""
         self.append(self.offset, keys, values)
         self.offset += columns(keys)
         return self.keys_and_values()
 
     def keys_and_values(self) -> tuple[Array, Array]:
-        """The tokens held: columns 0 to offset."""
+        """Return the tokens held: columns 0 to offset."""
         return self.cut(self.offset)
 
     def size(self) -> int:
         return self.offset
 
     def to_quantized(self, group_size: int = 64, bits: int = 4) -> QuantizedKVCache:
-        """The same tokens, slack included, as packed numbers."""
+        """Return these tokens, including unused columns, as packed numbers."""
         cache = QuantizedKVCache(group_size, bits, rules=self.rules)
         cache.offset = self.offset
         if self.keys is not None:
@@ -154,13 +152,14 @@ class KVCache(Counted, KeysValues):
 
     @classmethod
     def merge(cls, caches: Sequence[KVCache]) -> Cache:
-        """One batch of these rows."""
+        """Merge these caches into a batch."""
         batch: Cache = cls.BATCH.merge(caches)
         return batch
 
 
 class ConcatenateKVCache(Counted, KeysValues):
-    """Buffers without slack. What was trimmed comes back with the next update, for nothing cuts the buffer."""
+    """Buffers without unused columns. The next update brings trimmed tokens back, because a trim does not cut the
+    buffer."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values")
     LENGTH: ClassVar[str] = "offset"
@@ -172,7 +171,7 @@ class ConcatenateKVCache(Counted, KeysValues):
         self.set_cut_state(state)
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of one step; the whole buffer."""
+        """Append the tokens of one step. Returns the whole buffer."""
         if self.keys is not None:
             held_keys, held_values = self.pair()
             keys, values = joined(held_keys, keys), joined(held_values, values)
@@ -184,15 +183,12 @@ class ConcatenateKVCache(Counted, KeysValues):
         return self.keys, self.values
 
 
-# How does a cache hold no more than one chunk (llama4)?
-#
-# start_position: tokens that were cut from the front; the buffer's first column is the token with that number.
-
 class ChunkedKVCache(KeysValues):
-    """The model calls ``maybe_trim_front`` before each update."""
+    """A cache of at most one chunk (llama4). The model calls ``maybe_trim_front`` before each update. start_position:
+    tokens cut from the front, that is the number of the token in the first column."""
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "chunk_size", "start_position")
-    CUT: ClassVar[str] = "offset"           # not what is held: the number of the last token
+    CUT: ClassVar[str] = "offset"           # number of the last token, not of the tokens held
     LENGTH: ClassVar[str] = "offset"
 
     def __init__(self, chunk_size: int, *, rules: CacheRules = AT_HEAD) -> None:
@@ -202,7 +198,7 @@ class ChunkedKVCache(KeysValues):
         self.start_position = 0
 
     def maybe_trim_front(self) -> None:
-        """Drop what lies before the last chunk."""
+        """Drop the tokens before the last chunk."""
         if self.keys is None:
             return
         front = self.rules.chunked_front(self.offset - self.start_position, columns(self.keys), self.chunk_size)
@@ -211,7 +207,7 @@ class ChunkedKVCache(KeysValues):
             self.keys, self.values = self.cut(front.stop, front.start)
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of one step; the tokens held since ``start_position``."""
+        """Append the tokens of one step. Returns the tokens held since ``start_position``."""
         self.append(self.offset - self.start_position, keys, values)
         self.offset += columns(keys)
         return self.keys_and_values()
@@ -223,7 +219,7 @@ class ChunkedKVCache(KeysValues):
         return True
 
     def trim(self, n: int) -> int:
-        """Forget the last n tokens, but none that left by the front; how many went."""
+        """Remove the last n tokens, but none that was cut from the front. Returns how many were removed."""
         n = min(self.offset - self.start_position, n)
         self.offset -= n
         return n

@@ -1,7 +1,7 @@
-"""How does a sliding-window cache wrap, and when can it go back?
+"""Sliding-window cache: a ring of columns, and the rules for trimming it.
 
-offset: tokens seen, for positions. _offset: tokens that the ring counts as its own (the same number except where
-going back after a wrap is allowed). _idx: the next column to be written.
+offset: tokens seen, for positions. _offset: tokens that the ring counts as its own; it differs from ``offset`` only if
+the version allows trimming after a wrap. _idx: the next column to be written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
 
 
 class Ring(KeysValues):
-    """What the ring of one row and that of a batch do alike; both call the columns that they count ``_offset``."""
+    """Common base of the single and the batched ring. Both call the number of columns that they count ``_offset``."""
 
     CUT: ClassVar[str] = "_offset"
     max_size: int
@@ -25,7 +25,7 @@ class Ring(KeysValues):
     _offset: int
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Store one step, the same number of columns for every row. Returned: the buffer, in whatever order it is."""
+        """Store one step, with the same number of columns for every row. Returns the buffer in its current order."""
         return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
 
     @abstractmethod
@@ -61,16 +61,17 @@ class Ring(KeysValues):
         return bool(self.rules.ring_trimmable(self._offset + n, self.max_size))
 
     def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
-        """Raises NotImplementedError, as the original does: --kv-bits ends a request with a window in this error.
+        """Raise NotImplementedError, as the original does: with --kv-bits a model with a window fails with this error.
         Source: mlx-lm mlx_lm/models/cache.py to_quantized (d78bf58e)."""
         raise NotImplementedError("a ring cannot be quantized")
 
 
 class RotatingKVCache(Ring):
-    """One token at a time is written in place; several are appended to the ring in temporal order.
+    """A ring that writes single tokens in place and appends several tokens in temporal order.
 
-    The first ``keep`` columns are never overwritten. A buffer may hold up to max_size - 1 + S tokens after S came at
-    once."""
+    The first ``keep`` columns are never overwritten. After an update of S tokens a buffer may hold up to max_size - 1 +
+    S tokens.
+    """
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "keep", "max_size", "_idx")
 
@@ -80,7 +81,7 @@ class RotatingKVCache(Ring):
         self.max_size = max_size
         self.offset = 0
         self._idx = 0
-        self._gone = 0                  # offset - _offset: tokens that going back took out of the ring
+        self._gone = 0                  # offset - _offset: tokens that trims removed from the ring
 
     @property
     def _offset(self) -> int:
@@ -106,7 +107,7 @@ class RotatingKVCache(Ring):
             setattr(self, name, int(text))
 
     def temporal(self, buffer: Array) -> Array:
-        """The buffer from the oldest to the newest token, columns without a token left out."""
+        """Return the buffer from the oldest to the newest token, without unused columns."""
         if self._idx == columns(buffer):
             return buffer
         if self._idx >= self._offset:
@@ -117,7 +118,7 @@ class RotatingKVCache(Ring):
         new = columns(keys)
         if self.keys is not None:
             old_keys, old_values = (self.temporal(buffer) for buffer in self.pair())
-            # max_size - 1 old tokens are enough for the first new one
+            # max_size - 1 old tokens are enough for the first new token
             drop = columns(old_keys) - self.max_size + 1
             keys = joined(self._dropped(old_keys, drop), keys)
             values = joined(self._dropped(old_values, drop), values)
@@ -127,7 +128,7 @@ class RotatingKVCache(Ring):
         return keys, values
 
     def _dropped(self, buffer: Array, drop: int) -> Array:
-        """The buffer without the ``drop`` columns that follow the kept ones."""
+        """Return the buffer without the ``drop`` columns after the kept ones."""
         return joined(buffer[:, :, : self.keep], buffer[:, :, drop + self.keep :]) if drop > 0 else buffer
 
     def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:
@@ -145,7 +146,7 @@ class RotatingKVCache(Ring):
         return self.keys_and_values()
 
     def trim(self, n: int) -> int:
-        """Forget the last n tokens as the version's rule has it; how many went."""
+        """Remove the last n tokens by the version's rule. Returns how many were removed."""
         cut = self.rules.ring_trim(self._offset, self.max_size, n)
         if cut.keep is None:
             self.offset -= cut.n
@@ -160,7 +161,7 @@ class RotatingKVCache(Ring):
         return int(cut.n)
 
     def make_mask(self, N: int, window_size: int | None = None, return_array: bool = False) -> Mask:
-        """The mask for N queries, made before their update."""
+        """Return the mask for N queries. Call it before their update."""
         if N > 1:
             window = window_size or self.max_size
             before = min(self.max_size - 1, self._offset)
@@ -174,6 +175,6 @@ class RotatingKVCache(Ring):
 
     @classmethod
     def merge(cls, caches: Sequence[RotatingKVCache]) -> Cache:
-        """One batch of these rows; ``keep`` is lost."""
+        """Merge these rings into a batch; ``keep`` is lost."""
         batch: Cache = cls.BATCH.merge(caches)
         return batch

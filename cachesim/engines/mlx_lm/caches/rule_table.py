@@ -1,4 +1,4 @@
-"""Which class-level rules belong to which version? Oldest last; each is made from its neighbour."""
+"""Rules of the cache classes by version, newest first. Each table is derived from its neighbour."""
 
 from __future__ import annotations
 
@@ -13,22 +13,19 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CacheRules:
-    """One version of the cache classes. The defaults are those of HEAD (d78bf58e).
-
-    ``ring_meta`` names the counters that a ring saves as text, ``arrays_filtered`` what a filter of rows selects beside
-    the slots."""
+    """Rules of one version of the cache classes. The defaults are those of HEAD (d78bf58e)."""
 
     state: Rule = r.state_cut
     restore: Rule = r.restore_cut
     meta_state: Rule = r.meta_text
     batch_rotating_state: Rule = r.rotated_if_text
     arrays_state: Rule = r.arrays_state_padded
-    ring_meta: tuple[str, ...] = ("keep", "max_size", "offset", "_idx")
+    ring_meta: tuple[str, ...] = ("keep", "max_size", "offset", "_idx")     # counters that a ring saves as text
     arrays_mask: Rule = r.mask_padding_only
     arrays_merge_empty: Rule = r.merged_with_zeros
     arrays_extend_none: Rule = r.join_with_zeros
     arrays_extend_padding: Rule = r.join_with_zeros
-    arrays_filtered: tuple[str, ...] = ("left_padding", "lengths")
+    arrays_filtered: tuple[str, ...] = ("left_padding", "lengths")          # filtered by row beside the slots
     ring_trimmable: Rule = kv.trimmable_before_wrap
     ring_trim: Rule = kv.trim_counters
     rotating_merge: Rule = kv.merge_last
@@ -42,7 +39,7 @@ class CacheRules:
 
 AT_HEAD = CacheRules()
 
-# The wheel: one layout of saved state for all, masks that are both kept, dtypes that survive.
+# The wheel: one layout of saved state for all classes, masks from padding and lengths together, preserved dtypes.
 AT_0_32_2 = replace(
     AT_HEAD,
     state=r.state_whole,
@@ -66,7 +63,7 @@ AT_M1072 = replace(
 )
 
 AT_M1019 = replace(AT_M1072, arrays_extend_none=r.join_both, arrays_filtered=(), rotating_merge=kv.merge_all_in_idx)
-"""Also the rules of base923, base1006 and everything between, as far as the servers of that time reach them."""
+"""Also the rules of base923, base1006 and all versions between, as far as their servers reach them."""
 
 AT_PR999 = replace(
     AT_M1019,

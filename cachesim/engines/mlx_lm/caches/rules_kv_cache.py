@@ -1,6 +1,6 @@
-"""What did versions decide differently about rings, chunks and batches of keys and values?
+"""Rules that differ between versions for rings, chunks and batches of keys and values.
 
-Rows are rows of a batch; columns are places in a buffer, one token each; counts are tokens.
+Rows are batch rows. A column is a place of one token in a buffer. Counts are tokens.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from cachesim.engines.rule import Role, rule
 
 
 class RingTrim(NamedTuple):
-    """Answer to "take n tokens off the end of a ring": how many go, and how many columns of the buffer, in temporal
-    order, stay (None: the buffer is left alone and only counters move)."""
+    """Result of trimming n tokens from the end of a ring: how many are removed, and how many columns of the buffer
+    remain in temporal order (None: the buffer is unchanged and only the counters move)."""
 
     n: int
     keep: int | None
 
 
 class MergedRow(NamedTuple):
-    """How a ring enters a batch: the columns it takes, and how many of its last entries are copied (None: all)."""
+    """Placement of a ring in a batch: the columns that it takes, and how many of its last entries are copied (None:
+    all)."""
 
     width: int
     last: int | None
 
 
 class Front(NamedTuple):
-    """Columns [start, stop) of a chunked buffer that survive a cut of the front."""
+    """Columns [start, stop) of a chunked buffer that remain when its front is cut."""
 
     start: int
     stop: int
@@ -37,8 +38,8 @@ class Front(NamedTuple):
 
 @rule("ML-RING-TRIMMABLE.before_wrap", Role.MEMORY, mlx_lm(CACHE, "RotatingKVCache.is_trimmable", "d78bf58e"))
 def trimmable_before_wrap(held: int, max_size: int) -> bool:
-    """Returns True if a RotatingKVCache is trimmable: only while it has dropped nothing; one that is just full is
-    not."""
+    """Returns True if a RotatingKVCache is trimmable: only while it has not dropped any token. A ring that is exactly
+    full is not trimmable."""
     return held < max_size
 
 
@@ -56,8 +57,8 @@ def trim_counters(held: int, max_size: int, n: int) -> RingTrim:
 
 @rule("ML-RING-TRIM.cut", Role.MEMORY, mlx_lm("", "RotatingKVCache.trim", "38e83982", pull=999))
 def trim_cut(held: int, max_size: int, n: int) -> RingTrim:
-    """Trims a RotatingKVCache by cutting its buffer to the first entries. What the ring has dropped before does not
-    come back."""
+    """Trims a RotatingKVCache by cutting its buffer to the first entries. Tokens that the ring dropped before stay
+    lost."""
     here = min(held, max_size)
     return RingTrim(min(here, n), here - min(here, n))
 
@@ -76,23 +77,23 @@ def merge_all_in_size(size: int, idx: int) -> MergedRow:
 
 @rule("ML-RING-MERGE.idx", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "4d3af3ce"), until="#1072")
 def merge_all_in_idx(size: int, idx: int) -> MergedRow:
-    """Puts all entries of a ring into as many columns of a batch as its write position says."""
+    """Puts all entries of a ring into ``_idx`` columns of a batch, its write position."""
     return MergedRow(idx, None)
 
 
 @rule("ML-RING-EXTRACT-START.clamped", Role.MEMORY,
       mlx_lm(CACHE, "BatchRotatingKVCache.extract", "f26fddfd"), since="#1114")
 def row_start_clamped(left_padding: int) -> int:
-    """Returns the first column of a row extracted from a batch: its left padding, 0 if the ring has overwritten
-    that."""
+    """Returns the first column of a row extracted from a batch: its left padding, or 0 if the ring has overwritten the
+    padding."""
     return max(0, left_padding)
 
 
 @rule("ML-RING-EXTRACT-START.plain", Role.MEMORY,
       mlx_lm(CACHE, "BatchRotatingKVCache.extract", "3f9d179f"), until="#1114")
 def row_start_plain(left_padding: int) -> int:
-    """Returns the first column of a row extracted from a batch: its left padding. Below zero it counts from the end, so
-    that a rotated row loses most of its entries."""
+    """Returns the first column of a row extracted from a batch: its left padding. A negative padding counts from the
+    end, so a rotated row loses most of its entries."""
     return left_padding
 
 
@@ -104,14 +105,13 @@ def extracted_counts_offset(offset: int, length: int) -> int:
 
 @rule("ML-RING-EXTRACT-OFFSET.length", Role.MEMORY, mlx_lm("", "BatchRotatingKVCache.extract", "38e83982", pull=999))
 def extracted_counts_length(offset: int, length: int) -> int:
-    """Returns the offset of a ring extracted from a batch: the columns that it has."""
+    """Returns the offset of a ring extracted from a batch: the number of its columns."""
     return length
 
 
 @rule("ML-RING-EXTRACT-EMPTY.refused", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "d78bf58e"))
 def extract_needs_buffer(has_buffer: bool) -> bool:
-    """Raises TypeError for a row extracted from a batch without a buffer; else returns True, there is something to
-    copy."""
+    """Raises TypeError for a row extracted from a batch without a buffer; else returns True."""
     if not has_buffer:
         raise TypeError("the batch holds no buffer")
     return True
@@ -119,14 +119,14 @@ def extract_needs_buffer(has_buffer: bool) -> bool:
 
 @rule("ML-RING-EXTRACT-EMPTY.fresh", Role.MEMORY, mlx_lm("", "BatchRotatingKVCache.extract", "38e83982", pull=999))
 def extract_fresh(has_buffer: bool) -> bool:
-    """Returns False for a batch without a buffer: the extracted row is a new ring."""
+    """Returns False for a batch without a buffer: the extracted row becomes a new ring."""
     return has_buffer
 
 
 @rule("ML-RING-MASK.written", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.make_mask", "d78bf58e"))
 def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
-    """Returns the write position that a batch's mask is made from: the present one, though a ring that has wrapped is
-    put in order before several tokens are stored. The oldest live token of a padded row is hidden then."""
+    """Returns the write position that a batch's mask is made from: the current position. A wrapped ring is straightened
+    before several tokens are stored, so this mask hides the oldest live token of a padded row."""
     return idx
 
 
@@ -139,30 +139,32 @@ def front_by_valid(valid: int, allocated: int, chunk_size: int) -> Front | None:
 
 @rule("ML-CHUNK-TRIM-FRONT.allocated", Role.MEMORY, mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front"), until="#1673")
 def front_by_allocation(valid: int, allocated: int, chunk_size: int) -> Front | None:
-    """Trims the front of a ChunkedKVCache to one chunk of allocated columns, unused ones included, and live tokens with
-    them."""
+    """Trims the front of a ChunkedKVCache to one chunk of allocated columns. Unused columns count, so live tokens are
+    cut, too."""
     return Front(allocated - chunk_size, allocated) if allocated >= chunk_size else None
 
 
 @rule("ML-KV-EXTEND.own_dtype", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "0.32.2"))
 def empty_side_alike(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns rows and dtype of a batch without a buffer that joins another: its own rows, the other's dtype."""
+    """Returns rows and dtype of a batch without a buffer that joins another batch: its own rows, the dtype of the other
+    batch."""
     return own_rows, dtype
 
 
 @rule("ML-KV-EXTEND.float32", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "d78bf58e"), since="#1141")
 def empty_side_float32(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns rows and dtype of a batch without a buffer that joins another: its own rows, float32, so that half
+    """Returns rows and dtype of a batch without a buffer that joins another batch: its own rows, float32. Half
     precision is lost."""
     return own_rows, _single(dtype)
 
 
 @rule("ML-KV-EXTEND.other_rows", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "3f9d179f"), until="#1141")
 def empty_side_other_rows(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns rows and dtype of a batch without a buffer that joins another: the other's rows, float32."""
+    """Returns rows and dtype of a batch without a buffer that joins another batch: the rows of the other batch,
+    float32."""
     return other_rows, _single(dtype)
 
 
 def _single(dtype: Any) -> Any:
-    """float32 beside numbers; structured rows have nothing that it could promote."""
+    """Return float32 for a floating-point dtype, else the dtype itself: structured rows cannot be promoted."""
     return np.float32 if np.dtype(dtype).kind == "f" else dtype

@@ -1,4 +1,4 @@
-"""What did versions decide differently about saved state and recurrent slots? One pure function for each answer."""
+"""Rules that differ between versions for saved state and recurrent slots. Each rule is a pure function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cachesim.engines.rule import Role, rule
 
 
 class Stateful(Protocol):
-    """A cache as the rules of saving see it."""
+    """Interface of a cache that the rules of saving use."""
 
     def whole_state(self) -> Any: ...
     def set_whole_state(self, state: Any) -> None: ...
@@ -35,13 +35,13 @@ def state_cut(cache: Stateful) -> Any:
 
 @rule("ML-STATE-RESTORE.whole", Role.MEMORY, mlx_lm(CACHE, "`state.setter`", "0.32.2"))
 def restore_whole(cache: Stateful, state: Any) -> None:
-    """Sets buffer and counters as they were saved."""
+    """Sets buffer and counters to their saved values."""
     cache.set_whole_state(state)
 
 
 @rule("ML-STATE-RESTORE.cut", Role.MEMORY, mlx_lm(CACHE, "`state.setter`", "d78bf58e"))
 def restore_cut(cache: Stateful, state: Any) -> None:
-    """Sets a buffer that was saved cut; a counter that was not saved becomes the length of the buffer."""
+    """Sets a buffer that was saved cut. A counter that was not saved becomes the length of the buffer."""
     cache.set_cut_state(state)
 
 
@@ -59,7 +59,7 @@ def meta_text(cache: Stateful) -> Any:
 
 @rule("ML-STATE-ROTATED.truth", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.meta_state", "d78bf58e"))
 def rotated_if_text(text: str) -> bool:
-    """Returns True for any text but the empty one, so that a restored batch ring counts as rotated whatever it was."""
+    """Returns True for any text but the empty text, so a restored batch ring always counts as rotated."""
     return bool(text)
 
 
@@ -78,7 +78,7 @@ def arrays_state_padded(slots: list[Any], left_padding: Array | None, lengths: A
 
 @rule("ML-ARRAYS-MASK.padding", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.make_mask", "d78bf58e"))
 def mask_padding_only(width: int, left_padding: Array | None, lengths: Array | None) -> Array | None:
-    """Returns the mask [B, N] of a recurrent layer: left_padding alone if there is any, else lengths."""
+    """Returns the mask [B, N] of a recurrent layer: left_padding alone if it is set, else lengths."""
     if left_padding is not None:
         return np.arange(width) >= left_padding[:, None]
     return mask_both(width, None, lengths)
@@ -86,7 +86,7 @@ def mask_padding_only(width: int, left_padding: Array | None, lengths: Array | N
 
 @rule("ML-ARRAYS-MASK.both", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.make_mask", "0.32.2"))
 def mask_both(width: int, left_padding: Array | None, lengths: Array | None) -> Array | None:
-    """Returns the mask [B, N] of a recurrent layer: tokens neither in the left padding nor behind the row's length."""
+    """Returns the mask [B, N] of a recurrent layer: tokens outside the left padding and within the row's length."""
     at = np.arange(width)
     asked = [at >= left_padding[:, None]] if left_padding is not None else []
     asked += [at < lengths[:, None]] if lengths is not None else []
@@ -101,20 +101,20 @@ def merged_without_padding(rows: int) -> Array | None:
 
 @rule("ML-ARRAYS-MERGE.zeros", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.merge"), since="#1169")
 def merged_with_zeros(rows: int) -> Array | None:
-    """Returns the left_padding of a batch of new caches: 0 for each row, which tells how many rows there are."""
+    """Returns the left_padding of a batch of new caches: 0 for each row. It records the number of rows."""
     return counters([0] * rows)
 
 
 @rule("ML-ARRAYS-EXTEND.other", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "3f9d179f"), until="#1169")
 def join_other_side(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
-    """Joins two batches of states: where one side has none, the result is the other side, with too few rows."""
+    """Joins two batches of states. If a side has no states, the result is the other side, with too few rows."""
     return b if a is None else a if b is None else np.concatenate([a, b])
 
 
 @rule("ML-ARRAYS-EXTEND.zeros", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend"), since="#1169, #1177")
 def join_with_zeros(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
-    """Joins two batches of states: a side that has none becomes rows of zeros."""
-    # Of two shapes the right side's counts; both sides agree wherever both are there.
+    """Joins two batches of states. A side without states becomes rows of zeros."""
+    # If the shapes differed, the right side would decide. They are equal wherever both sides have states.
     like = a if b is None else b
     if like is None:
         return None
@@ -124,7 +124,7 @@ def join_with_zeros(a: Array | None, b: Array | None, rows_a: int, rows_b: int) 
 
 @rule("ML-ARRAYS-EXTEND.both", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "73c85504"), until="#1072")
 def join_both(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
-    """Joins two batches of states; raises TypeError if one side has none."""
+    """Joins two batches of states; raises TypeError if a side has none."""
     if a is None or b is None:
         raise TypeError("a slot is empty on one side")
     return np.concatenate([a, b])
@@ -132,5 +132,5 @@ def join_both(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Arr
 
 @rule("ML-ARRAYS-PAD.own", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.extend", "3f9d179f"), until="#1177")
 def padding_own(a: Array | None, b: Array | None, rows_a: int, rows_b: int) -> Array | None:
-    """Returns left_padding and lengths of the batch that is joined; those of the joining rows are dropped."""
+    """Returns left_padding or lengths of the first batch; those of the joining rows are dropped."""
     return a

@@ -1,4 +1,4 @@
-"""The prompt cache of mlx-lm: a trie of token keys, queues of entries, limits; versions are tables of rules."""
+"""mlx-lm's prompt cache: a trie of token keys, queues of entries and limits. Versions are tables of rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does the prompt cache tell about itself? Keys are tuples of tokens, sizes are bytes."""
+"""Entries of the prompt cache, and notifications about their changes. Keys are tuples of tokens, sizes are bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ How = Literal["exact", "shorter", "longer", "miss"]
 
 
 class Inserted(NamedTuple):
-    """A new entry, or a new object under a key that was there (then Removed with "replaced" came first). ``snapshot``:
-    a copy under a prefix of the key that was inserted."""
+    """A new entry, or a new object under an existing key (after a Removed with "replaced"). ``snapshot``: a copy stored
+    under a prefix of the inserted key."""
 
     model: Any
     key: Tokens
@@ -22,7 +22,7 @@ class Inserted(NamedTuple):
 
 
 class Requeued(NamedTuple):
-    """The key was there: its old object and its old bytes stay, and the object that was offered is dropped."""
+    """An insert under an existing key: the stored object and its size stay, and the new object is dropped."""
 
     model: Any
     key: Tokens
@@ -31,11 +31,12 @@ class Requeued(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """An entry left: "replaced" by a new object under its key, as a "prefix" of a trimmable key, as victim of the limit
-    of "count" or "bytes", "consumed" by a fetch, "moved" to a longer key. ``rule`` is the rule that had it go."""
+    """An entry was removed. ``rule``: the rule that decided it."""
 
     model: Any
     key: Tokens
+    # "replaced" by a new object under its key, as a "prefix" of a trimmable key, evicted by the limit of "count" or
+    # "bytes", "consumed" by a fetch, "moved" to a longer key
     reason: Reason
     nbytes: int
     kind: str
@@ -43,7 +44,7 @@ class Removed(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What a query got: ``kept`` of its tokens need not be processed; ``key`` is that of the entry used or None."""
+    """Result of a query: ``kept`` of its tokens are reused. ``key``: of the entry used, or None."""
 
     model: Any
     query_len: int
@@ -53,18 +54,16 @@ class Fetched(NamedTuple):
     key: Tokens | None = None
 
 
-Told = Inserted | Requeued | Removed | Fetched
+CacheEvent = Inserted | Requeued | Removed | Fetched
 
 
-def quiet(event: Told) -> None:
-    """Nobody listens."""
+def ignore(event: CacheEvent) -> None:
+    """Discard the event; the default listener."""
 
-
-# What is stored under one key?
 
 class Entry(NamedTuple):
-    """The layers of one state, its size in bytes when it came in, its queue. ``owners``: in versions that
-    count them. ``snapshot``: a copy made under a prefix."""
+    """Layers of one stored state, their size in bytes at insertion, and their queue. ``owners``: only in versions that
+    count owners. ``snapshot``: a copy stored under a prefix."""
 
     layers: list[Any]
     nbytes: int

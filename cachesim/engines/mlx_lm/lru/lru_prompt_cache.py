@@ -1,7 +1,7 @@
-"""Which state does a new prompt start from, and what is kept for later prompts?
+"""mlx-lm's LRUPromptCache: lookup of the state that a new prompt starts from, storage of states for later prompts.
 
-Steps of ``fetch_nearest_cache`` and ``insert_cache`` in the order of the original; every decision is a rule of the
-table, every change is told. Keys are tokens, sizes are bytes.
+``fetch_nearest_cache`` and ``insert_cache`` take the steps of the original in its order. Every decision is a rule of
+the table, and every change is an event. Keys are tokens, sizes are bytes.
 """
 
 from __future__ import annotations
@@ -12,38 +12,46 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.caches.cache_list import trim_prompt_cache
-from cachesim.engines.mlx_lm.lru.events import Entry, Fetched, How, Inserted, Reason, Removed, Requeued, Told, quiet
+from cachesim.engines.mlx_lm.lru.events import (
+    CacheEvent,
+    Entry,
+    Fetched,
+    How,
+    Inserted,
+    Reason,
+    Removed,
+    Requeued,
+    ignore,
+)
 from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
 from cachesim.engines.mlx_lm.lru.rule_table import LRU_HEAD, LruRules
 from cachesim.engines.rule import Decision, rule_id
-
-# In which order do entries leave? One queue per kind, oldest first; a fetch does not touch them.
 
 Item = tuple[Any, Tokens]
 """(model, key)"""
 
 
 class Queues(dict[str, deque[Item]]):
-    """The keys of all entries by kind."""
+    """Eviction order: one queue of keys per kind, oldest first. A fetch does not change the order."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Queues:
-        """Keys never change."""
+        """Copy the queues; keys are immutable and shared."""
         return Queues((kind, deque(queue)) for kind, queue in self.items())
 
     def remove(self, item: Item) -> None:
-        """Take a key out of the first queue that holds it."""
+        """Remove a key from the first queue that holds it."""
         queue = next((queue for queue in self.values() if item in queue), None)
         if queue is not None:
             queue.remove(item)
 
 
 UNLIMITED = 1 << 63
-CHECKPOINT_INTERVAL = 8192           # tokens; only versions with snapshots look at it
+CHECKPOINT_INTERVAL = 8192           # tokens; only versions with snapshots use it
 
 
 class Fetch(NamedTuple):
-    """What a query got: the layers or None, the tokens left to process, and how that came about. ``key`` is that of the
-    entry used, ``old_key`` the key to be moved when the request comes back."""
+    """Result of a query: the layers or None, the tokens left to evaluate, and how the entry was found. ``key``: of the
+    entry used. ``old_key``: the key to be moved when the finished request is stored."""
 
     cache: list[Any] | None
     rest: Tokens
@@ -54,28 +62,29 @@ class Fetch(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """Tokens that need not be processed."""
+        """Reused tokens, which need no evaluation."""
         return int(self.decision.value)
 
 
 def total_nbytes(layers: Sequence[Any]) -> int:
-    """The bytes that the layers say they allocate."""
+    """Return the bytes that the layers allocate."""
     return sum(layer.nbytes for layer in layers)
 
 
 class LRUPromptCache:
-    """Entries by (model, key). ``nbytes_of`` sizes an entry once, when it comes in; ``tell`` hears every change."""
+    """Entries by (model, key). ``nbytes_of`` returns the size of an entry, once at insertion; ``on_event`` receives
+    every change."""
 
     def __init__(
         self, max_size: int = 10, max_bytes: int = UNLIMITED, *, rules: LruRules = LRU_HEAD,
-        nbytes_of: Callable[[Sequence[Any]], int] = total_nbytes, tell: Callable[[Told], None] = quiet,
+        nbytes_of: Callable[[Sequence[Any]], int] = total_nbytes, on_event: Callable[[CacheEvent], None] = ignore,
         checkpoint_interval: int = CHECKPOINT_INTERVAL,
     ) -> None:
         self.max_size, self.max_bytes = max_size, max_bytes
         self.rules = rules
         self.checkpoint_interval = checkpoint_interval
         self._nbytes_of = nbytes_of
-        self._tell = tell
+        self._on_event = on_event
         self._trie: PromptTrie[Entry] = PromptTrie()
         self._queues = Queues((kind, deque()) for kind in rules.kinds)
         self._n_bytes = dict.fromkeys(rules.kinds, 0)
@@ -85,32 +94,32 @@ class LRUPromptCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all entries, as sized when they came in."""
+        """Bytes of all entries, as counted at insertion."""
         return sum(self._n_bytes.values())
 
     def entries(self) -> dict[Item, Entry]:
-        """All entries, by queue and age."""
+        """Return all entries, by queue and age."""
         return {item: self._trie.get(*item) for queue in self._queues.values() for item in queue}
 
     def entry(self, model: Any, key: Tokens) -> Entry | None:
-        """The entry under a key."""
+        """Return the entry under a key, or None."""
         return self._trie.get(model, key) if self._trie.has(model, key) else None
 
     def queues(self) -> dict[str, tuple[Item, ...]]:
-        """(model, key) by kind, oldest first."""
+        """Return (model, key) by kind, oldest first."""
         return {kind: tuple(queue) for kind, queue in self._queues.items()}
 
     def stats_by_type(self) -> dict[str, dict[str, int]]:
-        """Entries and bytes by kind."""
+        """Return the number of entries and their bytes by kind."""
         return {kind: {"n_sequences": len(queue), "n_bytes": self._n_bytes[kind]}
                 for kind, queue in self._queues.items()}
 
     def search(self, model: Any, tokens: Sequence[int]) -> SearchResult:
-        """What lies on the way of a query; changes nothing."""
+        """Return the stored keys along a query; changes nothing."""
         return self._trie.search(model, tuple(tokens))
 
     def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> Fetch:
-        """The entry nearest to the query, as the version hands it out. Raises KeyError where the original does."""
+        """Return the entry nearest to the query, by the version's rules. Raises KeyError where the original does."""
         query, rules = tuple(tokens), self.rules
         found = self._trie.search(model, query)
         if rules.exact(found, len(query)):
@@ -123,12 +132,12 @@ class LRUPromptCache:
                 return fetch
         if shorter:
             return self._handed(model, query, query[:shorter], "shorter", found, rules.shorter)
-        return self._told(model, Fetch(None, query, "miss", _decision(refused, 0, found, query)))
+        return self._report(model, Fetch(None, query, "miss", _decision(refused, 0, found, query)))
 
     def _handed(
         self, model: Any, query: Tokens, key: Tokens, how: How, found: SearchResult, decider: Callable[..., Any]
     ) -> Fetch:
-        """Give out the entry under a key that the query begins with."""
+        """Hand out the entry under a key that is a prefix of the query."""
         entry = self._trie.get(model, key)
         hand = self.rules.hand_out(how, entry.owners, entry.snapshot)
         layers = copy.deepcopy(entry.layers) if hand.how == "copy" else entry.layers
@@ -136,7 +145,7 @@ class LRUPromptCache:
             self._trie.add(model, key, entry._replace(owners=entry.owners - 1))
         decision = _decision(decider, len(key), found, query)
         fetch = Fetch(layers, query[len(key) :], how, decision, key, key if hand.old_key else None)
-        self._told(model, fetch)
+        self._report(model, fetch)
         if hand.how == "give":
             self._remove((model, key), "consumed", self.rules.hand_out)
         return fetch
@@ -144,7 +153,7 @@ class LRUPromptCache:
     def _trimmed(
         self, model: Any, query: Tokens, found: SearchResult, key: Tokens
     ) -> tuple[Fetch | None, Callable[..., Any]]:
-        """A copy of a longer entry, cut back; or None and the rule that refused it."""
+        """Return a copy of a longer entry, trimmed, and the deciding rule; or None and the rule that refused it."""
         entry, rules = self._trie.get(model, key), self.rules
         if not rules.usable(entry.layers):
             return None, rules.usable
@@ -153,19 +162,19 @@ class LRUPromptCache:
         if not rules.trimmed(trim_prompt_cache(layers, len(key) - kept), len(key) - kept):
             return None, rules.trimmed
         fetch = Fetch(layers, query[kept:], "longer", _decision(rules.longer, kept, found, query), key)
-        return self._told(model, fetch), rules.longer
+        return self._report(model, fetch), rules.longer
 
-    def _told(self, model: Any, fetch: Fetch) -> Fetch:
+    def _report(self, model: Any, fetch: Fetch) -> Fetch:
         query = fetch.kept + len(fetch.rest)
-        self._tell(Fetched(model, query, fetch.how, fetch.kept, fetch.decision.rule, fetch.key))
+        self._on_event(Fetched(model, query, fetch.how, fetch.kept, fetch.decision.rule, fetch.key))
         return fetch
 
     def insert_cache(
         self, model: Any, tokens: Sequence[int], prompt_cache: list[Any], *, cache_type: str | None = None,
         boundaries: Sequence[int] = (), old_key: Sequence[int] | None = None,
     ) -> None:
-        """Store the layers themselves (no copy) under a key. ``boundaries`` and ``old_key`` matter to versions with
-        snapshots and moves. Raises KeyError or IndexError where the original does."""
+        """Store the layers themselves (no copy) under a key. ``boundaries`` and ``old_key`` are used only by versions
+        with snapshots and moves. Raises KeyError or IndexError where the original does."""
         key, rules = tuple(tokens), self.rules
         old = None if old_key is None else tuple(old_key)
         if rules.move(old, key) and old is not None:
@@ -187,19 +196,19 @@ class LRUPromptCache:
             entry = Entry(layers, self._nbytes_of(layers), kind)
         elif present.take_new:
             entry = Entry(layers, self._nbytes_of(layers), kind, before.owners + present.owners)
-            self._tell(Removed(*item, "replaced", before.nbytes, before.kind, rule_id(self.rules.present)))
+            self._on_event(Removed(*item, "replaced", before.nbytes, before.kind, rule_id(self.rules.present)))
         else:
             entry = before._replace(kind=kind, owners=before.owners + present.owners)
         if before is not None:
-            # The node stays where it is, for its place among its siblings decides ties of a search.
+            # The node keeps its place, because the order of siblings decides ties of a search.
             self._queues.remove(item)
             self._n_bytes[before.kind] -= before.nbytes
         self._enqueue(item, entry)
         event = Requeued if before is not None and not present.take_new else Inserted
-        self._tell(event(*item, kind, entry.nbytes))
+        self._on_event(event(*item, kind, entry.nbytes))
 
     def _snapshot(self, item: Item, length: int, layers: list[Any]) -> None:
-        """Store a copy under a prefix, cut back as the version does it, unless an entry is there."""
+        """Store a copy under a prefix, trimmed by the version's rule, unless the prefix already has an entry."""
         model, key = item
         if self._trie.has(model, key[:length]):
             return
@@ -210,35 +219,35 @@ class LRUPromptCache:
                 layer.trim(len(key) - length)
         entry = Entry(twin, self._nbytes_of(twin), self.rules.kinds[0], snapshot=True)
         self._enqueue((model, key[:length]), entry)
-        self._tell(Inserted(model, key[:length], entry.kind, entry.nbytes, snapshot=True))
+        self._on_event(Inserted(model, key[:length], entry.kind, entry.nbytes, snapshot=True))
 
     def _enqueue(self, item: Item, entry: Entry) -> None:
-        """Store an entry at the end of its queue. Raises KeyError for a kind that the version does not know."""
+        """Store an entry at the end of its queue. Raises KeyError for a kind that the version does not have."""
         self._queues[entry.kind].append(item)
         self._trie.add(*item, entry)
         self._n_bytes[entry.kind] += entry.nbytes
 
     def trim_to(self, *, n_sequences: int | None = None, n_bytes: int | None = None) -> None:
-        """Evict until no more than these remain; None = no limit, less than nothing = nothing."""
+        """Evict entries until these limits are met. None = no limit; negative = 0."""
         while n_sequences is not None and len(self) > max(0, n_sequences):
             self._evict("count")
         while n_bytes is not None and self.nbytes > max(0, n_bytes):
             self._evict("bytes")
 
     def _evict(self, reason: Reason) -> None:
-        """The oldest entry of the queue that the rule picks goes. Raises IndexError if that queue is empty."""
+        """Evict the oldest entry of the queue that the rule picks. Raises IndexError if that queue is empty."""
         queues = list(self._queues.values())
         victim = queues[self.rules.victim([len(queue) for queue in queues])].popleft()
         self._gone(victim, reason, self.rules.victim)
 
     def _remove(self, item: Item, reason: Reason, decider: Callable[..., Any]) -> None:
-        self._queues.remove(item)               # first, so that whoever is told finds trie and queues agreeing
+        self._queues.remove(item)               # first, so that a listener finds trie and queues consistent
         self._gone(item, reason, decider)
 
     def _gone(self, item: Item, reason: Reason, decider: Callable[..., Any]) -> None:
         entry = self._trie.pop(*item)
         self._n_bytes[entry.kind] -= entry.nbytes
-        self._tell(Removed(*item, reason, entry.nbytes, entry.kind, rule_id(decider)))
+        self._on_event(Removed(*item, reason, entry.nbytes, entry.kind, rule_id(decider)))
 
 
 def _decision(decider: Callable[..., Any], kept: int, found: SearchResult, query: Tokens) -> Decision:

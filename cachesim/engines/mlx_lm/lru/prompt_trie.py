@@ -1,7 +1,7 @@
-"""Which stored keys lie on the way of a query? One trie of tokens per model; a node may carry an entry.
+"""Radix tree of stored keys: one per model, entries at its nodes.
 
-The original has a node for each token. Here a node stands for all tokens up to the next branch or entry, so that a key
-of 100,000 tokens is one node: every answer is the same, and a walk compares slices.
+The original has a node for each token. Here a node stands for all tokens up to the next branch or entry, so a key of
+100,000 tokens is one node and a walk compares slices. All results are identical to the original's.
 """
 
 from __future__ import annotations
@@ -15,20 +15,18 @@ T = TypeVar("T")
 
 
 class SearchResult(NamedTuple):
-    """What a walk found. ``common``: tokens walked. ``exact``: an entry lies at the end of the query. ``at``: length of
-    the longest prefix of the query, the whole included, that is a key (0: none or only the empty key). ``longer``: the
-    shortest key that begins with the tokens walked, None if no token was walked. ``known``: this model has a trie."""
+    """Result of a search."""
 
-    known: bool
-    exact: bool
-    at: int
-    longer: Tokens | None
-    common: int
+    known: bool             # this model has a trie
+    exact: bool             # an entry lies at the end of the query
+    at: int                 # length of the longest key that is a prefix of the query or the query (0: none or empty)
+    longer: Tokens | None   # the shortest key that begins with the walked tokens; None if none was walked
+    common: int             # tokens walked
 
 
 class Node(Generic[T]):
-    """A branch or an entry: the tokens that lead to it, what follows by first token in the order in which it came, and
-    an entry or None."""
+    """A branch or an entry: the tokens on the edge to it, its children by first token in order of insertion, and an
+    entry or None."""
 
     __slots__ = ("entry", "next", "tokens")
 
@@ -38,7 +36,8 @@ class Node(Generic[T]):
         self.entry: T | None = entry
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Node[T]:
-        """Node by node: a trie can be deeper than Python calls may be. Tokens are not copied: they cannot change."""
+        """Copy node by node, because a trie can be deeper than Python's recursion limit. Tokens are immutable and
+        shared."""
         twins: list[tuple[Node[T], Node[T]]] = [(self, Node(self.tokens))]
         memo[id(self)] = twins[0][1]
         for old, new in twins:
@@ -48,21 +47,21 @@ class Node(Generic[T]):
         return twins[0][1]
 
     def split(self, length: int) -> None:
-        """Stop after so many of the tokens; the rest becomes a node below. The place among the siblings stays."""
+        """Split the node after ``length`` tokens; the rest becomes a child. The place among the siblings stays."""
         below: Node[T] = Node(self.tokens[length:], self.entry)
         below.next, self.next = self.next, {self.tokens[length]: below}
         self.tokens, self.entry = self.tokens[:length], None
 
     def join(self) -> None:
-        """Take in the only node below."""
+        """Merge the only child into this node."""
         (below,) = self.next.values()
         self.tokens += below.tokens
         self.next, self.entry = below.next, below.entry
 
 
 class Walk(NamedTuple, Generic[T]):
-    """How far a query leads: the nodes reached, the root first, the tokens up to each, and the tokens that follow the
-    last of them towards ``within``."""
+    """Walk of a query: the nodes reached, from the root; the token count up to each; and the tokens walked beyond the
+    last node, towards ``within``."""
 
     nodes: list[Node[T]]
     lengths: list[int]
@@ -76,19 +75,19 @@ class Walk(NamedTuple, Generic[T]):
 
 
 class PromptTrie(Generic[T]):
-    """Keys (model, tokens) with one value each."""
+    """Map from (model, tokens) to a value."""
 
     def __init__(self) -> None:
         self._roots: dict[Any, Node[T]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PromptTrie[T]:
-        """Models are not copied: nothing in them can change."""
+        """Copy the trees; models are immutable and shared."""
         twin: PromptTrie[T] = PromptTrie()
         twin._roots = {model: deepcopy(root, memo) for model, root in self._roots.items()}
         return twin
 
     def add(self, model: Any, tokens: Sequence[int], value: T) -> T | None:
-        """Put a value under the key; the value that was there."""
+        """Store a value under the key. Returns the previous value or None."""
         key = tuple(tokens)
         walk = _walk(self._roots.setdefault(model, Node()), key)
         node, rest = walk.nodes[-1], key[walk.walked :]
@@ -102,14 +101,14 @@ class PromptTrie(Generic[T]):
         return before
 
     def get(self, model: Any, tokens: Sequence[int]) -> T:
-        """The value under the key. Raises KeyError if there is none."""
+        """Return the value under the key. Raises KeyError if there is none."""
         entry = self._path(model, tokens)[-1].entry
         if entry is None:
             raise KeyError(tuple(tokens))
         return entry
 
     def has(self, model: Any, tokens: Sequence[int]) -> bool:
-        """Whether there is a value under the key."""
+        """True if the key has a value."""
         try:
             self.get(model, tokens)
         except KeyError:
@@ -117,7 +116,7 @@ class PromptTrie(Generic[T]):
         return True
 
     def pop(self, model: Any, tokens: Sequence[int]) -> T:
-        """Take the value out, and the nodes that led to nothing else. Raises KeyError if there is none."""
+        """Remove and return the value, with nodes that lead to no other value. Raises KeyError if there is none."""
         path = self._path(model, tokens)
         node = path[-1]
         entry, node.entry = node.entry, None
@@ -131,7 +130,7 @@ class PromptTrie(Generic[T]):
         return entry
 
     def prefixes(self, model: Any, tokens: Sequence[int]) -> list[int]:
-        """Lengths of the proper prefixes of a stored key that are keys themselves."""
+        """Return the lengths of the proper prefixes of a stored key that are keys themselves."""
         lengths, at = [], 0
         for node in self._path(model, tokens):
             at += len(node.tokens)
@@ -140,7 +139,7 @@ class PromptTrie(Generic[T]):
         return lengths
 
     def _path(self, model: Any, tokens: Sequence[int]) -> list[Node[T]]:
-        """The nodes on the way to a key. Raises KeyError where the walk of the original ends."""
+        """Return the nodes on the path to a key. Raises KeyError where the walk of the original ends."""
         key = tuple(tokens)
         walk = _walk(self._roots[model], key)
         if walk.walked < len(key):
@@ -150,7 +149,7 @@ class PromptTrie(Generic[T]):
         return walk.nodes
 
     def search(self, model: Any, tokens: Sequence[int]) -> SearchResult:
-        """Walk the query as far as there are keys."""
+        """Walk the query as far as stored keys match it."""
         root = self._roots.get(model)
         if root is None:
             return SearchResult(False, False, 0, None, 0)
@@ -180,7 +179,8 @@ def _walk(root: Node[T], key: Tokens) -> Walk[T]:
 
 
 def shortest(node: Node[Any]) -> Tokens:
-    """The fewest tokens from here to an entry. Of equals the branch that was added last, depth first."""
+    """Return the shortest token path from this node to an entry. Between equal lengths the branch that was added last
+    wins, depth first."""
     best: list[Tokens] | None = None
     fewest = 0
     for length, way in _entries(node):
@@ -190,7 +190,7 @@ def shortest(node: Node[Any]) -> Tokens:
 
 
 def _entries(node: Node[Any]) -> Iterator[tuple[int, list[Tokens]]]:
-    """Ways to the entries below with their lengths, nothing below an entry, last branch first."""
+    """Yield the paths to the entries below with their lengths, last branch first. Does not descend below an entry."""
     waiting: list[tuple[Node[Any], int, list[Tokens]]] = [(node, 0, [])]
     while waiting:
         here, length, way = waiting.pop()

@@ -1,4 +1,4 @@
-"""Which rules make the prompt cache of which version? Newest first; each is made from its neighbour."""
+"""Rules of the prompt cache by version, newest first. Each table is derived from its neighbour."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class LruRules:
-    """One version, fields in the order in which a request meets them. The defaults are those of HEAD.
-
-    ``kinds`` names the queues; the first is where an entry goes that names none."""
+    """Rules of one version, in the order in which a request meets them. The defaults are those of HEAD."""
 
     exact: Rule = fetch.exact_stored
     shorter: Rule = fetch.shorter_beyond_one
@@ -32,7 +30,7 @@ class LruRules:
     over_count: Rule = insert.over_count_one
     over_bytes: Rule = insert.over_bytes
     victim: Rule = insert.victim_of_three
-    kinds: tuple[str, ...] = ("assistant", "user", "system")
+    kinds: tuple[str, ...] = ("assistant", "user", "system")    # queues; the first is the default
 
 
 LRU_HEAD = LruRules()

@@ -1,6 +1,6 @@
-"""Which stored entry does a query get, how much of it is kept, and does the entry stay?
+"""Rules for the lookup in the prompt cache: choice of the entry, number of reused tokens, fate of the entry.
 
-Lengths and counts are tokens. A found walk is trie.SearchResult.
+Lengths and counts are tokens. ``found`` is the SearchResult of a walk.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from cachesim.engines.rule import Role, rule
 class HandOut(NamedTuple):
     """How an entry is given to a request.
 
-    "copy": a deep copy; "give": the object itself, the entry is gone; "lend": the object itself, the entry stays.
-    ``count_down``: one owner less. ``old_key``: the request is told the entry's key, to have it moved on its return.
+    "copy": a deep copy; "give": the object itself, and the entry is removed; "lend": the object itself, and the entry
+    stays. ``count_down``: the entry loses an owner. ``old_key``: the request gets the entry's key, so that its insert
+    can move the entry.
     """
 
     how: Literal["copy", "give", "lend"]
@@ -32,21 +33,21 @@ def exact_stored(found: SearchResult, query: int) -> bool:
 
 @rule("ML-LRU-EXACT.walked", Role.LOAD, mlx_lm(SERVER, "LRUPromptCache._search", "321e764e"), until="#1078 (4d3af3ce)")
 def exact_walked(found: SearchResult, query: int) -> bool:
-    """Returns True if the longest key on the way is as long as the query; so it seems for an empty query, too, which
+    """Returns True if the longest key on the path is as long as the query. This is also True for an empty query, which
     finds nothing."""
     return found.known and found.at == query
 
 
 @rule("ML-LRU-SHORTER", Role.LOAD, mlx_lm(CACHE, "PromptTrie.search", "d78bf58e"))
 def shorter_beyond_one(found: SearchResult) -> int:
-    """Returns the length of the longest key that is a prefix of the query, 0 = none. A key of one token never
-    counts."""
+    """Returns the length of the longest key that is a prefix of the query, or 0 without such a key. A key of one token
+    never counts."""
     return found.at if found.at > 1 else 0
 
 
 @rule("ML-LRU-LONGER.more", Role.LOAD, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "2105aaf9"), since="#911")
 def longer_if_more(found: SearchResult, shorter: int) -> bool:
-    """Returns True if a longer key is tried: one that shares more with the query than the shorter key has."""
+    """Returns True if a longer key is tried: a key that shares more with the query than the shorter key has."""
     return found.longer is not None and found.common > shorter
 
 
@@ -58,8 +59,8 @@ def longer_without_shorter(found: SearchResult, shorter: int) -> bool:
 
 @rule("ML-LRU-KEEP", Role.LOAD, mlx_lm(CACHE, "LRUPromptCache.fetch_nearest_cache", "d78bf58e"))
 def keep_all_but_one(common: int, query: int) -> int:
-    """Returns the tokens to which a longer entry is trimmed: the common prefix, but one token of the query is left to
-    process."""
+    """Returns the length to which a longer entry is trimmed: the common prefix, but at least one token of the query
+    stays unevaluated."""
     return min(query - 1, common)
 
 
@@ -71,13 +72,13 @@ def usable_if_trimmable(layers: Sequence[Any]) -> bool:
 
 @rule("ML-LRU-TRIMMED.any", Role.LOAD, mlx_lm(CACHE, "LRUPromptCache.fetch_nearest_cache", "d78bf58e"))
 def trimmed_unchecked(trimmed: int, wanted: int) -> bool:
-    """Returns True: how much the first layer trimmed is not checked."""
+    """Returns True: the number of tokens that the first layer trimmed is not checked."""
     return True
 
 
 @rule("ML-LRU-TRIMMED.enough", Role.LOAD, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "38e83982", pull=999))
 def trimmed_enough(trimmed: int, wanted: int) -> bool:
-    """Returns True if the first layer trimmed as much as wanted; else the longer entry is not used."""
+    """Returns True if the first layer trimmed as much as requested; else the longer entry is not used."""
     return trimmed >= wanted
 
 
@@ -95,7 +96,7 @@ def hand_consume(how: str, count: int, snapshot: bool) -> HandOut:
 
 @rule("ML-LRU-HAND.move", Role.HAND, mlx_lm("", "LRUPromptCache._extract", "c30598cf", pull=923))
 def hand_move(how: str, count: int, snapshot: bool) -> HandOut:
-    """Hands out the entry itself: a plain prefix stays until it is moved, everything else is removed with its last
+    """Hands out the entry itself. A plain prefix stays until it is moved; every other entry is removed with its last
     owner."""
     told = how == "exact" or not snapshot
     if count > 1:

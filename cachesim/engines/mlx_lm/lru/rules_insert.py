@@ -1,6 +1,6 @@
-"""What becomes of what is stored when something new comes in?
+"""Rules for stored entries when a new entry is inserted: replacement, prefix removal, eviction, snapshots.
 
-Lengths are tokens. Layers are the caches of one entry. Queues are named by their place in the table's ``kinds``.
+Lengths are tokens. Layers are the caches of one entry. Queues are numbered by their place in the table's ``kinds``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from cachesim.engines.rule import Role, rule
 
 
 class Present(NamedTuple):
-    """What happens under a key that is there: is the new object taken, how many owners come on top."""
+    """Treatment of a key that is already stored: True if the new object replaces the old, and the number of added
+    owners."""
 
     take_new: bool
     owners: int = 0
@@ -28,19 +29,19 @@ def present_replace() -> Present:
 
 @rule("ML-LRU-PRESENT.keep", Role.STORE, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "2105aaf9"), since="#911")
 def present_keep() -> Present:
-    """Keeps the cache (and its bytes) stored under a key that is present; the key moves to the end of the queue."""
+    """Keeps the cache (and its size) stored under a key that is present; the key moves to the end of the queue."""
     return Present(False)
 
 
 @rule("ML-LRU-PRESENT.count", Role.STORE, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))
 def present_count() -> Present:
-    """Keeps the cache stored under a key that is present, with one owner more."""
+    """Keeps the cache stored under a key that is present, and adds an owner."""
     return Present(False, owners=1)
 
 
 @rule("ML-LRU-PRESENT.replace_count", Role.STORE, mlx_lm("", "LRUPromptCache.insert_cache", "c30598cf", pull=923))
 def present_replace_count() -> Present:
-    """Replaces the cache stored under a key that is present, with the owners of the old one and one more."""
+    """Replaces the cache stored under a key that is present, and adds an owner to those of the old cache."""
     return Present(True, owners=1)
 
 
@@ -59,14 +60,14 @@ def prune_all(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list[
 @rule("ML-LRU-PREFIX.but_last", Role.DROP,
       mlx_lm("", "PromptTrie.pop_prefixes", "4d3af3ce"), since="#1019", until="#1078")
 def prune_but_last(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list[int]:
-    """Removes prefix entries as ``all`` does, but not one that is one token shorter than the new key."""
+    """Removes prefix entries as ``all`` does, except a prefix that is one token shorter than the new key."""
     return [i for i in prune_all(layers, key, prefixes) if i < key - 1]
 
 
 @rule("ML-LRU-PREFIX.reach", Role.DROP, mlx_lm("", "LRUPromptCache.insert_cache", "38e83982", pull=999))
 def prune_within_reach(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list[int]:
-    """Removes prefix entries to which every layer of the new one can be trimmed: no further than the smallest layer has
-    tokens."""
+    """Removes prefix entries to which every layer of the new entry can be trimmed: the smallest layer limits the
+    distance."""
     if not all(layer.is_trimmable() for layer in layers):
         return []
     reach = min(layer.size() for layer in layers)
@@ -81,14 +82,14 @@ def victim_single(queues: Sequence[int]) -> int:
 
 @rule("ML-LRU-VICTIM.two", Role.DROP, mlx_lm(SERVER, "CacheOrder.pop", "2105aaf9"), since="#911")
 def victim_of_two(queues: Sequence[int]) -> int:
-    """Evicts the oldest normal entry, unless there are fewer of them than checkpoints."""
+    """Evicts the oldest normal entry, unless there are fewer normal entries than checkpoints."""
     return 0 if queues[0] >= queues[1] else 1
 
 
 @rule("ML-LRU-VICTIM.three_blind", Role.DROP, mlx_lm(CACHE, "CacheOrder.pop", "4d3af3ce"), since="#1019")
 def victim_blind(queues: Sequence[int]) -> int:
-    """Evicts from the first queue that is not shorter than the next, even if it is empty (then IndexError); else from
-    the last."""
+    """Evicts from the first queue that is not shorter than the next, even if it is empty (IndexError); else from the
+    last."""
     pairs = pairwise(queues)
     return next((i for i, (a, b) in enumerate(pairs) if a >= b), len(queues) - 1)
 
@@ -102,25 +103,25 @@ def victim_of_three(queues: Sequence[int]) -> int:
 
 @rule("ML-LRU-COUNT.one", Role.DROP, mlx_lm(CACHE, "LRUPromptCache.insert_cache", "d78bf58e"))
 def over_count_one(entries: int, max_size: int) -> int:
-    """Returns how many entries to evict for the limit of entries: one, however many there are too many."""
+    """Returns the number of entries to evict for the limit of entries: at most one, however far it is exceeded."""
     return int(entries > max_size)
 
 
 @rule("ML-LRU-COUNT.all", Role.DROP, mlx_lm("", "LRUPromptCache.insert_cache", "c30598cf", pull=923))
 def over_count_all(entries: int, max_size: int) -> int:
-    """Returns how many entries to evict for the limit of entries: all above it."""
+    """Returns the number of entries to evict for the limit of entries: all above it."""
     return max(0, entries - max_size)
 
 
 @rule("ML-LRU-BYTES.all", Role.DROP, mlx_lm(CACHE, "LRUPromptCache.insert_cache", "4d3af3ce"), since="#1019")
 def over_bytes(size: int, max_bytes: int, entries: int) -> bool:
-    """Returns True if an entry must be evicted for the limit of bytes; the last and newest one may be."""
+    """Returns True if an entry must be evicted for the limit of bytes; even the last, newest entry is evicted."""
     return size > max_bytes
 
 
 @rule("ML-LRU-BYTES.but_one", Role.DROP, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))
 def over_bytes_but_one(size: int, max_bytes: int, entries: int) -> bool:
-    """Returns True if an entry must be evicted for the limit of bytes; one always stays."""
+    """Returns True if an entry must be evicted for the limit of bytes; one entry always stays."""
     return size > max_bytes and entries > 1
 
 
@@ -132,8 +133,8 @@ def move_never(old_key: Tokens | None, key: Tokens) -> bool:
 
 @rule("ML-LRU-MOVE.old", Role.DROP, mlx_lm("", "LRUPromptCache.insert_cache", "c30598cf", pull=923))
 def move_old(old_key: Tokens | None, key: Tokens) -> bool:
-    """Returns True if the entry that a request was fetched from is deleted on insert: if its key differs. KeyError if
-    another request was faster."""
+    """Returns True if insert deletes the entry that the request was fetched from: if its key differs. KeyError if
+    another request deleted it first."""
     return old_key is not None and old_key != key
 
 

@@ -1,4 +1,4 @@
-"""Which rules does each version of mlx-lm's server follow? The files read as a changelog, newest first."""
+"""Rules of each version of mlx-lm's server. The files read as a changelog, newest first."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.profiles.since_1072 import HEAD, M1072, V0_31_3, V0_32_2, V0_32_2_REPAIRED
 from cachesim.engines.shared.timeline import Landed, Timeline
 
-# When did each change reach the main branch, and which release has it? The numbers are counts of commits.
+# Points of changes and releases on the main branch, as commit counts.
 #
-# Source: `git rev-list --count` and tags of ml-explore/mlx-lm up to d78bf58e; of 0.32.2 the wheel on PyPI.
+# Source: `git rev-list --count` and tags of ml-explore/mlx-lm up to d78bf58e; for 0.32.2 the wheel on PyPI.
 
 LANDED: Mapping[str, Landed] = {
     "#911": Landed(780, "2026-03-06"), "#976": Landed(785, "2026-03-10"), "#1019": Landed(800, "2026-03-26"),
@@ -31,7 +31,7 @@ LANDED: Mapping[str, Landed] = {
     "#1169": Landed(820, "2026-04-20"), "#1177": Landed(825, "2026-04-21"), "#1673": Landed(868, "2026-08-22"),
     "#1632": Landed(869, "2026-08-22"), "0.32.2": Landed(871, "2026-09"),
 }  # fmt: skip
-"""Change -> number of commits and date; of 0.32.2 only the month is known."""
+"""Change -> number of commits and date; for 0.32.2 only the month is known."""
 
 OWN: Mapping[str, Landed] = {
     "mlx_lm@base923": Landed(769, "2026-02-19"), "mlx_lm@v911": LANDED["#911"],
@@ -63,12 +63,12 @@ PROFILES: dict[str, Rules] = {
 }
 
 LINE = tuple(rules.name for rules in (BASE923, V911, BASE1006, M1019, M1072, V0_31_3, HEAD, V0_32_2))
-"""The main branch in order of time, oldest first."""
+"""The main branch, oldest first."""
 
 BESIDE = {
     V0_32_2_REPAIRED.name: V0_32_2.name, PR923.name: BASE923.name, PR929.name: BASE923.name, PR999.name: BASE1006.name,
     PR1006A.name: BASE1006.name, PR1006B.name: BASE1006.name, PR1006C.name: BASE1006.name,
 }
-"""What was proposed -> what it was proposed on."""
+"""Proposed rule set -> the rule set that it was proposed on."""
 
 __all__ = ["BESIDE", "LINE", "PROFILES", "TIMELINE", "Rules"]

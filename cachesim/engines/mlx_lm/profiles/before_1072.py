@@ -1,4 +1,5 @@
-"""Before #1072, newest first: prompts are prefilled as a whole, with one checkpoint for all rows of a group."""
+"""Rule sets before #1072, newest first: prompts are prefilled as a whole, with one checkpoint for all rows of a
+group."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What is a version of mlx-lm's server made of? A table of rules, with the tables of its cache classes and its prompt
-cache.
+"""Rules of a version of mlx-lm's server, with the tables of its cache classes and its prompt cache.
 
-A field is a rule, a name or a table: never a boolean, which would be an ``if`` waiting in the driver.
+A field is a rule, a name or a table, never a boolean: a boolean would need an ``if`` in the driver.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ Rule = Callable[..., Decision]
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """One version. Fields in the order in which a request meets them. Of the two generators only one is in use: the
-    fields of the other are those of a neighbour and never asked. ``final_type`` and ``checkpoint_type`` name the
-    queues of finished conversations and of prompt checkpoints."""
+    """Rules of one version, in the order in which a request meets them. A version uses only one of the two generators;
+    the rules of the other are copied from a neighbour and never called."""
 
     name: str
     build: str
@@ -45,8 +43,8 @@ class Rules(RuleSet):
     draft_round: Rule
     key_alone: Rule
     cancel: Rule
-    final_type: str
-    checkpoint_type: str
+    final_type: str         # queue of finished conversations
+    checkpoint_type: str    # queue of prompt checkpoints
     caches: CacheRules
     lru: LruRules
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -1,4 +1,4 @@
-"""From #1072 on, newest first: prompts are fed in segments."""
+"""Rule sets since #1072, newest first: prompts are fed in segments."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ M1072 = replace(
            "rotating_merge": "#1093", "extend_empty_side": "#1141", "arrays_extend_padding": "#1177",
            "arrays_filtered": "#1169"},
 )  # fmt: skip
-"""The rules of #1072; v0.31.2 has #1093, #1109 and #1114 besides."""
+"""The rules of #1072; v0.31.2 also has #1093, #1109 and #1114."""
 
 
-# What was proposed here on top of 0.32.2: changed rules under which what is stored is what an empty server would have
-# computed, and no request ends the generation thread.
+# Proposal of this project on top of 0.32.2: every stored state equals that of a cold run, and no request ends the
+# generation thread.
 #
-# Put any one of them back, and a scenario in scenarios/mlx_lm/repairs fails.
+# Each of these rules is necessary: without it a scenario in scenarios/mlx_lm/repairs fails.
 
 V0_32_2_REPAIRED = replace(
     V0_32_2,

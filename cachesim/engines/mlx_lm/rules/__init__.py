@@ -1,1 +1,1 @@
-"""What the server decides, one pure function for each answer. Lengths and positions are tokens."""
+"""Decisions of the server, one pure function each. Lengths and positions are tokens."""

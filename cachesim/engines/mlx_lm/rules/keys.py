@@ -1,4 +1,4 @@
-"""Under which tokens is a conversation asked for and stored?
+"""Rules for the tokens under which a conversation is looked up and stored.
 
 P   the prompt with the generation suffix      K   the key      G   the answer
 Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e); ml-explore/mlx-lm#923, #929.
@@ -14,8 +14,8 @@ from cachesim.engines.rule import Decision, Role, rule
 
 
 class Key(NamedTuple):
-    """``asked`` is looked up. ``stored`` under: "held", what the caches are believed to hold, or "asked".
-    ``boundaries``: ends of messages, at which a snapshot may be taken."""
+    """Key of a conversation. ``asked`` is looked up. ``stored``: "held" = stored under the tokens that the caches
+    should hold, "asked" = under ``asked``. ``boundaries``: ends of messages, at which a snapshot may be taken."""
 
     asked: Tokens
     stored: str = "held"
@@ -30,16 +30,16 @@ def key_prompt(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
 
 @rule("ML-KEY.BARE.PR923", Role.PLAN, mlx_lm("", "", "c30598cf", pull=923))
 def key_bare(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
-    """Looks up and stores the prompt without its generation suffix, whatever is evaluated behind it. Boundaries are the
-    ends of all messages but the last. ``bare``: the rendering without suffix; ``ends``: of the first 1, 2, .. all
+    """Looks up and stores the prompt without its generation suffix, whatever is evaluated after it. Boundaries are the
+    ends of all messages but the last. ``bare``: the rendering without suffix; ``ends``: ends of the first 1, 2, .. all
     messages."""
     return _bare(prompt, bare, ends[:-1])
 
 
 @rule("ML-KEY.BARE.PR929", Role.PLAN, mlx_lm("", "", "c1c0d8ef", pull=929))
 def key_bare_all(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
-    """Looks up and stores as PR923; the end of the last message is a boundary too, the end of the key, at which no copy
-    is ever stored."""
+    """Looks up and stores as PR923, but the end of the last message is also a boundary. It is the end of the key, where
+    no copy is ever stored."""
     return _bare(prompt, bare, ends)
 
 
@@ -50,8 +50,8 @@ def _bare(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
 
 @rule("ML-KEY-ALONE.HELD", Role.PLAN, mlx_lm(SERVER, "_serve_single", "321e764e to 0.32.2"))
 def key_of_held(held: int, evaluated: int) -> Decision:
-    """Returns how many tokens make the key of a conversation that was served alone: all, also where the last one was
-    never evaluated (with a draft model, unless it was an accepted draft)."""
+    """Returns the key length of a conversation that was served alone: all tokens, even if the last token was never
+    evaluated (with a draft model, unless it was an accepted draft)."""
     return Decision(held, {"held": held, "evaluated": evaluated})
 
 
@@ -69,7 +69,6 @@ def batch_segments() -> Decision:
 
 @rule("ML-BATCHABLE", Role.SETUP, mlx_lm(SERVER, "_is_batchable", "321e764e to 0.32.2"))
 def is_batchable(drafts: bool, seed: bool) -> Decision:
-    """Returns True if a request may join a batch: not with a draft model, and not with a seed of its own; then it is
-    served alone. All layers of all models here can be merged; ``kv_bits`` and images, which 0.32.2 checks too, are not
-    modelled."""
+    """Returns True if a request may join a batch: it has neither a draft model nor a seed. All layers of the models
+    here can be merged. 0.32.2 also checks ``kv_bits`` and images, which are not modelled."""
     return Decision(not drafts and not seed, {"drafts": drafts, "seed": seed})

@@ -1,7 +1,8 @@
-"""Where does the older generator take its one checkpoint, and what does it feed? (before #1072)
+"""Rules of the older generator (before #1072): place of its only checkpoint, and the tokens that it feeds. Rules of
+drafts.
 
 P   the prompt         l   tokens of one row that are not cached
-pc  prompt checkpoint: tokens behind it, one number for a whole group
+pc  prompt checkpoint: tokens after it, one number for a whole group
 A position below 0 counts from the end of the prompt, as the engine writes it.
 Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint, mlx_lm/generate.py _process_prompts (2105aaf9 to 4d3af3ce).
 """
@@ -18,15 +19,15 @@ from cachesim.engines.rule import Decision, Role, rule
 
 @rule("ML-PC-POSITION.NONE", Role.PLAN, mlx_lm(SERVER, "", "321e764e"))
 def position_none(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
-    """Returns None: there are no prompt checkpoints."""
+    """Returns None: this version has no prompt checkpoints."""
     return Decision(None, {"role": role})
 
 
 @rule("ML-PC-POSITION.THINK", Role.PLAN, mlx_lm(SERVER, "_compute_prompt_checkpoint", "2105aaf9"), since="#911")
 def position_think(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
-    """Returns the position of the prompt checkpoint, for a chat that ends with the user's message: one token before the
-    last think token, if the tokenizer has one (``thinks``) and it is among the last few; else one token before the
-    end."""
+    """Returns the position of the prompt checkpoint for a chat that ends with the user's message: one token before the
+    last think token, if the tokenizer has a think token (``thinks``) and it is among the last few tokens; else one
+    token before the end."""
     value = _think(prompt, thinks) if role == "user" else None
     return Decision(value, {"role": role, "n_tokens": len(prompt)})
 
@@ -38,9 +39,9 @@ def _think(prompt: Tokens, thinks: bool) -> int:
 
 @rule("ML-PC-POSITION.SENTINEL", Role.PLAN, mlx_lm("", "_compute_prompt_checkpoint", "f0402185", pull=1006))
 def position_sentinel(prompt: Tokens, role: str, thinks: bool, trimmable: bool, probe: Tokens | None) -> Decision:
-    """Returns the position of the prompt checkpoint: for trimmable caches as THINK; for others where the prompt first
-    differs from the same messages with another last one, if there is a message before it. ``probe``: that other
-    rendering, None = there is none."""
+    """Returns the position of the prompt checkpoint. For trimmable caches: as THINK. For others: where the prompt first
+    differs from a rendering with another last message, if a message precedes it. ``probe``: that rendering; None
+    without such a message."""
     because = {"role": role, "n_tokens": len(prompt), "trimmable": trimmable}
     if role != "user":
         return Decision(None, because)
@@ -66,7 +67,7 @@ def pc_largest(lengths: Sequence[int], positions: Sequence[int | None]) -> Decis
 
 @rule("ML-PC-TAILS.PLAIN", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"))
 def tails_plain(rests: Sequence[Tokens], pc: int) -> Decision:
-    """Returns the last pc tokens of each row; None if rows have fewer, as a ragged array cannot be built."""
+    """Returns the last pc tokens of each row; None if rows have fewer, because a ragged array cannot be built."""
     tails = [rest[-pc:] for rest in rests]
     ragged = len({len(tail) for tail in tails}) > 1
     return Decision(None if ragged else tails, {"pc": pc, "lengths": [len(t) for t in tails]})
@@ -74,22 +75,22 @@ def tails_plain(rests: Sequence[Tokens], pc: int) -> Decision:
 
 @rule("ML-PC-TAILS.ZEROS", Role.PLAN, mlx_lm("", "_process_prompts", "82574b4d", pull=1006))
 def tails_zeros(rests: Sequence[Tokens], pc: int) -> Decision:
-    """Returns the last pc tokens of each row; rows that have fewer are left padded with zeros, which enter the caches
-    like tokens."""
+    """Returns the last pc tokens of each row. Shorter rows are left padded with zeros, which enter the caches like
+    tokens."""
     tails = [(0,) * (pc - len(rest)) + rest[-pc:] for rest in rests]
     return Decision(tails, {"pc": pc, "lengths": [min(pc, len(rest)) for rest in rests]})
 
 
 @rule("ML-PC-ROW.LAST", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"), until="#976")
 def row_last(row: int, rows: int) -> Decision:
-    """Returns whose state is stored as the checkpoint of a row: that of the last row, as the expression is evaluated
-    after its loop variable has run to the end."""
+    """Returns the row whose state is stored as the checkpoint of a row: the last row, because the expression is
+    evaluated after its loop variable has reached the end."""
     return Decision(rows - 1, {"row": row, "rows": rows})
 
 
 @rule("ML-PC-ROW.OWN", Role.PLAN, mlx_lm(GENERATE, "_lazy_extract_cache", "73c85504", pull=976))
 def row_own(row: int, rows: int) -> Decision:
-    """Returns whose state is stored as the checkpoint of a row: its own."""
+    """Returns the row whose state is stored as the checkpoint of a row: the row itself."""
     return Decision(row, {"row": row, "rows": rows})
 
 
@@ -110,18 +111,18 @@ def create_if_own(start: int, position: int | None, pc: int) -> Decision:
 
 @rule("ML-CANCEL.STORE", Role.CONSULT, mlx_lm(SERVER, "_generate", "73c85504"), until="#1072")
 def cancel_stores() -> Decision:
-    """Returns True: what a client that disconnected has left is stored under prompt and answer so far."""
+    """Returns True: the state of a disconnected client's request is stored under its prompt and the answer so far."""
     return Decision(True, {})
 
 
-# How does a request with a draft model begin?
+# Start of a request with a draft model.
 #
 # Source: mlx-lm mlx_lm/generate.py speculative_generate_step (321e764e to 0.32.2).
 
 @rule("ML-SPEC-START.ANY", Role.DRAFT, mlx_lm(GENERATE, "speculative_generate_step", "3f9d179f"), until="#1109")
 def start_any(trimmable: bool, n_tokens: int, step: int) -> Decision:
-    """Returns the tokens left for the first round: what is no full prefill step. Whether the target's caches are
-    trimmable is not checked."""
+    """Returns the tokens left for the first round: the rest after full prefill steps. The rule does not check whether
+    the target's caches are trimmable."""
     left = (n_tokens - 1) % step + 1
     return Decision(left, {"trimmable": trimmable, "n_tokens": n_tokens})
 

@@ -1,7 +1,7 @@
-"""What would make 0.32.2 answer as on an empty server, and keep its thread alive? Each rule is one edit of the source,
-as small as it can be; the rule that it takes the place of has the same id up to the last dot.
+"""Proposed rules under which 0.32.2 answers as on an empty server and its thread survives.
 
-Proposed here: no release has them. ``note`` of a source says the edit: file, function, what changes.
+Each rule is one edit of the source, as small as possible. The rule that it replaces has the same id up to the last dot.
+The rules were proposed here; no release contains them. ``note`` of a source gives the edit: file, function, change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where is a prompt cut, so that what lies before a cut can be stored? (since #1072)
+"""Rules for the segments of a prompt (since #1072). An entry can be stored at the end of each segment.
 
-P   the prompt, with the generation suffix            sys_end   end of what all chats with this system text share
-tail   where the thought begins that the generation suffix opens
+P   the prompt, with the generation suffix          sys_end   end of the part common to all chats with this system text
+tail   start of the thought that the generation suffix opens
 Source: mlx-lm mlx_lm/server.py _tokenize (3f9d179f to 0.32.2).
 """
 
@@ -25,8 +25,8 @@ class Segment(NamedTuple):
 
 @rule("ML-SEG-SYSTEM", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def system_end(prompt: Tokens, probe: Tokens | None) -> Decision:
-    """Returns the end of the system segment: the first place at which the prompt differs from the same system messages
-    before an empty user message; 0 if there are none, or if they differ nowhere (an empty user message). Includes the
+    """Returns the end of the system segment: the first token that differs from a rendering of the system messages with
+    an empty user message. 0 without system messages, or if nothing differs (the user message is empty). Includes the
     header of the user message."""
     shared = 0 if probe is None else common_prefix(prompt, probe)
     sys_end = 0 if probe is None or shared == min(len(prompt), len(probe)) else shared
@@ -42,13 +42,13 @@ def tail_guarded(prompt: Tokens, sys_end: int) -> Decision:
 
 @rule("ML-SEG-TAIL.SEQUENCE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "ed1fca4c"), since="#1114")
 def tail_anywhere(prompt: Tokens, sys_end: int) -> Decision:
-    """Returns the start of the tail: the last think token within the last 11 tokens, whatever they belong to. In the
-    system segment, the tail begins before that ends, and the tokens between are evaluated twice."""
+    """Returns the start of the tail: the last think token within the last 11 tokens, whatever they belong to. If it
+    lies in the system segment, segments overlap, and the tokens between are evaluated twice."""
     return find_tail(prompt, sys_end, len(prompt) - 11)
 
 
 def find_tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
-    """The last think token from ``first`` on; the end of the prompt where there is none."""
+    """Return the last think token from ``first`` on, or the end of the prompt without one."""
     found = [i for i in range(max(0, first), len(prompt)) if prompt[i] == THK]
     value = found[-1] if found else len(prompt)
     return Decision(value, {"first": first, "sys_end": sys_end, "n_tokens": len(prompt)})
@@ -71,12 +71,12 @@ def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
 
 @rule("ML-SEG-CUT.WHOLE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_none(prompt: Tokens, role: str) -> Decision:
-    """Cuts no segments: a text, or a chat whose last message is not the user's, is one segment."""
+    """Cuts no segments: a text, or a chat whose last message is not from the user, is one segment."""
     return Decision((Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
 
 
 class Rest(NamedTuple):
-    """What is left to feed of a request, segment by segment, and the types of the entries at their ends."""
+    """Tokens of a request that are left to feed, by segment, and the types of the entries at the segment ends."""
 
     segments: tuple[Tokens, ...]
     types: tuple[str, ...]
@@ -85,8 +85,8 @@ class Rest(NamedTuple):
 
 
 def _dropped(segments: Sequence[Segment], n_cached: int) -> tuple[list[Tokens], list[str]]:
-    """Without the first ``n_cached`` tokens: whole segments with their types, then a part of one."""
-    left, types = [one.tokens for one in segments], [one.cache_type for one in segments]
+    """Drop the first ``n_cached`` tokens: whole segments with their types, then a part of a segment."""
+    left, types = [segment.tokens for segment in segments], [segment.cache_type for segment in segments]
     while left and n_cached >= len(left[0]):
         n_cached -= len(left.pop(0))
         types.pop(0)
@@ -96,32 +96,32 @@ def _dropped(segments: Sequence[Segment], n_cached: int) -> tuple[list[Tokens], 
 
 
 def _split(left: list[Tokens]) -> tuple[Tokens, ...]:
-    """The last token of all is a segment of its own: it is what the first answer is sampled from."""
+    """Make the last token a segment of its own: the first answer token is sampled from it."""
     return tuple(left) if len(left[-1]) == 1 else (*left[:-1], left[-1][:-1], left[-1][-1:])
 
 
 @rule("ML-SEG-REST.INDEX", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "3f9d179f to d78bf58e"))
 def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """Returns what is left to prefill, its last token apart. If everything is cached nothing is left: IndexError."""
+    """Returns the tokens left to prefill, with the last token apart. IndexError if everything is cached."""
     left, types = _dropped(segments, n_cached)
     nothing = Rest((), (), "IndexError: list index out of range", INDEX_ERROR)
     rest = Rest(_split(left), tuple(types)) if left else nothing
-    return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
+    return Decision(rest, {"n_cached": n_cached, "left": [len(part) for part in rest.segments]})
 
 
 @rule("ML-SEG-REST.VALUE", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "0.32.2"))
 def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
-    """Returns what is left to prefill, its last token apart; empty segments are left out. If everything is cached:
-    ValueError, which nobody catches."""
+    """Returns the tokens left to prefill, with the last token apart and without empty segments. If everything is
+    cached: ValueError, which the server does not catch."""
     left, types = _dropped(segments, n_cached)
-    left = [one for one in left if one]
+    left = [part for part in left if part]
     rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt", VALUE_ERROR)
-    return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
+    return Decision(rest, {"n_cached": n_cached, "left": [len(part) for part in rest.segments]})
 
 
 @rule("ML-CKPT-CREATE.SEGMENT", Role.CREATE, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def create_at_segment_end(start: int, end_of_segment: bool, types: int) -> Decision:
-    """Stores an entry at the end of a segment while the request has types left; ``start`` tokens are evaluated."""
+    """Stores an entry at the end of a segment while the request has types left. ``start``: evaluated tokens."""
     because = {"start": start, "stop": start, "end_of_segment": end_of_segment, "types": types}
     return Decision(end_of_segment and types > 0, because)
 
@@ -134,5 +134,5 @@ def create_never(start: int) -> Decision:
 
 @rule("ML-CANCEL.DROP", Role.CONSULT, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")
 def cancel_drops() -> Decision:
-    """Returns False: a client that disconnected leaves nothing but the entries stored before."""
+    """Returns False: the request of a disconnected client leaves only the entries that were stored before."""
     return Decision(False, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.engines.mlx_lm.lru import LRU_HEAD
-from cachesim.engines.mlx_lm.server_state import Teller
+from cachesim.engines.mlx_lm.server_state import RuleTracer
 from cachesim.events import Decided, Log
 from tests.unit.engines.mlx_lm.serving import burst, server, text
 
@@ -16,27 +16,27 @@ def told(log):
 
 def test_a_rule_is_told_once_for_each_answer_and_request():
     log = Log()
-    teller = Teller(log)
+    tracer = RuleTracer(log)
     log.mark()
     for value in (True, True, False):
-        teller.tell("A", value)
-    teller.tell("B", True)
+        tracer.record("A", value)
+    tracer.record("B", True)
     log.mark()
-    teller.tell("A", True)
+    tracer.record("A", True)
     assert told(log) == [("A", True), ("A", False), ("B", True), ("A", True)]
 
 
 def test_of_a_mask_it_is_told_whether_it_hides_something():
     log = Log()
-    teller = Teller(log)
+    tracer = RuleTracer(log)
     for value in (np.array([True, True]), np.array([True, False]), np.array([1, 2]), object()):
-        teller.tell("A", value)
+        tracer.record("A", value)
     assert [value for _, value in told(log)] == [False, True, None]      # an array is not a mask; objects say nothing
 
 
 def test_a_traced_table_decides_the_same_and_keeps_what_is_no_rule():
     log = Log()
-    traced = Teller(log).traced(LRU_HEAD)
+    traced = RuleTracer(log).traced(LRU_HEAD)
     assert traced.kinds == LRU_HEAD.kinds and traced.keep(9, 9) == LRU_HEAD.keep(9, 9) == 8
     assert told(log) == [(LRU_HEAD.keep.rule, 8)] and traced.keep.rule == LRU_HEAD.keep.rule
 

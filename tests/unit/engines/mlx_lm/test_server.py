@@ -194,7 +194,7 @@ def test_the_cached_tokens_of_923_leave_the_suffix_out():
 
 
 @pytest.mark.parametrize("request_, word", [
-    (Request((1,), kind="infill"), "modelled"), (Request((1,), n_cmpl=2), "modelled"), (Request(()), "empty"),
+    (Request((1,), kind="infill"), "models only"), (Request((1,), n_cmpl=2), "models only"), (Request(()), "empty"),
 ])
 def test_what_is_not_modelled_is_refused(request_, word):
     with pytest.raises(BadInput, match=word):

@@ -39,7 +39,7 @@ def hybrid(key, nbytes=None):
 def store(*keys, rules=LRU_HEAD, layers=attention, **options):
     """A prompt cache with these keys, and the list of what it tells from now on."""
     told = []
-    cache = LRUPromptCache(rules=rules, tell=told.append, **options)
+    cache = LRUPromptCache(rules=rules, on_event=told.append, **options)
     for key in keys:
         cache.insert_cache(MODEL, key, layers(key))
     told.clear()
