@@ -126,7 +126,7 @@ def build_of(profile: str) -> str:
 def build_with(profile: str, change: Change) -> str:
     """Return the first build that contains a change of a rule set's engine, or its date; "" if unknown."""
     engine = ENGINES.get(profile.partition("@")[0])
-    point = engine.when.came(change) if engine else None
+    point = engine.when.last_landed(change) if engine else None
     return _label(engine, point) if engine and point else ""
 
 
@@ -153,7 +153,7 @@ def _listed(changes: Sequence[Change]) -> str:
 
 def _unsure(engine: Engine, found: InForce) -> str:
     """Return a remark on changes whose date is unknown and on changes that had landed only in part."""
-    partly = [change for change in found.unsure if engine.when.began(change) is not None]
+    partly = [change for change in found.unsure if engine.when.first_landed(change) is not None]
     unknown = [change for change in found.unsure if change not in partly]
     remark = f"; without {_listed(partly)}, which had landed only in part" if partly else ""
     return f"{remark}; date of {_listed(unknown)} unknown" if unknown else remark

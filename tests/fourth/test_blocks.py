@@ -181,7 +181,7 @@ def test_requests_of_other_salts_share_nothing(engine):
     assert [one.answer.reused for one in run.requests] == [{"block": n} for n in (0, 0, 20, 0)]
     with pytest.raises(BadInput, match="cache_salt: 4 must be a text"):
         scenario("A20{cache_salt=4}")
-    with pytest.raises(BadInput, match="this engine has no cache_salt"):
+    with pytest.raises(BadInput, match="not supported by this engine: cache_salt"):
         run_judged(from_line("A20{cache_salt=x}", model="A", profiles=("llama_cpp@head",)), "llama_cpp@head")
 
 

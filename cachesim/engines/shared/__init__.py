@@ -1,1 +1,1 @@
-"""What engines really share: batches, forced sampling, rows in cells, shares in single precision."""
+"""Parts shared by the engines: batches, samplers, rows in cells, rule sets, restore points, flags and sizes."""

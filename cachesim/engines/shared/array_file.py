@@ -1,8 +1,8 @@
-"""Arrays in a file, in a format of our own: how slots are saved. Data, never code: nothing is unpickled.
+"""File format for saved slots: numpy arrays with a checksum. Nothing is unpickled.
 
-  NAME VERSION\\n       which kind of file it is
+  NAME VERSION\\n       kind of the file
   64 hex digits\\n      SHA-256 of everything that follows
-  a zip of arrays      by paths such as base/0/k: part, layer, what
+  a zip of arrays      by paths such as base/0/k: part, layer, array
 A damaged, truncated, foreign or oversized file is refused with BadInput before anything is changed.
 """
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def pack_arrays(magic: bytes, arrays: Arrays) -> bytes:
-    """The file's bytes; ``magic`` is its first line."""
+    """Return the bytes of a file; ``magic`` is its first line."""
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]
     data = body.getvalue()
@@ -33,7 +33,8 @@ def pack_arrays(magic: bytes, arrays: Arrays) -> bytes:
 
 
 def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays], T]) -> T:
-    """What ``make`` makes of the arrays. Raises BadInput, naming the file, for bytes that are no such file."""
+    """Return the result of ``make`` for the arrays in a file. Raises BadInput, with the file's name, for bytes that are
+    not such a file."""
     SLOT_FILE_BYTES.check(len(data), "slot file", file=name)
     if not data.startswith(magic):
         raise BadInput("not a slot file of this version", file=name)
@@ -50,43 +51,41 @@ def unpack_arrays(magic: bytes, data: bytes, name: str, make: Callable[[Arrays],
 def check_model(saved: str, model: str, file: Path) -> None:
     """Raise BadInput unless the file was saved from this model (its notation)."""
     if saved != model:
-        raise BadInput(f"saved from model {saved}, not {model}", file=str(file))
+        raise BadInput(f"expected a file of model {model}, found model {saved}", file=str(file))
 
-
-# --- parts of a file -----------------------------------------------------------------------------------------
 
 
 def text_array(text: str) -> np.ndarray:
-    """A text as an array."""
+    """Return a text as an array of UTF-8 bytes."""
     return np.frombuffer(text.encode(), np.uint8)
 
 
 def array_text(array: np.ndarray) -> str:
-    """The text of ``text_array``."""
+    """Return the text stored by ``text_array``."""
     return array.tobytes().decode()
 
 
 def put_rows(arrays: Arrays, part: str, kept: Mapping[int, Rows]) -> None:
-    """K/V rows by layer."""
+    """Add K/V rows by layer to the arrays."""
     for layer, rows in kept.items():
         _put(arrays, f"{part}/{layer}", digest=rows.digest, k=rows.k, v=rows.v)
 
 
 def rows_in(arrays: Arrays, part: str) -> dict[int, Rows]:
-    """The rows of ``put_rows``."""
+    """Return the rows stored by ``put_rows``."""
     return {layer: Rows(got["digest"], got.get("k"), got.get("v")) for layer, got in _layers(arrays, part).items()}
 
 
 def put_states(arrays: Arrays, part: str, kept: Mapping[int, LayerState | None]) -> None:
-    """Recurrent states by layer; one that is zeroed is left out."""
+    """Add recurrent states by layer to the arrays; zeroed states are omitted."""
     for layer, state in kept.items():
         if state is not None:
-            one = np.array([state.hash], np.uint64)
-            _put(arrays, f"{part}/{layer}", conv=state.conv, hash=one, conv_x=state.conv_x, h=state.h)
+            digest = np.array([state.hash], np.uint64)
+            _put(arrays, f"{part}/{layer}", conv=state.conv, hash=digest, conv_x=state.conv_x, h=state.h)
 
 
 def states_in(arrays: Arrays, part: str) -> dict[int, LayerState | None]:
-    """The states of ``put_states``."""
+    """Return the states stored by ``put_states``."""
     return {layer: _state(got) for layer, got in _layers(arrays, part).items()}
 
 

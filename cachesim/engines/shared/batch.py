@@ -1,7 +1,7 @@
-"""Tokens waiting for a decode, and how they are cut into micro-batches in the order in which they stand.
+"""Tokens that wait for a decode call, and their division into micro-batches in batch order.
 
 batch    the tokens of one decode call, of one or several sequences
-ubatch   what is computed at once
+ubatch   the tokens that are computed at once
 run      consecutive tokens of one sequence inside a ubatch
 
 Source: llama.cpp src/llama-batch.cpp split_simple (3f545be); ik_llama.cpp src/llama.cpp llama_decode.
@@ -19,10 +19,8 @@ from cachesim.model import Hidden, Model, TokenRun
 
 @dataclass(slots=True)
 class DecodeBatch:
-    """Tokens waiting for llama_decode, four lists of equal length.
-
-    ``out`` marks the tokens after which the model is asked to speak.
-    """
+    """Tokens that wait for llama_decode, as four lists of equal length. ``out`` marks the tokens that need an
+    output."""
 
     tokens: list[int] = field(default_factory=list)
     pos: list[int] = field(default_factory=list)
@@ -30,14 +28,14 @@ class DecodeBatch:
     out: list[bool] = field(default_factory=list)
 
     def add(self, token: int, pos: int, seq: int, out: bool) -> None:
-        """Append one token."""
+        """Append a token."""
         self.tokens.append(token)
         self.pos.append(pos)
         self.seq.append(seq)
         self.out.append(out)
 
     def extend(self, tokens: Sequence[int], pos0: int, seq: int) -> None:
-        """Append consecutive tokens of one sequence, none of which speaks."""
+        """Append consecutive tokens of one sequence, without outputs."""
         n = len(tokens)
         self.tokens.extend(tokens)
         self.pos.extend(range(pos0, pos0 + n))
@@ -48,14 +46,14 @@ class DecodeBatch:
         return len(self.tokens)
 
     def view(self, off: int, n: int) -> DecodeBatch:
-        """Tokens off .. off+n-1 as a batch of their own."""
+        """Return tokens off .. off+n-1 as a separate batch."""
         stop = off + n
         return DecodeBatch(self.tokens[off:stop], self.pos[off:stop], self.seq[off:stop], self.out[off:stop])
 
 
 class Ubatch(NamedTuple):
-    """Runs in the order in which cells are given to their tokens. ``at[k]`` is the place of run k's first
-    token in the batch (its tokens are consecutive there); ``n`` is the number of tokens."""
+    """Runs in the order in which their tokens get cells. ``at[k]``: index in the batch of the first token of run k,
+    whose tokens are consecutive there; ``n``: number of tokens."""
 
     runs: tuple[TokenRun, ...]
     at: tuple[int, ...]
@@ -63,7 +61,7 @@ class Ubatch(NamedTuple):
 
 
 def runs_of(batch: DecodeBatch) -> list[tuple[int, int]]:
-    """The batch as (start, stop) of maximal stretches of one sequence with consecutive positions."""
+    """Return the batch as (start, stop) of maximal runs of one sequence with consecutive positions."""
     seq, pos = batch.seq, batch.pos
     if not seq:
         return []
@@ -74,19 +72,19 @@ def runs_of(batch: DecodeBatch) -> list[tuple[int, int]]:
 
 
 def make_ubatch(batch: DecodeBatch, pieces: Sequence[tuple[int, int]]) -> Ubatch:
-    """A ubatch of the given stretches of the batch."""
+    """Return a ubatch of the given ranges of the batch."""
     runs = tuple(TokenRun(batch.seq[a], batch.pos[a], batch.tokens[a:b]) for a, b in pieces)
     return Ubatch(runs, tuple(a for a, _ in pieces), sum(b - a for a, b in pieces))
 
 
 def split_simple(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
-    """The next n_ubatch tokens in batch order, whatever their sequence."""
+    """Divide the batch into ubatches of at most ``n_ubatch`` tokens in batch order, regardless of sequences."""
     return [ubatch for ubatch, _ in split_by(batch, n_ubatch, len)]
 
 
 def split_by(batch: DecodeBatch, n_ubatch: int, take: Callable[[Sequence[int]], int]) -> Iterator[tuple[Ubatch, bool]]:
-    """Micro-batches in batch order: of each window of ``n_ubatch`` tokens as many as ``take`` says, given the sequences
-    of its tokens; then the next window begins. With each: was it cut short?"""
+    """Yield micro-batches in batch order, each with a flag for "shorter than its window". A window has ``n_ubatch``
+    tokens; ``take`` gets their sequences and returns the number of tokens to use. The next window begins after them."""
     stretches, start, n = runs_of(batch), 0, len(batch)
     while start < n:
         window = min(n_ubatch, n - start)
@@ -96,30 +94,28 @@ def split_by(batch: DecodeBatch, n_ubatch: int, take: Callable[[Sequence[int]], 
         start = stop
 
 
-# What did the model say after the tokens of a micro-batch that were asked?
-
 class TokenOutput(NamedTuple):
-    """What the model said after one token of the batch: final provenance, logits (None without arithmetic)."""
+    """Model output after one token of the batch: final provenance, and logits (None without arithmetic)."""
 
     digest: int
     logits: np.ndarray | None
 
 
 def read_outputs(model: Model, batch: DecodeBatch, ubatch: Ubatch, hidden: Sequence[Hidden]) -> dict[int, TokenOutput]:
-    """Place in the batch -> what was said there, for the tokens that are marked."""
+    """Return index in the batch -> output, for the marked tokens of a micro-batch."""
     found: dict[int, TokenOutput] = {}
-    for run, at, said in zip(ubatch.runs, ubatch.at, hidden, strict=True):
+    for run, at, states in zip(ubatch.runs, ubatch.at, hidden, strict=True):
         marked = batch.out[at : at + len(run.tokens)]
         if True not in marked:
             continue
-        asked = [k for k, out in enumerate(marked) if out]
-        logits = model.readout(said.x[asked]) if said.x is not None else None
-        for row, k in enumerate(asked):
-            found[at + k] = TokenOutput(int(said.digest[k]), None if logits is None else logits[row])
+        wanted = [k for k, out in enumerate(marked) if out]
+        logits = model.readout(states.x[wanted]) if states.x is not None else None
+        for row, k in enumerate(wanted):
+            found[at + k] = TokenOutput(int(states.digest[k]), None if logits is None else logits[row])
     return found
 
 
 def join_runs(parts: Sequence[Hidden]) -> Hidden:
-    """One run that was evaluated in pieces."""
+    """Return the hidden states of one run that was evaluated in several parts."""
     x = None if parts[0].x is None else np.concatenate([part.x for part in parts if part.x is not None])
     return Hidden(np.concatenate([part.digest for part in parts]), x)

@@ -1,8 +1,8 @@
-"""The restore points of blocks in chains, reported as they come and go.
+"""Restore points of a pool of blocks, reported as blocks are gained and lost.
 
-A chain is known by its hash, which stands for all of its tokens. A block of rows holds the last tokens of its chain; it
-is of use as long as there is a block for every beginning of the chain. A state stands for the whole chain, and needs
-the rows of all of it.
+A chain is a sequence of blocks, identified by a hash over all of its tokens. A block of rows holds the last tokens of
+its chain and is usable as long as every prefix of the chain has a block. A state covers the whole chain and needs the
+rows of all of it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from cachesim.events import Gained, Log, Lost
 
 
 class Chain(NamedTuple):
-    """A chain: its hash, that of the chain before its last block (None = it is the first block), the tokens of the last
-    block, and the number of all tokens."""
+    """A chain: its hash, the hash of the chain without its last block (None = first block), the tokens of the last
+    block, and the total number of tokens."""
 
     hash: Hashable
     before: Hashable | None
@@ -27,8 +27,8 @@ class Chain(NamedTuple):
 
 @dataclass(slots=True)
 class _Node:
-    """A chain, the blocks that hold its last tokens, the states after it, the chains that go on from it. ``whole``:
-    there is a block for every beginning of it."""
+    """A chain, the blocks that hold its last tokens, the states after it, and the chains that extend it (``kids``).
+    ``whole``: every prefix of the chain has a block."""
 
     chain: Chain
     rows: list[Key] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Node:
 
 
 class BlockPoints:
-    """The restore points of a pool of blocks. ``rows``, ``states``: has the model layers that need such blocks?"""
+    """Restore points of a pool of blocks. ``rows``, ``states``: True if the model has layers that need such blocks."""
 
     def __init__(self, log: Log, rows: bool, states: bool) -> None:
         self.log, self.has_rows, self.has_states = log, rows, states
@@ -46,40 +46,41 @@ class BlockPoints:
         self.keys: dict[Key, _Node] = {}
 
     def rows(self, key: Key, chain: Chain) -> None:
-        """A block with the last tokens of a chain is there, and computed; so are those of its beginnings."""
+        """Report a computed block with the last tokens of a chain. The blocks of the chain's prefixes are computed,
+        too."""
         node = self._node(key, chain)
         node.rows.append(key)
         if not node.whole and (chain.before is None or self.nodes[chain.before].whole):
             self._complete(node)
         else:
-            self._tell(node, key)
+            self._report(node, key)
 
     def state(self, key: Key, chain: Chain, text: Tokens) -> None:
-        """The state after a chain with these tokens is there, and computed."""
+        """Report a computed state after a chain with these tokens (``text``)."""
         node = self._node(key, chain)
         node.states.append(key)
         if node.rows:
-            self._tell(node, key)
+            self._report(node, key)
         else:
             lengths = (1, 0) if self.has_rows else (chain.end, chain.end)
             self.log.emit(Gained(None, Point(key, chain.end, text, 0, None, *lengths), "stored", ""))
 
     def lost(self, key: Key, cause: str, rule: str) -> None:
-        """A block holds something else now."""
+        """Report that a block no longer holds its former content."""
         node = self.keys.pop(key, None)
         if node is None:
             return
-        mine = node.rows if key in node.rows else node.states
-        mine.remove(key)
+        blocks = node.rows if key in node.rows else node.states
+        blocks.remove(key)
         self.log.emit(Lost(None, key, cause, rule))
-        if mine is node.rows and not mine and node.whole:
+        if blocks is node.rows and not blocks and node.whole:
             self._break(node, cause, rule)
         while not (node.rows or node.states or node.kids):
             del self.nodes[node.chain.hash]
             before = self.nodes.get(node.chain.before)
             if before is None:
                 break
-            before.kids.pop(node.chain.hash, None)      # not there if it was reported before its beginning
+            before.kids.pop(node.chain.hash, None)      # absent if the chain was reported before its prefix
             node = before
 
     def _node(self, key: Key, chain: Chain) -> _Node:
@@ -91,8 +92,8 @@ class BlockPoints:
         self.keys[key] = node
         return node
 
-    def _tell(self, node: _Node, key: Key) -> None:
-        """A block has come, or can be used again."""
+    def _report(self, node: _Node, key: Key) -> None:
+        """Report a block that is new or usable again."""
         chain = node.chain
         usable = node.whole and self.has_states == (key in node.states)
         lengths = (chain.end, chain.end) if usable else (1, 0)
@@ -104,21 +105,21 @@ class BlockPoints:
         self.log.emit(Gained(None, point, "stored", ""))
 
     def _complete(self, node: _Node) -> None:
-        """There is a block for every beginning of a chain: those that go on from it may be of use again."""
+        """Report the blocks of a chain whose prefixes all have blocks now, and of the chains that extend it."""
         todo = [node]
         while todo:
-            one = todo.pop()
-            one.whole = True
-            for key in (*one.rows, *one.states):
-                self._tell(one, key)
-            todo += [kid for kid in one.kids.values() if kid.rows]
+            found = todo.pop()
+            found.whole = True
+            for key in (*found.rows, *found.states):
+                self._report(found, key)
+            todo += [kid for kid in found.kids.values() if kid.rows]
 
     def _break(self, node: _Node, cause: str, rule: str) -> None:
-        """There is no block for the end of a chain any more: what goes on from it is of no use."""
+        """Report the blocks of a chain that lost its last block, and of the chains that extend it, as unusable."""
         todo = [node]
         while todo:
-            one = todo.pop()
-            one.whole = False
-            for key in one.states if self.has_states else one.rows:
-                self.log.emit(Gained(None, Point(key, one.chain.end, (), one.chain.end, key, 1, 0), cause, rule))
-            todo += [kid for kid in one.kids.values() if kid.whole]
+            found = todo.pop()
+            found.whole, end = False, found.chain.end
+            for key in found.states if self.has_states else found.rows:
+                self.log.emit(Gained(None, Point(key, end, (), end, key, 1, 0), cause, rule))
+            todo += [kid for kid in found.kids.values() if kid.whole]

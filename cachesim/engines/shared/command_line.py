@@ -1,4 +1,4 @@
-"""Command lines of servers: what one sets, read and written with the flags of an engine."""
+"""Command lines of servers, read and written with the flags of an engine."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class CommandLine:
-    """``options`` of the server by name; ``request`` defaults of request fields; whether the server ``sleeps`` when it
-    has been idle for some time."""
+    """A parsed command line: ``options`` of the server by name; ``request``: defaults of request fields; ``sleeps``:
+    the server sleeps after an idle time."""
 
     options: dict[str, Any] = field(default_factory=dict)
     request: dict[str, Any] = field(default_factory=dict)
@@ -27,44 +27,44 @@ class CommandLine:
 
     @property
     def drafts_by_model(self) -> bool:
-        """Do drafts come from a model, and not from what was said before?"""
+        """True if a draft model makes the drafts, and not earlier text."""
         return str(self.options.get("spec_type", "none")).startswith("draft-")
 
 
 SetOn = Callable[[CommandLine, str], None]
-"""Sets on a command line what a word with this value means."""
+"""Apply a word with this value to a command line."""
 
 
 def parse_integer(text: str) -> int:
-    """The number that a flag's value is: 32 bits, as the servers read it. Raises BadInput."""
+    """Parse a 32-bit integer, as the servers do. Raises BadInput."""
     if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
-        raise BadInput(f"{quoted(text)} is no integer of 32 bits")
+        raise BadInput(f"expected a 32-bit integer, found {quoted(text)}")
     return int(text)
 
 
 def parse_number(text: str) -> float:
-    """The finite number that a flag's value is. Raises BadInput."""
+    """Parse a finite number. Raises BadInput."""
     if not _SHARE.fullmatch(text):
-        raise BadInput(f"{quoted(text)} is no number")
+        raise BadInput(f"expected a number, found {quoted(text)}")
     return float(text)
 
 
 def parse_on_off(text: str) -> bool:
-    """The truth value that a flag's value is. Raises BadInput."""
+    """Parse "on" or "off". Raises BadInput."""
     if text not in ("on", "off"):
-        raise BadInput(f"{quoted(text)} is neither on nor off")
+        raise BadInput(f"expected on or off, found {quoted(text)}")
     return text == "on"
 
 
 READERS: Mapping[type, Callable[[str], Option]] = {int: parse_integer, float: parse_number, str: str}
-"""How values are read, by the type of a flag's default; a truth value has none."""
+"""Type of a flag's default -> parser of its value; truth values have no parser."""
 
 
 def read_line(words: Sequence[str], flags: Sequence[Flag], line: CommandLine, ignored: Mapping[str, int],
               others: Mapping[str, SetOn] = MappingProxyType({})) -> CommandLine:
-    """``line`` with what the words set; of a flag given twice the last one holds. ``ignored``: words that set nothing,
-    with the number of values that follow; ``others``: words with a value that are none of the flags. Raises BadInput
-    for an unknown word, or a value that is missing or wrong."""
+    """Apply the words to ``line`` and return it; the last occurrence of a flag wins. ``ignored``: words without effect,
+    with the number of values that follow; ``others``: words with a value that are not flags. Raises BadInput for an
+    unknown word, and for a missing or wrong value."""
     rows = {word: (flag, word in flag.spellings) for flag in flags for word in (*flag.spellings, *flag.off)}
     todo = [str(word) for word in words][::-1]
     while todo:
@@ -95,7 +95,7 @@ def _read(word: str, read: Callable[[str], T], todo: list[str]) -> T:
 
 
 def write_line(options: Mapping[str, Option], flags: Sequence[Flag]) -> list[str]:
-    """The command line that sets these options, in the order of the flags; ``read_line`` reads it back."""
+    """Return the command line that sets these options, in the order of the flags; ``read_line`` reads it back."""
     out: list[str] = []
     for flag in flags:
         value = options.get(flag.name)
@@ -114,5 +114,5 @@ def _words(flag: Flag, value: Option) -> Sequence[str]:
 
 
 def unwritten(options: Mapping[str, Option]) -> list[str]:
-    """No words: the writer of another flag has those of this one."""
+    """Return no words: writer of an option that the writer of another flag includes."""
     return []

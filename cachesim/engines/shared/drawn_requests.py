@@ -1,4 +1,4 @@
-"""What a search draws for a request to a server with slots, whose options are named alike in two engines."""
+"""Request fields that a search draws for a server with slots, shared by two engines with equal option names."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from cachesim.model.hash_mixing import Rng
 
 
 def slot_count(server: Mapping[str, Any]) -> int:
-    """How many slots these options ask for."""
+    """Return the number of slots that these options request."""
     return int(server.get("parallel", 1))
 
 
 def context_parts(server: Mapping[str, Any]) -> int:
-    """In how many equal parts slots share the context: in one where they have a unified cache, or where the number of
-    slots is left open."""
+    """Return the number of equal parts in which slots share the context: 1 with a unified cache or an open number of
+    slots."""
     return 1 if server.get("kv_unified") else max(1, slot_count(server))
 
 
 def draw_fields(rng: Rng, server: Mapping[str, Any], completions: bool = False) -> dict[str, Any]:
-    """Fields of a request besides prompt and answer; ``completions``: may it ask for several?"""
+    """Draw request fields other than prompt and answer; ``completions``: a request may have several completions."""
     fields: dict[str, Any] = {}
     slots = slot_count(server)
     if rng.chance(4):

@@ -1,24 +1,24 @@
-"""What does it cost to evaluate tokens? Counted before they are, so that a run can be refused in time.
+"""Cost of evaluating tokens, computed beforehand so that a run can be refused in time.
 
-With numbers, a token costs a unit in every layer, a micro-batch ten, and so do 3,000 rows that are read: these are the
-proportions of the time that they take.
+In exact mode a token costs one work unit in every layer, a micro-batch ten, and 300 rows that are read one: the
+proportions of the measured times.
 """
 
 from __future__ import annotations
 
 from cachesim.model import Model
 
-PASS, ROWS = 10, 300            # units of a micro-batch in a layer; rows of a unit
+PASS, ROWS = 10, 300            # work units of a micro-batch in a layer; rows read per work unit
 
 Cost = tuple[int, int, int]
-"""Tokens, micro-batches, and units of work with numbers (0 where there are none)."""
+"""Tokens, micro-batches, and work units of exact arithmetic (0 without arithmetic)."""
 
 
 def cost_of(model: Model | None, tokens: int, n_ubatch: int, before: int) -> Cost:
-    """What tokens cost in micro-batches of ``n_ubatch``; ``before``: the sum of their positions."""
+    """Return the cost of tokens in micro-batches of ``n_ubatch``; ``before``: the sum of their positions."""
     passes = -(-tokens // n_ubatch)
     if model is None or not model.exact:
         return tokens, passes, 0
     layers = model.spec.layers
-    rows = sum(min(before, tokens * one.window) if one.window else before for one in layers if one.part)
+    rows = sum(min(before, tokens * layer.window) if layer.window else before for layer in layers if layer.part)
     return tokens, passes, len(layers) * (tokens + PASS * passes) + rows // ROWS

@@ -1,7 +1,7 @@
-"""Flags of a server as the fields of an engine's ``Options``: one row has everything that is known of a flag.
+"""Server flags as fields of an engine's ``Options``: one row contains all properties of a flag.
 
-``flag`` writes a row, ``flags_of`` makes the flags of a ``Manual`` from all of them, and ``options_of`` checks what a
-server is started with.
+``flag`` creates a row, ``flags_of`` collects the flags for a ``Manual``, and ``options_of`` checks the start options of
+a server.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 def flag(default: T, *spellings: str, **properties: Any) -> T:
-    """A field of an ``Options``: a flag with this default, these spellings and these ``properties`` of a ``Flag``. The
-    server does not start with less than a ``least`` that is given."""
+    """Return a field of an ``Options``: a flag with this default, these spellings and these ``properties`` of a
+    ``Flag``. With ``least``, the server does not start with a smaller value."""
     bounded = "least" in properties
     row = Flag("", default, spellings=spellings, bounded=bounded, **properties)  # type: ignore[arg-type]
     return field(default=default, metadata={"flag": row})
@@ -26,10 +26,10 @@ def flag(default: T, *spellings: str, **properties: Any) -> T:
 
 @cache
 def flags_of(options: Any) -> tuple[Flag, ...]:
-    """The flags of an ``Options``, in the order of its fields. Raises Crash if two of them share a name or a spelling,
-    or if a value in a row does not have the type of its default."""
+    """Return the flags of an ``Options``, in the order of its fields. Raises Crash if two of them share a name or a
+    spelling, or if a value in a row does not have the type of its default."""
     rows: tuple[Any, ...] = fields(options)
-    flags = tuple(one.metadata.get("flag", Flag("", one.default))._replace(name=one.name) for one in rows)
+    flags = tuple(row.metadata.get("flag", Flag("", row.default))._replace(name=row.name) for row in rows)
     owners: dict[str, str] = {}
     for name, row in ((row.name, row) for row in flags):
         for word in {word for word, _ in row.names()}:
@@ -42,13 +42,15 @@ def flags_of(options: Any) -> tuple[Flag, ...]:
 
 
 def options_of(make: Callable[..., T], given: Mapping[str, Any]) -> T:
-    """The ``Options`` with these values, and the defaults for the others. Raises BadInput like ``check_flags``."""
+    """Return the ``Options`` with these values, and the defaults for the others. Raises BadInput like
+    ``check_flags``."""
     check_flags(given, flags_of(make))
     return make(**given)
 
 
 def check_flags(given: Mapping[str, Any], flags: Iterable[Flag]) -> None:
-    """Raise BadInput for an unknown name, a value of the wrong type, and one with which no server starts."""
+    """Raise BadInput for an unknown name, a value of the wrong type, and a value with which the server does not
+    start."""
     known = {row.name: row for row in flags}
     for name, value in given.items():
         if name not in known:
@@ -57,11 +59,11 @@ def check_flags(given: Mapping[str, Any], flags: Iterable[Flag]) -> None:
 
 
 def _check_value(row: Flag, value: Any) -> None:
-    """An integer passes for a number, a truth value for neither."""
+    """Raise BadInput for a bad value. An integer is accepted as a float; a truth value is not accepted as a number."""
     want = type(row.default)
     good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
     if not good and not (want is float and type(value) is int):
-        raise BadInput(f"server flag {quoted(row.name)} wants {want.__name__}, not {quoted(value)}")
+        raise BadInput(f"server flag {quoted(row.name)}: expected {want.__name__}, found {quoted(value)}")
     if row.choices and value not in row.choices:
         hint = nearest(value, row.choices) or ", ".join(row.choices)
         raise BadInput(f"unknown {row.name} {quoted(value)}", hint=hint)
@@ -69,6 +71,6 @@ def _check_value(row: Flag, value: Any) -> None:
         least = str(row.least)
         if row.open is not None:
             least = str(row.open) if row.open == row.least - 1 else f"{row.least}, or {row.open}"
-        raise BadInput(f"server flag {quoted(row.name)} must be at least {least}, not {value}")
+        raise BadInput(f"server flag {quoted(row.name)}: expected at least {least}, found {value}")
     if row.limit is not None:
         row.limit.check(value, f"server flag {quoted(row.name)}")

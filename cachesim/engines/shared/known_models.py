@@ -1,8 +1,7 @@
-"""Real models by name: which layers do they have, in which order, and how much of that is simulated?
+"""Real models by name, with the order and proportion of their layers.
 
-A name stands for the shortest run of layers that has the real ones in their order and proportion. What cachesim counts
-does not depend on how often the run is repeated; windows are the real ones. Layers without a memory of their own (MLP,
-experts) are left out.
+A name stands for the shortest sequence of layers with the order and proportion of the real model. Token counts do not
+depend on the number of repetitions; window sizes are the real ones. Layers without memory (MLP, experts) are omitted.
 Source: the configurations of huggingface/transformers (src/transformers/models/*/configuration_*.py) and, where named,
 of ml-explore/mlx-lm and ggml-org/llama.cpp.
 """
@@ -16,8 +15,8 @@ from cachesim.model.spec import parse
 
 
 class KnownModel(NamedTuple):
-    """``layers`` as they are written; ``real`` says what they stand for; ``source``: where that is from; ``arch``: put
-    in front for engines that have such an architecture; ``also``: other names."""
+    """A real model. ``layers``: its notation; ``real``: description of the real layers; ``source``: origin of the data;
+    ``arch``: prefix for engines that know the architecture; ``also``: other names."""
 
     layers: str
     real: str
@@ -30,14 +29,14 @@ _CONFIG = "huggingface/transformers src/transformers/models/{0}/configuration_{0
 
 
 def _repeated(layers: str, times: int, of: str, model: str, **more: str | tuple[str, ...]) -> KnownModel:
-    """A run of layers that the configuration of ``model`` repeats so often in ``of``."""
+    """Return a model whose configuration repeats a sequence of layers ``times`` times in the variant ``of``."""
     n, window = len(parse(layers).layers), re.search(r"\d+", layers)
     real = f"1 of {times} repetitions ({of}, {n * times} layers)" + (f", real window {window[0]}" if window else "")
     return KnownModel(layers, real, _CONFIG.format(model), **more)  # type: ignore[arg-type]
 
 
 def _alike(layers: str, what: str, model: str, *also: str) -> KnownModel:
-    """A model whose layers are all of one kind."""
+    """Return a model whose layers are all of one kind."""
     return KnownModel(layers, f"all its layers are {what}", _CONFIG.format(model), "", also)
 
 
@@ -72,19 +71,19 @@ MODELS: Mapping[str, KnownModel] = {
         "AAAA", "all its layers are attention: its window is switched off",
         "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py", also=("phi3",)),
 }
-"""Name -> its layers. The names are those of the models; how dashes, dots and capitals are set does not matter."""
+"""Name of a model -> its layers. Lookups ignore dashes, dots and case."""
 
 _SIZE = re.compile(r"(\d+ )?\d+(x\d+)?[bm]")            # 80b, 8x7b, 2.7b in parts
 _GAPS = re.compile(r"[-_. :]+")
 
 
 def plain(name: str) -> str:
-    """A name without what writers differ in."""
+    """Return a name without separators and in lower case."""
     return _GAPS.sub("", name.casefold())
 
 
 def known_names() -> Iterator[str]:
-    """Every name of every model."""
+    """Yield every name of every model."""
     for name, model in MODELS.items():
         yield name
         yield from model.also
@@ -94,8 +93,8 @@ _BY_NAME = {plain(name): found for found, model in MODELS.items() for name in (f
 
 
 def find(text: str) -> str | None:
-    """The name in the table that a text means, None if there is none: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is
-    ``qwen3-next``. What follows the name must begin with a size."""
+    """Return the table name for a model name, None if unknown: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is ``qwen3-next``.
+    The rest after the table name must begin with a size."""
     parts = [part for part in _GAPS.split(text.rpartition("/")[2].casefold()) if part]
     for n in range(len(parts), 0, -1):
         name = "".join(parts[:n])

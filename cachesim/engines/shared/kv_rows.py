@@ -1,6 +1,8 @@
-"""K/V rows kept in cells: taken out as copies, put back in place.
+"""K/V rows in memory cells: copied out, and written back in place.
 
-The arrays are as long as the cells that were ever written need; a row beyond their end is zero.
+The arrays are as long as the highest written cell requires; rows after their end are zero. A context may declare 2^31
+cells; its tables cover only the cells that were ever used and double when they are full. Cells after their end are
+free.
 """
 
 from __future__ import annotations
@@ -12,16 +14,12 @@ import numpy as np
 from cachesim.model import Rows
 from cachesim.model.grid import Values
 
-# How large is a table that grows with what is put into it? What is declared costs nothing until it is used.
-#
-# A context may be declared with 2^31 cells. Tables have room for the cells that were ever used, and double when there
-# is none left; cells beyond their end are free.
-
 FIRST = 256              # cells of the smallest table
 
 
 def grown_size(has: int, need: int, most: int | None = None) -> int:
-    """Length of a table of ``has`` cells that ``need`` cells are to fit into: doubled, but never above ``most``."""
+    """Return the length of a table of ``has`` cells after growth to at least ``need`` cells: doubled as often as
+    necessary, at most ``most``."""
     if need <= has:
         return has
     size = max(FIRST, has)
@@ -31,7 +29,7 @@ def grown_size(has: int, need: int, most: int | None = None) -> int:
 
 
 def extend_array(array: np.ndarray, n: int, axis: int = 0, fill: int = 0) -> np.ndarray:
-    """A copy of the array with n entries along an axis; new ones hold ``fill``."""
+    """Return a copy of the array with ``n`` entries along an axis; new entries hold ``fill``."""
     shape = list(array.shape)
     shape[axis] = n
     out = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
@@ -40,16 +38,16 @@ def extend_array(array: np.ndarray, n: int, axis: int = 0, fill: int = 0) -> np.
 
 
 RowTable = dict[int, Rows]
-"""The rows of each layer by cell."""
+"""Layer -> rows by cell."""
 
 
 def empty_rows(layers: Iterable[int]) -> RowTable:
-    """A table of these layers, in which nothing was written yet."""
+    """Return a table of these layers without rows."""
     return {layer: Rows(np.zeros(0, np.uint64), None, None) for layer in layers}
 
 
 def read_rows(rows: Rows, cells: np.ndarray | slice) -> Rows:
-    """The rows in the given cells, for reading only; those of a slice change with the cells."""
+    """Return the rows in the given cells, for reading only. For a slice they are a view that changes with the cells."""
     need = _stop(cells)
     if need > len(rows.digest):
         rows = _longer(rows, need)
@@ -57,30 +55,31 @@ def read_rows(rows: Rows, cells: np.ndarray | slice) -> Rows:
 
 
 def copy_rows(rows: Rows) -> Rows:
-    """The rows as they are now."""
+    """Return a copy of the rows."""
     return _each(rows, lambda array: array.copy())
 
 
 def write_rows(kept: RowTable, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
-    """Write rows into cells: the arrays grow with them; those of numbers are made when the first numbers arrive."""
-    mine, need = kept[layer], _stop(cells)
-    if need > len(mine.digest):
-        kept[layer] = mine = _longer(mine, grown_size(len(mine.digest), need))
-    mine.digest[cells] = rows.digest
+    """Write rows into cells. The arrays grow as needed; arrays of numbers are allocated when the first numbers
+    arrive."""
+    table, need = kept[layer], _stop(cells)
+    if need > len(table.digest):
+        kept[layer] = table = _longer(table, grown_size(len(table.digest), need))
+    table.digest[cells] = rows.digest
     if rows.k is None or rows.v is None:
         return
-    if mine.k is None or mine.v is None:
-        k, v = (np.zeros((len(mine.digest), *x.shape[1:])) for x in (rows.k, rows.v))
-        kept[layer] = mine = Rows(mine.digest, k, v)
-    assert mine.k is not None and mine.v is not None
-    mine.k[cells] = rows.k
-    mine.v[cells] = rows.v
+    if table.k is None or table.v is None:
+        k, v = (np.zeros((len(table.digest), *x.shape[1:])) for x in (rows.k, rows.v))
+        kept[layer] = table = Rows(table.digest, k, v)
+    assert table.k is not None and table.v is not None
+    table.k[cells] = rows.k
+    table.v[cells] = rows.v
 
 
 def replace_rows(kept: RowTable, layer: int, rows: Rows) -> None:
-    """Overwrite all rows of a layer by copies of these, and what lies beyond them by zeros."""
-    mine = kept[layer]
-    k, v = (_copy(old, new, len(rows.digest)) for old, new in ((mine.k, rows.k), (mine.v, rows.v)))
+    """Replace all rows of a layer by copies of ``rows``; cells after them become zero."""
+    table = kept[layer]
+    k, v = (_copy(old, new, len(rows.digest)) for old, new in ((table.k, rows.k), (table.v, rows.v)))
     kept[layer] = Rows(rows.digest.copy(), k, v)
 
 
@@ -91,7 +90,7 @@ def _copy(old: Values | None, new: Values | None, n: int) -> Values | None:
 
 
 def _stop(cells: np.ndarray | slice) -> int:
-    """One more than the last cell; 0 for a slice without an end."""
+    """Return the last cell plus one; 0 for a slice without an end."""
     if isinstance(cells, slice):
         return cells.stop or 0
     return int(cells.max()) + 1 if len(cells) else 0
@@ -107,7 +106,7 @@ def _each(rows: Rows, change: Callable[[np.ndarray], np.ndarray]) -> Rows:
 
 
 def sort_by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np.ndarray | slice]:
-    """(positions ascending, cells in that order); a slice where the cells allow it."""
+    """Return the positions in ascending order and the cells in that order, as a slice if the cells are contiguous."""
     if len(pos) > 1 and not (pos[1:] >= pos[:-1]).all():
         order = np.argsort(pos, kind="stable")
         return pos[order], cells[order]
@@ -117,7 +116,7 @@ def sort_by_position(cells: np.ndarray, pos: np.ndarray) -> tuple[np.ndarray, np
 
 
 def contiguous_length(pos: np.ndarray) -> int:
-    """Number of rows from position 0 on without a hole. ``pos``: (n,) positions, mostly ascending."""
+    """Return the number of rows from position 0 on without a gap. ``pos``: (n,) positions, mostly ascending."""
     if len(pos) and pos[0] == 0 and pos[-1] == len(pos) - 1 and bool((pos[1:] - pos[:-1] == 1).all()):
         return len(pos)
     present = np.unique(pos)

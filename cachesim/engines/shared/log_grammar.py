@@ -1,8 +1,8 @@
-"""What does a line of a server's log say? Templates of lines and their meaning, brought by each engine.
+"""Grammar of a server's log: line templates with their meaning, supplied by each engine.
 
-A template is the message behind the line's prefix; ``{name}`` is a field, one word that may be padded on its left;
-``{}`` is anything. Logs are pasted: runs of spaces, and upper and lower case, make no difference here. (A recording is
-read more strictly, see the engine's ``log``.)
+A template is the message after the line's prefix. ``{name}`` is a field: one word, possibly padded on its left; ``{}``
+matches any text. Logs may be pasted, so matching ignores runs of spaces and case. (Recordings are parsed more strictly,
+see the engine's ``log``.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from typing import Callable, Mapping, NamedTuple, Sequence
 
 Number = bool | int | float
-LONGEST = 40                 # characters of a number
+LONGEST = 40                 # longest value [characters]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?(e[+-]?[0-9]{1,3})?", re.I)
 _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
@@ -21,8 +21,8 @@ _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A kind of line, ``ev`` by name. ``since``: the oldest build known to print it, ``until``: the oldest known not to
-    print it any more; 0 = not known."""
+    """A kind of line with its event name ``ev``. ``since``: the oldest build known to print it, ``until``: the oldest
+    build known not to print it any more; 0 = unknown."""
 
     ev: str
     template: str
@@ -31,8 +31,8 @@ class Line:
 
 
 class Meaning(NamedTuple):
-    """What lines of a kind say. ``says`` explains the numbers by their names, ``causes`` are what usually leads to
-    it, the likeliest first, ``flags`` server flags that matter, ``rules`` families of rules that decide it."""
+    """Meaning of a kind of line. ``says`` explains the numbers by their names, ``causes`` are the usual causes, most
+    likely first, ``flags`` are relevant server flags, ``rules`` are the families of rules that decide it."""
 
     says: str
     causes: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Meaning(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A line that was recognised. ``slot`` and ``task`` are None where it names none."""
+    """A recognised line. ``slot`` and ``task`` are None if the line does not contain them."""
 
     line: Line
     slot: int | None
@@ -51,22 +51,21 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class LogGrammar:
-    """The lines of an engine and their meaning by kind; ``signs``: texts that only logs of this engine have;
-    ``options`` makes server options of what a log says of its server, by the names of fields; ``open`` are options that
-    logs often do not say, with the values to try, the likeliest first; ``hints`` are values that prompts suggest,
-    (length, reused tokens) of each, which are tried with every kind of model; ``end``: tokens between the last
-    checkpoint of a prompt and its end."""
+    """The log lines of an engine, and the conclusions that a log allows."""
 
     lines: tuple[Line, ...] = ()
-    meanings: Mapping[str, Meaning] = field(default_factory=dict)
-    signs: tuple[str, ...] = ()
+    meanings: Mapping[str, Meaning] = field(default_factory=dict)    # meaning by kind of line
+    signs: tuple[str, ...] = ()                                      # texts that occur only in logs of this engine
+    # fields of a log by name -> options of its server
     options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = lambda facts: {}
+    # options that logs often lack, with the values to try, most likely first
     open: Mapping[str, Sequence[Number]] = field(default_factory=dict)
-    end: int = 4
+    end: int = 4                                                     # tokens from a prompt's last checkpoint to its end
+    # (length, reused tokens) of each prompt -> option values to try with every kind of model
     hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:
-        """The kind of line of a message without prefix, and its numbers; None for any other message."""
+        """Return the kind of a message without prefix, and its numbers; None for an unknown message."""
         plain = collapsed(text)
         for line in (*self._by_head.get(_head(plain), ()), *self._by_head.get("", ())):
             found = pattern(line.template).fullmatch(plain)
@@ -85,7 +84,7 @@ class LogGrammar:
         return heads
 
 
-HEAD = 5           # most templates begin with so many characters of text; the others are always tried
+HEAD = 5           # characters of text that index a template; templates with a shorter start are always tried
 
 
 def _head(text: str) -> str:
@@ -97,13 +96,13 @@ def _id(word: Number | str | None) -> int | None:
 
 
 def collapsed(text: str) -> str:
-    """The text with single spaces, and none at its ends."""
+    """Return the text with single spaces, and without spaces at its ends."""
     return " ".join(text.split())
 
 
 @cache
 def pattern(template: str) -> re.Pattern[str]:
-    """What a collapsed message of this template looks like."""
+    """Return the regular expression for collapsed messages of this template."""
     out = []
     for literal, place, name in re.findall(r"([^{]*)(\{(\w*)\}|$)", collapsed(template)):
         out.append(re.escape(literal))
@@ -113,7 +112,7 @@ def pattern(template: str) -> re.Pattern[str]:
 
 
 def value(word: str) -> Number | str:
-    """The number that a word is, or the word, cut at what a number may have."""
+    """Return the number that a word denotes, else the word, shortened to the longest value."""
     if word.lower() in _BOOLEAN:
         return _BOOLEAN[word.lower()]
     if _WHOLE.fullmatch(word):

@@ -1,8 +1,9 @@
-"""How many bytes does a real model keep for each token, and for each state? By name, or from its config.json or GGUF.
+"""Bytes per token and per state of real models, by name or from a config.json or GGUF file.
 
-Only the header of a GGUF is read, up to a bound, and nothing of the weights.
-Source: the configurations named below, and those of huggingface/transformers; GGUF specification (ggml-org/ggml
-docs/gguf.md), version 3; llama.cpp src/llama-hparams.cpp (b11549).
+Only the header of a GGUF is read, up to a bound, and none of the weights. GGUF layout: magic, version, number of
+tensors, number of keys, then the keys; all numbers are little-endian. Source: the configurations named below, and those
+of huggingface/transformers; GGUF specification (ggml-org/ggml docs/gguf.md), version 3; llama.cpp src/llama-hparams.cpp
+(b11549).
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ _SIZES: Mapping[str, tuple[int, int, int, int, str, int]] = {
     "mamba-2": (0, 64, 0, mamba_state(4, 5120, 128, 1), "state-spaces/mamba2-2.7b", HEAD),
     "lfm2-1.2b": (6, 10, attention_row(8, 64, 64), 2 * 2048 * F32, "LiquidAI/LFM2-1.2B", 64),
 }
-"""Name -> layers with K/V rows, layers with a state, bytes of a row, bytes of a state, whose config.json that is from,
+"""Name -> layers with K/V rows, layers with a state, bytes of a row, bytes of a state, repository of the config.json,
 width of a head."""
 
 
 def known_sizes() -> list[str]:
-    """Names of models whose sizes are known without a file."""
+    """Return the names of models whose sizes are known without a file."""
     return list(_SIZES)
 
 
 def sizes_of(word: str) -> ModelSizes:
-    """The sizes of the model that a word means: a name, or the path of a config.json or a GGUF. Raises BadInput."""
+    """Return the sizes of a model given by name or by the path of a config.json or GGUF. Raises BadInput."""
     name = find(word)
     if name is not None and name in _SIZES:
         attention, recurrent, row, state, repository, head = _SIZES[name]
@@ -52,78 +53,74 @@ def sizes_of(word: str) -> ModelSizes:
     path = Path(word)
     if path.suffix in (".json", ".gguf"):
         return sizes_in(path)
-    hint = f"known: {', '.join(_SIZES)}; or the path of its config.json or GGUF"
-    raise BadInput(f"the sizes of model {quoted(word)} are not known", hint=hint)
+    hint = f"known: {', '.join(_SIZES)}; or give the path of its config.json or GGUF"
+    raise BadInput(f"sizes of model {quoted(word)} unknown", hint=hint)
 
-
-# What does the header of a GGUF say? Its keys with their values, without its tensors.
-#
-# Source: GGUF specification, version 3 (ggml-org/ggml docs/gguf.md): magic, version, number of tensors, number of keys,
-# then the keys; every number little-endian.
 
 _FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
 MOST_KEYS, MOST_KEPT = 4096, 1024
-HEADER = 1 << 26          # bytes: a vocabulary of a million words with its merges
+HEADER = 1 << 26          # most bytes read: a vocabulary of a million words with its merges
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The keys of a GGUF; of a list only the first values, of the vocabulary nothing. Raises BadInput for no GGUF."""
+    """Return the keys of a GGUF up to the vocabulary; lists are shortened to their first values. Raises BadInput for a
+    file that is not a GGUF."""
     reader = _Reader(read_start(path, HEADER), str(path))
     if reader.take(4) != b"GGUF" or reader.number("<I") not in (2, 3):
-        raise BadInput("no GGUF of version 2 or 3", file=str(path))
+        raise BadInput("not a GGUF of version 2 or 3", file=str(path))
     reader.number("<Q")
     keys: dict[str, Any] = {}
     for _ in range(min(reader.number("<Q"), MOST_KEYS)):
         name = reader.string()
         if name.startswith("tokenizer."):
-            break                 # what follows is the vocabulary: sizes come before it
+            break                 # the vocabulary follows; the sizes precede it
         keys[name] = reader.value(reader.number("<I"))
     return keys
 
 
 class _Reader:
-    """Bytes, and how far they are read."""
+    """Bytes with a read position."""
 
     def __init__(self, data: bytes, file: str) -> None:
         self.data, self.file, self.at = data, file, 0
 
     def take(self, n: int) -> bytes:
-        """The next bytes. Raises BadInput where there are not so many."""
+        """Return the next ``n`` bytes. Raises BadInput if fewer are left."""
         if n > len(self.data) - self.at:
             raise BadInput("the header of the GGUF is truncated", file=self.file)
         self.at += n
         return self.data[self.at - n : self.at]
 
     def number(self, form: str) -> Any:
-        """The next number of this form."""
+        """Return the next number of this struct format."""
         return struct.unpack(form, self.take(struct.calcsize(form)))[0]
 
     def string(self) -> str:
-        """The next string."""
+        """Return the next string."""
         return self.take(self.number("<Q")).decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """The next value of this kind; of a list the first ones, all are read."""
+        """Return the next value of this type. A list is read completely and shortened to its first values."""
         if kind == _STRING:
             return self.string()
         if kind != _ARRAY:
             if kind not in _FORMATS:
-                raise BadInput(f"a value of the unknown type {kind}", file=self.file)
+                raise BadInput(f"unknown value type: {kind}", file=self.file)
             return self.number(_FORMATS[kind])
         inner, n = self.number("<I"), self.number("<Q")
         if inner == _ARRAY or n > len(self.data):
-            raise BadInput("a list that no GGUF has", file=self.file)
+            raise BadInput("invalid list in the GGUF header", file=self.file)
         values = [self.value(inner) for _ in range(n)]
         return values[:MOST_KEPT]
 
 
-LARGEST = 1 << 24         # of any number in a configuration: what is larger is no size of a model
+LARGEST = 1 << 24         # largest accepted number in a configuration
 MOST_LAYERS = 1024
 
 
 def sizes_in(path: Path) -> ModelSizes:
-    """The sizes that a file names. Raises BadInput for one that is neither, or that lacks a size."""
+    """Return the sizes in a config.json or GGUF. Raises BadInput for any other file and for a missing size."""
     if path.suffix == ".gguf":
         return _of_gguf(read_header(path), str(path))
     config = read_json(path, "configuration")
@@ -135,30 +132,31 @@ def sizes_in(path: Path) -> ModelSizes:
 
 
 class _Numbers:
-    """Sizes by key, each an integer within bounds."""
+    """Sizes by key; each is an integer from 0 to LARGEST."""
 
     def __init__(self, keys: Mapping[str, Any], file: str, prefix: str = "") -> None:
         self.keys, self.file, self.prefix = keys, file, prefix
 
     def get(self, name: str, default: int | None = None) -> int:
-        """The number of this name. Raises BadInput for none without a default, and for what is no size."""
+        """Return the number of this name. Raises BadInput if it is missing without a default, and for an invalid
+        number."""
         value = self.keys.get(self.prefix + name)
         if value is None:
             value = default
         if type(value) is not int or not 0 <= value <= LARGEST:
-            what = "is not there" if value is None else "is no size"
+            what = "is missing" if value is None else f"is not an integer from 0 to {LARGEST}"
             raise BadInput(f"key {self.prefix}{name} {what}", file=self.file)
         return value
 
     def words(self, name: str) -> list[Any]:
-        """The list of this name, [] where there is none."""
+        """Return the list of this name, [] if it is missing."""
         value = self.keys.get(self.prefix + name)
         return value[:MOST_LAYERS] if isinstance(value, list) else []
 
 
 LAYER_TYPES = {"full_attention": "A", "attention": "A", "sliding_attention": "W", "linear_attention": "G",
                "conv": "C", "mamba": "S", "hybrid": "H"}  # fmt: skip
-"""``layer_types`` of a configuration -> our letters."""
+"""``layer_types`` of a configuration -> letters of the notation."""
 
 
 def _of_config(keys: _Numbers) -> ModelSizes:
@@ -180,12 +178,12 @@ def _of_config(keys: _Numbers) -> ModelSizes:
 
 
 def _config_layers(keys: _Numbers) -> str:
-    """One letter for each layer."""
+    """Return one letter for each layer."""
     if types := keys.words("layer_types"):
-        found = [LAYER_TYPES.get(str(one)) for one in types]
+        found = [LAYER_TYPES.get(str(kind)) for kind in types]
         if None in found:
-            raise BadInput("layer_types holds a kind that is not known", file=keys.file, hint=", ".join(LAYER_TYPES))
-        return "".join(one for one in found if one)
+            raise BadInput("unknown kind in layer_types", file=keys.file, hint=", ".join(LAYER_TYPES))
+        return "".join(letter for letter in found if letter)
     n, every = _count(keys.get("num_hidden_layers"), keys.file), keys.get("full_attention_interval", 0)
     if every:
         return "".join("A" if (i + 1) % every == 0 else "G" for i in range(n))
@@ -206,12 +204,12 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> ModelSizes:
                             keys.get("ssm.group_count", 1))  # fmt: skip
     elif "C" in letters:
         state = (keys.get("shortconv.l_cache") - 1) * keys.get("embedding_length") * F32
-    row, head = _gguf_row(keys) if any(KINDS[one].attention for one in letters) else (0, HEAD)
+    row, head = _gguf_row(keys) if any(KINDS[letter].attention for letter in letters) else (0, HEAD)
     return _sizes(letters, keys.get("attention.sliding_window", 0), row, state, file, head)
 
 
 def _gguf_layers(keys: _Numbers, n: int) -> str:
-    """One letter for each layer."""
+    """Return one letter for each layer."""
     every, recurrent = keys.get("full_attention_interval", 0), keys.words("attention.recurrent_layers")
     heads = keys.words("attention.head_count_kv")
     if recurrent:
@@ -225,14 +223,14 @@ def _gguf_layers(keys: _Numbers, n: int) -> str:
         return ("H" if heads or keys.get("attention.head_count_kv", 0) else "S") * n
     if not keys.get("attention.sliding_window", 0):
         return "A" * n
-    windows = keys.words("attention.sliding_window_pattern") or [True, False]       # not listed: every other layer
+    windows = keys.words("attention.sliding_window_pattern") or [True, False]       # default: every other layer
     return "".join("W" if windows[i % len(windows)] else "A" for i in range(n))
 
 
 def _gguf_row(keys: _Numbers) -> tuple[int, int]:
-    """Bytes of a row, and the width of a head; of heads that differ from layer to layer the most."""
+    """Return bytes of a row and width of a head; if the number of heads differs between layers, the largest number."""
     all_heads = keys.get("attention.head_count")
-    heads = [one for one in keys.words("attention.head_count_kv") if type(one) is int and 0 < one <= LARGEST]
+    heads = [n for n in keys.words("attention.head_count_kv") if type(n) is int and 0 < n <= LARGEST]
     kv_heads = max(heads) if heads else keys.get("attention.head_count_kv", all_heads)
     head = keys.get("embedding_length") // max(1, all_heads)
     key = keys.get("attention.key_length", head)
@@ -241,18 +239,19 @@ def _gguf_row(keys: _Numbers) -> tuple[int, int]:
 
 def _count(n: int, file: str) -> int:
     if not 1 <= n <= MOST_LAYERS:
-        raise BadInput(f"{n} layers", file=file, hint=f"1 to {MOST_LAYERS}")
+        raise BadInput(f"number of layers out of range: {n}", file=file, hint=f"1 to {MOST_LAYERS}")
     return n
 
 
 def _sizes(letters: str, window: int, row: int, state: int, file: str, head: int) -> ModelSizes:
-    """The layers shortened to the run that repeats, at most as many as a model may have here."""
+    """Return the sizes, with the layers shortened to their repeating run and to the number of layers that a model may
+    have."""
     run = re.fullmatch(r"(.+?)\1*", letters)
     short = (run[1] if run else letters)[: LAYERS.now]
-    notation = " ".join(f"W{window}" if one == "W" else one for one in short) if "W" in short else short
+    notation = " ".join(f"W{window}" if letter == "W" else letter for letter in short) if "W" in short else short
     parse(notation)
-    attention = sum(KINDS[one].attention is not None for one in letters)
-    recurrent = sum(KINDS[one].recurrence is not None for one in letters)
+    attention = sum(KINDS[letter].attention is not None for letter in letters)
+    recurrent = sum(KINDS[letter].recurrence is not None for letter in letters)
     row, state, head = row if attention else 0, state if recurrent else 0, head if attention else HEAD
     return ModelSizes(notation, attention, recurrent, row, state, file, head)
 

@@ -1,4 +1,4 @@
-"""Shares in single precision, and what stored conversations cost: limits, the limit in tokens, who has to go.
+"""Single-precision ratios, and limits and eviction of the prompt cache.
 
 Source: llama.cpp tools/server/server-task.cpp server_prompt_cache::update (3f545be); ik_llama.cpp
 examples/server/server-task.cpp has the same arithmetic.
@@ -16,19 +16,20 @@ F32 = np.float32
 
 
 def part(n: int, of: int) -> np.float32:
-    """n / of as the server computes it; a part of nothing is NaN, which is above no threshold and below none."""
+    """Return n / of as the server computes it. Division by zero gives NaN, which is neither above nor below any
+    threshold."""
     return F32(n) / F32(of) if of else F32("nan")
 
 
 class Limits(NamedTuple):
-    """Bytes and tokens of all entries together; 0 = no limit."""
+    """Limits on bytes and tokens of all entries together; 0 = no limit."""
 
     size: int
     tokens: int
 
 
 class Eviction(NamedTuple):
-    """Oldest entries that go for bytes, then for tokens; ``est`` is the token limit that held."""
+    """Number of oldest entries evicted for bytes, then for tokens; ``est``: the token limit in force."""
 
     for_size: int
     for_tokens: int
@@ -36,7 +37,8 @@ class Eviction(NamedTuple):
 
 
 def _token_limit(size: int, tokens: int, limits: Limits) -> int:
-    """The limit in tokens: at least ``limits.tokens``, more if the byte limit holds more tokens of this kind."""
+    """Return the token limit: at least ``limits.tokens``, more if the byte limit allows more tokens of the average
+    size."""
     if not limits.size:
         return limits.tokens
     per_token = max(F32(1), F32(size) / F32(max(1, tokens)))
@@ -44,7 +46,8 @@ def _token_limit(size: int, tokens: int, limits: Limits) -> int:
 
 
 def evict_oldest(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, spare: int) -> Eviction:
-    """The oldest go while the bytes, then the tokens, are over the limits; ``spare`` of them stay in any case."""
+    """Evict the oldest entries while the bytes, then the tokens, exceed the limits; the newest ``spare`` entries always
+    stay."""
     first = 0
     while limits.size and len(sizes) - first > spare and sum(sizes[first:]) > limits.size:
         first += 1
@@ -56,8 +59,8 @@ def evict_oldest(sizes: Sequence[int], lengths: Sequence[int], limits: Limits, s
 
 
 def over_limits(checkpoints: Sequence[int], most: int, sizes: Sequence[int], limit: int) -> list[Excess]:
-    """What is too much: ``checkpoints`` of each slot against ``most``, bytes of all stored conversations
-    against ``limit`` (0 = none)."""
+    """Return the exceeded limits: ``checkpoints`` of each slot against ``most``, bytes of all stored conversations
+    against ``limit`` (0 = no limit)."""
     found = [Excess("checkpoints", n, most, f"slot {slot} has") for slot, n in enumerate(checkpoints) if n > most]
     total = sum(sizes)
     return [*found, Excess("bytes", total, limit, "the prompt cache holds")] if limit and total > limit else found

@@ -1,7 +1,7 @@
-"""The restore points of slots, of their checkpoints and of stored conversations, reported as they come and go.
+"""Restore points of slots, of their checkpoints and of stored conversations, reported as they are gained and lost.
 
-A driver says that a conversation has changed, why, and how much of it is as before; what that means for its points is
-worked out here.
+A driver reports that a conversation changed, the reason, and the length of its unchanged part. This module derives the
+changes of the restore points.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from cachesim.engines.inspection import Key, Point
 from cachesim.events import Advanced, Gained, Log, Lost
 
 ALL_TOKENS = 2**62
-"""All tokens that there are."""
+"""A length that exceeds every conversation: all tokens are unchanged."""
 
 
 class Conversation(NamedTuple):
-    """What the points of a slot, or of a stored conversation, depend on: its tokens; ``rows`` of full attention that
-    are there from position 0 on without a hole; the lengths ``lo`` .. ``hi`` at which its windows and its states could
-    be used; its checkpoints, each of which keeps its state in ``blob``."""
+    """The data that determine the restore points of a slot or of a stored conversation: its tokens; the number of
+    ``rows`` of full attention from position 0 on without a gap; the lengths ``lo`` .. ``hi`` at which its windows and
+    states are usable; its checkpoints, each of which keeps its state in ``blob``."""
 
     tokens: Sequence[int]
     rows: int
@@ -29,75 +29,74 @@ class Conversation(NamedTuple):
 
 
 class CheckpointRange(NamedTuple):
-    """What depends on nothing but a checkpoint itself: the tokens that it stands for, and the lengths at which its
-    windows and states could be used."""
+    """Range of a checkpoint, independent of the conversation: ``n`` tokens that it covers, and the lengths ``lo`` ..
+    ``hi`` at which its windows and states are usable."""
 
     n: int
     lo: int
     hi: int
 
 
-Cuts = Mapping[Key, tuple[Any, CheckpointRange, Point]]
-"""Checkpoints by key, what depends on each alone, and the point that was reported of it."""
+Ranges = Mapping[Key, tuple[Any, CheckpointRange, Point]]
+"""Checkpoints by key, with the range of each and the point that was reported for it."""
 
 
 class _Reported(NamedTuple):
-    """A conversation as it was last reported: tokens, rows and lengths, and its checkpoints by key. ``short``: one of
-    these would be usable at more lengths if there were more tokens and rows."""
+    """The last report of a conversation: number of tokens, rows, lengths, and its checkpoints by key. ``short``: a
+    checkpoint would be usable at more lengths if the conversation had more tokens and rows."""
 
     n: int
     rows: int
     lo: int
     hi: int
-    cuts: Cuts
+    ranges: Ranges
     short: bool = False
 
 
 UNREPORTED = _Reported(0, 0, 1, 0, {})
-"""A conversation that was never reported."""
+"""State of a conversation that was never reported."""
 
 
 class RestorePointSource(ABC):
-    """A server with such points."""
+    """A server with restore points of slots, checkpoints and stored conversations."""
 
     @abstractmethod
     def of_slot(self, slot: Any) -> Conversation:
-        """What the points of a slot depend on."""
+        """Return the data that determine the restore points of a slot."""
 
     @abstractmethod
     def of_entry(self, entry: Any) -> Conversation:
-        """What those of a stored conversation depend on."""
+        """Return the data that determine the restore points of a stored conversation."""
 
     @abstractmethod
     def of_checkpoint(self, checkpoint: Any) -> CheckpointRange:
-        """What depends on a checkpoint itself."""
+        """Return the range of a checkpoint."""
 
 
 class RestorePoints:
-    """The restore points of a server. As long as nobody listens, changes are only noted, and worked out when somebody
-    asks."""
+    """Restore points of a server. Without a listener on the log, changes are only recorded, and computed on demand."""
 
     def __init__(self, owner: RestorePointSource, log: Log) -> None:
         self.owner, self.log = owner, log
         self.slots: dict[int, _Reported] = {}
         self.entries: dict[Key, tuple[Any, _Reported]] = {}
         self.touched: dict[int, int] = {}
-        self.unheard: dict[Key, Any] = {}               # slots and entries that changed while nobody listened
+        self.unreported: dict[Key, Any] = {}               # slots and entries changed without a listener
         self.count = 0
 
     def touch(self, slot: int, n: int) -> None:
-        """Tokens of a slot, or its rows, from position ``n`` on may be others than they were; to be reported with the
-        next change."""
+        """Record that tokens or rows of a slot from position ``n`` on may have changed; the next call of ``changed``
+        reports it."""
         self.touched[slot] = min(n, self.touched.get(slot, ALL_TOKENS))
 
     def changed(self, slot: Any, cause: str, rule: str = "", kept: int = 0, grown: bool = False) -> None:
-        """A slot has changed, because of this rule: tokens, and rows of full attention, before position ``kept`` are as
-        they were. ``grown``: its checkpoints are as they were, too."""
+        """Report a change of a slot, made by this rule. Tokens and rows of full attention before position ``kept`` are
+        unchanged. ``grown``: the checkpoints are unchanged, too."""
         key, number = ("slot", slot.id, 0), slot.id
         was, live = self.slots.get(number) or UNREPORTED, self.log.heard(Advanced)
         if not self.log.heard(Gained):
-            self.unheard[key] = slot
-        if key in self.unheard or (grown and not live and not was.short):
+            self.unreported[key] = slot
+        if key in self.unreported or (grown and not live and not was.short):
             return
         now = self.owner.of_slot(slot)
         n = len(now.tokens)
@@ -106,35 +105,35 @@ class RestorePoints:
         if live and (start < n or kept < was.n or (n, lo, hi) != (was.n, was.lo, was.hi)):
             tokens = tuple(now.tokens[start:])
             self.log.emit(Advanced(number, Point(key, n, tokens, start, key if start else None, lo, hi), cause, rule))
-        cuts, short = was.cuts, was.short
+        ranges, short = was.ranges, was.short
         if not grown or short or start < min(was.n, was.rows):
-            cuts, short = self._cuts(key, now, was.cuts)
-        self.slots[number] = _Reported(n, now.rows, lo, hi, cuts, short)
-        if cuts is not was.cuts:
-            self._report(number, was.cuts, cuts, start, cause, rule)
+            ranges, short = self._ranges(key, now, was.ranges)
+        self.slots[number] = _Reported(n, now.rows, lo, hi, ranges, short)
+        if ranges is not was.ranges:
+            self._report(number, was.ranges, ranges, start, cause, rule)
 
     def ends_at(self, slot: int, n: int) -> bool:
-        """Did the tokens of a slot and its rows end there when they were last reported, and were not touched since?"""
+        """Return whether the tokens and rows of a slot ended at ``n`` in the last report and were not touched since."""
         was = self.slots.get(slot)
         return was is not None and was.n == was.rows == n and slot not in self.touched
 
-    def _cuts(self, of: Key, now: Conversation, known: Cuts) -> tuple[Cuts, bool]:
-        """The checkpoints of a conversation, of which these were known; would one be usable at more lengths if there
-        were more tokens and rows?"""
-        name = ("checkpoint", of[1]) if of[0] == "slot" else ("entry checkpoint", of[2])
-        keys = {id(one.blob): key for key, (one, _, _) in known.items()}
+    def _ranges(self, owner: Key, now: Conversation, known: Ranges) -> tuple[Ranges, bool]:
+        """Return the checkpoints of a conversation, reusing the ranges of the ``known`` ones, and whether a checkpoint
+        would be usable at more lengths if the conversation had more tokens and rows."""
+        name = ("checkpoint", owner[1]) if owner[0] == "slot" else ("entry checkpoint", owner[2])
+        keys = {id(checkpoint.blob): key for key, (checkpoint, _, _) in known.items()}
         found, short, n = dict[Key, tuple[Any, CheckpointRange, Point]](), False, len(now.tokens)
-        for one in now.checkpoints:
-            key = keys.get(id(one.blob)) or (*name, self._next())
-            cut = known[key][1] if key in known else self.owner.of_checkpoint(one)
-            hi = min(cut.hi, cut.n, n, now.rows)
-            short = short or hi < min(cut.hi, cut.n)
-            m = min(cut.n, n)
-            found[key] = one, cut, Point(key, m, (), m, of, cut.lo, hi)
+        for checkpoint in now.checkpoints:
+            key = keys.get(id(checkpoint.blob)) or (*name, self._next())
+            span = known[key][1] if key in known else self.owner.of_checkpoint(checkpoint)
+            hi = min(span.hi, span.n, n, now.rows)
+            short = short or hi < min(span.hi, span.n)
+            m = min(span.n, n)
+            found[key] = checkpoint, span, Point(key, m, (), m, owner, span.lo, hi)
         return found, short
 
-    def _report(self, slot: int | None, was: Cuts, now: Cuts, start: int, cause: str, rule: str) -> None:
-        """Checkpoints that have come, or whose tokens from ``start`` on are others; those that have gone."""
+    def _report(self, slot: int | None, was: Ranges, now: Ranges, start: int, cause: str, rule: str) -> None:
+        """Report checkpoints that are new or whose tokens from ``start`` on changed, then those that are gone."""
         for key, (_, _, point) in now.items():
             if point.n > start or key not in was or was[key][2] != point:
                 self.log.emit(Gained(slot, point, cause, rule))
@@ -147,48 +146,49 @@ class RestorePoints:
         return self.count
 
     def stored(self, entry: Any, cause: str = "stored", rule: str = "", instead: Any = None) -> None:
-        """A conversation is stored, or ``instead`` of another one under its key."""
+        """Report a stored conversation, or with ``instead`` the replacement of another conversation under its key."""
         key = self._key(instead) if instead is not None else ("entry", -1, self._next())
         was = self.entries[key][1] if instead is not None else UNREPORTED
         self.entries[key] = entry, was
         if not self.log.heard(Gained):
-            self.unheard[key] = entry
+            self.unreported[key] = entry
             return
         now = self.owner.of_entry(entry)
         n, hi = len(now.tokens), min(now.hi, now.rows, len(now.tokens))
-        cuts, short = self._cuts(key, now, was.cuts)
-        self.entries[key] = entry, _Reported(n, now.rows, now.lo, hi, cuts, short)
+        ranges, short = self._ranges(key, now, was.ranges)
+        self.entries[key] = entry, _Reported(n, now.rows, now.lo, hi, ranges, short)
         self.log.emit(Gained(None, Point(key, n, tuple(now.tokens), 0, None, now.lo, hi), cause, rule))
-        self._report(None, was.cuts, cuts, 0, cause, rule)
+        self._report(None, was.ranges, ranges, 0, cause, rule)
 
     def lost(self, entry: Any, cause: str, rule: str) -> None:
-        """A stored conversation has gone."""
+        """Report the removal of a stored conversation and of its checkpoints."""
         key = self._key(entry)
-        self.unheard.pop(key, None)
-        for one in (key, *self.entries.pop(key)[1].cuts):
-            self.log.emit(Lost(None, one, cause, rule))
+        self.unreported.pop(key, None)
+        for gone in (key, *self.entries.pop(key)[1].ranges):
+            self.log.emit(Lost(None, gone, cause, rule))
 
     def _key(self, entry: Any) -> Key:
-        return next(key for key, (one, _) in self.entries.items() if one is entry)
+        return next(key for key, (known, _) in self.entries.items() if known is entry)
 
     def kept(self) -> list[Key]:
-        """The keys of checkpoints and stored conversations: by slot, then those stored first."""
-        for key, one in self.unheard.items():
+        """Return the keys of all checkpoints (by slot), then of stored conversations with their checkpoints, oldest
+        first."""
+        for key, changed in self.unreported.items():
             if key[0] == "slot":
                 was = self.slots.get(key[1]) or UNREPORTED
-                self.slots[key[1]] = was._replace(cuts=self._cuts(key, self.owner.of_slot(one), was.cuts)[0])
+                self.slots[key[1]] = was._replace(ranges=self._ranges(key, self.owner.of_slot(changed), was.ranges)[0])
             else:
                 was = self.entries[key][1]
-                cuts, _ = self._cuts(key, self.owner.of_entry(one), was.cuts)
-                self.entries[key] = one, was._replace(cuts=cuts)
-        mine = [key for number in sorted(self.slots) for key in self.slots[number].cuts]
-        return mine + [one for key, (_, known) in self.entries.items() for one in (key, *known.cuts)]
+                ranges, _ = self._ranges(key, self.owner.of_entry(changed), was.ranges)
+                self.entries[key] = changed, was._replace(ranges=ranges)
+        of_slots = [key for number in sorted(self.slots) for key in self.slots[number].ranges]
+        return of_slots + [found for key, (_, known) in self.entries.items() for found in (key, *known.ranges)]
 
     def checkpoint(self, key: Key) -> Any:
-        """The checkpoint of a slot, or of a stored conversation, with this key."""
-        of = self.slots[key[1]] if key[0] == "checkpoint" else self.entries["entry", -1, key[1]][1]
-        return of.cuts[key][0]
+        """Return the checkpoint of a slot, or of a stored conversation, with this key."""
+        owner = self.slots[key[1]] if key[0] == "checkpoint" else self.entries["entry", -1, key[1]][1]
+        return owner.ranges[key][0]
 
     def conversation(self, key: Key) -> Any:
-        """The stored conversation with this key, or that of the checkpoint with this key."""
+        """Return the stored conversation with this key, or the one that owns the checkpoint with this key."""
         return self.entries[key if key[0] == "entry" else ("entry", -1, key[1])][0]

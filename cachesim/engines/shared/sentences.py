@@ -1,7 +1,8 @@
-"""How does an engine say in words what its rules decided? A table of sentences by family (the id up to its first dot),
-and one of variants of a family (the whole id) whose condition is their own.
+"""Sentences that describe the decisions of an engine's rules.
 
-The rule holds no prose, and the report knows no rule: between them stands this table, in the engine's own folder.
+Sentences are stored by family (the rule id up to its first dot); variants of a family (whole id) that have their own
+condition are stored separately. Rules contain no prose and reports know no rules; the table in the engine's folder
+connects them.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ Say = Callable[[Any, Because], str]
 
 
 class NoEffect(str):
-    """A sentence about a decision that changed nothing. A report leaves it out unless everything is wanted."""
+    """A sentence about a decision that changed nothing. Reports omit it unless all decisions are requested."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """Sentences by family; ``variants`` those of single rules, which come first. A rule of somebody's own is said in
-    the words of its family, without the condition of any other rule."""
+    """Sentences by family; ``variants``: sentences of single rules, which take precedence. A user-defined rule gets the
+    sentence of its family, without the condition of any other rule."""
 
     families: Mapping[str, Say]
     variants: Mapping[str, Say] = field(default_factory=dict)
 
     def say(self, rule: str, value: Any, because: Because) -> str | None:
-        """One plain sentence about a decision, None for an unknown family. A rule of somebody's own may say something
-        of another form than its family: then there is no sentence for it either. A sentence that fails for a rule of
-        the package is a fault, and raises."""
+        """Return a sentence about a decision, None for an unknown family. A user-defined rule may return another form
+        of value than its family; then there is no sentence either. A failing sentence of a built-in rule is a bug and
+        raises."""
         words = self.variants.get(rule) or self.families.get(rule.split(".")[0])
         try:
             return None if words is None else words(value, because)
@@ -43,18 +44,18 @@ class Sentences:
 
 
 def numbers(values: Iterable[object], none: str = "none") -> str:
-    """Several numbers in a row, separated by commas."""
+    """Return numbers as a comma-separated list."""
     return ", ".join(map(str, values)) or none
 
 
 def indices(values: Iterable[int]) -> str:
-    """Places in a list, as #0, #1."""
-    return ", ".join(f"#{one}" for one in values)
+    """Return list indices as #0, #1."""
+    return ", ".join(f"#{index}" for index in values)
 
 
 def erasure_text(gone: Iterable[int], what: str, why: str) -> str:
-    """Which checkpoints a rule erases, and why; "no checkpoint erased" where it erases none. ``what`` describes
-    them: "invalidated", "older"."""
+    """Return a sentence about the checkpoints that a rule erases, and the reason; "no checkpoint erased" if there are
+    none. ``what`` describes them: "invalidated", "older"."""
     listed = list(gone)
     if not listed:
         return f"no checkpoint erased{why and f': none with {why}'}"

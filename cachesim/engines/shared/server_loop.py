@@ -1,4 +1,4 @@
-"""What drivers have in common: decisions are written down, work goes on in rounds."""
+"""Base classes of drivers: they log decisions, keep a clock, and report changes of restore points."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cachesim.events import Advanced, Decided, Declined, Log, Settled
 
 
 class AnyTask(Protocol):
-    """A request on its way through the server."""
+    """A request in progress."""
 
     id: int
     answer: Answer
 
 
 class AnySlot(Protocol):
-    """A slot, with the tokens that it is believed to hold; ``child``: its task is a further completion."""
+    """A slot with the tokens recorded for it; ``child``: its task is a second or later completion."""
 
     id: int
     tokens: list[int]
@@ -32,37 +32,38 @@ class AnySlot(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Is a task at work here?"""
+        """True if the slot processes a task."""
         ...
 
     @property
     def task(self) -> AnyTask | None:
-        """The task at work here."""
+        """The task in progress, None without a task."""
         ...
 
 
 def log_decision(log: Log, decision: Decision, slot: AnySlot | None) -> Any:
-    """Write a decision down; returns its value."""
+    """Log a decision and return its value."""
     log.emit(Decided(slot.id if slot else None, decision.rule, decision.value, decision.because, decision.case))
     return decision.value
 
 
 def observe_seq_rm(seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray],
-            hear: Callable[[Removal], None]) -> Callable[..., bool]:
-    """A memory's ``seq_rm(seq, p0, p1)``, which tells of every removal what was there before and after."""
+                   observer: Callable[[Removal], None]) -> Callable[..., bool]:
+    """Wrap a memory's ``seq_rm(seq, p0, p1)`` so that ``observer`` gets every removal with the positions before and
+    after it."""
 
-    def told(seq: int, p0: int, p1: int = POS_INF) -> bool:
+    def observed(seq: int, p0: int, p1: int = POS_INF) -> bool:
         before = held(seq)
         ok = bool(seq_rm(seq, p0, p1))
-        hear(Removal(seq, p0, p1, ok, before, held(seq)))
+        observer(Removal(seq, p0, p1, ok, before, held(seq)))
         return ok
 
-    return told
+    return observed
 
 
 class Driver(Server):
-    """A server that decides by rules and works in rounds. ``queue`` holds tasks that no round has looked at,
-    ``deferred`` those that wait for a slot; the attributes named in ``FIXED`` never change."""
+    """A server that decides by rules and works in rounds. ``queue`` holds tasks that no round has processed yet,
+    ``deferred`` tasks that wait for a slot; the attributes named in ``FIXED`` never change."""
 
     FIXED = ("rules", "kind")
     queue: deque[Any]
@@ -71,67 +72,68 @@ class Driver(Server):
     tick = 0
 
     def decide(self, decision: Decision, slot: AnySlot | None) -> Any:
-        """Write a decision down; returns its value."""
+        """Log a decision and return its value."""
         return log_decision(self.log, decision, slot)
 
     def capture(self, decision: Decision, slot: AnySlot) -> Any:
-        """Write down whether a restore point is made here; returns the decision's value. A rule from outside that does
-        not say where ("start") is charged with nothing."""
+        """Log whether a restore point is created here and return the decision's value. If a user-defined rule does not
+        state the position ("start"), no ``Declined`` event is logged."""
         self.decide(decision, slot)
         if not decision.value and "start" in decision.because:
             self.log.emit(Declined(slot.id, decision.because["start"], decision.rule))
         return decision.value
 
     def next_tick(self) -> int:
-        """The server's clock."""
+        """Return the time of the server's logical clock and advance it."""
         self.tick += 1
         return self.tick - 1
 
     @property
     def idle(self) -> bool:
-        """Would a round change nothing, and all that follow it?"""
+        """True if no further round changes anything."""
         return not self.queue and not any(slot.busy for slot in self.slots)
 
     @property
     def working(self) -> bool:
-        """Is there anything left to do, that can be done?"""
+        """True if the server has work that it can do now."""
         return bool(self.queue) or (any(slot.busy for slot in self.slots) and not self.stuck)
 
     @property
     def queued(self) -> int:
-        """Tasks that have come and that no round has looked at yet."""
+        """Number of received tasks that no round has processed yet."""
         return len(self.queue)
 
     def busy(self) -> Sequence[int]:
-        """The slots in which a request is being worked on."""
+        """Return the slots that are processing a request."""
         return [slot.id for slot in self.slots if slot.busy]
 
     def tasks(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Ids of the tasks in slots, one for each busy slot, and of those that wait for one."""
+        """Return the ids of the tasks in slots, one for each busy slot, and the ids of the tasks that wait for a
+        slot."""
         at_work = [slot.task.id for slot in self.slots if slot.busy and slot.task is not None]
         return at_work, [task.id for task in self.deferred]
 
     def fork(self) -> Self:
-        """A copy that can go its own way; what never changes is shared."""
+        """Return a copy that runs independently. Immutable parts are shared."""
         twin: Self = copy_server(self, *(getattr(self, name) for name in self.FIXED))
         return twin
 
     @property
     def n_slots(self) -> int:
-        """How many slots there are."""
+        """Number of slots."""
         return len(self.slots)
 
     def tokens_of(self, slot: int) -> Tokens:
-        """The tokens that a slot is believed to hold."""
+        """Return the tokens recorded for a slot."""
         return tuple(self.slots[slot].tokens)
 
     def answer_at(self, slot: int) -> Answer | None:
-        """The answer that is being worked on in a slot, None = no task is there."""
+        """Return the answer in progress in a slot, None if the slot has no task."""
         task = self.slots[slot].task
         return None if task is None else task.answer
 
     def is_further(self, slot: int) -> bool:
-        """Is the task of a slot a further completion of another slot's prompt?"""
+        """True if the task of a slot is a second or later completion of another slot's prompt."""
         return self.slots[slot].child
 
 
@@ -142,22 +144,22 @@ class SlotDriver(Driver, RestorePointSource):
 
     @property
     def window_is_shared(self) -> bool:
-        """May a batch take cells that the windows of idle slots have?"""
+        """True if a batch may take cells from the windows of idle slots."""
         return False
 
     def changed(self, slot: AnySlot, cause: str, rule: str = "", kept: int = 0) -> None:
-        """A slot has changed, because of this rule; its tokens, and their rows, before ``kept`` are as they were."""
+        """Report a change of a slot, made by this rule. Its tokens before ``kept``, and their rows, are unchanged."""
         self.points.changed(slot, cause, rule, kept)
 
     def evaluated(self, rule: str) -> None:
-        """A batch is evaluated: the slots at work have gone on."""
+        """Report that a batch was evaluated: the busy slots have more tokens."""
         if self.log.heard(Advanced):
             for slot in self.slots:
                 if slot.busy or (self.window_is_shared and slot.tokens):
                     self.points.changed(slot, "evaluated", rule, ALL_TOKENS, grown=True)
 
     def trimmed(self, slot: AnySlot, rule: str) -> None:
-        """Behind the tokens of a slot there is nothing in the memory any more; its prompt is evaluated from there."""
+        """Report that the memory holds nothing after the tokens of a slot; its prompt is evaluated from there."""
         n = len(slot.tokens)
         if self.log.heard(Advanced) and not self.points.ends_at(slot.id, n):
             self.points.changed(slot, "truncated", rule, n)
@@ -165,11 +167,12 @@ class SlotDriver(Driver, RestorePointSource):
             self.log.emit(Settled(slot.id, n))
 
     def text_of(self, key: Key) -> tuple[Sequence[int], int]:
-        """The tokens of the conversation that a checkpoint belongs to, and its slot, -1 = it is stored."""
+        """Return the tokens of the conversation that owns a checkpoint, and its slot; slot -1 = a stored
+        conversation."""
         if key[0] == "checkpoint":
             return self.slots[key[1]].tokens, key[1]
         return self.points.conversation(key).tokens, -1
 
     def kept(self) -> list[Key]:
-        """Every checkpoint and every stored conversation."""
+        """Return the keys of all checkpoints and stored conversations."""
         return self.points.kept()

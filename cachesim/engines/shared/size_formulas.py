@@ -1,8 +1,13 @@
-"""How many bytes do the K/V rows and the states of a real model weigh?
+"""Byte sizes of K/V rows and recurrent states of real models.
 
 row     bytes of one token's K row and V row in one attention layer, F16
 state   bytes of the recurrent state of one layer, F32: inputs of the short convolution, and the matrices
-Source: llama.cpp src/llama-hparams.cpp n_embd_r, n_embd_s, n_embd_k_gqa (b11549).
+
+A model name may declare sizes: ``GGGA@24576/26345472`` is the model GGGA in which a K row plus a V row of one attention
+layer has 24,576 bytes and the state of one recurrent layer 26,345,472 bytes, so that limits in bytes apply as for the
+real model. Without ``@`` a model has the sizes of the recorded tiny models. ``W32 A@24576/0/64``: an attention head has
+64 numbers instead of 16 as in the recorded models; some kernels of real servers support wide heads only. Source:
+llama.cpp src/llama-hparams.cpp n_embd_r, n_embd_s, n_embd_k_gqa (b11549).
 """
 
 from __future__ import annotations
@@ -13,22 +18,15 @@ from typing import Mapping, NamedTuple
 from cachesim.base.errors import BadInput, quoted
 from cachesim.model.spec import Spec, parse
 
-# How many bytes do rows and states weigh, where a model is given the sizes of a real one?
-#
-# ``GGGA@24576/26345472`` is the model GGGA, of which a K row plus a V row of one attention layer weighs 24,576 bytes
-# and the state of one recurrent layer 26,345,472: limits in bytes then bind where they would with the real model.
-# Without ``@`` a model has the sizes of the recorded tiny ones. ``W32 A@24576/0/64``: an attention head is 64 numbers
-# wide, not 16 as in the recorded models; some kernels of real servers work on wide heads only.
-
 HEAD = 16
-"""Width of a head in the recorded models, and in ours."""
+"""Width of an attention head in the recorded models and, by default, in the simulated ones [numbers]."""
 
 _SIZES = re.compile(r"(\d{1,15})/(\d{1,15})(?:/(\d{1,4}))?")
 
 
 class DeclaredSizes(NamedTuple):
-    """Bytes of one token's K and V rows in one attention layer, and of the state of one recurrent layer; ``head``: the
-    width of an attention head in numbers, that of the recorded models without one."""
+    """Declared bytes of one token's K and V rows in one attention layer, and of the state of one recurrent layer;
+    ``head``: width of an attention head [numbers]."""
 
     row: int
     state: int
@@ -36,19 +34,20 @@ class DeclaredSizes(NamedTuple):
 
 
 def name_with_sizes(model: str, sizes: DeclaredSizes) -> str:
-    """The name of a model with these sizes."""
+    """Return the name of a model with these sizes."""
     head = f"/{sizes.head}" if sizes.head != HEAD else ""
     return f"{model}@{sizes.row}/{sizes.state}{head}"
 
 
 def split_sizes(name: str) -> tuple[str, DeclaredSizes | None]:
-    """The model that a name means, and the sizes that it declares (None = none). Raises BadInput."""
+    """Return the model in a name, and the sizes that the name declares (None = none). Raises BadInput."""
     model, at, text = name.partition("@")
     if not at:
         return name, None
     found = _SIZES.fullmatch(text)
     if found is None:
-        raise BadInput(f"model {quoted(name)}: sizes are two numbers of bytes", hint="for example GGGA@24576/26345472")
+        raise BadInput(f"model {quoted(name)}: expected two sizes in bytes after '@'",
+                       hint="for example GGGA@24576/26345472")  # fmt: skip
     return model, DeclaredSizes(int(found[1]), int(found[2]), int(found[3] or HEAD))
 
 
@@ -56,17 +55,15 @@ F16, F32 = 2, 4
 
 
 class ModelSizes(NamedTuple):
-    """A real model: how many of its layers have K/V rows and how many have a state, what each of them weighs in bytes,
-    and from where that is known. ``layers`` in our notation, shortened to a run that repeats; ``head``: the width of
-    an attention head in numbers."""
+    """Sizes of a real model."""
 
-    layers: str
-    attention: int
-    recurrent: int
-    row: int
-    state: int
-    source: str
-    head: int = HEAD
+    layers: str         # notation of the layers, shortened to their repeating run
+    attention: int      # number of layers with K/V rows
+    recurrent: int      # number of layers with a state
+    row: int            # bytes of a row
+    state: int          # bytes of a state
+    source: str         # origin of the data
+    head: int = HEAD    # width of an attention head [numbers]
 
     @property
     def token_bytes(self) -> int:
@@ -75,34 +72,37 @@ class ModelSizes(NamedTuple):
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the states of all layers: what one checkpoint of a hybrid or recurrent model weighs."""
+        """Bytes of the states of all layers: the size of a checkpoint of a hybrid or recurrent model."""
         return self.recurrent * self.state
 
     def declared(self, model: str, scale: int = 1) -> str:
-        """A model of few layers that weighs as much as the real one, where one token stands for ``scale`` of its."""
+        """Return the name of a small model with the total sizes of the real one, where one token stands for ``scale``
+        real tokens."""
         layers = parse(model.rpartition("-")[2]).layers
-        rows, states = sum(bool(one.part) for one in layers), sum(bool(one.recurrence) for one in layers)
+        rows, states = sum(bool(layer.part) for layer in layers), sum(bool(layer.recurrence) for layer in layers)
         row, state = self.token_bytes * scale // rows if rows else 0, self.state_bytes // states if states else 0
-        wide = scale == 1 and any(one.window for one in layers)                   # kernels count real cells
+        wide = scale == 1 and any(layer.window for layer in layers)               # kernels count real cells
         return name_with_sizes(model, DeclaredSizes(row, state, self.head if wide else HEAD))
 
 
 def states_bytes(spec: Spec, recorded: Mapping[str, int], declared: int) -> int:
-    """Bytes of all states: as declared for each layer, as recorded for its kind, or those of our own numbers."""
+    """Return the bytes of all states: as declared for each layer, as recorded for its kind, or the size of the
+    simulated numbers."""
     return sum(declared or recorded.get(layer.kind, F32 * sum(layer.recurrence.state_numbers))
                for layer in spec.layers if layer.recurrence)  # fmt: skip
 
 
 def attention_row(kv_heads: int, key: int, value: int) -> int:
-    """Bytes of a K row and a V row."""
+    """Return the bytes of a K row and a V row."""
     return kv_heads * (key + value) * F16
 
 
 def delta_state(taps: int, key_heads: int, value_heads: int, key: int, value: int) -> int:
-    """Bytes of a gated delta net's state: the inputs of its convolution, one matrix for each value head."""
+    """Return the bytes of a gated delta net's state: the inputs of its convolution and one matrix for each value
+    head."""
     return F32 * ((taps - 1) * (2 * key_heads * key + value_heads * value) + value_heads * key * value)
 
 
 def mamba_state(taps: int, inner: int, state: int, groups: int) -> int:
-    """Bytes of a Mamba-2 layer's state."""
+    """Return the bytes of a Mamba-2 layer's state."""
     return F32 * ((taps - 1) * (inner + 2 * groups * state) + inner * state)

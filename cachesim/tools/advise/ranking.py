@@ -58,8 +58,8 @@ def _same(case: Setup, older: RuleSet, table: RuleSet, want: TrialOutcome) -> bo
 
 
 def _told(change: Change, engine: Engine, alone: bool) -> Since:
-    point = engine.when.came(change)
-    build, date = (engine.when.told(point), point.date) if point else ("", "")
+    point = engine.when.last_landed(change)
+    build, date = (engine.when.label(point), point.date) if point else ("", "")
     return Since(change.field, change.old, change.new, change.source, build, date, alone)
 
 

@@ -135,7 +135,7 @@ def _change(change: SetupChange, case: Setup) -> Data:
         "text": change.client.text if change.client else "",
         "options": [{"name": name, "value": value} for name, value in change.options.items()],
         "profile": change.profile or None,
-        "build": (engine.when.told(point) if point else rules.build) if rules else None,
+        "build": (engine.when.label(point) if point else rules.build) if rules else None,
         "date": point.date if point else None,
         "base": change.base or None,
         "released": change.kind is not ChangeKind.PROPOSAL,

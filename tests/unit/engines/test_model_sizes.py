@@ -81,10 +81,10 @@ def test_layer_types_name_the_layers(tmp_path):
 
 @pytest.mark.parametrize(("name", "content", "told"), [
     ("config.json", b"[]", "not a model configuration"),
-    ("config.json", b'{"num_hidden_layers": 1e9}', "key num_attention_heads|key num_hidden_layers is no size"),
-    ("config.json", b'{"num_hidden_layers": 99999}', "99999 layers"),
-    ("config.json", b'{"layer_types": ["dance"]}', "layer_types holds a kind that is not known"),
-    ("model.gguf", b"GGML", "no GGUF of version 2 or 3|truncated"),
+    ("config.json", b'{"num_hidden_layers": 1e9}', "key num_attention_heads|key num_hidden_layers is not an integer"),
+    ("config.json", b'{"num_hidden_layers": 99999}', "layers out of range: 99999"),
+    ("config.json", b'{"layer_types": ["dance"]}', "unknown kind in layer_types"),
+    ("model.gguf", b"GGML", "not a GGUF of version 2 or 3|truncated"),
     ("model.gguf", b"GGUF\x03\0\0\0" + b"\xff" * 40, "truncated"),
     ("none.gguf", None, "no such file"),
 ])  # fmt: skip
@@ -124,7 +124,7 @@ def test_every_engine_takes_declared_sizes(profile):
     engine = ENGINES[profile.partition("@")[0]]
     server = engine.start(profile, name_with_sizes("GGGA", DeclaredSizes(24576, 26345472)), {}, "none")
     assert server.stored_bytes() == (0, 0)
-    with pytest.raises(BadInput, match="sizes are two numbers of bytes"):
+    with pytest.raises(BadInput, match="expected two sizes in bytes"):
         engine.start(profile, "GGGA@12", {}, "none")
 
 

@@ -92,9 +92,10 @@ REFUSED = {
     "an inexact step is a word": (trace(STEP, inexact=[{"i": "x"}]), "inexact[0].i: expected the number of a step"),
     "drafts are no pairs": (step(drafts=[[1]]), "steps[0].drafts[0]: tokens held and tokens drafted"),
     "a delimiter of another script": (request(message_delimiters=[{"role": "user", "delimiter": "\u4e00"}]), "char"),
-    "a flag's number is too large": (trace(STEP, flags=["-c", "99999999999"]), "no integer of 32 bits"),
-    "a flag's number is a word": (trace(STEP, flags=["-np", "many"]), "flag '-np': 'many' is no integer of 32 bits"),
-    "a flag's share is infinite": (trace(STEP, flags=["-sps", "1e999"]), "'1e999' is no number"),
+    "a flag's number is too large": (trace(STEP, flags=["-c", "99999999999"]), "expected a 32-bit integer"),
+    "a flag's number is a word": (
+        trace(STEP, flags=["-np", "many"]), "flag '-np': expected a 32-bit integer, found 'many'"),
+    "a flag's share is infinite": (trace(STEP, flags=["-sps", "1e999"]), "expected a number, found '1e999'"),
     "a slot that is not there": (request(id_slot=-7), ""),
     "an unknown action": (slot(action="sav"), "steps[0].request.action: expected save, restore or erase, found 'sav'"),
     "a long engine": (trace(STEP, engine="x" * 100_000), "unknown engine"),

@@ -123,7 +123,7 @@ def test_what_cannot_be_done_is_bad_input(tmp_path):
     for asked in (("restore", 0, tmp_path / "none"), ("save", 0), ("sav", 0, tmp_path / "a"), ("erase", 7)):
         with pytest.raises(BadInput):
             one.slot(*asked)
-    with pytest.raises(BadInput, match="saved from model GGGA, not AAAA"):
+    with pytest.raises(BadInput, match="expected a file of model AAAA, found model GGGA"):
         two.slot("restore", 0, tmp_path / "a")
     with pytest.raises(BadInput, match="recurrent layers only"):
         server("SSSS", "none").slot("save", 0, tmp_path / "a")

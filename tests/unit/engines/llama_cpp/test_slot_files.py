@@ -71,7 +71,7 @@ def test_a_file_of_another_model_is_refused(tmp_path):
     one, two = Talk("A"), Talk("H")
     one.ask(A, 1)
     one.server.slot("save", 0, tmp_path / "a")
-    with pytest.raises(BadInput, match="saved from model AA, not GA"):
+    with pytest.raises(BadInput, match="expected a file of model GA, found model AA"):
         two.server.slot("restore", 0, tmp_path / "a")
 
 

@@ -34,9 +34,9 @@ def test_a_byte_limit_and_a_draft_model():
 
 
 @pytest.mark.parametrize("flags, word", [
-    ({"prompt_cache_sise": 3}, "unknown"), ({"prompt_cache_size": True}, "wants int"),
-    ({"decode_concurrency": 0}, "at least 1, not 0"), ({"template": "jinja"}, "unknown template"),
-    ({"thinking": 1}, "wants bool"), ({"prompt_cache_bytes": -1}, "at least 0, not -1"),
+    ({"prompt_cache_sise": 3}, "unknown"), ({"prompt_cache_size": True}, "expected int"),
+    ({"decode_concurrency": 0}, "at least 1, found 0"), ({"template": "jinja"}, "unknown template"),
+    ({"thinking": 1}, "expected bool"), ({"prompt_cache_bytes": -1}, "at least 0, found -1"),
 ])
 def test_what_cannot_be_used_is_refused(flags, word):
     with pytest.raises(BadInput, match=word):

@@ -60,10 +60,11 @@ def test_a_flag_of_requests_is_the_default_of_their_field():
 
 
 @pytest.mark.parametrize("words, error", [
-    ("-c", "flag '-c' has no value"), ("-c x", "flag '-c': 'x' is no integer of 32 bits"),
-    ("-c 2147483648", "flag '-c': '2147483648' is no integer of 32 bits"), ("-sps 1e999", "flag '-sps': '1e999' is no"),
-    ("-fa yes", "flag '-fa': 'yes' is neither on nor off"), ("-t", "flag '-t' has no value"),
-    ("--kind mtp:x", "flag '--kind': 'x' is no integer"), ("--sleep x", "flag '--sleep': 'x' is no integer"),
+    ("-c", "flag '-c' has no value"), ("-c x", "flag '-c': expected a 32-bit integer, found 'x'"),
+    ("-c 2147483648", "flag '-c': expected a 32-bit integer, found '2147483648'"),
+    ("-sps 1e999", "flag '-sps': expected a number, found '1e999'"),
+    ("-fa yes", "flag '-fa': expected on or off, found 'yes'"), ("-t", "flag '-t' has no value"),
+    ("--kind mtp:x", "flag '--kind': expected a 32-bit integer"), ("--sleep x", "flag '--sleep': expected a 32-bit integer"),
     ("--sise 3", "unknown flag '--sise' (did you mean '--size'?)"), ("--ours 3", "unknown flag '--ours'"),
 ])  # fmt: skip
 def test_a_line_that_cannot_be_read(words, error):

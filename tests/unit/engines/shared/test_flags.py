@@ -63,12 +63,13 @@ def test_a_property_that_no_flag_has_is_a_fault():
 
 @pytest.mark.parametrize("given, error", [
     ({"sise": 1}, "unknown server flag 'sise' (did you mean 'size'?)"),
-    ({"size": True}, "server flag 'size' wants int, not True"),
-    ({"size": 1.0}, "server flag 'size' wants int, not 1.0"),
-    ({"shift": 1}, "server flag 'shift' wants bool, not 1"), ({"kind": 1}, "server flag 'kind' wants str, not 1"),
-    ({"similarity": "1"}, "server flag 'similarity' wants float, not '1'"),
-    ({"size": -1}, "server flag 'size' must be at least 0, not -1"),
-    ({"slots": 0}, "server flag 'slots' must be at least 1, or -1, not 0"),
+    ({"size": True}, "server flag 'size': expected int, found True"),
+    ({"size": 1.0}, "server flag 'size': expected int, found 1.0"),
+    ({"shift": 1}, "server flag 'shift': expected bool, found 1"),
+    ({"kind": 1}, "server flag 'kind': expected str, found 1"),
+    ({"similarity": "1"}, "server flag 'similarity': expected float, found '1'"),
+    ({"size": -1}, "server flag 'size': expected at least 0, found -1"),
+    ({"slots": 0}, "server flag 'slots': expected at least 1, or -1, found 0"),
     ({"slots": 257}, "server flag 'slots': 257 slots, at most 256 slots are allowed"),
     ({"kind": "mpt"}, "unknown kind 'mpt' (did you mean 'mtp'?)"), ({"kind": "x"}, "unknown kind 'x' (none, mtp)"),
 ])  # fmt: skip
