@@ -118,7 +118,8 @@ def _told(argv: list[str]) -> int:
         from cachesim.base.console import complain
         from cachesim.cli.output_options import report_crash
 
-        wrong = error if isinstance(error, BadInput) else import_module("cachesim.tools.run.run_jobs").theirs(error)
+        jobs = import_module("cachesim.tools.run.run_jobs")
+        wrong = error if isinstance(error, BadInput) else jobs.rule_file_error(error)
         if wrong is not None:
             complain(str(wrong))
             return _as_json(argv, "input", exits.BAD_INPUT, wrong)

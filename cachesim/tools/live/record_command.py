@@ -12,7 +12,7 @@ from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FILE, FOLDER, kind
 from cachesim.tools.run.arguments import add_json, add_settings
-from cachesim.tools.run.run_jobs import each
+from cachesim.tools.run.run_jobs import run_each
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
     args.commit = args.commit or ("" if args.url else build_of(args.server))
-    made, codes = each(scenarios, lambda one: _record(one, args), lambda one: one.file or one.id, "recording")
+    made, codes = run_each(scenarios, lambda one: _record(one, args), lambda one: one.file or one.id, "recording")
     if args.json:
         say_json({"recordings": made, "failed": len(bad) + len(codes)})
     else:

@@ -1,4 +1,4 @@
-"""``cachesim bisect CASE``: at which version did the outcome of each request change, and which rule did it?"""
+"""Command ``cachesim bisect CASE``: find the versions and rules that changed the outcome of each request."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
-    add_profiles(parser, "for requests in one line: any version of the engine that is asked; "
-                 "or a Python file of rules, which are compared too")  # fmt: skip
-    add_arithmetic(parser, "provenance only (the default)", "compare numbers too (slower)")
+    add_profiles(parser, "any version of the engine, for requests in notation; "
+                 "or a Python file of rules, which is compared too")  # fmt: skip
+    add_arithmetic(parser, "provenance only (default)", "exact arithmetic too (slower)")
     add_limits(parser)
     add_json(parser)
 
@@ -28,7 +28,7 @@ def run(args: Namespace) -> int:
 
     engine = ENGINES.get(scenario.engine)
     if engine is None or not engine.line:
-        raise BadInput(f"the versions of {scenario.engine} are not in this build", file=scenario.file)
+        raise BadInput(f"this build does not contain the versions of {scenario.engine}", file=scenario.file)
     pairs = neighbours(engine)
     mode = "exact" if args.exact else "provenance"
     courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode)
@@ -36,16 +36,16 @@ def run(args: Namespace) -> int:
         say_json(bisect_data(scenario, courses))
     else:
         show(bisect_report(scenario, courses))
-        told = {turn.new for course in courses for turn in course.beside}
-        for name in (one for one in args.profiles if one in engine.beside and one not in told):
-            show(f"{name}: as under {engine.beside[name]}\n")
+        reported = {turn.new for course in courses for turn in course.beside}
+        for name in (name for name in args.profiles if name in engine.beside and name not in reported):
+            show(f"{name}: same outcomes as {engine.beside[name]}\n")
     return exits.HOLDS
 
 
 def _check_profiles(args: Namespace) -> None:
-    """A file names its engine itself. Raises BadInput."""
+    """Raise BadInput for ``-p PROFILE`` with a scenario file, which names its engine itself."""
     from cachesim.engines.rule_files import file_of
     from cachesim.scenarios.corpus import is_file
 
     if is_file(args.case) and any(file_of(name) is None for name in args.profiles):
-        raise BadInput("--profile goes with requests in one line", hint="a file has its engine")
+        raise BadInput("--profile goes with requests in notation", hint="a file names its engine")

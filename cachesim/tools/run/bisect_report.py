@@ -1,4 +1,4 @@
-"""How did the outcome of each request change from version to version? As data, and as text."""
+"""Report of ``bisect``: changes in the outcome of each request from version to version, as data and as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ COLOUR = {True: "green", False: "red", None: "yellow"}
 
 
 def bisect_data(scenario: Scenario, courses: Sequence[RequestHistory]) -> dict[str, Any]:
-    """Per request: its outcome under every version, the turns between versions, and what proposals change."""
+    """Return for each request its outcome under every version, its changes between versions (``turns``), and the
+    changes by proposed rule sets (``beside``)."""
     return {
         "scenario": scenario.id,
         "model": scenario.model,
@@ -31,7 +32,7 @@ def bisect_data(scenario: Scenario, courses: Sequence[RequestHistory]) -> dict[s
             {
                 "i": i,
                 "text": step.prompt,
-                "outcomes": [{"profile": name, **_outcome(one)} for name, one in course.outcomes.items()],
+                "outcomes": [{"profile": name, **_outcome(outcome)} for name, outcome in course.outcomes.items()],
                 "turns": [_turn(turn) for turn in course.turns],
                 "beside": [_turn(turn) for turn in course.beside],
             }
@@ -43,26 +44,26 @@ def bisect_data(scenario: Scenario, courses: Sequence[RequestHistory]) -> dict[s
 def _turn(turn: OutcomeChange) -> dict[str, Any]:
     causes = [
         {"alone": cause.alone,
-         "changes": [{**one._asdict(), "build": build_with(turn.new, one)} for one in cause.changes]}
+         "changes": [{**change._asdict(), "build": build_with(turn.new, change)} for change in cause.changes]}
         for cause in turn.causes
     ]  # fmt: skip
     return {"old": turn.old, "new": turn.new, "build": build_of(turn.new), "was": _outcome(turn.was),
             "now": _outcome(turn.now), "causes": causes}  # fmt: skip
 
 
-def _outcome(one: RequestOutcome | None) -> dict[str, Any]:
-    """Every field None where the version does not have an option of the scenario."""
-    return dict.fromkeys(RequestOutcome._fields) if one is None else one._asdict()
+def _outcome(outcome: RequestOutcome | None) -> dict[str, Any]:
+    """Return an outcome as data. All fields are None if the version lacks an option of the scenario."""
+    return dict.fromkeys(RequestOutcome._fields) if outcome is None else outcome._asdict()
 
 
 def _flags(scenario: Scenario) -> dict[str, Any]:
-    """As in the newest version."""
+    """Return the server flags under the newest version."""
     engine = engine_named(scenario.engine)
     return flags_data(engine.newest or engine.line[-1], scenario.server)
 
 
 def bisect_report(scenario: Scenario, courses: Sequence[RequestHistory]) -> RenderableType:
-    """A paragraph per request; requests that every version answers alike in one line."""
+    """Return a paragraph per request; a single line for a request with the same outcome under every version."""
     head = Text.assemble((scenario.id, "bold"), "  ", (scenario.model, "cyan"))
     parts = [_paragraph(i, step.prompt, course)
              for i, (step, course) in enumerate(zip(scenario.steps, courses, strict=True))]  # fmt: skip
@@ -73,8 +74,8 @@ def _paragraph(number: int, prompt: str, course: RequestHistory) -> RenderableTy
     first, oldest = next(iter(course.outcomes.items()))
     head = Text(f"{number}  {prompt}", "bold")
     if not (course.turns or course.beside):
-        return Group(head, indented(f"{_said(oldest)} under every rule set", "dim", 3), Text(""))
-    lines = [indented(f"{_said(oldest)} {_since(first)}", "", 3)]
+        return Group(head, indented(f"{_outcome_text(oldest)} under every rule set", "dim", 3), Text(""))
+    lines = [indented(f"{_outcome_text(oldest)} {_since(first)}", "", 3)]
     for turn in course.turns:
         lines += _lines("", turn)
     for turn in course.beside:
@@ -84,39 +85,39 @@ def _paragraph(number: int, prompt: str, course: RequestHistory) -> RenderableTy
 
 def _lines(mark: str, turn: OutcomeChange) -> Iterator[Padding]:
     colour = COLOUR[turn.now.equal_cold if turn.now else None]
-    yield indented(f"{mark}{_said(turn.now)} {_since(turn.new)}", colour, 3)
+    yield indented(f"{mark}{_outcome_text(turn.now)} {_since(turn.new)}", colour, 3)
     if turn.was != turn.now and mark:
-        yield indented(f"({_said(turn.was)} at {turn.old})", "dim", 6)
+        yield indented(f"({_outcome_text(turn.was)} at {turn.old})", "dim", 6)
     for cause in turn.causes:
         yield indented(f"by {_cause(cause, turn)}", "", 6)
 
 
 def _since(profile: str) -> str:
-    """A rule set as a place in time: ``by b8271 (2026-03-10), llama_cpp@two-ends``."""
+    """Return a rule set with its build and date: ``by b8271 (2026-03-10), llama_cpp@two-ends``."""
     build = build_of(profile)
     return f"by {build}, {profile}" if build else f"at {profile}"
 
 
 def _cause(cause: ChangedFields, turn: OutcomeChange) -> str:
     return " together with ".join(
-        f"{one.field} {one.old} -> {one.new}{_source(turn.new, one)}" for one in cause.changes
+        f"{change.field} {change.old} -> {change.new}{_source(turn.new, change)}" for change in cause.changes
     )
 
 
 def _source(profile: str, change: Change) -> str:
-    """The pull request, and the first build with it, in brackets."""
+    """Return the pull request and the first build that contains it, in brackets."""
     parts = (change.source, build_with(profile, change).replace("(", "of ").replace(")", ""))
-    told = ", ".join(filter(None, parts))
-    return f" ({told})" if told else ""
+    text = ", ".join(filter(None, parts))
+    return f" ({text})" if text else ""
 
 
-def _said(one: RequestOutcome | None) -> str:
-    if one is None:
+def _outcome_text(outcome: RequestOutcome | None) -> str:
+    if outcome is None:
         return "not in this build"
-    if one.status == 0:
+    if outcome.status == 0:
         return "SERVER DIED"
-    if one.status != 200:
-        return f"{'REFUSED' if one.equal_cold is None else 'ERROR'} ({one.status})"
-    if one.equal_cold is None:
+    if outcome.status != 200:
+        return f"{'REFUSED' if outcome.equal_cold is None else 'ERROR'} ({outcome.status})"
+    if outcome.equal_cold is None:
         return "UNDECIDED"
-    return f"reuses {one.cache_n}, {EQUAL[one.equal_cold]}"
+    return f"reuses {outcome.cache_n}, {EQUAL[outcome.equal_cold]}"

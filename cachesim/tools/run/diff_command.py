@@ -1,5 +1,7 @@
-"""``cachesim diff FILE|LINE -p A -p B``: where do two profiles decide differently, and what does it cost? Of a
-folder: the totals of all its scenarios."""
+"""Command ``cachesim diff FILE|LINE -p A -p B``: compare the decisions and results of two profiles.
+
+For a folder, it prints the totals of all its scenarios.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def run(args: Namespace) -> int:
         raise BadInput("diff compares two different profiles", hint="-p A -p B")
     if kind(args.case) == FOLDER:
         if wanted(args):
-            raise BadInput("a picture shows one scenario, and this is a folder", file=args.case)
+            raise BadInput("a picture shows one scenario, found a folder", file=args.case)
         from cachesim.tools.run.diff_folder import run_folder
 
         return run_folder(args)
@@ -58,13 +60,14 @@ def run(args: Namespace) -> int:
     write_pictures(args, [(scenario, data["a"]), (scenario, data["b"])], _shown(data["first"]))
     say_next(args, after_diff(data))
     return answers_code(
-        (one["equal_cold"], one["i"] in run["told"]) for run in (data["a"], data["b"]) for one in run["requests"]
+        (request["equal_cold"], request["i"] in run["told"])
+        for run in (data["a"], data["b"]) for request in run["requests"]
     )
 
 
 def _shown(first: dict[str, Any] | None) -> Shown:
-    """What a picture says of the first decision that differs."""
+    """Return the note and focus of a picture: the first decision that differs."""
     if first is None:
-        return Shown(note="Both decide the same.")
-    a, b = (f"{first[one]['rule']}: {first[one]['says']}" for one in "ab")
+        return Shown(note="All decisions are equal.")
+    a, b = (f"{first[side]['rule']}: {first[side]['says']}" for side in "ab")
     return Shown(note=f"First difference, request {first['request']}: {a} / {b}", focus=first["request"])

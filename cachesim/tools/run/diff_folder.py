@@ -1,4 +1,4 @@
-"""``cachesim diff FOLDER``: two rule sets over many scenarios. Each is judged under both; what differs is summed up."""
+"""Command ``cachesim diff FOLDER``: run every scenario of a folder under two rule sets and sum up the differences."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Unfinished, finished
 from cachesim.tools.run.arguments import load_files, modes
-from cachesim.tools.run.run_jobs import JobFailure, answers_code, tried
+from cachesim.tools.run.run_jobs import JobFailure, answers_code, result_or_failure
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
 
 
 class Pair(NamedTuple):
-    """A scenario under two profiles."""
+    """A scenario to run under two profiles, ``a`` and ``b``. ``mode``: "exact" or "provenance"."""
 
     scenario: Scenario
     a: str
@@ -29,8 +29,8 @@ class Pair(NamedTuple):
 
 
 def run_folder(args: Namespace) -> int:
-    """Judge every scenario of the profiles' engine in a folder under both, and tell what differs; the exit code.
-    Raises BadInput."""
+    """Run every scenario in a folder that belongs to the profiles' engine under both profiles, and print the
+    differences. Return the exit code. Raises BadInput."""
     from cachesim.engines.registry import engine_of
     from cachesim.tools.run.diff_report import diff_table, totals
 
@@ -39,61 +39,58 @@ def run_folder(args: Namespace) -> int:
     a, b = dict.fromkeys(args.profiles)
     engine = engine_of(a)
     if engine_of(b) is not engine:
-        raise BadInput(f"{a} and {b} are of different engines", hint="two rule sets of one engine")
+        raise BadInput(f"{a} and {b} are of different engines", hint="expected two rule sets of one engine")
     scenarios, bad = load_files([args.case])
     for error in bad:
         complain(str(error))
-    mine = [one for one in scenarios if one.engine == engine.name]
-    if not mine and not bad:
+    own = [scenario for scenario in scenarios if scenario.engine == engine.name]
+    if not own and not bad:
         complain(f"no scenario of {engine.name} found in {args.case}")
         return exits.NOTHING
-    pairs = [Pair(one, a, b, mode) for one, mode in zip(mine, modes(args, mine), strict=True)]
-    files, codes, ended = _files(pairs, args.jobs)
+    pairs = [Pair(scenario, a, b, mode) for scenario, mode in zip(own, modes(args, own), strict=True)]
+    files, codes, interrupt = _compare(pairs, args.jobs)
     codes += [exits.BAD_INPUT for _ in bad]
     data = {
-        "a": a, "b": b, "folder": args.case, "other_engines": len(scenarios) - len(mine), "failed": len(codes),
+        "a": a, "b": b, "folder": args.case, "other_engines": len(scenarios) - len(own), "failed": len(codes),
         "totals": totals(files), "files": files,
     }  # fmt: skip
     if args.json:
         say_json(data)
     else:
         show(diff_table(data))
-    if ended is not None:
-        complain(f"interrupted: {len(files)} of {len(mine)} scenarios are compared")
-        return exits.interrupted(ended)
-    return exits.worst([*codes, answers_code((one["equal"], one["told"]) for one in _answers(files))])
+    if interrupt is not None:
+        complain(f"interrupted: compared {len(files)} of {len(own)} scenarios")
+        return exits.interrupted(interrupt)
+    answers = (answer for file in files for answer in file["answers"])
+    return exits.worst([*codes, answers_code((answer["equal"], answer["told"]) for answer in answers)])
 
 
-def _answers(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [answer for one in files for answer in one["answers"]]
-
-
-def _files(
+def _compare(
     pairs: Sequence[Pair], jobs: int
 ) -> tuple[list[dict[str, Any]], list[int], KeyboardInterrupt | None]:
-    """What differs in each scenario, in order; exit codes of those that could not be run and are told; and what ended
-    it early."""
+    """Return the differences of each scenario in order, the exit codes of failed scenarios (whose errors are printed),
+    and the interrupt that ended the comparison early, if any."""
     found: dict[int, dict[str, Any]] = {}
     codes: list[int] = []
-    ended = None
+    interrupt = None
     try:
-        for one in progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
-            result = one.result
+        for done in progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
+            result = done.result
             if isinstance(result, Unfinished):
-                result = JobFailure(exits.CRASH, f"{one.share}: {result.how}, twice")
+                result = JobFailure(exits.CRASH, f"{done.share}: {result.how}, twice")
             if isinstance(result, JobFailure):
                 complain(result.why)
                 codes.append(result.code)
             else:
-                found[one.number] = result
+                found[done.number] = result
     except KeyboardInterrupt as error:
-        ended = error
-    return [found[number] for number in sorted(found)], codes, ended
+        interrupt = error
+    return [found[number] for number in sorted(found)], codes, interrupt
 
 
 def compare_one(pair: Pair) -> dict[str, Any] | JobFailure:
-    """The work of a process."""
-    return tried(_compared, pair, str(pair))
+    """Compare a pair in a worker process; return a JobFailure instead of raising."""
+    return result_or_failure(_compared, pair, str(pair))
 
 
 def _compared(pair: Pair) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Where do two profiles decide differently on one scenario, and what does that change?"""
+"""Reports of ``diff``: differences between two profiles on a scenario, and totals over many scenarios."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ from cachesim.judging.verdict_text import sentence, style_of, verdict_line
 from cachesim.tools.run.run_table import predicted_lines, short_verdict
 
 Data = dict[str, Any]
-SHOWN = 8                # rules that are listed
+SHOWN = 8                # rules listed without -v
 
 
 def diff_data(a: Run, b: Run) -> Data:
-    """Both runs, the rules that differ, and the first decision whose answer is not the same. ``stored`` are the entries
-    of the prompt cache at the end: lengths, and the request whose conversation each is (-1 = none of them)."""
-    one, two = run_data(a), run_data(b)
+    """Return both runs, the rules that differ, and the first decision that differs. ``stored``: final prompt-cache
+    entries, each with its length and the request whose conversation it holds (-1 = an older conversation)."""
     return {
-        "scenario": a.scenario.id, "title": a.scenario.title, "a": one, "b": two, "first": _first(a, b),
+        "scenario": a.scenario.id, "title": a.scenario.title, "a": run_data(a), "b": run_data(b), "first": _first(a, b),
         "rules": _rules(a.profile, b.profile), "stored": {"a": _stored(a), "b": _stored(b)},
     }  # fmt: skip
 
 
 def _rules(a: str, b: str) -> Data:
-    """Fields of the tables that differ, and how many there are."""
-    mine, theirs = rules_of(a), rules_of(b)
-    count = sum(name.partition(".")[0] not in DESCRIPTION_FIELDS | LOG_FIELDS for name in mine.fields())
-    return {"count": count, "changes": [change._asdict() for change in mine.changes(theirs)]}
+    """Return the number of rule-set fields and the fields that differ."""
+    rules_a, rules_b = rules_of(a), rules_of(b)
+    count = sum(name.partition(".")[0] not in DESCRIPTION_FIELDS | LOG_FIELDS for name in rules_a.fields())
+    return {"count": count, "changes": [change._asdict() for change in rules_a.changes(rules_b)]}
 
 
 def _stored(run: Run) -> list[Data]:
@@ -46,11 +45,11 @@ def _stored(run: Run) -> list[Data]:
 
 def _first(a: Run, b: Run) -> Data | None:
     for number in range(len(a.requests)):
-        mine = [e for e in a.events(number) if isinstance(e, Decided)]
-        theirs = [e for e in b.events(number) if isinstance(e, Decided)]
-        for x, y in zip(mine, theirs, strict=False):
+        decisions_a = [e for e in a.events(number) if isinstance(e, Decided)]
+        decisions_b = [e for e in b.events(number) if isinstance(e, Decided)]
+        for x, y in zip(decisions_a, decisions_b, strict=False):
             if _family(x) != _family(y) or repr(x.value) != repr(y.value):
-                return {"request": number, "a": _said(x), "b": _said(y)}
+                return {"request": number, "a": _decision_data(x), "b": _decision_data(y)}
     return None
 
 
@@ -58,13 +57,13 @@ def _family(event: Decided) -> str:
     return event.rule.split(".")[0]
 
 
-def _said(event: Decided) -> dict[str, str]:
+def _decision_data(event: Decided) -> dict[str, str]:
     return {"rule": event.rule, "says": sentence(event.rule, event.value, event.because)}
 
 
 def diff_report(data: Data, verbose: int = 0) -> RenderableType:
-    """The verdict under both, the rules that differ, the requests that differ (all of them with ``verbose``), totals,
-    the first decision that differs, the prompt cache at the end."""
+    """Return the verdicts under both profiles, the rules and requests that differ (all requests with ``verbose``), the
+    totals, the final prompt caches, and the first decision that differs."""
     title: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     title += _flags(data)
     parts = [*_verdicts(data), *_changes(data["rules"], verbose), *_requests(data, verbose), *_totals(data)]
@@ -72,34 +71,34 @@ def diff_report(data: Data, verbose: int = 0) -> RenderableType:
 
 
 def _flags(data: Data) -> Iterator[RenderableType]:
-    """The server's flags, once where both versions have the same."""
-    one, two = data["a"]["flags"], data["b"]["flags"]
-    if one == two:
-        yield from flags_line(one)
+    """Yield the server flags, only once if they are equal under both profiles."""
+    flags_a, flags_b = data["a"]["flags"], data["b"]["flags"]
+    if flags_a == flags_b:
+        yield from flags_line(flags_a)
         return
-    for name, flags in (("A", one), ("B", two)):
+    for name, flags in (("A", flags_a), ("B", flags_b)):
         yield from (Text.assemble(f"{name} ", line) for line in flags_line(flags))
 
 
 def _verdicts(data: Data) -> Iterator[RenderableType]:
     for name, run in (("A", data["a"]), ("B", data["b"])):
         yield Text.assemble(f"{name} ", (run["profile"], "cyan"), "  ", verdict_line(run))
-        for one in run["requests"]:
-            if one["verdict"] != "OK":
-                yield indented(f"request {one['i']}: {one['fault']}", style_of(one["verdict"]))
-                yield from (indented(f"request {one['i']} {read}", "", 4) for read in one["read_instead"][:1])
+        for request in run["requests"]:
+            if request["verdict"] != "OK":
+                yield indented(f"request {request['i']}: {request['fault']}", style_of(request["verdict"]))
+                yield from (indented(f"request {request['i']} {read}", "", 4) for read in request["read_instead"][:1])
         yield from predicted_lines(run["predicted"])
 
 
 def _changes(rules: Data, verbose: int) -> Iterator[RenderableType]:
-    """The rules that differ."""
+    """Yield the number of rules that differ and a line for each of them."""
     found = rules["changes"]
     verb = "differs" if len(found) == 1 else "differ"
     yield Text(f"{len(found)} of {counted(rules['count'], 'rule')} {verb}", "bold")
     shown = found if verbose else found[:SHOWN]
-    for one in shown:
-        source = f" ({one['source']})" if one["source"] else ""
-        yield indented(f"{one['field']}: {one['old']} -> {one['new']}{source}")
+    for change in shown:
+        source = f" ({change['source']})" if change["source"] else ""
+        yield indented(f"{change['field']}: {change['old']} -> {change['new']}{source}")
     if len(shown) < len(found):
         yield indented(f"and {len(found) - len(shown)} more (-v, or cachesim profiles diff)", "dim")
 
@@ -108,16 +107,16 @@ def _requests(data: Data, verbose: int) -> list[RenderableType]:
     pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
     shown = [pair for pair in pairs if verbose or differ(*pair)]
     if not shown:
-        return [Text(f"no request differs, of {len(pairs)}", "green")]
+        return [Text(f"0 of {counted(len(pairs), 'request')} differ", "green")]
     found = sum(differ(*pair) for pair in pairs)
     head = Text(f"{found} of {counted(len(pairs), 'request')} {'differs' if found == 1 else 'differ'}", "bold")
     return [head, Fitted(lambda width: _table(shown, width))]
 
 
 def differ(x: Data, y: Data) -> bool:
-    """Does a request come out differently: reused or evaluated tokens, status, verdict?"""
-    told = ("cache_n", "kept", "restored", "loaded", "prompt_n", "status", "died", "equal_cold", "verdict")
-    return any(x[name] != y[name] for name in told)
+    """True if the reused or evaluated tokens, the status or the verdict of a request differ."""
+    names = ("cache_n", "kept", "restored", "loaded", "prompt_n", "status", "died", "equal_cold", "verdict")
+    return any(x[name] != y[name] for name in names)
 
 
 def _table(pairs: list[tuple[Data, Data]], width: int) -> Table:
@@ -129,7 +128,7 @@ def _table(pairs: list[tuple[Data, Data]], width: int) -> Table:
     table.add_column("answer")
     table.add_column("reason")
     for x, y in pairs:
-        answers = [Text(short_verdict(one["verdict"]), style_of(one["verdict"])) for one in (x, y)]
+        answers = [Text(short_verdict(request["verdict"]), style_of(request["verdict"])) for request in (x, y)]
         both = x["verdict"] == y["verdict"]
         table.add_row(
             str(x["i"]), Text(shortened(x["text"], 40)), str(x["prompt"]), _two(x["cache_n"], y["cache_n"]),
@@ -140,100 +139,103 @@ def _table(pairs: list[tuple[Data, Data]], width: int) -> Table:
 
 
 def _two(a: object, b: object) -> str:
-    """Under A, and under B where that is something else."""
+    """Return a value that is equal under both profiles, or "a -> b"."""
     return f"{a}" if a == b else f"{a} -> {b}"
 
 
 def percent(a: int, b: int, digits: int = 1) -> str:
-    """How much more b is, in brackets."""
+    """Return the change from a to b in percent, in brackets; "" if a is 0."""
     return f" ({100 * (b - a) / a:+.{digits}f} %)" if a else ""
 
 
 def _totals(data: Data) -> list[RenderableType]:
-    a, b = (sum(one["prompt_n"] for one in data[name]["requests"]) for name in ("a", "b"))
+    a, b = (sum(request["prompt_n"] for request in data[name]["requests"]) for name in ("a", "b"))
     again = (sum(charge["tokens"] for charge in data[name]["lost"]) for name in ("a", "b"))
     return [Text(f"evaluated in all: {a} -> {b} tokens{percent(a, b)}; "
-                 f"of them evaluated before: {' -> '.join(map(str, again))}")]  # fmt: skip
+                 f"re-evaluated: {' -> '.join(map(str, again))}")]  # fmt: skip
 
 
 def _stores(stored: Data) -> Iterator[RenderableType]:
-    """The prompt cache at the end, where it is not the same."""
+    """Yield the final prompt caches if they differ."""
     if stored["a"] != stored["b"]:
         yield Text("prompt cache at the end")
         for name in ("a", "b"):
-            entries = ", ".join(f"{one['tokens']} tokens of {_whose(one)}" for one in stored[name]) or "empty"
+            entries = ", ".join(f"{entry['tokens']} tokens of {_owner(entry)}" for entry in stored[name]) or "empty"
             yield indented(f"{name.upper()} {entries}")
 
 
-def _whose(one: Data) -> str:
-    return "an older conversation" if one["request"] < 0 else f"request {one['request']}"
+def _owner(entry: Data) -> str:
+    return "an older conversation" if entry["request"] < 0 else f"request {entry['request']}"
 
 
 def _decision(first: Data | None) -> Iterator[RenderableType]:
     if first is None:
-        yield Text("every decision is the same", "green")
+        yield Text("all decisions are equal", "green")
         return
     yield Text(f"first difference at request {first['request']}", "yellow")
     for name in ("a", "b"):
         yield indented(f"{name.upper()} {first[name]['rule']}: {first[name]['says']}", "yellow")
 
 
-# Where do two profiles decide differently on many scenarios, and what does that change in all? Totals, and the files
-# that changed, worst first.
+# --- Totals over the scenarios of a folder -------------------------------------------------------------------
 
 COUNTS = ("requests", "changed", "broken", "mended", "evaluated_a", "evaluated_b", "wrong_a", "wrong_b")
 
 
 def file_data(file: str, a: Data, b: Data) -> Data:
-    """One scenario judged under both profiles (``run_data``). ``evaluated_a`` and ``_b`` are tokens of prompts;
-    ``changed`` requests kept another number of tokens, had another status or another verdict; ``broken`` answers are a
-    cold run's under A and are not under B, ``mended`` the other way round; ``wrong_a`` and ``_b`` are not a cold run's
-    there. ``answers`` are those of both: equal to a cold run (None = undecided), and does the file expect a refusal?"""
+    """Return the differences of a scenario between two profiles. ``a``, ``b``: data of ``run_data``.
+
+    ``evaluated_a``, ``evaluated_b``: evaluated prompt tokens. ``changed``: requests with another number of reused
+    tokens, another status or another verdict. ``broken``: answers correct under A and wrong under B; ``mended``: the
+    reverse. ``wrong_a``, ``wrong_b``: wrong answers. ``answers``: all answers under both profiles, with ``equal`` to a
+    cold run (None = undecided) and ``told`` if the file expects a refusal.
+    """
     pairs = list(zip(a["requests"], b["requests"], strict=True))
     return {
         "file": file, "scenario": a["scenario"], "requests": len(pairs),
-        "changed": sum(_told(x) != _told(y) for x, y in pairs),
+        "changed": sum(_outcome(x) != _outcome(y) for x, y in pairs),
         "broken": sum(x["equal_cold"] is True and y["equal_cold"] is False for x, y in pairs),
         "mended": sum(x["equal_cold"] is False and y["equal_cold"] is True for x, y in pairs),
         "evaluated_a": sum(x["prompt_n"] for x, _ in pairs), "evaluated_b": sum(y["prompt_n"] for _, y in pairs),
         "wrong_a": sum(x["equal_cold"] is False for x, _ in pairs),
         "wrong_b": sum(y["equal_cold"] is False for _, y in pairs),
         "answers": [
-            {"equal": one["equal_cold"], "told": one["i"] in run["told"]} for run in (a, b) for one in run["requests"]
+            {"equal": request["equal_cold"], "told": request["i"] in run["told"]}
+            for run in (a, b) for request in run["requests"]
         ],
     }  # fmt: skip
 
 
-def _told(one: Data) -> tuple[Any, ...]:
-    return one["cache_n"], one["prompt_n"], one["status"], one["died"], one["equal_cold"]
+def _outcome(request: Data) -> tuple[Any, ...]:
+    return request["cache_n"], request["prompt_n"], request["status"], request["died"], request["equal_cold"]
 
 
 def totals(files: Sequence[Data]) -> dict[str, int]:
-    """Sums over all files; ``files_changed`` are those in which any request changed."""
-    sums = {name: sum(one[name] for one in files) for name in COUNTS}
-    return {"files": len(files), "files_changed": sum(one["changed"] > 0 for one in files), **sums}
+    """Return the sums over all files. ``files_changed``: number of files with a changed request."""
+    sums = {name: sum(file[name] for file in files) for name in COUNTS}
+    return {"files": len(files), "files_changed": sum(file["changed"] > 0 for file in files), **sums}
 
 
 def worst_first(files: Sequence[Data]) -> list[Data]:
-    """The files that changed: those with answers that broke first, then by what they evaluate more; those that were
-    mended, or evaluate less, last."""
-    changed = [one for one in files if one["changed"]]
-    return sorted(changed, key=lambda one: (-one["broken"], one["mended"], -_more(one), one["file"]))
+    """Return the changed files, sorted by newly wrong answers (descending), fixed answers (ascending) and additional
+    evaluated tokens (descending)."""
+    changed = [file for file in files if file["changed"]]
+    return sorted(changed, key=lambda file: (-file["broken"], file["mended"], -_more(file), file["file"]))
 
 
-def _more(one: Data) -> int:
-    return int(one["evaluated_b"]) - int(one["evaluated_a"])
+def _more(file: Data) -> int:
+    return int(file["evaluated_b"]) - int(file["evaluated_a"])
 
 
 def diff_table(data: Data) -> RenderableType:
-    """Everything within 80 columns."""
+    """Return the report of a folder: changed scenarios, worst first, and totals. Fits 80 columns."""
     sums = data["totals"]
     head = Text.assemble((data["folder"], "bold"), "\n  A ", (data["a"], "cyan"), "  B ", (data["b"], "cyan"))
     files = worst_first(data["files"])
     table = Fitted(lambda width: _table_diff_table(files, width))
-    parts: list[RenderableType] = [table] if files else [Text("  no request differs", "green")]
+    parts: list[RenderableType] = [table] if files else [Text("  all requests are equal", "green")]
     if data["other_engines"]:
-        parts.append(Text(f"  {counted(data['other_engines'], 'scenario')} of other engines left out", "dim"))
+        parts.append(Text(f"  {counted(data['other_engines'], 'scenario')} of other engines skipped", "dim"))
     if data["failed"]:
         parts.append(Text(f"  {counted(data['failed'], 'scenario')} not compared", "yellow"))
     return Group(head, *parts, _sums(sums))
@@ -244,16 +246,16 @@ def _table_diff_table(files: Sequence[Data], width: int) -> Table:
     table.add_column("scenario", overflow="fold")
     for name in ("requests", "newly wrong", "fixed", "evaluated"):
         table.add_column(name, justify="right")
-    for one in files:
-        counts = (str(one[name]) if one[name] else "·" for name in ("broken", "mended"))
-        evaluated = f"{one['evaluated_a']} -> {one['evaluated_b']}"
-        what = f"{one['changed']} of {one['requests']}"
-        table.add_row(Text(one["scenario"]), what, *counts, evaluated, style=_style(one))
+    for file in files:
+        counts = (str(file[name]) if file[name] else "·" for name in ("broken", "mended"))
+        evaluated = f"{file['evaluated_a']} -> {file['evaluated_b']}"
+        changed = f"{file['changed']} of {file['requests']}"
+        table.add_row(Text(file["scenario"]), changed, *counts, evaluated, style=_style(file))
     return table
 
 
-def _style(one: Data) -> str:
-    return "bold red" if one["broken"] else "green" if one["mended"] else ""
+def _style(file: Data) -> str:
+    return "bold red" if file["broken"] else "green" if file["mended"] else ""
 
 
 def _sums(sums: dict[str, int]) -> Text:

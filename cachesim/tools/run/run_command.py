@@ -1,4 +1,4 @@
-"""``cachesim run FILE...``: what happens in these scenarios, under each profile?"""
+"""Command ``cachesim run FILE...``: run scenarios under each of their profiles and report the results."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from cachesim.tools.run.suggestions import after_run, say_next
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", help="scenario file, a folder of them, or a scenario's id")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="scenario file, folder of scenarios, or scenario id")
     add_profiles(parser)
     parser.add_argument("--complete", action="store_true", help="write missing expectations into the files")
-    parser.add_argument("--provenance", action="store_true", help="follow tokens only, without arithmetic (faster)")
+    parser.add_argument("--provenance", action="store_true",
+                        help="tracking of tokens only, without arithmetic (faster)")  # fmt: skip
     parser.add_argument("--as-expected", action="store_true",
-                        help="exit 0 if every run is as its file expects, even where that is wrong")  # fmt: skip
-    add_settings(parser, "instead of what the files say: ")
+                        help="exit code 0 if every run matches its file, even where that is wrong")  # fmt: skip
+    add_settings(parser, "overrides the files: ")
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
@@ -42,7 +43,7 @@ def run(args: Namespace) -> int:
     if args.complete:
         _only_paths(args.files)
         if args.settings:
-            raise BadInput("--complete writes what the files say, so no server flag can be set", hint="edit [server]")
+            raise BadInput("--complete does not go with server flags", hint="edit [server] in the file")
     scenarios, bad = load_files(args.files)
     jobs: list[RunJob] = []
     for scenario in scenarios:
@@ -57,25 +58,26 @@ def run(args: Namespace) -> int:
         complain(str(error))
     if not jobs:
         return _nothing(args.files, bad)
-    runs, codes, ended = collected(jobs, args.jobs)
+    runs, codes, interrupt = run_all(jobs, args.jobs)
     verbose = getattr(args, "verbose", 0)
-    if ended is not None:
-        return interrupted(ended, [data for _, data in runs], len(jobs), args.json, len(bad) + len(codes), verbose)
+    if interrupt is not None:
+        finished = [data for _, data in runs]
+        return report_interrupted(interrupt, finished, len(jobs), args.json, len(bad) + len(codes), verbose)
     codes += [exits.BAD_INPUT for _ in bad]
     if args.complete:
         codes += _complete(runs)
     found = [data for _, data in runs]
-    report(found, args.json, len(bad) + len(jobs) - len(runs), verbose)
+    report(found, args.json, len(bad) + len(jobs) - len(runs), verbose, legend=True)
     say_next(args, after_run([(job.scenario, data) for job, data in runs], args.files))
     write_pictures(args, [(job.scenario, data) for job, data in runs])
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 
 def _only_paths(files: list[str]) -> None:
-    """Raises BadInput for an id: the scenarios of an installed package are not ours to write."""
+    """Raise BadInput for a scenario id, because cachesim does not change the scenarios of an installed package."""
     for file in files:
         if not os.path.exists(file):
-            raise BadInput("--complete writes into files", file=file, hint="name it by its path")
+            raise BadInput("--complete writes into files", file=file, hint="give the path of the file")
 
 
 def _nothing(files: list[str], bad: list[BadInput]) -> int:
@@ -88,52 +90,56 @@ def _nothing(files: list[str], bad: list[BadInput]) -> int:
 Runs = list[tuple[RunJob, dict[str, Any]]]
 
 
-def collected(jobs: list[RunJob], processes: int) -> tuple[Runs, list[int], KeyboardInterrupt | None]:
-    """The runs in the order of the jobs, exit codes of those that could not be run and are told, and what ended it
-    early."""
+def run_all(jobs: list[RunJob], processes: int) -> tuple[Runs, list[int], KeyboardInterrupt | None]:
+    """Run all jobs. Return the runs in the order of the jobs, the exit codes of failed jobs (whose errors are printed),
+    and the interrupt that ended the loop early, if any."""
     found: dict[int, dict[str, Any] | JobFailure] = {}
-    ended = None
+    interrupt = None
     try:
-        for number, one in run_jobs(jobs, processes):
-            found[number] = one
-            if isinstance(one, JobFailure):
-                complain(one.why)
+        for number, result in run_jobs(jobs, processes):
+            found[number] = result
+            if isinstance(result, JobFailure):
+                complain(result.why)
     except KeyboardInterrupt as error:
-        ended = error
-    codes = [one.code for one in found.values() if isinstance(one, JobFailure)]
-    return [(jobs[i], one) for i, one in sorted(found.items()) if not isinstance(one, JobFailure)], codes, ended
+        interrupt = error
+    codes = [result.code for result in found.values() if isinstance(result, JobFailure)]
+    runs = [(jobs[i], result) for i, result in sorted(found.items()) if not isinstance(result, JobFailure)]
+    return runs, codes, interrupt
 
 
-def interrupted(
-    ended: KeyboardInterrupt, runs: list[dict[str, Any]], asked: int, as_json: bool, failed: int, verbose: int
+def report_interrupted(
+    interrupt: KeyboardInterrupt, runs: list[dict[str, Any]], total: int, as_json: bool, failed: int, verbose: int
 ) -> int:
-    """Show what was done before an interrupt: the runs that are over, and the requests of the one that was not. The
-    exit code."""
+    """Print the finished runs and the answered requests of the run that was interrupted. Return the exit code."""
     from cachesim.judging.judged_run import RunInterrupted
     from cachesim.judging.run_data import run_data
 
-    told = f"{len(runs) + failed} of {asked} runs are over"
-    if isinstance(ended, RunInterrupted):
-        runs = [*runs, run_data(ended.run)]
-        told += f", and {len(ended.run.requests)} of {ended.asked} requests of the next"
+    text = f"{len(runs) + failed} of {total} runs finished"
+    if isinstance(interrupt, RunInterrupted):
+        runs = [*runs, run_data(interrupt.run)]
+        text += f", and {len(interrupt.run.requests)} of {interrupt.asked} requests of the next"
     report(runs, as_json, failed, verbose)
-    complain(f"interrupted: {told}")
-    return exits.interrupted(ended)
+    complain(f"interrupted: {text}")
+    return exits.interrupted(interrupt)
 
 
-def report(runs: list[dict[str, Any]], as_json: bool, failed: int = 0, verbose: int = 0) -> None:
-    """Print runs as JSON, or as tables and a closing line. ``failed``: files and runs of which there is none."""
+def report(
+    runs: list[dict[str, Any]], as_json: bool, failed: int = 0, verbose: int = 0, legend: bool = False
+) -> None:
+    """Print runs as JSON, or as tables and a closing line. ``failed``: number of files and runs without a result;
+    ``legend``: explain the columns below the first table."""
     if as_json:
         say_json({"runs": runs, "failed": failed})
         return
     from cachesim.tools.run.run_table import closing_line, run_report
 
-    show(*(run_report(data, verbose) for data in runs), closing_line(runs, failed))
+    tables = (run_report(data, verbose, legend and not i) for i, data in enumerate(runs))
+    show(*tables, closing_line(runs, failed))
 
 
 def _complete(runs: Runs) -> list[int]:
-    """Write what the files do not expect yet; an undecided run is not written down, unless requests were refused and
-    nothing else is undecided. Exit codes of what could not be written, which is told."""
+    """Write missing expectations into the files. Skips runs with undecided requests, except refused requests. Return
+    the exit codes of files that could not be written; prints their errors."""
     from pathlib import Path
 
     from cachesim.engines.rule_files import file_header
@@ -148,7 +154,7 @@ def _complete(runs: Runs) -> list[int]:
         try:
             path = Path(job.scenario.file)
             if complete(path, job.profile, {**found, "broken": data["broken"]}, file_header(job.profile, path.parent)):
-                complain(f"{job.scenario.file}: numbers of {job.profile} written, read them and remove `completed`")
+                complain(f"{job.scenario.file}: wrote numbers of {job.profile}; check them and remove `completed`")
         except BadInput as error:
             complain(str(error))
             codes.append(exits.BAD_INPUT)

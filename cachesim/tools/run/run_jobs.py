@@ -1,6 +1,6 @@
-"""Running scenarios for a command: one job per scenario and profile, in this process or in several.
+"""Run jobs of commands: a job per scenario and profile, in this process, in several, or on a cluster.
 
-What goes wrong with one of several jobs is told in a line, and the others are done.
+If a job fails, its error is printed in a line and the other jobs still run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 class RunJob(NamedTuple):
-    """A scenario under a profile."""
+    """A scenario to run under a profile. ``mode``: "exact" or "provenance"."""
 
     scenario: Scenario
     profile: str
@@ -33,74 +33,74 @@ class RunJob(NamedTuple):
 
 
 class JobFailure(NamedTuple):
-    """Instead of a result: the exit code and one line."""
+    """Result of a job that failed: an exit code and a message of a line."""
 
     code: int
     why: str
 
 
 def run_job(job: RunJob) -> dict[str, Any]:
-    """Run and judge one job; the result as plain data."""
+    """Run and judge a job; return the result as plain data."""
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import run_data
 
     return run_data(run_judged(job.scenario, job.profile, job.mode))
 
 
-def tried(do: Callable[[S], R], share: S, name: str) -> R | JobFailure:
-    """What ``do`` returns, or what it raises as a line."""
+def result_or_failure(function: Callable[[S], R], share: S, name: str) -> R | JobFailure:
+    """Return ``function(share)``, or a JobFailure if it raises. ``name``: the share in the message."""
     try:
-        return do(share)
+        return function(share)
     except BadInput as bad:
         return JobFailure(exits.BAD_INPUT, str(bad.at(name)))
     except Exception as error:
-        if (wrong := theirs(error)) is not None:
+        if (wrong := rule_file_error(error)) is not None:
             return JobFailure(exits.BAD_INPUT, f"{wrong} ({name})")
         return JobFailure(exits.CRASH, f"{name}: {type(error).__name__}: {error} (a fault of cachesim)")
 
 
 def run_one(job: RunJob) -> dict[str, Any] | JobFailure:
-    """``run_job`` for one of several."""
-    return tried(run_job, job, str(job))
+    """Run a job of several: return a JobFailure where ``run_job`` raises."""
+    return result_or_failure(run_job, job, str(job))
 
 
 def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict[str, Any] | JobFailure]]:
-    """Pairs of the job's number and its result, as they come. A single job may raise."""
+    """Yield the number of each job and its result, in order of completion. A single job may raise."""
     if len(jobs) == 1:
         yield 0, run_job(jobs[0])
         return
-    for one in progress(finished(run_one, jobs, processes), len(jobs), "running scenarios"):
-        if isinstance(one.result, Unfinished):
-            yield one.number, JobFailure(exits.CRASH, f"{one.share}: {one.result.how}, twice")
+    for done in progress(finished(run_one, jobs, processes), len(jobs), "running scenarios"):
+        if isinstance(done.result, Unfinished):
+            yield done.number, JobFailure(exits.CRASH, f"{done.share}: {done.result.how}, twice")
         else:
-            yield one.number, one.result
+            yield done.number, done.result
 
 
-def each(
-    shares: Sequence[S], do: Callable[[S], R], name: Callable[[S], str], doing: str = "running"
+def run_each(
+    shares: Sequence[S], function: Callable[[S], R], name: Callable[[S], str], label: str = "running"
 ) -> tuple[list[R], list[int]]:
-    """The results of several shares, one after the other, and an exit code for each of those that have none, which are
-    told. A single share may raise."""
+    """Call ``function`` with each share in this process. Return the results, and the exit codes of failed shares, whose
+    errors are printed. A single share may raise. ``name``: a share in messages; ``label``: text of the progress bar."""
     if len(shares) == 1:
-        return [do(shares[0])], []
+        return [function(shares[0])], []
     found: list[R] = []
     codes: list[int] = []
-    for share in progress(shares, len(shares), doing):
-        one = tried(do, share, name(share))
-        if isinstance(one, JobFailure):
-            complain(one.why)
-            codes.append(one.code)
+    for share in progress(shares, len(shares), label):
+        result = result_or_failure(function, share, name(share))
+        if isinstance(result, JobFailure):
+            complain(result.why)
+            codes.append(result.code)
         else:
-            found.append(one)
+            found.append(result)
     return found, codes
 
 
 def answers_code(answers: Iterable[tuple[bool | None, bool]]) -> int:
-    """1 an answer is wrong, 3 one is undecided, else 0. Pairs: equal to a cold run? (None = undecided), and does the
-    file expect it to be refused?"""
+    """Return exit code 1 if an answer is wrong, 3 if an answer is undecided, else 0. ``answers``: pairs of "equal to a
+    cold run" (None = undecided) and "the file expects a refusal"."""
     return exits.worst(
-        exits.BROKEN if equal is False else exits.UNDECIDED if equal is None and not told else exits.HOLDS
-        for equal, told in answers
+        exits.BROKEN if equal is False else exits.UNDECIDED if equal is None and not expected else exits.HOLDS
+        for equal, expected in answers
     )
 
 
@@ -108,26 +108,27 @@ CODES = {True: exits.HOLDS, False: exits.BROKEN, None: exits.UNDECIDED}
 
 
 def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
-    """0 all is good, 1 something is broken or not as its file says, 3 something is undecided; see ``outcome``."""
+    """Return exit code 0 if every run is correct, 1 if a run is wrong or differs from its file, 3 if a run is
+    undecided; see ``judging.verdict.outcome``."""
     from cachesim.judging.verdict import outcome
 
     return exits.worst(CODES[outcome(run, as_expected)] for run in runs)
 
 
-def theirs(error: BaseException) -> BadInput | None:
-    """What a rule from a file of the user raised; None where none of them was at work."""
-    if "cachesim.engines.rule_files" not in sys.modules:         # no such file was asked for
+def rule_file_error(error: BaseException) -> BadInput | None:
+    """Return the error to report if a rule from a user's file raised ``error``, else None."""
+    if "cachesim.engines.rule_files" not in sys.modules:         # the user gave no such file
         return None
     from cachesim.engines.rule_files import locate_fault
 
     return locate_fault(error)
 
 
-# ``--on dask://HOST:PORT``: work on the machines of a cluster, for every command that has it.
+# --- The option ``--on dask://HOST:PORT`` --------------------------------------------------------------------
 
-def check_elsewhere(address: str | None, profiles: Iterable[str]) -> None:
-    """Raise BadInput where work is to be done on other machines (None = it is not) under a rule set of a file, which
-    they do not have."""
+def check_cluster_profiles(address: str | None, profiles: Iterable[str]) -> None:
+    """Raise BadInput if a profile comes from a file of rules and the work runs on a cluster, which lacks that file.
+    ``address``: None = no cluster."""
     from cachesim.engines.rule_files import rule_file_digest
 
     if address and any(rule_file_digest(name) for name in profiles if name):
@@ -135,11 +136,11 @@ def check_elsewhere(address: str | None, profiles: Iterable[str]) -> None:
                        hint="install it as a package with an entry point cachesim.profiles")  # fmt: skip
 
 
-def played_elsewhere(
+def run_on_cluster(
     address: str, function: str, payloads: Iterable[str], left: Callable[[], float | None] = lambda: None
 ) -> Iterator[Done[str, str]]:
-    """What the workers of a cluster make of JSON strings, as it comes; see ``Cluster.each``. Raises BadInput where a
-    cluster cannot be had."""
+    """Yield the results of JSON payloads from the workers of a cluster, in order of completion; see ``Cluster.each``.
+    Raises BadInput if the cluster cannot be reached."""
     from cachesim.base.cluster import Cluster
 
     with Cluster(address) as cluster:

@@ -1,5 +1,7 @@
-"""How does a run look? The verdict, what was read instead, a table of where the tokens of each prompt are from, what
-was evaluated again and why; from the data of ``run_data``."""
+"""Report of a run: verdict, wrong reads, a table of the token sources of each prompt, and re-evaluated tokens.
+
+The input is the data of ``run_data``.
+"""
 
 from __future__ import annotations
 
@@ -18,59 +20,55 @@ from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.verdict_text import style_of, verdict_line
 
-# Lines about verdicts and charges that depend on an outcome which no real server was seen to have.
-
 Data = Mapping[str, Any]
 WHAT = {"verdict": "the wrong answer", "charge": "the re-evaluated tokens"}
 
 
 def predicted_lines(found: Sequence[Data]) -> Iterator[RenderableType]:
-    """One line for each outcome. ``found``: the dependences of ``run_data``."""
+    """Yield a line for each rule outcome that was never seen on a real server and that a verdict or charge depends on.
+    ``found``: the dependences of ``run_data``."""
     groups: dict[tuple[str, str, str], list[int]] = {}
-    for one in found:
-        groups.setdefault((one["what"], one["rule"], one["case"]), []).append(one["request"])
+    for entry in found:
+        groups.setdefault((entry["what"], entry["rule"], entry["case"]), []).append(entry["request"])
     for (what, rule, case), numbers in groups.items():
         requests = counted(len(numbers), "request").partition(" ")[2]
         where = ", ".join(map(str, numbers))
         yield indented(f"{requests} {where}, {WHAT[what]}: {PREDICTED} ({rule}, case {case!r})", "yellow")
 
 
-# What did a request leave behind? Its slot, checkpoints, prompt cache, context shifts and drafts, for ``-v``.
-
-MOST = 12              # checkpoints that are listed one by one
+MOST = 12              # checkpoints listed individually
 
 
 def state_lines(requests: Iterable[Mapping[str, Any]]) -> Iterator[Padding]:
-    """A line for each request that was answered."""
-    for one in requests:
-        said = "; ".join(_parts(one))
-        if said:
-            yield indented(f"after request {one['i']}: {said}", "dim")
+    """Yield a line for each answered request: slot, checkpoints, prompt cache, context shifts and drafts after it."""
+    for request in requests:
+        text = "; ".join(_state_parts(request))
+        if text:
+            yield indented(f"after request {request['i']}: {text}", "dim")
 
 
-def _parts(one: Mapping[str, Any]) -> Iterator[str]:
-    if one["died"]:
+def _state_parts(request: Mapping[str, Any]) -> Iterator[str]:
+    if request["died"]:
         return
-    if one["slot_held"] is not None:
-        yield f"slot {one['id_slot']} holds {counted(one['tokens_cached'], 'token')}"
-    if one["checkpoints"]:
-        shown = ", ".join(map(str, one["checkpoints"][:MOST])) + ", .." * (len(one["checkpoints"]) > MOST)
-        yield f"{counted(len(one['checkpoints']), 'checkpoint')} at {shown}"
-    if one["entries"]:
-        size = "" if one["stored_mib"] is None else f" of {one['stored_mib']} MiB"
-        yield f"prompt cache: {counted(one['entries'], 'entry', 'entries')}{size}"
-    for held, keep, discard in one["shifts"]:
+    if request["slot_held"] is not None:
+        yield f"slot {request['id_slot']} holds {counted(request['tokens_cached'], 'token')}"
+    if request["checkpoints"]:
+        shown = ", ".join(map(str, request["checkpoints"][:MOST])) + ", .." * (len(request["checkpoints"]) > MOST)
+        yield f"{counted(len(request['checkpoints']), 'checkpoint')} at {shown}"
+    if request["entries"]:
+        size = "" if request["stored_mib"] is None else f" of {request['stored_mib']} MiB"
+        yield f"prompt cache: {counted(request['entries'], 'entry', 'entries')}{size}"
+    for held, keep, discard in request["shifts"]:
         yield f"context shift at {held}: kept {keep}, dropped {discard}"
-    if one["draft_n"]:
-        yield f"drafts: {one['draft_n_accepted']} of {counted(one['draft_n'], 'token')} accepted"
-    if one["completions"] > 1:
-        yield f"{one['completions']} completions"
+    if request["draft_n"]:
+        yield f"drafts: {request['draft_n_accepted']} of {counted(request['draft_n'], 'token')} accepted"
+    if request["completions"] > 1:
+        yield f"{request['completions']} completions"
 
-
-# A failure as it is told everywhere: Let, Then, Hence, the source of the decisive rule, and the line that shows it.
 
 def failure_block(data: Data) -> RenderableType:
-    """The block of one failure, from the data of ``failure_data``. The last line is typed as it stands."""
+    """Return the explanation of a failure: Let, Then, Hence, the source of the decisive rule, and the command that
+    reproduces it, unwrapped for copying. ``data``: from ``failure_data``."""
     table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -81,21 +79,21 @@ def failure_block(data: Data) -> RenderableType:
 
 
 def _rows(data: Data) -> Iterator[tuple[str, str, str]]:
-    for i, one in enumerate(data["causes"]):
-        rule = f" ({one['rule']})" if one["rule"] else ""
-        same = i > 0 and data["causes"][i - 1]["request"] == one["request"]
-        yield ("Let", "Then", "")[min(i, 2)], f"{'  ' * same}{one['text']}{rule}", ""
+    for i, cause in enumerate(data["causes"]):
+        rule = f" ({cause['rule']})" if cause["rule"] else ""
+        same = i > 0 and data["causes"][i - 1]["request"] == cause["request"]
+        yield ("Let", "Then", "")[min(i, 2)], f"{'  ' * same}{cause['text']}{rule}", ""
     yield "Hence", data["hence"], "bold red"
 
 
 def as_typed(text: str, style: str = "") -> Text:
-    """A line that is never wrapped and never cut."""
+    """Return a line that is never wrapped and never cut, so that it can be copied."""
     return Text(text, style, no_wrap=True, overflow="ignore")
 
 
 def block_of_case(case: Data) -> RenderableType:
-    """The block of a case that the search found. Where it cannot be played again (``failure`` is None: the simulator
-    fails), the causes that the search kept, and the command."""
+    """Return the explanation of a failure that the search found. If the scenario cannot be run again (``failure`` is
+    None: the simulator crashes), the causes that the search recorded and the command."""
     if case["failure"] is not None:
         return failure_block(case["failure"])
     causes = (Text(f"  {cause}", "dim") for cause in case.get("causes", ()))
@@ -103,13 +101,13 @@ def block_of_case(case: Data) -> RenderableType:
 
 
 COUNTS = ("kept", "restored", "loaded", "evaluated")
-SHOWN = 3                # corrupt objects of a run
+SHOWN = 3                # corrupt objects listed without -v
 
 
-def run_report(data: Data, verbose: int = 0) -> RenderableType:
-    """Everything about one run: title, verdict, what was read instead, requests, lost tokens, corrupt objects.
-    ``verbose``: why the scenario is there, too, what every request left behind, and every
-    object."""
+def run_report(data: Data, verbose: int = 0, legend: bool = False) -> RenderableType:
+    """Return the report of a run: title, verdict, wrong reads, requests, re-evaluated tokens, corrupt objects.
+    ``verbose`` adds the purpose of the scenario, the state after each request, and all corrupt objects. ``legend``
+    adds a line that explains the columns of the table."""
     title = [] if data["scenario"] == "try" else [Text(data["title"])]
     why = [indented(" ".join(data["why"].split()), "dim")] if verbose and data["why"] else []
     top = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
@@ -118,10 +116,15 @@ def run_report(data: Data, verbose: int = 0) -> RenderableType:
     left = state_lines(data["requests"]) if verbose else ()
     kept = engine_named(data["profile"].partition("@")[0]).keeps
     lost = [_lost(charge, kept) for charge in data["lost"]]
-    rest = [*left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
+    rest = [*([_legend(kept)] if legend else []), *left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     head = Group(top, *flags_line(data["flags"]))
     return Group(head, *title, *why, verdict_line(data), *first, table, *rest, *failure, Text(""))
+
+
+def _legend(keeps: str) -> RenderableType:
+    """Explanation of the columns ``COUNTS``. ``keeps``: the engine's noun for its restore points."""
+    return Text(f"kept in slot, restored from {keeps}, loaded from prompt cache, evaluated now", "dim")
 
 
 def _table(requests: Sequence[Data], width: int) -> Table:
@@ -133,29 +136,29 @@ def _table(requests: Sequence[Data], width: int) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for name in (*(() if plain else ("answer",)), "reason", *(("decided by",) if width >= ROOMY else ())):
         table.add_column(name, no_wrap=name == "decided by")
-    for one in requests:
-        text = f"+ {one['text']}" if one["how"] == "together" else one["text"]
-        answer = () if plain else (Text(short_verdict(one["verdict"]), style_of(one["verdict"])),)
-        rule = (Text(one["rule"], "dim"),) if width >= ROOMY else ()
-        table.add_row(str(one["i"]), Text(shortened(text, 60)), _number(one["prompt"]),
-                      *map(_number, origins(one)), *answer, _reason(one), *rule)  # fmt: skip
+    for request in requests:
+        text = f"+ {request['text']}" if request["how"] == "together" else request["text"]
+        answer = () if plain else (Text(short_verdict(request["verdict"]), style_of(request["verdict"])),)
+        rule = (Text(request["rule"], "dim"),) if width >= ROOMY else ()
+        table.add_row(str(request["i"]), Text(shortened(text, 60)), _number(request["prompt"]),
+                      *map(_number, origins(request)), *answer, _reason(request), *rule)  # fmt: skip
     return table
 
 
-def _reason(one: Data) -> str:
-    """How it came to its reused tokens, where it was answered at all."""
-    return str(one["reason"]) if one["status"] == 200 and not one["died"] else ""
+def _reason(request: Data) -> str:
+    """Return why the request reused its tokens, "" if it was not answered."""
+    return str(request["reason"]) if request["status"] == 200 and not request["died"] else ""
 
 
 def short_verdict(verdict: str) -> str:
-    """The verdict of a request, for the cell of a table."""
+    """Return the verdict of a request, shortened for a table cell."""
     return {"WRONG OUTPUT": "WRONG", "CORRUPT STATE": "CORRUPT", "SERVER DIED": "DIED"}.get(
         verdict, verdict.partition(" (")[0])
 
 
-def origins(one: Data) -> tuple[int, int, int, int]:
-    """Tokens of a prompt that were kept, restored from a checkpoint, loaded from the prompt cache, evaluated."""
-    return one["kept"], one["restored"] - one["loaded"], one["loaded"], one["computed"]
+def origins(request: Data) -> tuple[int, int, int, int]:
+    """Return the prompt tokens of each source, in the order of ``COUNTS``."""
+    return request["kept"], request["restored"] - request["loaded"], request["loaded"], request["computed"]
 
 
 def _number(n: int) -> str:
@@ -163,8 +166,7 @@ def _number(n: int) -> str:
 
 
 def _wrong(data: Data) -> Iterator[RenderableType]:
-    """What is wrong with the answers, requests with the same fault in one line, and what they read in place of their
-    own memory."""
+    """Yield the faults of the answers, a line per fault, and the memory that the requests read instead of their own."""
     groups: dict[tuple[str, str], list[Data]] = {}
     for one in data["requests"]:
         if one["verdict"] != "OK":
@@ -176,9 +178,9 @@ def _wrong(data: Data) -> Iterator[RenderableType]:
         yield from (indented(f"request {one['i']} {read}", "", 4) for one in same for read in one["read_instead"])
 
 
-def _lives(one: Data) -> RenderableType:
-    since = f"from {one['first']} " if one["first"] else ""
-    return indented(f"the bug at request {one['request']} exists {since}up to {one['last']}", "dim")
+def _lives(life: Data) -> RenderableType:
+    since = f"from {life['first']} " if life["first"] else ""
+    return indented(f"the bug at request {life['request']} exists {since}up to {life['last']}", "dim")
 
 
 def _lost(charge: Data, kept: str) -> RenderableType:
@@ -190,39 +192,39 @@ def _lost(charge: Data, kept: str) -> RenderableType:
 
 
 def _once(armed: Sequence[Data]) -> list[Data]:
-    """Each corrupt object at the request where it first shows."""
+    """Return each corrupt object once, at the first request after which it exists."""
     seen: set[tuple[Any, ...]] = set()
     out = []
-    for one in armed:
-        key = (one["kind"], one["owner"], one["tokens"], one["fault"])
+    for corrupt in armed:
+        key = (corrupt["kind"], corrupt["owner"], corrupt["tokens"], corrupt["fault"])
         if key not in seen:
             seen.add(key)
-            out.append(one)
+            out.append(corrupt)
     return out
 
 
 def _corrupt(data: Data, verbose: int) -> Iterator[RenderableType]:
-    """Stored objects that are not what the server takes them for. Where a failure is told, its causes name those that
-    matter; else the first ones are shown, and all if more is wanted."""
+    """Yield a line for each stored object whose content differs from what the server records: the first ``SHOWN``, all
+    with ``verbose``. A report with a failure block omits them, because its causes name those that matter."""
     if data["failure"] and not verbose:
         return
     every = _once(data["armed"])
     shown = every if verbose else every[:SHOWN]
-    for one in shown:
-        what = f"{one['kind']} of {counted(one['tokens'], 'token')} (of {one['owner']})"
-        instead = f"it has {one['holds'][0]}" if one["holds"] else one["fault"]
-        yield indented(f"after request {one['request']}: {what} is corrupt, not used yet: {instead}", "yellow")
+    for corrupt in shown:
+        what = f"{corrupt['kind']} of {counted(corrupt['tokens'], 'token')} (of {corrupt['owner']})"
+        instead = f"it has {corrupt['holds'][0]}" if corrupt["holds"] else corrupt["fault"]
+        yield indented(f"after request {corrupt['request']}: {what} is corrupt, not used yet: {instead}", "yellow")
     if len(every) > len(shown):
         yield indented(f"and {counted(len(every) - len(shown), 'more corrupt object')} (-v)", "yellow")
 
 
-def _mismatch(one: Data) -> RenderableType:
-    where = f"request {one['request']}: " if one["request"] >= 0 else ""
-    return indented(f"{where}{one['what']} is {one['got']}, the file expects {one['expected']}", "red")
+def _mismatch(found: Data) -> RenderableType:
+    where = f"request {found['request']}: " if found["request"] >= 0 else ""
+    return indented(f"{where}{found['what']} is {found['got']}, the file expects {found['expected']}", "red")
 
 
 def closing_line(runs: Sequence[Data], failed: int = 0) -> Text:
-    """One line about all runs, and about what could not be run."""
+    """Return the counts of all runs in a line. ``failed``: number of files and runs without a result."""
     hold, broken = (sum(run["holds"] is value for run in runs) for value in (True, False))
     undecided = len(runs) - hold - broken
     off = sum(run["as_expected"] is False for run in runs)

@@ -1,5 +1,7 @@
-"""``cachesim scenarios [WORD...] [--symptom TEXT]``: which scenarios come with cachesim, by what a user sees? Their ids
-stand for files in other commands."""
+"""Command ``cachesim scenarios [WORD...] [--symptom TEXT]``: list the bundled scenarios by symptom.
+
+Other commands accept the id of a scenario in place of a file.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,9 @@ from rich.text import Text
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped
 
-# Which scenarios are there? One row each, below what a user sees, or as data.
 
 def scenario_data(scenario: Scenario) -> dict[str, Any]:
-    """What a scenario is about; ``requests`` counts its steps."""
+    """Return the description of a scenario as data. ``requests``: number of its steps."""
     return {
         "id": scenario.id, "title": scenario.title, "engine": scenario.engine, "model": scenario.model,
         "profiles": list(scenario.profiles), "source": list(scenario.source), "requests": len(scenario.steps),
@@ -34,26 +35,26 @@ def scenario_data(scenario: Scenario) -> dict[str, Any]:
 
 
 def scenario_list(scenarios: Sequence[Scenario]) -> RenderableType:
-    """Ids and titles by symptom; the id is what a command takes."""
-    wide = max(len(one.id) for one in scenarios)
+    """Return ids and titles, grouped by symptom."""
+    wide = max(len(scenario.id) for scenario in scenarios)
     parts: list[RenderableType] = []
     for name, group in grouped(scenarios).items():
         parts.append(Text.assemble((name, "bold cyan"), f"  {SYMPTOMS[name].text}" if name else ""))
         table = Table(box=None, padding=(0, 1), show_header=False)
         table.add_column(no_wrap=True, min_width=wide)
         table.add_column()
-        for one in group:
-            table.add_row(Text(one.id, "bold"), Text(one.title))
+        for scenario in group:
+            table.add_row(Text(scenario.id, "bold"), Text(scenario.title))
         parts += [table, Text()]
     return Group(*parts[:-1])
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("words", metavar="WORD", nargs="*", help="list only those whose id, title, engine, model, "
-                        "profiles, symptom or source contain every word")  # fmt: skip
-    parser.add_argument("--symptom", metavar="TEXT", help="list those that show what TEXT describes, such as "
+    parser.add_argument("words", metavar="WORD", nargs="*", help="word that must occur in the id, title, engine, "
+                        "model, profiles, symptom or source of a scenario")  # fmt: skip
+    parser.add_argument("--symptom", metavar="TEXT", help="symptom in your own words, such as "
                         "'re-processes everything'")  # fmt: skip
-    parser.add_argument("--folder", action="store_true", help="print only the folder that they lie in")
+    parser.add_argument("--folder", action="store_true", help="print only the folder of the scenarios")
     add_json(parser)
 
 
@@ -68,19 +69,19 @@ def run(args: Namespace) -> int:
     if args.folder:
         say(str(root))
         return exits.HOLDS
-    found = [one for one in load_all(find([root]), known_profiles()) if _fits(one, args.words)]
+    found = [scenario for scenario in load_all(find([root]), known_profiles()) if _fits(scenario, args.words)]
     if not found:
         complain("no scenario contains all of: " + cut(", ".join(args.words)))
         return exits.NOTHING
     if args.symptom is not None:
         found = matching(args.symptom, found)
     else:
-        found.sort(key=lambda one: [*SYMPTOMS, ""].index(one.symptom))
+        found.sort(key=lambda scenario: [*SYMPTOMS, ""].index(scenario.symptom))
     if not found:
         complain(f"no scenario shows {quoted(args.symptom)}; symptoms are: {', '.join(SYMPTOMS)}")
         return exits.NOTHING
     if args.json:
-        say_json({"scenarios": [scenario_data(one) for one in found]})
+        say_json({"scenarios": [scenario_data(scenario) for scenario in found]})
     else:
         show(scenario_list(found))
     return exits.HOLDS

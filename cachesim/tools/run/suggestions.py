@@ -1,4 +1,4 @@
-"""What to type next: one line on stderr, which is no result."""
+"""Suggested next commands, printed in a line on stderr."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 Data = dict[str, Any]
 Words = Sequence[str]
-MOST = 200               # characters of a command that is worth a hint
+MOST = 200               # maximum characters of a suggested command
 
 
 def say_next(args: Namespace, commands: Sequence[Words]) -> None:
-    """``next:`` and the commands, as they are typed; nothing with --json or -q, and nothing where there is none."""
+    """Print ``next:`` and the commands, quoted for a shell. Prints nothing with --json or -q."""
     commands = [words for words in commands if sum(map(len, words)) <= MOST]
     if commands and not (args.json or getattr(args, "quiet", False)):
         lines = "   or: ".join(shlex.join(["cachesim", *words]) for words in commands)
@@ -25,57 +25,58 @@ def say_next(args: Namespace, commands: Sequence[Words]) -> None:
 
 
 def typed(args: Namespace) -> list[str]:
-    """What was typed for a case, if it is used as its file says."""
+    """Return the scenario argument as typed; an empty list if its model or options were changed."""
     return [] if args.model or args.settings else [args.case]
 
 
-def after_run(runs: Sequence[tuple[Scenario, Data]], asked: Sequence[str]) -> list[Words]:
-    """``why`` of the request that most deserves a look. ``asked`` is what the user typed for the scenarios."""
+def after_run(runs: Sequence[tuple[Scenario, Data]], arguments: Sequence[str]) -> list[Words]:
+    """Return the command ``why`` for the worst request. ``arguments``: scenario arguments as typed by the user."""
     found = _worst(runs)
     if found is None:
         return []
     scenario, data, number = found
-    what, *rest = _case(scenario, data["profile"], asked)
+    what, *rest = _case(scenario, data["profile"], arguments)
     return [["why", what, str(number), *rest]]
 
 
-def after_why(scenario: Scenario, found: Sequence[Data], asked: Sequence[str]) -> list[Words]:
-    """The rule set under which lost tokens were reused, the version that changed it, the rule that decided."""
+def after_why(scenario: Scenario, found: Sequence[Data], arguments: Sequence[str]) -> list[Words]:
+    """Return the command ``diff`` with a rule set that reuses the re-evaluated tokens, else ``bisect``; and ``explain``
+    for the rule that decided."""
     for data in found:
-        ranges = [one for one in data["computed"] if one["rule"]]
+        ranges = [entry for entry in data["computed"] if entry["rule"]]
         if not ranges and not data["failure"]:
             continue
-        what, *rest = _case(scenario, data["profile"], asked)
+        what, *rest = _case(scenario, data["profile"], arguments)
         if data["failure"]:
-            rule, other = data["failure"]["rule"], ""
+            rule, better = data["failure"]["rule"], ""
         else:
-            most = max(ranges, key=lambda one: one["stop"] - one["start"])
-            rule, other = most["rule"], next((name for name in reversed(most["survives"])), "")
-        compare = ["diff", what, *rest, "-p", other] if other else ["bisect", what, *rest[2:]]
+            longest = max(ranges, key=lambda entry: entry["stop"] - entry["start"])
+            rule, better = longest["rule"], next((name for name in reversed(longest["survives"])), "")
+        compare = ["diff", what, *rest, "-p", better] if better else ["bisect", what, *rest[2:]]
         return [compare, *([["explain", rule]] if rule else [])]
     return []
 
 
 def after_diff(data: Data) -> list[Words]:
-    """The rule whose decision differs first, under both."""
+    """Return the command ``explain`` for the rules of the first decision that differs."""
     first = data["first"]
     rules = dict.fromkeys([first["a"]["rule"], first["b"]["rule"]]) if first else {}
     return [["explain", rule] for rule in rules]
 
 
 def after_fuzz(data: Data) -> list[Words]:
-    """``why`` of the first failure, ``shrink`` where it is as long as it was drawn."""
-    one = next((one for one in data["failures"] if "command" in one), None)
-    if one is None:
+    """Return the command ``why`` for the first failure, or ``shrink`` if it has not been shrunk."""
+    failure = next((failure for failure in data["failures"] if "command" in failure), None)
+    if failure is None:
         return []
-    what, *rest = shlex.split(one["command"])[2:]
-    return [["shrink", what, *rest]] if not one["shrunk"] else [["why", what, str(one["step"]), *rest]]
+    what, *rest = shlex.split(failure["command"])[2:]
+    return [["shrink", what, *rest]] if not failure["shrunk"] else [["why", what, str(failure["step"]), *rest]]
 
 
 def _worst(runs: Sequence[tuple[Scenario, Data]]) -> tuple[Scenario, Data, int] | None:
-    """The first wrong answer that no file expects, else the first wrong one, else the request with the most tokens that
-    were evaluated again; None = there is none."""
-    for scenario, run in sorted(runs, key=lambda one: one[1]["as_expected"] is not False):
+    """Return the first wrong answer that its file does not expect, else the first wrong answer, else the request with
+    the most re-evaluated tokens; None if all is well."""
+    for scenario, run in sorted(runs, key=lambda pair: pair[1]["as_expected"] is not False):
         if run["broken"]:
             return scenario, run, run["broken"][0]
     most, found = 0, None
@@ -89,12 +90,12 @@ def _worst(runs: Sequence[tuple[Scenario, Data]]) -> tuple[Scenario, Data, int] 
     return found
 
 
-def _case(scenario: Scenario, profile: str, asked: Sequence[str]) -> list[str]:
-    """What names a case on a command line: the id or the file that was typed (``asked`` is empty where its model or its
-    options are others than in the file), else its line and its server."""
+def _case(scenario: Scenario, profile: str, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that name a scenario: the id or file as typed, else its line in notation with its options.
+    ``arguments`` is empty if the model or the options differ from the file."""
     from cachesim.judging.reproduce_command import case_words
 
     line = case_words(scenario, profile)
-    if scenario.file and asked:
-        return [scenario.id if scenario.id in asked else scenario.file, *line[1:3]]
+    if scenario.file and arguments:
+        return [scenario.id if scenario.id in arguments else scenario.file, *line[1:3]]
     return line

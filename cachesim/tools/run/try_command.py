@@ -1,4 +1,4 @@
-"""``cachesim try LINE``: what happens to these requests, written in one line? A file or an id is a case, too."""
+"""Command ``cachesim try LINE``: run requests written in notation, or a scenario given as a file or an id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cachesim.tools.run.arguments import (
     chosen_profiles,
     modes,
 )
-from cachesim.tools.run.run_command import collected, interrupted, report
+from cachesim.tools.run.run_command import report, report_interrupted, run_all
 from cachesim.tools.run.run_jobs import RunJob, exit_code
 from cachesim.tools.run.suggestions import after_run, say_next, typed
 
@@ -34,10 +34,10 @@ def run(args: Namespace) -> int:
     scenario = case_of(args)
     (mode,) = modes(args, [scenario])
     jobs = [RunJob(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
-    done, codes, ended = collected(jobs, 1)
+    done, codes, interrupt = run_all(jobs, 1)
     runs, verbose = [data for _, data in done], getattr(args, "verbose", 0)
-    if ended is not None:
-        return interrupted(ended, runs, len(jobs), args.json, len(codes), verbose)
+    if interrupt is not None:
+        return report_interrupted(interrupt, runs, len(jobs), args.json, len(codes), verbose)
     report(runs, args.json, len(codes), verbose)
     write_pictures(args, [(scenario, data) for data in runs])
     say_next(args, after_run([(scenario, data) for data in runs], typed(args)))

@@ -1,4 +1,4 @@
-"""``cachesim why FILE|LINE N``: which decisions made request N keep what it kept, and lose what it lost?"""
+"""Command ``cachesim why FILE|LINE N``: explain which decisions made request N reuse or re-evaluate its tokens."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from cachesim.tools.run.arguments import (
     known_profiles,
     modes,
 )
-from cachesim.tools.run.run_jobs import answers_code, each
+from cachesim.tools.run.run_jobs import answers_code, run_each
 from cachesim.tools.run.suggestions import after_why, say_next, typed
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
-    parser.add_argument("number", metavar="N", type=count, help="number of the request, from 0")
+    parser.add_argument("number", metavar="N", type=count, help="number of a request, from 0")
     add_profiles(parser)
     add_arithmetic(parser)
     add_limits(parser)
@@ -44,14 +44,14 @@ def run(args: Namespace) -> int:
     from cachesim.judging.run_data import why_data
     from cachesim.tools.run.why_report import why_report
 
-    # Every rule set of the engine, by provenance: under which of them would the tokens have stayed?
+    # Run every rule set of the engine in provenance mode, to find those under which the tokens are reused.
     names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))
     kept = []
     for name in progress(names, len(names), "comparing versions"):
-        with suppress(NotInBuild):         # a version without an option of this scenario keeps nothing
-            one = run_judged(scenario, name, "provenance", with_ledger=False).requests[args.number]
-            kept += [(name, one.answer.cache_n)] * (one.judged.equal_cold is True)
-    found, codes = each(
+        with suppress(NotInBuild):         # skip versions without an option of this scenario
+            request = run_judged(scenario, name, "provenance", with_ledger=False).requests[args.number]
+            kept += [(name, request.answer.cache_n)] * (request.judged.equal_cold is True)
+    found, codes = run_each(
         chosen_profiles(scenario, args.profiles),
         lambda profile: why_data(run_judged(scenario, profile, mode), args.number, kept),
         lambda profile: f"{scenario.file or scenario.id} under {profile}",

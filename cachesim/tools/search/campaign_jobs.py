@@ -19,7 +19,7 @@ from cachesim.base.pool import Done, Pool, Unfinished, finished
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.registry import profiles
 from cachesim.scenarios.load import inside, load, load_each
-from cachesim.tools.run.run_jobs import played_elsewhere
+from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.search.campaign import (
     SPREAD,
     Campaign,
@@ -199,7 +199,7 @@ class CampaignSearch:
         if not self.on:
             yield from self._spread(work, todo, self.clock.to_play)
             return
-        for one in played_elsewhere(self.on, PLAY, map(packed, todo), self.clock.to_play):
+        for one in run_on_cluster(self.on, PLAY, map(packed, todo), self.clock.to_play):
             result = one.result if isinstance(one.result, Unfinished) else block_of(one.result)
             yield Done(one.number, unpacked(one.share), result)
 

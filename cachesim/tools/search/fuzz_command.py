@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.base.untrusted_files import path_of
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases, wanted
 from cachesim.tools.run import arguments
-from cachesim.tools.run.run_jobs import check_elsewhere
+from cachesim.tools.run.run_jobs import check_cluster_profiles
 from cachesim.tools.run.suggestions import after_fuzz, say_next
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", metavar="S", type=arguments.count, default=0,
                         help="seed of the conversations; equal seeds give equal results (default 0)")  # fmt: skip
     arguments.add_jobs(parser)
-    arguments.add_elsewhere(parser, "conversations")
+    arguments.add_cluster(parser, "conversations")
     parser.add_argument("--no-shrink", action="store_true", help="do not shrink failing conversations")
     parser.add_argument("--out", metavar="FOLDER", help="folder for a scenario file of each failure, "
                         "written when it is found and again when it is shrunk")  # fmt: skip
@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     plan = _plan(args)
-    check_elsewhere(args.on, (plan.profile, plan.against))
+    check_cluster_profiles(args.on, (plan.profile, plan.against))
     if args.out is None:
         return _search(args, plan, None, clock)
     folder = CampaignFolder(path_of(args.out), plan, args.shard or WHOLE)

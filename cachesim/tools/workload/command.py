@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.base.untrusted_files import path_of
 from cachesim.tools.run import arguments
-from cachesim.tools.run.run_jobs import check_elsewhere
+from cachesim.tools.run.run_jobs import check_cluster_profiles
 
 if TYPE_CHECKING:
     from cachesim.tools.workload.cell_jobs import CellJob
@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens, also judge answers, or also "
                         "find the cause of every re-evaluated token (default)")  # fmt: skip
     arguments.add_jobs(parser)
-    arguments.add_elsewhere(parser, "jobs (sessions under each rule set)")
+    arguments.add_cluster(parser, "jobs (sessions under each rule set)")
     parser.add_argument("--out", metavar="FOLDER", help="folder for the results, written as soon as they are known")
     parser.add_argument("--resume", action="store_true", help="continue the workload in the folder")
     arguments.add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     todo = jobs(args)
-    check_elsewhere(args.on, [job.profile for job in todo])
+    check_cluster_profiles(args.on, [job.profile for job in todo])
     every = tasks(todo) if args.on or args.out is not None else [WorkloadTask(job, "") for job in todo]
     part = args.shard or WHOLE
     mine = every[slice(*part.span(len(every)))]

@@ -12,7 +12,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Unfinished, finished
-from cachesim.tools.run.run_jobs import played_elsewhere
+from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.workload.cell_jobs import CellJob, line_of
 from cachesim.tools.workload.result_store import WorkloadFolder, id_of
 
@@ -95,7 +95,7 @@ class Workload:
 
     def _elsewhere(self, left: Sequence[int]) -> Results:
         texts = (packed(*self.todo[number]) for number in left)
-        for done in played_elsewhere(self.on, PLAY, texts):
+        for done in run_on_cluster(self.on, PLAY, texts):
             yield left[done.number], done.result if isinstance(done.result, Unfinished) else line_in(done.result)
 
     def _take(self, number: int, found: Line | BadInput | Unfinished) -> None:

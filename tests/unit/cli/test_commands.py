@@ -242,7 +242,7 @@ def test_bisect_asks_the_versions_of_the_profiles_engine(capsys):
     assert (code, turn["new"], turn["was"]["cache_n"], turn["now"]["cache_n"]) == (0, "ik_llama@2105", 99, 91)
     assert turn["causes"][0]["changes"][0]["new"] == "IK-ONE.BEFORE"
     assert main(["bisect", SEED, "-p", "llama_cpp@head"]) == exits.BAD_INPUT
-    assert "goes with requests in one line" in capsys.readouterr().err
+    assert "goes with requests in notation" in capsys.readouterr().err
 
 
 def test_a_broken_file_among_several_is_told_and_the_others_are_replayed(capsys, tmp_path):

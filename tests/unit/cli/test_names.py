@@ -36,7 +36,7 @@ def test_an_old_name_keeps_working_and_says_the_new_one(capsys):
 
     assert main(["try", "S40", "-p", OLD]) == exits.HOLDS
     out, err = capsys.readouterr()
-    assert NOW in out and err == f"cachesim: {OLD} is {NOW} now\n"
+    assert NOW in out and err == f"cachesim: {OLD} was renamed: {NOW}\n"
 
 
 def test_a_file_may_use_an_old_name(capsys, tmp_path):
@@ -47,7 +47,7 @@ def test_a_file_may_use_an_old_name(capsys, tmp_path):
     scenario = load(file, frozenset(profiles()))
     assert (scenario.profiles, set(scenario.expect)) == ((NOW,), {NOW})
     main(["run", str(file)])
-    assert f"{file}: {OLD} is {NOW} now" in capsys.readouterr().err
+    assert f"{file}: {OLD} was renamed: {NOW}" in capsys.readouterr().err
 
 
 def test_a_file_names_the_build_and_not_the_latest(capsys, tmp_path):

@@ -113,7 +113,7 @@ def test_bisect_compares_with_what_it_is_most_like(capsys, rules):
     assert mine and mine[0]["old"] == "llama_cpp@b11549"
     assert [one["field"] for one in mine[0]["causes"][0]["changes"]] == ["ckpt_pick"]
     assert main(["bisect", SEED, "-p", str(file), "--json"]) == exits.HOLDS
-    assert "goes with requests in one line" in refused_after(capsys, "bisect", SEED, "-p", "llama_cpp@head")
+    assert "goes with requests in notation" in refused_after(capsys, "bisect", SEED, "-p", "llama_cpp@head")
 
 
 def refused_after(capsys, *argv):

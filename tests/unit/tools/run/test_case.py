@@ -67,8 +67,8 @@ def test_long_prompts_go_without_arithmetic_and_that_is_told(capsys, command, le
     if command == "try":
         assert told(data)[1] == mode
     chosen = mode == "provenance" and not words
-    assert ("--exact computes numbers too" in err) is chosen
-    assert not chosen or f"{length + 9:,} tokens of prompts, more than {LONG:,}" in err
+    assert ("--exact enables arithmetic" in err) is chosen
+    assert not chosen or f"{length + 9:,} prompt tokens, more than {LONG:,}" in err
 
 
 def test_bisect_compares_numbers_where_it_is_asked_to(capsys, monkeypatch):
@@ -94,7 +94,7 @@ def test_what_a_folder_is_not_given(capsys):
 
 def test_a_file_has_its_engine(capsys):
     assert main(["bisect", ID, "-p", "llama_cpp@head"]) == exits.BAD_INPUT
-    assert "a file has its engine" in capsys.readouterr().err
+    assert "a file names its engine" in capsys.readouterr().err
 
 
 def test_a_request_that_is_not_there(capsys):

@@ -65,7 +65,7 @@ def test_one_process_or_two_tell_the_same_within_80_columns(capsys, folder):
     one, two = (call(capsys, folder, "-p", BAD, "-p", GOOD, "--provenance", *more) for more in ((), ("-j", "2")))
     assert one == two
     assert max(map(len, one[1].splitlines())) <= 80
-    assert "1 scenario of other engines left out" in one[1] and "evaluated in all: " in one[1]
+    assert "1 scenario of other engines skipped" in one[1] and "evaluated in all: " in one[1]
 
 
 def row(name, changed=1, broken=0, mended=0, more=0):

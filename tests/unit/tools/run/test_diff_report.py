@@ -48,7 +48,7 @@ def test_only_requests_that_differ_are_shown_unless_all_are_wanted():
 def test_totals_and_their_share():
     lost = [(0, 3, "erased", "R.1", -1, "checkpoint"), (0, 4, "evicted", "R.2", 0, "entry")]
     data = compared([judgement(prompt_n=8, charges=lost)], [judgement(prompt_n=4, charges=lost[:1])])
-    assert "evaluated in all: 8 -> 4 tokens (-50.0 %); of them evaluated before: 7 -> 3" in shown(diff_report(data))
+    assert "evaluated in all: 8 -> 4 tokens (-50.0 %); re-evaluated: 7 -> 3" in shown(diff_report(data))
 
 
 def test_the_prompt_caches_at_the_end_where_they_differ():
@@ -69,5 +69,5 @@ def test_the_first_decision_with_another_answer_is_told_and_variants_of_one_rule
 
 def test_runs_that_decide_alike_part_nowhere():
     data = compared([judgement()], [judgement()], ([("R.1", 5)], [("R.2", 5)]))
-    assert data["first"] is None and shown(diff_report(data))[-1] == "every decision is the same"
-    assert "no request differs, of 1" in shown(diff_report(data))
+    assert data["first"] is None and shown(diff_report(data))[-1] == "all decisions are equal"
+    assert "0 of 1 request differ" in shown(diff_report(data))

@@ -39,7 +39,7 @@ def test_the_requests_that_are_answered_are_shown(capsys, stop):
     out, err = capsys.readouterr()
     (run,) = json.loads(out)["runs"]
     assert [one["text"] for one in run["requests"]] == ["S.A", "S.B"]
-    assert "interrupted: 0 of 1 runs are over, and 2 of 3 requests of the next" in err
+    assert "interrupted: 0 of 1 runs finished, and 2 of 3 requests of the next" in err
 
 
 def test_runs_that_are_over_come_first(capsys, stop):
@@ -47,7 +47,7 @@ def test_runs_that_are_over_come_first(capsys, stop):
     assert main(["try", LINE, "--model", "A", "-p", "b9518", "-p", "head"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
     assert "llama_cpp@base-24143" in out and "llama_cpp@head" in out
-    assert "1 of 2 runs are over, and 1 of 3 requests of the next" in err
+    assert "1 of 2 runs finished, and 1 of 3 requests of the next" in err
 
 
 def test_another_signal_keeps_its_code(capsys, stop):
@@ -71,4 +71,4 @@ def test_before_any_request_nothing_is_shown(capsys, monkeypatch):
     monkeypatch.setattr(JudgingObserver, "begins", begins)
     assert main(["try", LINE, "--json"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
-    assert json.loads(out)["runs"] == [] and "0 of 1 runs are over" in err
+    assert json.loads(out)["runs"] == [] and "0 of 1 runs finished" in err

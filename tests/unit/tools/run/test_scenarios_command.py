@@ -96,4 +96,4 @@ def test_record_takes_an_id(capsys, tmp_path):
 def test_nothing_is_written_into_a_file_that_only_its_id_names(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["run", SEED, "--complete"]) == exits.BAD_INPUT
-    assert capsys.readouterr().err == f"cachesim: {SEED}: --complete writes into files (name it by its path)\n"
+    assert capsys.readouterr().err == f"cachesim: {SEED}: --complete writes into files (give the path of the file)\n"
