@@ -14,8 +14,8 @@ from cachesim.engines.llama_cpp.prefill_chunk import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.rules.prompt_lifecycle import SILENT_TASKS
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import activate_children, left_waiting, process
-from cachesim.engines.llama_cpp.speculative_decoding import mirror, verify
+from cachesim.engines.llama_cpp.slot_assignment import activate_children, orphaned_children, process_task
+from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, verify
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
@@ -32,15 +32,15 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
         stop = off + len(view)
         cost = cost_of(srv.context.model, stop - off, srv.settings.n_ubatch, sum(view.pos))
         srv.log.spend(*cost)
-        ret = OK if srv.put_off(view) else srv.context.decode(view)
+        ret = OK if srv.defer_token(view) else srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch
-            srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
+            srv.outputs.update({off + k: output for k, output in srv.context.spoken.items()})
             srv.view = off, stop
-            mirror(srv, view)
+            decode_in_draft(srv, view)
             for slot in srv.slots:               # count prompt tokens when their view is evaluated
                 if slot.task is not None:
-                    slot.task.answer.prompt_n += max(0, min(stop, slot.fed[1]) - max(off, slot.fed[0]))
+                    slot.task.answer.prompt_n += max(0, min(stop, slot.prompt_span[1]) - max(off, slot.prompt_span[0]))
             activate_children(srv)
             srv.evaluated(rule_id(srv.rules.ckpt_create))
             post_decode(srv, off, stop - off)
@@ -48,7 +48,7 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
             continue
         srv.log.refund(*cost)                    # nothing was evaluated
         if ret == BAD_BATCH or n == 1:
-            give_up(srv, *FATAL[ret], off, n, ret)
+            fail_batch(srv, *FATAL[ret], off, n, ret)
             return
         purged = purge_idle(srv)
         n = srv.decide(srv.rules.decode_retry(purged, n), None)
@@ -68,7 +68,7 @@ def purge_idle(srv: Core) -> bool:
     return False
 
 
-def give_up(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:
+def fail_batch(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -> None:
     """Fail every running request: the batch cannot be evaluated. ``off``: start of the view in the batch [tokens]."""
     first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
     srv.emit(ev.Error(first))
@@ -80,22 +80,22 @@ def give_up(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int) -
 def post_decode(srv: Core, off: int, n: int) -> None:
     """Sample and check stop conditions for the slots whose output lies in the view, slots without a draft first."""
     for slot in srv.slots:
-        if slot.draft and slot.at >= 0:
-            _give_up_split(srv, slot, off, n)
+        if slot.draft and slot.i_batch >= 0:
+            _fail_split_draft(srv, slot, off, n)
     for drafted in (False, True):
         for slot in srv.slots:
             task = slot.task
-            if task is None or slot.at < 0 or bool(slot.draft) is not drafted:
+            if task is None or slot.i_batch < 0 or bool(slot.draft) is not drafted:
                 continue
             if drafted:
-                _verified(srv, slot, task)
-            elif off <= slot.at < off + n:
-                _spoken(srv, slot, task)
+                _verify_draft(srv, slot, task)
+            elif off <= slot.i_batch < off + n:
+                _sample(srv, slot, task)
 
 
-def _give_up_split(srv: Core, slot: Slot, off: int, n: int) -> None:
+def _fail_split_draft(srv: Core, slot: Slot, off: int, n: int) -> None:
     """Fail the request of a slot whose draft extends beyond the view. The slot keeps the drafted tokens."""
-    split = srv.rules.spec_split(slot.at, slot.at + len(slot.draft), off, n)
+    split = srv.rules.spec_split(slot.i_batch, slot.i_batch + len(slot.draft), off, n)
     if split.value is None:
         return
     index = srv.decide(split, slot)
@@ -104,37 +104,37 @@ def _give_up_split(srv: Core, slot: Slot, off: int, n: int) -> None:
     srv.fail(slot, 500, text, "draft-cut-off", index=index)
 
 
-def _spoken(srv: Core, slot: Slot, task: Task) -> None:
+def _sample(srv: Core, slot: Slot, task: Task) -> None:
     """Sample the slot's next token."""
-    said = srv.said.get(slot.at)
-    if said is not None:
-        task.answer.outputs.append(Output(len(slot.tokens) - 1, said.digest, said.logits))
+    output = srv.outputs.get(slot.i_batch)
+    if output is not None:
+        task.answer.outputs.append(Output(len(slot.tokens) - 1, output.digest, output.logits))
     if slot.state is State.DONE_PROMPT:
         checkpoint_after_prompt(srv, slot, task)
-    slot.at, slot.state = -1, State.GENERATING
+    slot.i_batch, slot.state = -1, State.GENERATING
     if task.request.kind in SILENT_TASKS:
         srv.release(slot)                       # the task ends with its prompt
         return
-    take(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))
+    accept_token(srv, slot, task, srv.sampler(slot.tokens, task.request, slot.n_gen))
 
 
-def _verified(srv: Core, slot: Slot, task: Task) -> None:
+def _verify_draft(srv: Core, slot: Slot, task: Task) -> None:
     """Verify the slot's draft and check the stop conditions for each accepted token."""
     replayed, slot.replay = slot.replay, False
     ids = verify(srv, slot, task)
-    slot.at = -1
+    slot.i_batch = -1
     if ids is None:
         return
     accepted = len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)      # the last replayed token was not drafted
     task.answer.draft_n_accepted += accepted
     for token in ids:
-        if take(srv, slot, task, token):
+        if accept_token(srv, slot, task, token):
             return
     srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))
     slot.draft = []
 
 
-def take(srv: Core, slot: Slot, task: Task, token: int) -> bool:
+def accept_token(srv: Core, slot: Slot, task: Task, token: int) -> bool:
     """Append a generated token to the answer. Returns True if generation ends and the slot is released."""
     slot.sampled = token
     slot.n_gen += 1
@@ -159,14 +159,15 @@ def take(srv: Core, slot: Slot, task: Task, token: int) -> bool:
 # Source: llama.cpp tools/server/server-queue.cpp server_response_reader stop, pop_deferred_task, server-context.cpp
 # SERVER_TASK_TYPE_CANCEL (3f545be).
 
-def leaving(srv: Core) -> list[Slot]:
+def cancelled_slots(srv: Core) -> list[Slot]:
     """Return the slots whose requests are cancelled before the next iteration, in order of cancellation: those that
     hold at least ``cancel_at`` tokens."""
-    due = [(slot.task.request.cancel_place, slot.id) for slot in srv.slots if slot.task and _is_due(slot, slot.task)]
+    tasks = [(slot, slot.task) for slot in srv.slots if slot.task]
+    due = [(task.request.cancel_place, slot.id) for slot, task in tasks if _is_cancelled(slot, task)]
     return [srv.slots[number] for _, number in sorted(due)] if due else []
 
 
-def _is_due(slot: Slot, task: Task) -> bool:
+def _is_cancelled(slot: Slot, task: Task) -> bool:
     at = task.request.cancel_at
     if at is None or len(slot.tokens) < at:
         return False
@@ -175,17 +176,17 @@ def _is_due(slot: Slot, task: Task) -> bool:
     return slot.replay or all(draft.at != len(slot.tokens) for draft in task.request.drafts)
 
 
-def hang_up(srv: Core) -> None:
+def cancel_requests(srv: Core) -> None:
     """Cancel the requests whose clients disconnected, with all their completions."""
-    for slot in leaving(srv):
+    for slot in cancelled_slots(srv):
         task = slot.task
-        for member in _members(srv, slot, task) if task is not None else ():
+        for member in _completions(srv, slot, task) if task is not None else ():
             _cancel(srv, member)
-    for slot in left_waiting(srv):
+    for slot in orphaned_children(srv):
         _cancel(srv, slot)
 
 
-def _members(srv: Core, parent: Slot, task: Task) -> list[Slot]:
+def _completions(srv: Core, parent: Slot, task: Task) -> list[Slot]:
     """Return the slots of all completions of a request in their order of cancellation: ``cancel_order`` of the request,
     then the parent first. The real server iterates over a hash table of task ids."""
     found = [parent, *(s for s in srv.slots if s.task is not None and s.task.parent == task.id)]
@@ -200,4 +201,4 @@ def _cancel(srv: Core, slot: Slot) -> None:
         slot.task.answer.cancelled = True
         srv.release(slot)
     if len(srv.queue) > waiting:                # the release moved a deferred task to the queue
-        process(srv, srv.queue.popleft())
+        process_task(srv, srv.queue.popleft())

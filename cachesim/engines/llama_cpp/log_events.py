@@ -94,7 +94,7 @@ EVENTS = (
     Line("ckpt_from_file", "restored {n} context checkpoint(s) from '{}'", since=11549),
 )
 
-UNHEARD = (
+IGNORED_WARNINGS = (
     "n_past was set to {}",                                  # reported by `need_one`
     "LLAMA_TRACE = {}",
 )
@@ -164,7 +164,7 @@ def read_event(entry: Entry) -> dict[str, Any] | None:
     if found is not None:
         line, fields = found
         return {"ev": line.ev, "slot": entry.slot, "task": entry.task, **fields}
-    if entry.level in ("W", "E") and not any(_pattern(known).fullmatch(entry.text) for known in UNHEARD):
+    if entry.level in ("W", "E") and not any(_pattern(known).fullmatch(entry.text) for known in IGNORED_WARNINGS):
         kind = "warn" if entry.level == "W" else "error"
         return {"ev": kind, "slot": None, "task": None, "text": entry.text}
     return None

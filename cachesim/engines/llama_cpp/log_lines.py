@@ -203,7 +203,7 @@ LINES = (
     Line("verbosity", "common_params_print_info: verbosity = {verbosity} (adjust {}"),
 )
 
-SAID = {
+OPTION_BY_NUMBER = {
     "n_batch": "batch_size", "n_ubatch": "ubatch_size", "n_slots": "parallel", "kv_unified": "kv_unified",
     "max": "ctx_checkpoints", "step": "checkpoint_min_step", "limit_mib": "cache_ram",
     "similarity": "slot_prompt_similarity",
@@ -214,7 +214,7 @@ SAID = {
 def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     """Return the options of a server that logged these numbers. Slots share a context that is not unified. A context
     that was not logged is assumed to be large enough for the longest prompt (``needed``)."""
-    found = {SAID[name]: value for name, value in facts.items() if name in SAID}
+    found = {OPTION_BY_NUMBER[name]: value for name, value in facts.items() if name in OPTION_BY_NUMBER}
     each, slots = facts.get("n_ctx_slot"), facts.get("n_slots", 1)
     if isinstance(facts.get("n_ctx"), int):
         found["ctx_size"] = facts["n_ctx"]
@@ -226,19 +226,19 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     return {**whole, **{name: value for name, value in found.items() if name == "slot_prompt_similarity"}}
 
 
-END = 4                      # tokens between a prompt's last checkpoint and its end
-MOST = 3                     # number of values to try
+TAIL = 4                      # tokens between a prompt's last checkpoint and its end
+MAX_HINTS = 3                     # number of values to try
 
 
 def hints(prompts: Sequence[tuple[int, int | None]]) -> dict[str, Sequence[Number]]:
-    """Return the micro-batch sizes that would explain the reused lengths: checkpoints are created END tokens before the
-    end of a prompt, and a micro-batch before that."""
+    """Return the micro-batch sizes that would explain the reused lengths: checkpoints are created TAIL tokens before
+    the end of a prompt, and a micro-batch before that."""
     found: Counter[int] = Counter()
     for number, (_, reused) in enumerate(prompts):
         if reused:
-            found.update({length - END - reused for length, _ in prompts[:number]})
+            found.update({length - TAIL - reused for length, _ in prompts[:number]})
     common = [size for size, _ in found.most_common() if 8 <= size <= 8192 and size % 8 == 0]
-    return {"ubatch_size": tuple(common[:MOST])}
+    return {"ubatch_size": tuple(common[:MAX_HINTS])}
 
 
 GRAMMAR = LogGrammar(

@@ -22,30 +22,30 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     prompt, or more. With as many, the slot samples after the last token of the batch, and an empty batch ends the
     process. With more, the prompt never completes, unless the cache loads another conversation over it."""
     trim(srv, slot, task, len(slot.tokens))
-    waited_for = share_prompt(srv, slot, task)
+    children_wait = share_prompt(srv, slot, task)
     start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts
     if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
         users = ()                # this build ignores these message starts
     chunk = Chunk(
         start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
-        users, srv.settings.min_step, _are_made(srv, slot, task), slot.reused, srv.rules.tail,
+        users, srv.settings.min_step, _creates_checkpoints(srv, slot, task), slot.reused, srv.rules.tail,
     )
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
-    if waited_for:
+    if children_wait:
         stop = min(stop, task.request.shared)
     slot.tokens.extend(prompt[start:stop])
     batch.extend(prompt[start:stop], start, slot.id)
-    slot.fed = (len(batch) - (stop - start), len(batch))
+    slot.prompt_span = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         if not len(batch):
             raise ProcessAborted("GGML_ASSERT(batch.size() > 0) failed", "empty-batch")
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True
-        slot.at = len(batch) - 1
-    consider_checkpoint(srv, slot, task, chunk, stop, len(batch))
+        slot.i_batch = len(batch) - 1
+    maybe_create_checkpoint(srv, slot, task, chunk, stop, len(batch))
 
 
-def _are_made(srv: Core, slot: Slot, task: Task) -> bool:
+def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
     """CKPT-ON, for tasks that create checkpoints. The decision is recorded if the task does not."""
     kind = srv.rules.task_caches(task.request.kind)
     if not (kind.value or srv.decide(kind, slot)):
@@ -58,7 +58,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """TRIM: remove all rows after the slot's tokens. If the memory refuses, the process ends or the slot is cleared."""
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
     try:
-        srv.both.must_rm(slot.id, n_tokens)
+        srv.common_memory.must_rm(slot.id, n_tokens)
     except ProcessAborted:
         refused = srv.rules.trim(n_tokens)
         if not srv.decide(refused, slot):
@@ -69,7 +69,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     srv.trimmed(slot, task.answer.deciding)
 
 
-def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
+def maybe_create_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
     """CKPT-CREATE: create a checkpoint before the chunk if the rules say so. The batch has ``n_batch`` tokens."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
@@ -78,7 +78,7 @@ def consider_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: i
     yes: bool = srv.capture(srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max), slot)
     srv.emit(ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
     if yes:
-        keep_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)
+        create_checkpoint(srv, slot, task, srv.rules.ckpt_count(chunk.start, len(slot.tokens), n_batch).value)
 
 
 def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
@@ -87,26 +87,26 @@ def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
     after = srv.rules.ckpt_after(on.value)
     if after.value:
         srv.decide(after, slot)
-        keep_checkpoint(srv, slot, task, len(slot.tokens))
+        create_checkpoint(srv, slot, task, len(slot.tokens))
 
 
-def keep_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
+def create_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """Apply CKPT-SPACING, CKPT-LIMIT and CKPT-REPLACE, then append a checkpoint of the first ``n_tokens`` tokens."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
-    most, told = srv.settings.max_checkpoints, srv.rules.limit_told
+    most, logged = srv.settings.max_checkpoints, srv.rules.limit_told
     near = srv.rules.ckpt_spacing(slot.facts, task.id, srv.settings.min_step, most)
-    for lost in srv.drop(slot, near, told, "erased", ALL_TOKENS):
+    for lost in srv.drop(slot, near, logged, "erased", ALL_TOKENS):
         srv.emit(ev.CkptTooClose(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
-    for lost in srv.drop(slot, srv.rules.ckpt_limit(slot.facts, most), told, "evicted", ALL_TOKENS):
+    for lost in srv.drop(slot, srv.rules.ckpt_limit(slot.facts, most), logged, "evicted", ALL_TOKENS):
         srv.emit(ev.CkptEvict(slot.id, task.id, lost.pos_min, lost.pos_max, lost.n_tokens))
     same = srv.rules.ckpt_replace(slot.facts, n_tokens)
     note = next((slot.facts[i].note for i in same.value), None)
-    for lost in srv.drop(slot, same, told, "erased", ALL_TOKENS):
+    for lost in srv.drop(slot, same, logged, "erased", ALL_TOKENS):
         srv.emit(ev.CkptSupersede(slot.id, task.id, lost.n_tokens))
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
     size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
-    facts = srv.noted(slot, Ckpt(n_tokens, pos_min, pos_max, task.id, size, note), MADE, task)
+    facts = srv.with_note(slot, Ckpt(n_tokens, pos_min, pos_max, task.id, size, note), MADE, task)
     slot.checkpoints.append(Checkpoint(facts, blob, draft))
     n = len(slot.checkpoints)
     srv.emit(ev.CkptCreate(slot.id, task.id, n, most, pos_min, pos_max, n_tokens, ev.mib(facts.size)))

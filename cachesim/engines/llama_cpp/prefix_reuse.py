@@ -32,7 +32,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         return False
     whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.flags.pooling)
     if whole.value:
-        return _begin_whole(srv, slot, task, srv.decide(whole, slot) == "whole")
+        return _begin_unsplit(srv, slot, task, srv.decide(whole, slot) == "whole")
     lcp = common_prefix(slot.tokens, list(prompt))
     if request.shared:                   # the children start from the shared prefix
         lcp = min(lcp, request.shared)
@@ -42,8 +42,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     task.answer.deciding = (asked if reuses.value else reuses).rule
     slot.reused = n_past
     resume = _use_checkpoint(srv, slot, task, _ask(srv, slot, n_past, len(prompt)))
-    one = srv.rules.need_one(resume.n_past, len(prompt))
-    n_past = srv.decide(one, slot)
+    needed = srv.rules.need_one(resume.n_past, len(prompt))
+    n_past = srv.decide(needed, slot)
     if n_past != resume.n_past:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(prompt)))
     task.answer.reused = {slot.source: n_past}
@@ -71,15 +71,15 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     srv.points.touch(slot.id, n_past)
     for block in moved:
         srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))
-        srv.both.must_rm(slot.id, block.p0, block.c0)
-        srv.both.seq_add(slot.id, block.c0, block.c0 + block.n, block.p0 - block.c0)
+        srv.common_memory.must_rm(slot.id, block.p0, block.c0)
+        srv.common_memory.seq_add(slot.id, block.c0, block.c0 + block.n, block.p0 - block.c0)
         slot.tokens[block.p0 : block.p0 + block.n] = old[block.c0 : block.c0 + block.n]
         n_past += block.n
     srv.emit(ev.ReuseResult(slot.id, task.id, n_past))
     return n_past
 
 
-def _begin_whole(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
+def _begin_unsplit(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
     """Start a prompt that must fit into a micro-batch: reuse nothing, ignore the slot's checkpoints. Returns False if
     it does not fit (``fits``)."""
     if not fits:
@@ -115,16 +115,16 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     return resume
 
 
-def _nothing(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
+def _reset(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     """CKPT-RESET: handle a prompt for which no checkpoint can be restored."""
     reset = srv.rules.ckpt_reset(ask)
     srv.emit(ev.FullReprocess(slot.id, task.id))
     task.answer.deciding, slot.source = reset.rule, "slot"
-    nothing: Resume = srv.decide(reset, slot)
-    if nothing.forget:
+    resume: Resume = srv.decide(reset, slot)
+    if resume.forget:
         slot.checkpoints.clear()
         srv.changed(slot, "erased", reset.rule, ask.n_past)
-    return nothing
+    return resume
 
 
 def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
@@ -134,7 +134,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
     for c in reversed(slot.facts[found or 0 :]):
         srv.emit(ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
     if found is None:
-        return _nothing(srv, slot, task, ask)
+        return _reset(srv, slot, task, ask)
     ckpt = slot.checkpoints[found]
     try:
         srv.memory.state_read(slot.id, ckpt.blob)
@@ -148,10 +148,10 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         if last_words:
             raise ProcessAborted(last_words, "checkpoint-unreadable") from error
         srv.changed(slot, "overwritten", unread.rule)    # part of it may have been read
-        return _nothing(srv, slot, task, ask)
+        return _reset(srv, slot, task, ask)
     srv.changed(slot, "overwritten", pick.rule)
     again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
-    c = srv.noted(slot, ckpt.facts, USED, task)
+    c = srv.with_note(slot, ckpt.facts, USED, task)
     slot.checkpoints[found] = replace(ckpt, facts=c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"

@@ -37,10 +37,10 @@ class Entry(Immutable):
 
 
 class PromptCache:
-    """Entries in order of insertion, oldest first. ``both``: target and draft memory."""
+    """Entries in order of insertion, oldest first. ``memory``: target and draft memory."""
 
-    def __init__(self, rules: Rules, both: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
-        self.rules, self.memory, self.dft = rules, both.tgt, both.dft
+    def __init__(self, rules: Rules, memory: CommonMemory, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
+        self.rules, self.memory, self.dft = rules, memory.tgt, memory.dft
         self.limits, self.log, self.points = limits, log, points
         self.entries: list[Entry] = []
 
@@ -113,7 +113,7 @@ class PromptCache:
                 self.dft.state_read(slot.id, entry.draft)
         except StateReadError as error:
             if read and after.value:
-                self._hand_out(index, after.rule)
+                self._mark_lost(index, after.rule)
             for line in error.lines:
                 self.log.emit(ev.Error(line))
             self.log.emit(ev.PcLoadFailed())
@@ -128,7 +128,7 @@ class PromptCache:
             self.points.lost(entry, "consumed", after.rule)
         return True
 
-    def _hand_out(self, index: int, rule: str) -> None:
+    def _mark_lost(self, index: int, rule: str) -> None:
         """Mark the state of an entry as LOST: the server frees it once it is read, before it reads the draft context's
         state. If that read fails, the entry stays without a state."""
         entry = self.entries[index]

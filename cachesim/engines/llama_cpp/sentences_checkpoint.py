@@ -147,7 +147,7 @@ def _after(value: Any, because: Because) -> str:
     return "checkpoint created after the whole prompt" if value else NoEffect("no checkpoint after the whole prompt")
 
 
-def _dull_if_none(say: Say) -> Say:
+def _no_effect_if_none(say: Say) -> Say:
     return lambda value, because: say(value, because) if value else NoEffect(say(value, because))
 
 
@@ -176,10 +176,10 @@ FAMILIES: dict[str, Say] = {
     "LC-CKPT-CREATE": created(),
     "LC-CKPT-AFTER": _after,
     "LC-CKPT-COUNT": lambda v, b: NoEffect(f"checkpoint n_tokens = {v}: tokens of the slot before the batch"),
-    "LC-CKPT-REPLACE": _dull_if_none(
+    "LC-CKPT-REPLACE": _no_effect_if_none(
         lambda v, b: erasure_text(v, "", f"n_tokens = {b['n_tokens']}, as the new checkpoint")),
-    "LC-CKPT-SPACING": _dull_if_none(lambda v, b: erasure_text(v, "", "")),
-    "LC-CKPT-LIMIT": _dull_if_none(lambda v, b: erasure_text(v, "", f"limit {b['max']}" if v else "")),
+    "LC-CKPT-SPACING": _no_effect_if_none(lambda v, b: erasure_text(v, "", "")),
+    "LC-CKPT-LIMIT": _no_effect_if_none(lambda v, b: erasure_text(v, "", f"limit {b['max']}" if v else "")),
     "LC-CKPT-NOTE": lambda v, b: NoEffect("nothing noted on the checkpoint" if v is None else f"noted: {v}"),
     "LC-CKPT-TOLD": lambda v, b: NoEffect(f"the log names checkpoints {indices(v) or 'none'}"),
 }
@@ -225,8 +225,9 @@ VARIANTS: dict[str, Say] = {
     "LC-CKPT-SPACING.CR10": _spaced(lambda b: "of older tasks"),
     "LC-CKPT-SPACING.CR11": _spaced(lambda b: f"of older tasks, at the limit of {b['max']}"),
     "LC-CKPT-SPACING.NONE": lambda v, b: NoEffect("no checkpoint erased: spacing is not checked"),
-    "LC-CKPT-LIMIT.OLDEST": _dull_if_none(lambda v, b: erasure_text(v, "oldest", f"limit {b['max']}" if v else "")),
-    "LC-CKPT-LIMIT.DENSEST": _dull_if_none(lambda v, b: erasure_text(
+    "LC-CKPT-LIMIT.OLDEST": _no_effect_if_none(lambda v, b: erasure_text(
+        v, "oldest", f"limit {b['max']}" if v else "")),
+    "LC-CKPT-LIMIT.DENSEST": _no_effect_if_none(lambda v, b: erasure_text(
         v, "", f"closest neighbours, limit {b['max']}" if v else "")),
     "LC-CKPT-TOLD.NEXT": lambda v, b: NoEffect(f"the log names the checkpoints that moved up: {indices(v) or 'none'}"),
     "LC-CKPT-TOLD.NEWEST":

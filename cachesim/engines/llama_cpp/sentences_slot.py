@@ -28,15 +28,15 @@ def _slot_0(choice: Any, because: Because) -> str:
     if choice is not None and choice.by == "lcp":
         share = f"{choice.f_keep:.3f} of the slot's tokens > {because['sps']:.3f}"
         return f"selected slot {choice.slot} by LCP similarity: {share}"
-    said = _slot(choice, because)
-    return said.partition(";")[0]                # these builds have no prompt cache
+    text = _slot(choice, because)
+    return text.partition(";")[0]                # these builds have no prompt cache
 
 
 def _slot_idle(choice: Any, because: Because) -> str:
-    said = _slot(choice, because)
+    text = _slot(choice, because)
     if choice is None or choice.update or choice.by == "lcp":
-        return said
-    return f"{said} (f_keep >= 0.5, or the slot is busy)"
+        return text
+    return f"{text} (f_keep >= 0.5, or the slot is busy)"
 
 
 def _better(value: Any, because: Because) -> str:
@@ -60,10 +60,10 @@ def _alloc(plan: Any, because: Because) -> str:
     if plan.verdict == "too_big":
         return f"not saved: {size:,} bytes exceed the prompt cache's limit of {because['limit_size']:,}"
     before = counted(because["entries"], "entry", "entries")
-    said = f"saved to prompt cache: {counted(tokens, 'token')} ({before} before)"
+    text = f"saved to prompt cache: {counted(tokens, 'token')} ({before} before)"
     if plan.obsolete:
-        said += f"; removes {counted(len(plan.obsolete), 'entry that is a prefix', 'entries that are prefixes')} of it"
-    return said + (f"; evicts {counted(plan.evict, 'oldest entry', 'oldest entries')}" if plan.evict else "")
+        text += f"; removes {counted(len(plan.obsolete), 'entry that is a prefix', 'entries that are prefixes')} of it"
+    return text + (f"; evicts {counted(plan.evict, 'oldest entry', 'oldest entries')}" if plan.evict else "")
 
 
 def _update(plan: Any, because: Because) -> str:
@@ -101,8 +101,8 @@ def _cleared(value: Any, because: Because) -> str:
 
 
 def _slot_file(value: Any, because: Because) -> str:
-    said = f"slot file: {len(value)} of {counted(because['n'], 'checkpoint')}"
-    return said if because["n"] else NoEffect(said)
+    text = f"slot file: {len(value)} of {counted(because['n'], 'checkpoint')}"
+    return text if because["n"] else NoEffect(text)
 
 
 FAMILIES: dict[str, Say] = {

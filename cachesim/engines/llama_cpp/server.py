@@ -12,14 +12,14 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import NO_ROOM, Answer, Request
-from cachesim.engines.llama_cpp.decode import decode, hang_up, leaving
+from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import process
+from cachesim.engines.llama_cpp.slot_assignment import process_task
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspected
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
@@ -75,7 +75,7 @@ class Server(Inspected):
     def take_tasks(self) -> None:
         """Run the first half of an iteration: cancellations, then all queued tasks."""
         try:
-            hang_up(self)
+            cancel_requests(self)
         except ProcessAborted as abort:
             self._die(abort)
         self.take_queue()
@@ -85,15 +85,15 @@ class Server(Inspected):
         before the cancellations of this iteration."""
         try:
             while self.queue:
-                self.settle()
-                process(self, self.queue.popleft())
+                self.flush_deferred()
+                process_task(self, self.queue.popleft())
         except ProcessAborted as abort:
             self._die(abort)
 
     @property
     def disconnect_is_next(self) -> bool:
         """True if the next ``take_tasks`` begins with a cancellation."""
-        return bool(leaving(self))
+        return bool(cancelled_slots(self))
 
     def update(self) -> None:
         """Run the second half of an iteration: decode a batch for all busy slots."""
@@ -108,14 +108,14 @@ class Server(Inspected):
         self.next_tick()
         ended = self.ended
         shift_full_slots(self)
-        batch, self.said = DecodeBatch(), {}
+        batch, self.outputs = DecodeBatch(), {}
         for slot in self.slots:
-            slot.fed = (0, 0)
+            slot.prompt_span = (0, 0)
             if slot.state is State.GENERATING and slot.task is not None:
                 make_draft(self, slot, slot.task)
         for slot in self.slots:
             if slot.state is State.GENERATING:
-                slot.at = len(batch)
+                slot.i_batch = len(batch)
                 n_batch = len(batch) + 1 + len(slot.draft)
                 room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
                 if room.value:              # the sampled and drafted tokens do not fit into the batch
@@ -148,7 +148,7 @@ class Server(Inspected):
             add_prompt(self, slot, task, batch)
 
     def _die(self, end: ProcessAborted) -> None:
-        self.settle()
+        self.flush_deferred()
         self.emit(ev.Aborted(str(end)))
         self.dead = True
         for task in (*self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)):
@@ -185,8 +185,8 @@ def shift_full_slots(srv: Core) -> None:
 def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
     srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     cut = plan.n_keep + plan.n_discard
-    srv.both.must_rm(slot.id, plan.n_keep, cut)
-    srv.both.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
+    srv.common_memory.must_rm(slot.id, plan.n_keep, cut)
+    srv.common_memory.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
     del slot.tokens[plan.n_keep : cut]
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):

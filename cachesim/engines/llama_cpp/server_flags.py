@@ -15,7 +15,7 @@ from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
-MOST_SLOTS = 64
+MAX_SLOTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple
 
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     """Return the settings that this version fixes at startup. Raises BadInput if it would not start."""
-    if opts.parallel > MOST_SLOTS:
-        raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MOST_SLOTS}, not {opts.parallel}")
+    if opts.parallel > MAX_SLOTS:
+        raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MAX_SLOTS}, not {opts.parallel}")
     if opts.spec_type not in rules.spec_types:
         text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")

@@ -17,7 +17,7 @@ from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import Planes
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Habits
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
@@ -43,22 +43,22 @@ class Core(SlotDriver):
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler, self.points = CountingSampler(sampler, log), RestorePoints(self, log)
         self.settings = settings(opts, kind, rules)
-        habits = [
+        traits = [
             rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(), rules.kv_shift(),
         ]  # fmt: skip
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
             lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
-            Habits(*(habit.value for habit in habits))._replace(split=lambda *of: rules.rs_split(*of).value),
+            BuildTraits(*(habit.value for habit in traits))._replace(split=lambda *of: rules.rs_split(*of).value),
         )
         self.context = self._context(memory, model)
-        self.unsaid: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
+        self.pending_outputs: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
         self.carried: dict[int, Carried] = {}        # per sequence: the trunk's last hidden state, never saved
         self.dft = self._draft_context(self.settings.draft)
-        self._both = CommonMemory(memory, self.dft.memory if self.dft else None)
+        self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None)
         sizes = self.settings.sizes
         for asked in (
-            rules.n_swa(kind.n_swa, sizes.swa_full), *habits,
+            rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
             rules.spec_on(self.settings.exact),
@@ -67,12 +67,13 @@ class Core(SlotDriver):
         ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
-        self.cache = PromptCache(rules, self._both, limits, log, self.points) if self.settings.has_cache else None
+        has_cache, memories = self.settings.has_cache, self._common_memory
+        self.cache = PromptCache(rules, memories, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # start and stop of the last view in its batch
-        self.said: dict[int, TokenOutput] = {}
+        self.outputs: dict[int, TokenOutput] = {}
         self.tick, self.dead = 0, False
         self.ended = 0                               # number of released tasks
         self.empty_rounds = 0                        # consecutive rounds in which busy slots made no progress
@@ -91,33 +92,33 @@ class Core(SlotDriver):
     @property
     def memory(self) -> Memory:
         """Target memory, after all deferred tokens have been evaluated."""
-        if self.context.waiting:
-            self.settle()
+        if self.context.n_deferred:
+            self.flush_deferred()
         return self._memory
 
     @property
-    def both(self) -> CommonMemory:
+    def common_memory(self) -> CommonMemory:
         """Target and draft memory together, after all deferred tokens have been evaluated."""
-        self.settle()
-        return self._both
+        self.flush_deferred()
+        return self._common_memory
 
-    def put_off(self, view: DecodeBatch) -> bool:
+    def defer_token(self, view: DecodeBatch) -> bool:
         """Defer the evaluation of a generated token and return True, unless an observer needs its result at once or a
         draft context evaluates it, too."""
         slot = self.slots[view.seq[0]]
         at_once = self.log.heard(ev.Advanced) or self.dft is not None or slot.state is not State.GENERATING
-        if at_once or not self.context.put_off(view):
-            self.settle()
+        if at_once or not self.context.defer_token(view):
+            self.flush_deferred()
             return False
         if slot.task is not None and self.context.model is not None:
-            self.unsaid.append((slot.task.answer, len(slot.tokens) - 1))
+            self.pending_outputs.append((slot.task.answer, len(slot.tokens) - 1))
         return True
 
-    def settle(self) -> None:
+    def flush_deferred(self) -> None:
         """Evaluate the deferred tokens."""
-        if self.context.waiting:
-            said, unsaid, self.unsaid = self.context.settle(), self.unsaid, []
-            for (answer, pos), one in zip(unsaid, said, strict=True):
+        if self.context.n_deferred:
+            said, pending_outputs, self.pending_outputs = self.context.flush_deferred(), self.pending_outputs, []
+            for (answer, pos), one in zip(pending_outputs, said, strict=True):
                 answer.outputs.append(Output(pos, one.digest, one.logits))
 
     def _draft_context(self, kind: ModelKind | None) -> Context | None:
@@ -129,7 +130,7 @@ class Core(SlotDriver):
         if trunk is not None:
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
-        memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.habits)
+        memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.traits)
         return self._context(memory, model)
 
     def _context(self, memory: Memory, model: Model | None) -> Context:
@@ -139,22 +140,22 @@ class Core(SlotDriver):
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
         """Apply RS-BACK (recorded if the planes reach far enough), then RS-RM (recorded if it refuses)."""
         back = pos - p0 + 1 if 0 < p0 <= pos < p1 else 0
-        goes = self.rules.rs_back(back, *planes)
+        rollback = self.rules.rs_back(back, *planes)
         if 1 <= back <= planes.n_rs_seq:
-            self.decide(goes, None)
-        refused = self.rules.rs_rm(pos, p0, p1, goes.value)
+            self.decide(rollback, None)
+        refused = self.rules.rs_rm(pos, p0, p1, rollback.value)
         return bool(refused.value and self.decide(refused, None))
 
-    def drop(self, slot: Slot, which: Decision, told: Rule, cause: str, kept: int) -> list[Ckpt]:
+    def drop(self, slot: Slot, which: Decision, logged: Rule, cause: str, kept: int) -> list[Ckpt]:
         """Remove checkpoints from a slot; return those that the log names. ``kept``: see ``changed``."""
         had, gone = slot.facts, self.decide(which, slot)
         slot.drop(gone)
-        named = [had[i] for i in told(len(had), gone).value]
+        named = [had[i] for i in logged(len(had), gone).value]
         if named:
             self.changed(slot, cause, which.rule, kept)
         return named
 
-    def noted(self, slot: Slot, ckpt: Ckpt, use: str, task: Task) -> Ckpt:
+    def with_note(self, slot: Slot, ckpt: Ckpt, use: str, task: Task) -> Ckpt:
         """Apply CKPT-NOTE: return the checkpoint with this rule set's note. The decision is recorded if there is a
         note."""
         note = self.rules.ckpt_note(ckpt, Use(use, task.id))
@@ -165,7 +166,7 @@ class Core(SlotDriver):
     def clear(self, slot: Slot) -> None:
         """Apply PROMPT-CLEAR: remove the slot's sequence from the memory and its tokens from the slot."""
         self.emit(ev.SlotClear(slot.id, slot.id_task, len(slot.tokens)))
-        self.both.must_rm(slot.id, 0, POS_INF)
+        self.common_memory.must_rm(slot.id, 0, POS_INF)
         slot.tokens.clear()
         clear = self.rules.clear(len(slot.checkpoints))
         if self.decide(clear, slot):
@@ -176,7 +177,7 @@ class Core(SlotDriver):
         """End the slot's task. Tokens and checkpoints stay. A deferred task returns to the front of the queue."""
         task = slot.task
         assert task is not None
-        self.settle()
+        self.flush_deferred()
         self.ended += 1
         self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grown=True)
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
@@ -187,7 +188,7 @@ class Core(SlotDriver):
         answer.truncated, answer.slot_tokens, answer.done = slot.truncated, held, True
         if slot.child:
             self.clear(slot)
-        slot.state, slot.task, slot.t_last, slot.at = State.IDLE, None, self.next_tick(), -1
+        slot.state, slot.task, slot.t_last, slot.i_batch = State.IDLE, None, self.next_tick(), -1
         slot.child, slot.children = False, []
         if self.deferred:       # prefer the first task that requests this slot, else take the oldest
             task = next((t for t in self.deferred if t.request.id_slot == slot.id), self.deferred[0])

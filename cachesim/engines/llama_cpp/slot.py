@@ -71,8 +71,8 @@ class Slot(SlotBase):
     reused: int = 0                  # length of the common prefix with which the current prompt started [tokens]
     sampled: int = -1                # last sampled token, not yet in ``tokens``
     n_gen: int = 0                   # tokens generated for the current task
-    at: int = -1                     # index in the batch of the token whose output is sampled, -1 = none
-    fed: tuple[int, int] = (0, 0)    # start and stop of the slot's prompt tokens in the current batch
+    i_batch: int = -1                     # index in the batch of the token whose output is sampled, -1 = none
+    prompt_span: tuple[int, int] = (0, 0)    # start and stop of the slot's prompt tokens in the current batch
     truncated: bool = False
     source: str = "slot"             # origin of the tokens that the task reuses: slot, checkpoint or entry
     draft: list[int] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Slot(SlotBase):
     def begin(self, task: Task, state: State) -> None:
         """Start a task in this slot."""
         self.task, self.state, self.last_task = task, state, task.id
-        self.n_gen, self.truncated, self.at = 0, False, -1
+        self.n_gen, self.truncated, self.i_batch = 0, False, -1
         self.draft, self.replay, self.spec_ckpt = [], False, None
 
     @property

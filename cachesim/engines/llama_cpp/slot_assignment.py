@@ -17,9 +17,9 @@ from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared.prompt_cache_limits import part
 
 
-def process(srv: Core, task: Task) -> None:
+def process_task(srv: Core, task: Task) -> None:
     """Launch the task in a slot, or defer it."""
-    slot = available(srv, task)
+    slot = select_slot(srv, task)
     if slot is None or slot.busy:
         defer(srv, task)
         return
@@ -44,7 +44,7 @@ def defer(srv: Core, task: Task) -> None:
         srv.deferred.append(task)
 
 
-def available(srv: Core, task: Task) -> Slot | None:
+def select_slot(srv: Core, task: Task) -> Slot | None:
     """SLOT-SELECT: select a slot and let the prompt cache replace its contents. None = no slot can be selected."""
     request, prompt = task.request, list(task.request.prompt)
     facts = [
@@ -53,13 +53,13 @@ def available(srv: Core, task: Task) -> Slot | None:
     ]
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
-    _tell_choice(srv, facts, choice, len(prompt), request.id_slot)
+    _log_choice(srv, facts, choice, len(prompt), request.id_slot)
     if choice is None:
         return None
     slot = srv.slots[choice.slot]
     srv.decide(decision, slot)
     slot.source = "slot"
-    if choice.update and srv.cache is not None and _is_asked(srv, slot, request.kind):
+    if choice.update and srv.cache is not None and _uses_prompt_cache(srv, slot, request.kind):
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
@@ -68,13 +68,13 @@ def available(srv: Core, task: Task) -> Slot | None:
     return slot
 
 
-def _is_asked(srv: Core, slot: Slot, kind: str) -> bool:
+def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
     """PC-ASK for tasks that use the prompt cache: True if the cache is searched. Recorded if it is not."""
     asks = (srv.rules.task_caches(kind), srv.rules.pc_ask(len(slot.tokens)))
     return all(ask.value or srv.decide(ask, slot) for ask in asks)
 
 
-def _tell_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:
+def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:
     by = choice.by if choice else ""
     looked = [f for f in facts if f.id == id_slot] if by == "id" else facts
     if choice and by == "id":
@@ -144,7 +144,7 @@ def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:
     return given[number] if number < len(given) else otherwise
 
 
-def left_waiting(srv: Core) -> list[Slot]:
+def orphaned_children(srv: Core) -> list[Slot]:
     """Return the children whose parent was cancelled or failed. The server's result reader then cancels every task of
     the request, the parent's first.
 
@@ -164,10 +164,10 @@ def activate_children(srv: Core) -> None:
         for child in [srv.slots[number] for number in parent.children]:
             assert parent.task is not None and child.task is not None
             srv.emit(ev.CopyToChild(parent.id, parent.id_task, child.id))
-            srv.both.must_rm(child.id, 0, POS_INF)
-            srv.both.seq_cp(parent.id, child.id)
+            srv.common_memory.must_rm(child.id, 0, POS_INF)
+            srv.common_memory.seq_cp(parent.id, child.id)
             child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
-            child.state, child.at = State.DONE_PROMPT, parent.at
+            child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
             mine, theirs = child.task.answer, parent.task.answer
             mine.reused, mine.prompt_n, mine.deciding = theirs.reused, theirs.prompt_n, theirs.deciding
             srv.changed(child, "overwritten", "")
@@ -186,8 +186,8 @@ def share_prompt(srv: Core, parent: Slot, task: Task) -> bool:
     for number in parent.children:
         child = srv.slots[number]
         srv.emit(ev.CopyShared(parent.id, task.id, len(parent.tokens), number))
-        srv.both.must_rm(number, 0, POS_INF)
-        srv.both.seq_cp(parent.id, number)
+        srv.common_memory.must_rm(number, 0, POS_INF)
+        srv.common_memory.seq_cp(parent.id, number)
         child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
         child.state, child.source = State.STARTED, "slot"
         srv.changed(child, "overwritten", "")

@@ -27,7 +27,7 @@ def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
     return np.ones(len(pos), dtype=bool)
 
 
-def _bounds(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -> tuple[int, int]:
+def _usable_lengths(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -> tuple[int, int]:
     """Return the smallest and largest usable length, as far as windows and states of n tokens decide it.
 
     The last window - 1 rows of a window must be present; a state must end at the length. ``swa``: first and last
@@ -40,15 +40,15 @@ def _bounds(n: int, swa: tuple[int, int] | None, recr: int | None, n_swa: int) -
     return (lo, hi) if recr is None else (max(lo, recr + 1), min(hi, recr + 1))
 
 
-def _saved(blob: Blob, n: int, n_swa: int) -> tuple[int, int]:
+def _saved_lengths(blob: Blob, n: int, n_swa: int) -> tuple[int, int]:
     """Return the smallest and largest usable length of a saved state of n tokens."""
     swa = None
     if blob.swa is not None:
         swa = (int(blob.swa.pos.min()), int(blob.swa.pos.max())) if len(blob.swa.pos) else (-1, -1)
-    return _bounds(n, swa, None if blob.recr is None else blob.recr.pos, n_swa)
+    return _usable_lengths(n, swa, None if blob.recr is None else blob.recr.pos, n_swa)
 
 
-def unbroken(cache: AttentionCache, seq: int) -> int:
+def contiguous_rows(cache: AttentionCache, seq: int) -> int:
     """Return the number of a sequence's rows from position 0 up to the first hole."""
     first, last = cache.pos_min(seq), cache.pos_max(seq)
     if first:
@@ -105,20 +105,21 @@ class Inspected(Core):
         memory, n = self.memory, len(slot.tokens)
         base, swa = memory.parts.get("base"), memory.parts.get("swa")
         window = None if swa is None else (swa.pos_min(slot.id), swa.pos_max(slot.id))
-        lo, hi = _bounds(n, window, None if memory.recr is None else memory.recr.pos_max(slot.id), self.kind.n_swa)
-        rows = n if base is None else unbroken(base, slot.id)
+        state = None if memory.recr is None else memory.recr.pos_max(slot.id)
+        lo, hi = _usable_lengths(n, window, state, self.kind.n_swa)
+        rows = n if base is None else contiguous_rows(base, slot.id)
         return Conversation(slot.tokens, rows, lo, hi, slot.checkpoints)
 
     def of_entry(self, entry: Entry) -> Conversation:
         """Return the inputs that decide the restore points of a prompt-cache entry."""
         n, blob = len(entry.tokens), entry.blob
         rows = 0 if blob is LOST else n if blob.base is None else contiguous_length(blob.base.pos)
-        return Conversation(entry.tokens, rows, *_saved(blob, n, self.kind.n_swa), entry.checkpoints)
+        return Conversation(entry.tokens, rows, *_saved_lengths(blob, n, self.kind.n_swa), entry.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """Return the inputs that decide the restore points of a checkpoint."""
         n = checkpoint.facts.n_tokens
-        return CheckpointRange(n, *_saved(checkpoint.blob, n, self.kind.n_swa))
+        return CheckpointRange(n, *_saved_lengths(checkpoint.blob, n, self.kind.n_swa))
 
     def stored(self, key: Key, start: int = 0) -> Stored:
         """Return the contents of a restore point."""

@@ -50,19 +50,19 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     slot.spec_ckpt = saved
 
 
-def mirror(srv: Core, view: DecodeBatch) -> None:
+def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
     """Evaluate the view in the draft context, too. Raises DrafterFailed if the draft memory does not end where the view
     begins."""
     if srv.dft is None:
         return
-    ret = srv.dft.decode(view, _said_before(srv, view) if srv.settings.mtp else None)
+    ret = srv.dft.decode(view, _hidden_before(srv, view) if srv.settings.mtp else None)
     if ret != OK:
         srv.emit(ev.Error(f"failed to decode draft batch, ret = {ret}"))
         srv.emit(ev.Error("failed to process speculative batch"))
         raise DrafterFailed("failed to process speculative batch")
 
 
-def _said_before(srv: Core, view: DecodeBatch) -> Hidden | None:
+def _hidden_before(srv: Core, view: DecodeBatch) -> Hidden | None:
     """Return the trunk's hidden state before each token of the view, and carry the last state over to the next view."""
     hidden = srv.context.hidden
     if hidden is None:
@@ -81,18 +81,18 @@ def verify(srv: Core, slot: Slot, task: Task) -> list[int] | None:
     ids = _accepted(srv, slot, task, held)
     n_rollback = len(slot.draft) + 1 - len(ids)
     if srv.decide(srv.rules.spec_replay(srv.settings.exact, srv.settings.sizes.n_rs_seq, n_rollback), slot):
-        _go_back(srv, slot, ids)
+        _restore_before_draft(srv, slot, ids)
         return None
     for k in range(len(ids)):
-        said = srv.said.get(slot.at + k)
-        if said is not None:
-            task.answer.outputs.append(Output(held - 1 + k, said.digest, said.logits))
+        output = srv.outputs.get(slot.i_batch + k)
+        if output is not None:
+            task.answer.outputs.append(Output(held - 1 + k, output.digest, output.logits))
     slot.tokens[held:] = ids[:-1]
     srv.points.touch(slot.id, held)
-    last = slot.at - srv.view[0] + len(ids) - 1
+    last = slot.i_batch - srv.view[0] + len(ids) - 1
     if srv.settings.mtp and last >= 0 and (hidden := srv.context.hidden) is not None:
         srv.carried[slot.id] = carried(hidden, last)
-    srv.both.must_rm(slot.id, len(slot.tokens))
+    srv.common_memory.must_rm(slot.id, len(slot.tokens))
     return ids
 
 
@@ -101,19 +101,19 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
     the batch."""
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):
-        if not srv.view[0] <= slot.at + k < srv.view[1]:
+        if not srv.view[0] <= slot.i_batch + k < srv.view[1]:
             raise ProcessAborted("GGML_ASSERT(logits != nullptr) failed", "output-of-another-view")
         ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
         left = len(slot.draft) - k
         if not left:
             break
-        goes_on = srv.rules.spec_accept(ids[k] == slot.draft[k], ids[k] in task.request.eog, left - 1)
-        if not (goes_on.value or srv.decide(goes_on, slot)):
+        acceptance = srv.rules.spec_accept(ids[k] == slot.draft[k], ids[k] in task.request.eog, left - 1)
+        if not (acceptance.value or srv.decide(acceptance, slot)):
             break
     return ids
 
 
-def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
+def _restore_before_draft(srv: Core, slot: Slot, ids: list[int]) -> None:
     """Restore the state before the draft; the accepted tokens become the next draft. If the state finds no free cells,
     the process ends (raises ProcessAborted) or every running request fails, as the rule says."""
     ckpt = slot.spec_ckpt
@@ -134,7 +134,7 @@ def _go_back(srv: Core, slot: Slot, ids: list[int]) -> None:
             raise ProcessAborted(last_words, "draft-not-undone") from error
         srv.fail_all("Context size has been exceeded.", NO_ROOM)
         return
-    srv.both.must_rm(slot.id, ckpt.pos_max + 1)
+    srv.common_memory.must_rm(slot.id, ckpt.pos_max + 1)
     del slot.tokens[ckpt.n_tokens :]
     srv.points.touch(slot.id, ckpt.n_tokens)
     slot.draft, slot.replay = ids, True

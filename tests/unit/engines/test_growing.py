@@ -74,7 +74,7 @@ def test_cells_are_found_as_in_a_table_that_is_there_in_full(size, steps):
         cells, next_pos = Cells(size, 1), 0
         for together, n, cut in steps:
             want = whole(cells, n, together)
-            found = (cells.find_together if together else cells.find)(n, None) if n <= size else None
+            found = (cells.find_contiguous if together else cells.find)(n, None) if n <= size else None
             assert (None if found is None else list(found)) == want
             if found is not None:
                 cells.place(found, range(next_pos, next_pos + n), 0)

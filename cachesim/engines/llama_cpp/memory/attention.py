@@ -17,10 +17,10 @@ import numpy as np
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, ascending, index, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, as_array, as_range, index
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, KeepCells, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Habits, Ubatch, by_run, in_order
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch, check_stream_order, split_by_run
 from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows, write_rows
 from cachesim.events import Event, RowsPurged
 from cachesim.model import Model, Rows
@@ -38,9 +38,9 @@ class AttentionCache:
 
     def __init__(
         self, size: int, n_seq: int, unified: bool, n_swa: int, layers: Sequence[int], shape: AttentionShape,
-        model: Model | None, emit: Emit, habits: Habits = Habits(),  # noqa: B008 - immutable
+        model: Model | None, emit: Emit, traits: BuildTraits = BuildTraits(),  # noqa: B008 - immutable
     ) -> None:
-        self.habits = habits
+        self.traits = traits
         self.size, self.n_seq, self.n_swa = size, n_seq, n_swa
         self.n_stream = 1 if unified else n_seq
         self.masked = partial(masked_swa, n_swa) if n_swa else None
@@ -97,11 +97,11 @@ class AttentionCache:
         cells = theirs.of(src)
         if len(cells):
             at = index(cells)
-            mine.place(cells, ascending(theirs.pos[at]), dst)
+            mine.place(cells, as_range(theirs.pos[at]), dst)
             mine.shift[at] = theirs.shift[at]
         mine.has_shift, mine.head = theirs.has_shift, theirs.head
         self.copies.append((src, dst))
-        if not self.habits.copy_waits:
+        if not self.traits.copy_waits:
             self.apply_copies()
 
     def apply_copies(self) -> None:
@@ -133,7 +133,7 @@ class AttentionCache:
             if not table.has_shift:
                 continue
             moved = True
-            if not self.layers and self.habits.shift_dies:
+            if not self.layers and self.traits.shift_dies:
                 text = "GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers"
                 raise ProcessAborted(text, "shift-without-layers")
             cells = np.flatnonzero(table.shift)
@@ -152,11 +152,11 @@ class AttentionCache:
     def find(self, ubatch: Ubatch) -> list[Found] | None:
         """KV-SLOT: return the cells for every run of the ubatch, None if a run does not fit. Changes nothing."""
         if self.n_stream > 1:
-            in_order([run.seq for run in ubatch.runs])
+            check_stream_order([run.seq for run in ubatch.runs])
             found = [self.cells(run.seq).find(len(run.tokens), self.masked) for run in ubatch.runs]
             return None if any(cells is None for cells in found) else [c for c in found if c is not None]
         cells = self.streams[0].find(ubatch.n, self.masked)
-        return None if cells is None else by_run(cells, ubatch)
+        return None if cells is None else split_by_run(cells, ubatch)
 
     def apply(self, ubatch: Ubatch, found: Sequence[Found], quiet: bool = False) -> None:
         """KV-APPLY: put the ubatch's positions into the cells found for them."""
@@ -183,10 +183,10 @@ class AttentionCache:
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
         """KV-PREPARE: try out cells for every ubatch in turn, undo the trial and return the cells; None if a ubatch
         does not fit. Rows of a window that the trial purges may stay purged (``purge_stays``)."""
-        behind = self._behind(ubatches) if len(ubatches) > 1 else None
-        if behind is not None:
-            return behind
-        leaves_holes = bool(self.n_swa) and self.habits.purge_stays and len(ubatches) > 1
+        after_end = self._cells_after_end(ubatches) if len(ubatches) > 1 else None
+        if after_end is not None:
+            return after_end
+        leaves_holes = bool(self.n_swa) and self.traits.purge_stays and len(ubatches) > 1
         undo: list[Callable[[], None]] = []
         out: list[list[Found]] = []
         for ubatch in ubatches:
@@ -206,7 +206,7 @@ class AttentionCache:
             put_back()
         return out or None
 
-    def _behind(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
+    def _cells_after_end(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
         """Return the cells of ``prepare`` without a trial if every search starts and ends after all used cells, where
         the previous ubatch ended; None otherwise."""
         table = self.cells(ubatches[0].runs[0].seq)
@@ -216,7 +216,7 @@ class AttentionCache:
         least = min(ubatch.n for ubatch in ubatches)            # ``head`` and ``used`` grow by as much
         if not table.end <= table.head <= table.used + 2 * least or stops[-1] > table.size:
             return None
-        return [by_run(range(at, at + ubatch.n), ubatch) for ubatch, at in zip(ubatches, stops, strict=False)]
+        return [split_by_run(range(at, at + ubatch.n), ubatch) for ubatch, at in zip(ubatches, stops, strict=False)]
 
     def write(self, number: int, layer: int, cells: np.ndarray | slice, rows: Rows) -> None:
         """Write rows into cells of the stream with this index."""
@@ -229,7 +229,7 @@ class AttentionCache:
         table = self.cells(seq)
         cells = table.of(seq)
         if self.n_swa and len(cells):
-            return listed(cells)[keep(table.pos[index(cells)], table.span(seq)[1], self.n_swa)]
+            return as_array(cells)[keep(table.pos[index(cells)], table.span(seq)[1], self.n_swa)]
         return cells
 
     def state_size(self, seq: int, keep: KeepCells) -> int:
@@ -253,11 +253,11 @@ class AttentionCache:
             return
         self.seq_rm(seq, 0, POS_INF)
         table = self.cells(seq)
-        cells = (table.find_together if self.habits.together else table.find)(n, self.masked)
+        cells = (table.find_contiguous if self.traits.together else table.find)(n, self.masked)
         if cells is None:
             raise StateReadError(f"state_read_meta: failed to find {n} available cells in kv cache")
-        self._purge(table.place(cells, ascending(state.pos), seq), quiet=False)
-        table.head = int(cells[0]) if self.habits.together else int(cells[-1]) + 1
+        self._purge(table.place(cells, as_range(state.pos), seq), quiet=False)
+        table.head = int(cells[0]) if self.traits.together else int(cells[-1]) + 1
         for layer, rows in state.rows.items():
             self.write(self.stream(seq), layer, index(cells), rows)
 

@@ -23,22 +23,22 @@ def index(cells: Found) -> slice | np.ndarray:
     return slice(cells.start, cells.stop) if isinstance(cells, range) else cells
 
 
-def listed(cells: Found) -> np.ndarray:
+def as_array(cells: Found) -> np.ndarray:
     """Return the cells as an array of indices."""
     return np.arange(cells.start, cells.stop) if isinstance(cells, range) else cells
 
 
-def ascending(pos: np.ndarray) -> range | np.ndarray:
+def as_range(pos: np.ndarray) -> range | np.ndarray:
     """Return the positions as a range if they increase by 1, else unchanged."""
     first, n = int(pos[0]), len(pos)
     return range(first, first + n) if bool((pos[1:] - pos[:-1] == 1).all()) else pos
 
 
-def in_a_row(cells: Sequence[Found]) -> Found:
+def concatenate_cells(cells: Sequence[Found]) -> Found:
     """Concatenate cells; the result is a range if they are adjacent and in order."""
     if all(isinstance(one, range) for one in cells) and all(a[-1] + 1 == b[0] for a, b in pairwise(cells)):
         return range(cells[0][0], cells[-1][-1] + 1)
-    return np.concatenate([listed(one) for one in cells])
+    return np.concatenate([as_array(one) for one in cells])
 
 
 class Extents:
@@ -80,7 +80,7 @@ class Extents:
         if known is None or span is None or not isinstance(cells, range):
             self.forget(seq)
         elif len(cells) == len(known):
-            self.gone(seq)
+            self.set_absent(seq)
         elif cells.stop == known.stop:
             self.span[seq] = span[0], span[1] - len(cells)
         elif cells.start == known.start:
@@ -88,7 +88,7 @@ class Extents:
         else:
             self.first[seq] = -1
 
-    def lose(self, seq: int, pos: int) -> None:
+    def drop_first(self, seq: int, pos: int) -> None:
         """Record that the sequence loses ``pos`` but holds ``pos + 1``; the extent stays known if ``pos`` was the
         smallest position."""
         known = self.span[seq]
@@ -97,7 +97,7 @@ class Extents:
         else:
             self.forget(seq)
 
-    def gone(self, seq: int) -> None:
+    def set_absent(self, seq: int) -> None:
         """Record that the sequence is absent."""
         self.span[seq], self.first[seq] = (-1, -1), -1
 

@@ -18,7 +18,7 @@ from typing import Callable
 import numpy as np
 
 from cachesim.base.errors import Crash
-from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, index, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, as_array, index
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
@@ -100,7 +100,7 @@ class Cells:
             return None
         return np.concatenate((cells[k:], cells[:k]))[:n]
 
-    def find_together(self, n: int, masked: Masked | None) -> range | None:
+    def find_contiguous(self, n: int, masked: Masked | None) -> range | None:
         """Return n adjacent free cells, first fit from ``head`` around the ring; None if no stretch is free."""
         start = 0 if self.head > self.used + 2 * n else self.head
         first = self._stretches(n, masked)
@@ -138,7 +138,7 @@ class Cells:
         lost cells to it, the largest position lost."""
         stop = cells.stop if isinstance(cells, range) else int(cells.max()) + 1
         self.reach(stop)
-        lost = {} if isinstance(cells, range) and cells.start >= self.end else self._take_over(listed(cells))
+        lost = {} if isinstance(cells, range) and cells.start >= self.end else self._empty_used(as_array(cells))
         at = index(cells)
         self.pos[at] = np.arange(pos.start, pos.stop) if isinstance(pos, range) else pos
         self.seqs[seq, at] = True
@@ -147,7 +147,7 @@ class Cells:
         self.extents.grow(seq, cells, pos)
         return lost
 
-    def _take_over(self, cells: np.ndarray) -> dict[int, int]:
+    def _empty_used(self, cells: np.ndarray) -> dict[int, int]:
         """Empty the cells that are used; return, per sequence, the largest position lost."""
         lost: dict[int, int] = {}
         taken = cells[self.pos[cells] >= 0]
@@ -155,14 +155,14 @@ class Cells:
             mine = taken[self.seqs[other, taken]]
             if len(mine):
                 lost[other] = int(self.pos[mine].max())
-                if len(mine) == 1 and self._holds(other, int(mine[0]) + 1, lost[other] + 1):
-                    self.extents.lose(other, lost[other])
+                if len(mine) == 1 and self._is_at(other, int(mine[0]) + 1, lost[other] + 1):
+                    self.extents.drop_first(other, lost[other])
                 else:
                     self.extents.forget(other)
         self._empty(taken)
         return lost
 
-    def _holds(self, seq: int, cell: int, pos: int) -> bool:
+    def _is_at(self, seq: int, cell: int, pos: int) -> bool:
         """True if the cell holds this position of the sequence."""
         return cell < self.end and int(self.pos[cell]) == pos and bool(self.seqs[seq, cell])
 
@@ -180,7 +180,7 @@ class Cells:
             self.seqs[seq, at] = False
             self.extents.shrink(seq, cells)
             if self.n_seq > 1 and (used := self.seqs[:, at].any(axis=0)).any():
-                freed = listed(cells)[~used]
+                freed = as_array(cells)[~used]
         self._empty(freed)
         if len(freed):
             self.head = min(self.head, int(freed[0]))
@@ -191,7 +191,7 @@ class Cells:
         self.seqs[:seq] = False
         self.seqs[seq + 1 :] = False
         for other in {*range(self.n_seq)} - {seq}:
-            self.extents.gone(other)
+            self.extents.set_absent(other)
         self._empty(others)
         if len(others):
             self.head = min(self.head, int(others[0]))
@@ -200,7 +200,7 @@ class Cells:
         """Add ``delta`` to the positions in the range. Cells whose position becomes negative are emptied."""
         if delta == 0 or p0 >= p1:
             return
-        cells = listed(self.in_range(seq, p0, p1))
+        cells = as_array(self.in_range(seq, p0, p1))
         self.pos[cells] += delta
         self.shift[cells] += delta
         self.has_shift = self.has_shift or bool(len(cells))
@@ -213,7 +213,7 @@ class Cells:
         """Divide the positions in the range by ``d``, rounding down."""
         if d == 1:
             return
-        cells = listed(self.in_range(seq, p0, p1))
+        cells = as_array(self.in_range(seq, p0, p1))
         old = self.pos[cells]
         self.pos[cells] = old // d
         self.shift[cells] += old // d - old
@@ -253,7 +253,7 @@ class Cells:
 
     def save_at(self, cells: Found) -> Callable[[], None]:
         """Return a function that restores these cells and ``head``. Cells emptied elsewhere stay empty."""
-        at = listed(cells)
+        at = as_array(cells)
         self.reach(int(at.max()) + 1)
         pos, shift, seqs, head = self.pos[at], self.shift[at], self.seqs[:, at], self.head
 

@@ -3,9 +3,9 @@
 It returns 0 on success, 1 if there were too few free cells (nothing changed), -1 if the batch does not continue the
 contents of the memory. The real function has further codes for failures that a simulator cannot have.
 
-The evaluation of a generated token may be deferred (``put_off``): the token takes its cells at once and is evaluated
-later, together with the tokens after it. Results are identical as long as ``settle`` precedes every read of rows and
-states.
+The evaluation of a generated token may be deferred (``defer_token``): the token takes its cells at once and is
+evaluated later, together with the tokens after it. Results are identical as long as ``flush_deferred`` precedes every
+read of rows and states.
 
 Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545be).
 """
@@ -17,10 +17,10 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, concatenate_cells
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
-from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, in_one
+from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, merge_ubatches
 from cachesim.engines.shared.batch import TokenOutput, join_runs, read_outputs
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun
@@ -30,7 +30,7 @@ from cachesim.model import Hidden, Model, TokenRun
 # Results must equal those of immediate evaluation: a deferred token takes the cells that the engine takes, and no token
 # takes a cell whose row a deferred token has yet to read.
 
-class Waiting(NamedTuple):
+class DeferredTokens(NamedTuple):
     """Deferred consecutive tokens of a sequence, the position of the first, the cells of each by attention part."""
 
     seq: int
@@ -41,29 +41,32 @@ class Waiting(NamedTuple):
     def placed(self) -> Placed:
         """Return the deferred tokens as a single ubatch."""
         ubatch = Ubatch((TokenRun(self.seq, self.pos0, self.tokens),), (0,), len(self.tokens))
-        return Placed(ubatch, {name: [in_a_row([one[name][0] for one in self.cells])] for name in self.cells[0]})
+        parts = {name: [concatenate_cells([cells[name][0] for cells in self.cells])] for name in self.cells[0]}
+        return Placed(ubatch, parts)
 
 
-def next_cells(memory: Memory, token: int, pos: int, seq: int, waiting: Waiting | None) -> Placed | None:
+def find_deferred_cells(
+    memory: Memory, token: int, pos: int, seq: int, deferred: DeferredTokens | None
+) -> Placed | None:
     """Return the cells of a token after the deferred tokens of its sequence, or after the contents of the memory; None
     = it cannot be deferred. Changes nothing."""
-    if waiting is None:
-        first, goes_on = pos, memory.pos_max(seq) == pos - 1
+    if deferred is None:
+        first, continues = pos, memory.pos_max(seq) == pos - 1
     else:
-        first, goes_on = waiting.pos0, waiting.seq == seq and waiting.pos0 + len(waiting.tokens) == pos
-    if not goes_on or (memory.recr is not None and not memory.recr.goes_on(seq)):
+        first, continues = deferred.pos0, deferred.seq == seq and deferred.pos0 + len(deferred.tokens) == pos
+    if not continues or (memory.recr is not None and not memory.recr.has_own_cell(seq)):
         return None
     ubatch = Ubatch((TokenRun(seq, pos, [token]),), (0,), 1)
     found: dict[str, Sequence[Found]] = {}
     for name, cache in memory.parts.items():
-        cells = _next_cell(cache, ubatch, first)
+        cells = _find_deferred_cell(cache, ubatch, first)
         if cells is None:
             return None
         found[name] = cells
     return Placed(ubatch, found)
 
 
-def _next_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Sequence[Found] | None:
+def _find_deferred_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Sequence[Found] | None:
     """Return the cell of a token; None if none is free, if other work is pending, or if the token of its sequence at
     position ``first`` still reads the cell's row."""
     seq = ubatch.runs[0].seq
@@ -92,8 +95,8 @@ class Context:
         self.n_batch, self.n_ubatch = n_batch, n_ubatch
         self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, Hidden]] = []
-        self._waiting: Waiting | None = None
-        self.waiting = 0                                # number of deferred tokens
+        self._deferred: DeferredTokens | None = None
+        self.n_deferred = 0                                # number of deferred tokens
 
     def decode(self, batch: DecodeBatch, before: Hidden | None = None) -> int:
         """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
@@ -112,29 +115,29 @@ class Context:
             self._compute(batch, piece, self.memory.apply(piece), before)
         return OK
 
-    def put_off(self, batch: DecodeBatch) -> bool:
-        """Give the single token of a batch its cells and leave its evaluation to ``settle``. Returns False, with
-        nothing changed, if it cannot be deferred: in exact mode, and as ``next_cells`` says."""
+    def defer_token(self, batch: DecodeBatch) -> bool:
+        """Give the single token of a batch its cells and leave its evaluation to ``flush_deferred``. Returns False,
+        with nothing changed, if it cannot be deferred: in exact mode, and as ``find_deferred_cells`` says."""
         if len(batch) != 1 or (self.model is not None and self.model.exact):
             return False
         token, pos, seq = batch.tokens[0], batch.pos[0], batch.seq[0]
-        placed = next_cells(self.memory, token, pos, seq, self._waiting)
+        placed = find_deferred_cells(self.memory, token, pos, seq, self._deferred)
         if placed is None:
             return False
         self.memory.apply(placed)
-        if self._waiting is None:
-            self._waiting = Waiting(seq, pos, [], [])
-        self._waiting.tokens.append(token)
-        self._waiting.cells.append(placed.found)
-        self.waiting += 1
+        if self._deferred is None:
+            self._deferred = DeferredTokens(seq, pos, [], [])
+        self._deferred.tokens.append(token)
+        self._deferred.cells.append(placed.found)
+        self.n_deferred += 1
         self.spoken = {}
         return True
 
-    def settle(self) -> list[TokenOutput]:
+    def flush_deferred(self) -> list[TokenOutput]:
         """Evaluate the deferred tokens. Returns the model's output after each, [] without a model."""
-        if self._waiting is None:
+        if self._deferred is None:
             return []
-        placed, self._waiting, self.waiting = self._waiting.placed(), None, 0
+        placed, self._deferred, self.n_deferred = self._deferred.placed(), None, 0
         self.spoken, self._pieces = {}, []
         n = placed.ubatch.n
         self._compute(DecodeBatch(out=[True] * n), placed, self.memory.store(placed), None)
@@ -144,7 +147,7 @@ class Context:
         """Return the ubatches as they are evaluated: merged into a single pass if the results are identical."""
         if len(placed) < 2 or (self.model is not None and self.model.exact):
             return placed
-        whole = in_one(placed, self.memory.parts, self.memory.recr)
+        whole = merge_ubatches(placed, self.memory.parts, self.memory.recr)
         return placed if whole is None else [whole]
 
     @property

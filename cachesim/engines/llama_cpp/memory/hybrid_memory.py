@@ -18,7 +18,14 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache, Refuses
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, KeepCells, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Habits, Ubatch, split_equal, split_seq, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import (
+    BuildTraits,
+    DecodeBatch,
+    Ubatch,
+    split_equal,
+    split_seq,
+    split_simple,
+)
 from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore
 from cachesim.events import Error, SeqRm
 from cachesim.model import Model
@@ -61,41 +68,41 @@ class Memory:
 
     def __init__(
         self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit,
-        habits: Habits = Habits(),  # noqa: B008 - immutable
+        traits: BuildTraits = BuildTraits(),  # noqa: B008 - immutable
     ) -> None:
-        self.habits = habits
+        self.traits = traits
         self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
         self.parts: dict[str, AttentionCache] = {}
 
         def attention(size: int, n_swa: int, layers: tuple[int, ...]) -> AttentionCache:
             shape = kind.attention_shape(layers)
-            return AttentionCache(size, sizes.n_seq, sizes.unified, n_swa, layers, shape, model, emit, habits)
+            return AttentionCache(size, sizes.n_seq, sizes.unified, n_swa, layers, shape, model, emit, traits)
 
         if kind.kind != "R":
             self.parts["base"] = attention(sizes.n_ctx_seq, 0, kind.base)
         if kind.swa:
-            n_swa = kind.n_swa if habits.full_forgets or not sizes.swa_full else 0
+            n_swa = kind.n_swa if traits.full_forgets or not sizes.swa_full else 0
             self.parts["swa"] = attention(window_cells(kind, sizes), n_swa, kind.swa)
         self.recr: RecurrentCache | None = None
         if kind.recr:
             self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq)
         self._unified = sizes.unified or sizes.n_seq == 1
-        self._cut = habits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
+        self._cut = traits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
         # pos_min and pos_max of a pair of attention caches are those of the window cache.
         answers = [*self.parts.values()][-1:]
         recurrent = [self.recr] if self.recr is not None else []
-        self._ends: list[AttentionCache | RecurrentCache] = [*answers, *recurrent]
+        self._position_parts: list[AttentionCache | RecurrentCache] = [*answers, *recurrent]
         self._all: list[AttentionCache | RecurrentCache] = [*self.parts.values(), *recurrent]
 
     # --- queries --------------------------------------------------------------------------------------------
 
     def pos_min(self, seq: int) -> int:
         """Return the first position from which everything up to pos_max is present, -1 = none."""
-        return max([part.pos_min(seq) for part in self._ends])
+        return max([part.pos_min(seq) for part in self._position_parts])
 
     def pos_max(self, seq: int) -> int:
         """Return the last position of the sequence, -1 = none."""
-        return min([part.pos_max(seq) for part in self._ends])
+        return min([part.pos_max(seq) for part in self._position_parts])
 
     def can_shift(self) -> bool:
         """True if positions can be moved (see the function ``can_shift``)."""
@@ -226,7 +233,7 @@ class Memory:
             try:
                 self.recr.state_read(seq, blob.recr)
             except StateReadError:
-                if self.habits.fail_undoes and blob.base is not None and "swa" not in self.parts:
+                if self.traits.fail_undoes and blob.base is not None and "swa" not in self.parts:
                     self.parts["base"].seq_rm(seq, 0, POS_INF)
                 raise
 

@@ -16,7 +16,7 @@ from typing import Callable, NamedTuple, Sequence
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import Emit
-from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell, Meta, find_slot, goes_on
+from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell, Meta, continues_own_cell, find_slot
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.model import LayerState, TokenRun
@@ -154,12 +154,12 @@ class RecurrentCache:
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> bool:
         """True if every ubatch in turn finds a cell. Tried on a copy, unless the only ubatch continues its own cell."""
-        if len(ubatches) == 1 and goes_on(self.meta, ubatches[0]):
+        if len(ubatches) == 1 and continues_own_cell(self.meta, ubatches[0]):
             return True
         trial = self.meta.copy()
         return all(find_slot(trial, ubatch, self.emit) is not None for ubatch in ubatches)
 
-    def goes_on(self, seq: int) -> bool:
+    def has_own_cell(self, seq: int) -> bool:
         """True if the sequence has a cell of its own and there are no rollback planes."""
         cell = self.cell(seq)
         return not self.n_rs_seq and cell is not None and len(cell.seqs) == 1

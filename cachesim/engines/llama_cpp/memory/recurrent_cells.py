@@ -39,7 +39,7 @@ class Meta:
         return Meta([replace(c, seqs=set(c.seqs)) for c in self.cells], list(self.tail), self.head, self.used)
 
 
-def goes_on(meta: Meta, ubatch: Ubatch) -> bool:
+def continues_own_cell(meta: Meta, ubatch: Ubatch) -> bool:
     """True for a single sequence that continues in a cell of its own at the next position (the common case)."""
     if len(ubatch.runs) != 1:
         return False
@@ -51,7 +51,7 @@ def goes_on(meta: Meta, ubatch: Ubatch) -> bool:
 def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] | None:
     """RS-SLOT: give each sequence of the ubatch its own cell, contiguous and in order. Returns for every cell of the
     stretch (cell, row from which its state comes; -1 = zeroed), None for lack of room."""
-    if goes_on(meta, ubatch):
+    if continues_own_cell(meta, ubatch):
         meta.head = tail = meta.tail[ubatch.runs[0].seq]
         cell = meta.cells[tail]
         source, cell.src, cell.pos = cell.src, tail, cell.pos + ubatch.n
@@ -60,7 +60,7 @@ def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] |
         meta.head = 0
     if any(not 0 <= run.seq < len(meta.cells) for run in ubatch.runs):
         return None
-    _own_cells(meta, ubatch.runs)
+    _assign_own_cells(meta, ubatch.runs)
     tails = [meta.tail[run.seq] for run in ubatch.runs]
     first, last_tail = min(tails), max(tails)
     for place, run in enumerate(ubatch.runs, start=first):
@@ -81,7 +81,7 @@ def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] |
     return sources if len(sources) >= len(ubatch.runs) else None
 
 
-def _own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
+def _assign_own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
     """Move each sequence that has no cell, or shares a cell, to the next empty cell (copy on write)."""
     empty = _next_empty(meta, meta.head)
     for run in runs:

@@ -30,7 +30,7 @@ def split_any(n_rs_seq: int, attention: bool, unified: bool) -> Split:
 
 # Differences between builds in cells and batches.
 
-class Habits(NamedTuple):
+class BuildTraits(NamedTuple):
     """Behaviour of cells that differs between builds."""
 
     together: bool = False       # state_read uses adjacent cells; ``head`` is set to the first of them
@@ -108,7 +108,7 @@ def _keep_tails(chosen: list[list[int]], n: int, n_ubatch: int, keep: int) -> tu
     return [first], left if left <= n_ubatch else left - keep
 
 
-def in_order(seqs: Sequence[int]) -> None:
+def check_stream_order(seqs: Sequence[int]) -> None:
     """Raise ProcessAborted unless the streams of a ubatch are consecutive: the engine views their buffers as a
     tensor."""
     if list(seqs) != sorted(seqs):
@@ -117,7 +117,7 @@ def in_order(seqs: Sequence[int]) -> None:
         raise ProcessAborted("GGML_ASSERT(ggml_can_mul_mat(k, q)) failed", "streams-with-a-gap")
 
 
-def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
+def split_by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
     """Split the cells of a ubatch by run."""
     if len(ubatch.runs) == 1:
         return [cells]
@@ -125,5 +125,16 @@ def by_run(cells: Found, ubatch: Ubatch) -> list[Found]:
     return [cells[stop - len(run.tokens) : stop] for run, stop in zip(ubatch.runs, stops, strict=True)]
 
 
-__all__ = ["DecodeBatch", "Habits", "Split", "Ubatch", "by_run", "in_order", "make_ubatch", "runs_of", "split_equal",
-           "split_seq", "split_simple"]  # fmt: skip
+__all__ = [
+    "BuildTraits",
+    "DecodeBatch",
+    "Split",
+    "Ubatch",
+    "check_stream_order",
+    "make_ubatch",
+    "runs_of",
+    "split_by_run",
+    "split_equal",
+    "split_seq",
+    "split_simple",
+]  # fmt: skip

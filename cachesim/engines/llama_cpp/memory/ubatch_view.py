@@ -9,9 +9,9 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
-from cachesim.engines.llama_cpp.memory.cell_ranges import Found, in_a_row, index
+from cachesim.engines.llama_cpp.memory.cell_ranges import Found, concatenate_cells, index
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
-from cachesim.engines.llama_cpp.memory.recurrent_cells import goes_on
+from cachesim.engines.llama_cpp.memory.recurrent_cells import continues_own_cell
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.shared.kv_rows import RowTable, read_rows, sort_by_position, write_rows
 from cachesim.model import LayerState, Rows, TokenRun
@@ -29,20 +29,24 @@ class Placed(NamedTuple):
     found: Mapping[str, Sequence[Found]]
 
 
-def in_one(cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None) -> Placed | None:
+def merge_ubatches(
+    cuts: Sequence[Placed], parts: Mapping[str, AttentionCache], recr: RecurrentCache | None
+) -> Placed | None:
     """Merge ubatches if they are consecutive tokens of a sequence, their cells come after all used cells,
     and their state continues in its own cell, or is new. Returns None if they cannot be merged."""
     first = cuts[0][0]
     if any(len(ubatch.runs) > 1 or ubatch.runs[0].seq != first.runs[0].seq for ubatch, _ in cuts):
         return None
-    if recr is not None and (recr.n_rs_seq or not (goes_on(recr.meta, first) or recr.pos_max(first.runs[0].seq) < 0)):
-        return None
+    if recr is not None:
+        is_new = recr.pos_max(first.runs[0].seq) < 0
+        if recr.n_rs_seq or not (is_new or continues_own_cell(recr.meta, first)):
+            return None
     if any(a.runs[0].pos0 + a.n != b.runs[0].pos0 or a.at[0] + a.n != b.at[0] for (a, _), (b, _) in pairwise(cuts)):
         return None
     seq, pos0, _ = first.runs[0]
     found: dict[str, Sequence[Found]] = {}
     for name, cache in parts.items():
-        together = in_a_row([cells[name][0] for _, cells in cuts])
+        together = concatenate_cells([cells[name][0] for _, cells in cuts])
         if not isinstance(together, range) or together.start < cache.cells(seq).end:
             return None
         found[name] = [together]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.engines.llama_cpp.memory.cell_ranges import listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import as_array
 from cachesim.model import TokenRun, make_model
 from cachesim.model.forward import before, mtp_head
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -26,7 +26,7 @@ def cold_rows(talk, tokens):
 def held_rows(talk, slot=0):
     """The rows that the draft context of a slot holds, by position."""
     attn = talk.server.dft.memory.parts["base"]
-    cells = listed(attn.cells(slot).of(slot))
+    cells = as_array(attn.cells(slot).of(slot))
     cells = cells[np.argsort(attn.cells(slot).pos[cells])]
     rows = attn.rows[attn.stream(slot)][0]
     return type(rows)(*(None if x is None else x[cells] for x in rows))

@@ -94,9 +94,9 @@ def test_who_looks_at_the_memory_sees_every_token(monkeypatch):
     answer = talk.send(word("A", 4), 9)
     iterated(talk, 5)
     before = len(sizes)
-    assert talk.server.context.waiting == 4 and len(answer.outputs) == 1
+    assert talk.server.context.n_deferred == 4 and len(answer.outputs) == 1
     assert talk.server.memory.pos_max(0) == 7 and len(answer.outputs) == 5
-    assert sizes[before:] == [4] and talk.server.context.waiting == 0
+    assert sizes[before:] == [4] and talk.server.context.n_deferred == 0
 
 
 def test_a_copy_goes_its_own_way():
@@ -104,7 +104,7 @@ def test_a_copy_goes_its_own_way():
     answer = talk.send(word("A", 4), 9)
     iterated(talk, 5)
     twin = talk.server.fork()
-    assert twin.memory.pos_max(0) == 7 and talk.server.context.waiting == 4
+    assert twin.memory.pos_max(0) == 7 and talk.server.context.n_deferred == 4
     assert len(twin.answer_at(0).outputs) == 5 and len(answer.outputs) == 1
 
 
@@ -115,7 +115,7 @@ def test_numbers_and_drafters_do_not_wait(more):
     talk = Talk(**{"kind": "H", **more})
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
-    assert talk.server.context.waiting == 0
+    assert talk.server.context.n_deferred == 0
 
 
 def test_nothing_waits_where_earlier_states_are_kept():
@@ -124,17 +124,17 @@ def test_nothing_waits_where_earlier_states_are_kept():
     talk.ask(word("A", 4), 1)
     batch = DecodeBatch([7], [4], [0], [True])
     assert talk.server.memory.pos_max(0) == 3
-    assert talk.server.memory.recr.n_rs_seq == 3 and not talk.server.context.put_off(batch)
+    assert talk.server.memory.recr.n_rs_seq == 3 and not talk.server.context.defer_token(batch)
     plain = Talk("GGA", "b11549")
     plain.ask(word("A", 4), 1)
-    assert plain.server.context.put_off(batch)
+    assert plain.server.context.defer_token(batch)
 
 
 def test_two_answers_at_once_do_not_wait():
     talk = Talk("A", parallel=2)
     talk.send(word("A", 4), 9), talk.send(word("B", 4), 9)
     iterated(talk, 6)
-    assert talk.server.context.waiting == 0
+    assert talk.server.context.n_deferred == 0
 
 
 def test_no_token_takes_a_cell_that_one_before_it_has_still_to_read(monkeypatch):
@@ -158,17 +158,18 @@ def test_a_token_of_another_sequence_does_not_join_those_that_wait():
     iterated(talk, 5)
     context, busy = talk.server.context, next(slot for slot in talk.server.slots if slot.busy)
     one, other = (DecodeBatch([7], [len(busy.tokens)], [seq], [True]) for seq in (busy.id, 1 - busy.id))
-    assert context.waiting == 4 and not context.put_off(other) and context.put_off(one)
+    assert context.n_deferred == 4 and not context.defer_token(other) and context.defer_token(one)
 
 
 def test_a_task_that_comes_finds_every_token_evaluated(monkeypatch):
     """What it loads may take a cell that a token that waits has still to read."""
-    found, process = [], server.process
-    monkeypatch.setattr(server, "process", lambda srv, task: found.append(srv.context.waiting) or process(srv, task))
+    found, process = [], server.process_task
+    monkeypatch.setattr(
+        server, "process_task", lambda srv, task: found.append(srv.context.n_deferred) or process(srv, task))
     talk = Talk("W", parallel=2)
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
-    assert talk.server.context.waiting == 4
+    assert talk.server.context.n_deferred == 4
     talk.send(word("B", 4), 2)
     talk.work()
     assert found == [0, 0]
@@ -192,4 +193,4 @@ def test_no_more_tokens_wait_than_there_are_cells():
     talk.send(word("A", 250), 20)
     while talk.server.working:
         talk.server.iterate()
-        assert talk.server.context.waiting <= 256 - 250
+        assert talk.server.context.n_deferred <= 256 - 250

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
-from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Habits, masked_swa
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache, BuildTraits, masked_swa
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window
@@ -95,7 +95,7 @@ def test_trying_leaves_no_trace():
 @pytest.mark.parametrize("stays, left", [(True, [6, 7]), (False, [4, 5, 6, 7])])
 def test_trying_purges_for_good_what_it_did_not_use(stays, left):
     """The window lies in cells 0 to 3 with its newest positions first; the last of the micro-batches takes 6 and 7."""
-    mine = AttentionCache(16, 1, True, 4, (0,), SHAPE, None, lambda event: None, Habits(purge_stays=stays))
+    mine = AttentionCache(16, 1, True, 4, (0,), SHAPE, None, lambda event: None, BuildTraits(purge_stays=stays))
     mine.state_read(0, AttentionState(np.array([6, 7, 4, 5]), {}))
     batch = DecodeBatch()
     for pos in range(8, 22):
@@ -109,7 +109,7 @@ def test_trying_purges_for_good_what_it_did_not_use(stays, left):
 
 def test_a_batch_without_room_purges_for_good_too():
     """The first micro-batch takes the cell of 6 and purges 4 and 5; for the second one there is no room then."""
-    mine = AttentionCache(16, 4, True, 4, (0,), SHAPE, None, lambda event: None, Habits(purge_stays=True))
+    mine = AttentionCache(16, 4, True, 4, (0,), SHAPE, None, lambda event: None, BuildTraits(purge_stays=True))
     for seq, held_there in ((0, [6, 5, 4, 7, 8, 9]), (2, [0, 1, 2]), (3, [0, 1, 2])):
         mine.state_read(seq, AttentionState(np.array(held_there), {}))
     batch = DecodeBatch()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory.cell_ranges import index, listed
+from cachesim.engines.llama_cpp.memory.cell_ranges import as_array, index
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.model.hash_mixing import Rng
 
@@ -23,8 +23,8 @@ def known(cells, seq=0):
 
 
 def test_a_range_and_a_list_name_the_same_cells():
-    assert (index(range(2, 5)), listed(range(2, 5)).tolist()) == (slice(2, 5), [2, 3, 4])
-    assert index(np.array([3, 1])).tolist() == listed(np.array([3, 1])).tolist() == [3, 1]
+    assert (index(range(2, 5)), as_array(range(2, 5)).tolist()) == (slice(2, 5), [2, 3, 4])
+    assert index(np.array([3, 1])).tolist() == as_array(np.array([3, 1])).tolist() == [3, 1]
 
 
 @pytest.mark.parametrize("cells, pos, stretch", [

@@ -11,7 +11,7 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
-from cachesim.engines.llama_cpp.memory.ubatch_view import in_one
+from cachesim.engines.llama_cpp.memory.ubatch_view import merge_ubatches
 from cachesim.model.hash_mixing import Rng
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 
@@ -60,8 +60,8 @@ def story(model, unified, seed):
 @pytest.mark.parametrize("model", KINDS)
 def test_one_pass_leaves_what_several_leave(model, unified, seed):
     quick = story(model, unified, seed)
-    with patch.object(context, "in_one", lambda *of: None), \
-            patch.object(AttentionCache, "_behind", lambda *of: None):
+    with patch.object(context, "merge_ubatches", lambda *of: None), \
+            patch.object(AttentionCache, "_cells_after_end", lambda *of: None):
         slow = story(model, unified, seed)
     assert quick == slow
 
@@ -77,7 +77,7 @@ def cuts(world, n, n_ubatch=3):
 def test_what_lies_behind_everything_is_one():
     world = World("A")
     world.go(n=5)
-    [run], at, n = (whole := in_one(cuts(world, 8), world.memory.parts, None))[0]
+    [run], at, n = (whole := merge_ubatches(cuts(world, 8), world.memory.parts, None))[0]
     assert (run.seq, run.pos0, list(run.tokens), at, n) == (0, 5, list(range(8)), (0,), 8)
     assert whole[1] == {"base": [range(5, 13)]}
 
@@ -89,7 +89,7 @@ def test_what_fills_a_hole_is_not():
     world.memory.seq_rm(0, 2, POS_INF)
     found = cuts(world, 6)
     assert [list(cells["base"][0]) for _, cells in found] == [[2, 3, 4], [10, 11, 12]]
-    assert in_one(found, world.memory.parts, None) is None
+    assert merge_ubatches(found, world.memory.parts, None) is None
 
 
 def test_numbers_are_computed_as_the_engine_cuts():
