@@ -1,4 +1,4 @@
-"""From which lengths could evaluation go on without a foreign token? Cuts a restore point down to its clean parts."""
+"""Clean parts of a restore point: the lengths at which evaluation could resume without reading a foreign token."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Span = tuple[int, int]
 
 
 def clean_spans(point: Point, stored: Stored, foreign: Mapping[int, Iterable[int]], cold: ColdRun) -> tuple[Span, ...]:
-    """The stretches lo .. hi of the point's lengths at which everything that the next token reads is a cold run's,
-    ascending, with ends that are lengths of the point; () = there is none. ``foreign``: positions of rows that are not
-    a cold run's, by window (0 = full attention). Looks at provenance only."""
+    """Return the spans lo .. hi of the point's lengths at which everything that the next token reads equals a cold
+    run's, ascending; their ends are lengths of the point; () without clean lengths. ``foreign``: positions of rows that
+    differ from the cold run, by window (0 = full attention). Compares provenance only."""
     if point.lo > point.hi or (stored.state is not None and not clean_state(stored.state, cold, point.hi)):
         return ()
     hidden = sorted((q + 1, q + window - 1 if window else point.hi)
@@ -25,7 +25,7 @@ def clean_spans(point: Point, stored: Stored, foreign: Mapping[int, Iterable[int
 
 
 def clean_state(state: StatePart, cold: ColdRun, n: int) -> bool:
-    """Are these the states of a cold run after n tokens?"""
+    """True if these are the states of a cold run after n tokens."""
     for layer, held in state.rows.items():
         want = cold.state_at(layer, n)
         if held is None or held.hash != want.hash or held.conv.tobytes() != want.conv.tobytes():
@@ -34,7 +34,7 @@ def clean_state(state: StatePart, cold: ColdRun, n: int) -> bool:
 
 
 def _without(seen: Iterable[Span], lo: int, hi: int) -> Iterator[Span]:
-    """What is left of lo .. hi without these stretches, which come in ascending order; last < first is an empty one."""
+    """Yield lo .. hi without the ``hidden`` spans, which are ascending; a span with last < first is empty."""
     for first, last in seen:
         if lo < first <= last:
             yield lo, first - 1
@@ -44,7 +44,7 @@ def _without(seen: Iterable[Span], lo: int, hi: int) -> Iterator[Span]:
 
 
 def _on_grid(spans: Iterable[Span], lo: int, step: int) -> Iterator[Span]:
-    """The spans cut back to the lengths lo, lo + step, .. that lie in them."""
+    """Yield the spans cut to the lengths lo, lo + step, ... that they contain."""
     for first, last in spans:
         first, last = lo - (lo - first) // step * step, lo + (last - lo) // step * step
         if first <= last:
@@ -52,7 +52,7 @@ def _on_grid(spans: Iterable[Span], lo: int, step: int) -> Iterator[Span]:
 
 
 def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
-    """Positions below n whose row is not a cold run's, ascending."""
+    """Return the positions below n whose row differs from the cold run's, ascending."""
     pos = part.pos
     mine: np.ndarray | slice = slice(None)
     first, last = (int(pos[0]), int(pos[-1])) if len(pos) else (0, -1)

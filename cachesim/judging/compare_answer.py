@@ -1,6 +1,6 @@
 """Judge that compares every answer and every stored object with a cold run.
 
-Cold runs are kept by token list, each made once for one model. They depend on neither the engine nor the profile.
+Cold runs are kept by token list, each made once for a model. They depend on neither the engine nor the profile.
 Provenance of a prefix does not depend on later tokens, so a prefix of an earlier list needs no run of its own.
 """
 
@@ -26,8 +26,8 @@ AHEAD = 4096                 # tokens of an expected list that its first cold ru
 RECENT = 16                  # cold runs, and expected lists, that are kept
 
 
-class ColdRuns:
-    """Cold runs of one model."""
+class ColdRunCache:
+    """Cold runs of a model."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -93,7 +93,7 @@ OTHER_TEXT = broken("provenance", Kind.OTHER_TEXT)
 
 @dataclass(slots=True)
 class RequestVerdict:
-    """The verdicts about one request: its answer, the slot it left behind, and stored objects that differ from a cold
+    """The verdicts about a request: its answer, the slot it left behind, and stored objects that differ from a cold
     run of their tokens (``armed``: a later request would be answered wrongly from them). ``refused``: a cold run ends
     with an error too, so nothing was compared. ``window``: positions lo .. hi-1 that the slot's window layers still
     hold; None without such layers, or if nothing was left."""
@@ -116,7 +116,7 @@ class RequestVerdict:
 
     @property
     def fault(self) -> str:
-        """Return the fault, or the reason of an undecided verdict, in one sentence; "" for a correct answer."""
+        """Return the fault, or the reason of an undecided verdict, in a sentence; "" for a correct answer."""
         return self.doubt.why
 
     @property
@@ -128,14 +128,14 @@ class RequestVerdict:
 
 
 class Judge:
-    """Judge for one model; with ``model`` None nothing was computed, so every verdict is undecided."""
+    """Judge for a model; with ``model`` None nothing was computed, so every verdict is undecided."""
 
     def __init__(self, model: Model | None) -> None:
         self.model = model
-        self._colds = None if model is None else ColdRuns(model)
+        self._colds = None if model is None else ColdRunCache(model)
 
     def judge(self, request: Request, answer: Answer, slot: Stored | None) -> RequestVerdict:
-        """Judge one answered request and ``slot``, the state that it left behind."""
+        """Judge an answered request and ``slot``, the state that it left behind."""
         try:
             return RequestVerdict(*self._whole(request, answer, slot))
         except Exception as error:      # a check that raises leaves the verdict undecided
@@ -195,7 +195,7 @@ class Judge:
         return compare_stored(stored, cold or self.cold_runs.speaking(stored.tokens, (), (stored.resume,)))
 
     def each_stored(self, objects: Mapping[Key, Stored]) -> dict[Key, Verdict]:
-        """Return the verdicts about several objects. Objects of one conversation share one cold run."""
+        """Return the verdicts about several objects. Objects of a conversation share a cold run."""
         usable = [stored for stored in objects.values()
                   if self.model is not None and 0 < stored.resume <= len(stored.tokens)]  # fmt: skip
         texts = {id(stored.tokens): stored.tokens for stored in usable}
@@ -210,7 +210,7 @@ class Judge:
                 for key, stored in objects.items()}  # fmt: skip
 
     @property
-    def cold_runs(self) -> ColdRuns:
+    def cold_runs(self) -> ColdRunCache:
         """Return the cold runs of this model. Raises Crash if nothing is computed."""
         if self._colds is None:
             raise Crash("no cold run without a model")

@@ -1,7 +1,7 @@
-"""Is a stored copy exactly what a cold run would hold? Compared row by row and state by state.
+"""Comparison of a stored copy with a cold run, row by row and state by state.
 
-Only what the next token would read counts: of a window the last ``window - 1`` positions, of full attention every
-position, of a recurrent layer its one state; of an object that several conversations share, only its own stretch.
+Only data that the next token would read counts: the last ``window - 1`` positions of a window, every position of full
+attention, the state of a recurrent layer; of an object that several conversations share, only its own range.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Truth(Protocol):
     """Rows by position and states by length, as a cold run has them."""
 
     def rows(self, layer: int) -> Rows:
-        """The K/V rows of an attention layer by position."""
+        """Return the K/V rows of an attention layer by position."""
 
     def state_at(self, layer: int, n: int) -> LayerState | None:
-        """The state of a recurrent layer after n tokens."""
+        """Return the state of a recurrent layer after n tokens."""
 
 
 def compare_stored(stored: Stored, cold: Truth) -> Verdict:
-    """A stored object against the cold run of (at least) the tokens that it is believed to hold."""
+    """Compare a stored object with the cold run of its tokens (or of a longer list that begins with them)."""
     n = stored.resume
     if stored.state is not None and not (verdict := _states(stored.state, cold, n)).holds:
         return verdict
@@ -48,7 +48,7 @@ def _states(state: StatePart, cold: Truth, n: int) -> Verdict:
 
 
 def digests_only(state: LayerState | None) -> LayerState | None:
-    """The state without its numbers, None for none."""
+    """Return the state without its numbers; None for None."""
     return None if state is None else state._replace(conv_x=None, h=None)
 
 
@@ -65,7 +65,8 @@ def _rows(part: RowsPart, cold: Truth, n: int, start: int) -> Verdict:
 
 
 def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray | slice:
-    """Which of the rows have positions first .. n-1, ascending; a slice where they stand so."""
+    """Return the indices of the rows at positions first .. n-1, ascending; a slice if the rows are already in that
+    order."""
     if len(pos) and pos[0] >= first and pos[-1] < n and (pos[1:] >= pos[:-1]).all():
         return slice(None)
     order = np.argsort(pos, kind="stable")

@@ -1,7 +1,9 @@
-"""Grades of outcomes: the stored table that says which answers of rules were seen on a real server.
+"""Grades of outcomes: the stored table of the rule outcomes that were seen on a real server.
 
-`make grades` writes the table, one file per engine in ``engines/evidence``. An outcome that is not in it was read in a
-source only. An engine without a file is not graded.
+``make grades`` writes the table, a file per engine in ``engines/evidence``. An outcome missing from it was only read
+in a source. An engine without a file is not graded. A verdict, or a charge, depends on an outcome if it changes when
+another admissible answer replaces the outcome. Only answers that neither a recording nor a comparison refutes are
+tried, and only for wrong answers and charged tokens.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ PREDICTED = "predicted, not seen on a real server"
 
 
 class Grade(StrEnum):
-    """How an outcome is known."""
+    """Evidence for an outcome."""
 
     RECORDED = "recorded"    # with another answer a recording of a real server would disagree
     COMPARED = "compared"    # with another answer a comparison with the real code would fail
@@ -47,8 +49,9 @@ class Grade(StrEnum):
 
 
 class Graded(NamedTuple):
-    """The stored grade of an outcome. ``seen``: where each other answer fails, by its name; ``unseen``: other answers
-    that nothing here refutes; ``inadmissible``: those with which our server cannot go on."""
+    """Stored grade of an outcome. ``seen``: for each alternative answer, the recording or comparison that refutes it;
+    ``unseen``: alternatives that nothing refutes; ``inadmissible``: alternatives with which the simulated server cannot
+    continue."""
 
     grade: Grade
     seen: Mapping[str, str]
@@ -57,26 +60,26 @@ class Graded(NamedTuple):
 
 
 class GradeTable(NamedTuple):
-    """The grades of an engine: by rule and case, the digest of each rule's code, those of the recordings cited."""
+    """Grades of an engine by rule and case, with the digests of each rule's code and of the cited recordings."""
 
     graded: Mapping[Outcome, Graded]
     code: Mapping[str, str]
     recordings: Mapping[str, str]
 
     def grade(self, outcome: Outcome) -> Grade:
-        """The grade of an outcome of a rule that is in a rule set of the main line; READ where it is not listed."""
+        """Return the grade of an outcome of a rule in a main-line rule set; READ if it is not listed."""
         found = self.graded.get(outcome)
         return found.grade if found else Grade.READ
 
 
 def path_of_table(engine: str) -> Path:
-    """The file with the grades of an engine."""
+    """Return the file with the grades of an engine."""
     return FOLDER / f"{engine}.json"
 
 
 @cache
 def table_of(engine: str) -> GradeTable | None:
-    """The stored grades of an engine, None if it has none."""
+    """Return the stored grades of an engine, None if it has none."""
     path = path_of_table(engine)
     if engine not in BUILTIN or not kind(path):
         return None
@@ -104,15 +107,15 @@ def write_table(engine: str, table: GradeTable) -> None:
 
 @cache
 def released_rules(engine: str) -> frozenset[str]:
-    """The rules of an engine that some build has: those of the rule sets of its main line."""
+    """Return the rules of an engine that a released build has: those of its main-line rule sets."""
     line = BUILTIN[engine].line
     return frozenset(str(fn.rule) for name in line  # type: ignore[attr-defined]
                      for fn in graded_rules(BUILTIN[engine].profiles[name]).values())  # fmt: skip
 
 
 def grade_of(engine: str, outcome: Outcome) -> Grade | None:
-    """The grade of an outcome, None where the engine is not graded. A rule that is in no build is ours, unless a
-    patched real server was recorded."""
+    """Return the grade of an outcome, None for an engine without grades. A rule that is in no build is graded as ours,
+    unless a patched real server was recorded."""
     table = table_of(engine)
     if table is None:
         return None
@@ -120,41 +123,36 @@ def grade_of(engine: str, outcome: Outcome) -> Grade | None:
     return Grade.OURS if grade is Grade.READ and outcome.rule not in released_rules(engine) else grade
 
 
-def is_unseen(engine: str, outcome: Outcome, other: str) -> bool:
-    """True if no real server is known to answer this and not the other. A neighbour of an answer is no other one where
-    some other answer was refuted: it stands for those that no rule set has. A number that says that there is nothing
-    has none at all."""
+def is_unseen(engine: str, outcome: Outcome, alternative: str) -> bool:
+    """True if nothing shows that a real server gives this outcome rather than ``alternative``. A neighbouring number
+    stands for alternatives that rule sets do not have, so it does not count once an alternative was refuted; an outcome
+    "none" has no neighbour."""
     table = table_of(engine)
-    if table is None or grade_of(engine, outcome) is Grade.OURS or (outcome.case, other) == ("none", "one more"):
+    if table is None or grade_of(engine, outcome) is Grade.OURS or (outcome.case, alternative) == ("none", "one more"):
         return False
     found = table.graded.get(outcome)
     if found is None:
         return True
-    return other not in (*found.seen, *found.inadmissible) and (not found.seen or other in RULES or other == NEGATED)
+    neighbour = alternative not in RULES and alternative != NEGATED
+    return alternative not in (*found.seen, *found.inadmissible) and not (found.seen and neighbour)
 
 
 def grades_of_rule(engine: str, rule: str) -> dict[str, Grade]:
-    """The grades of the outcomes of a rule by case, as far as any recording has them. {} = none of them occurs."""
+    """Return the grades of a rule's outcomes by case, as far as recordings have them; {} if none occurs."""
     table = table_of(engine)
     cases = [outcome for outcome in table.graded if outcome.rule == rule] if table else []
     return {one.case: grade for one in cases if (grade := grade_of(engine, one)) is not None}
 
 
-# Dependence of a run on outcomes that no real server was seen to have.
-#
-# A verdict, or the tokens that are charged, depend on an outcome if they change when the outcome is replaced by another
-# admissible answer. Only answers that no recording and no comparison refutes are tried, and only where an answer is
-# wrong or tokens were charged.
-
 MODE = "provenance"
-MOST = 16                # other answers that are tried for one run
-TOKENS = 60_000          # and tokens of prompts in all these tries
-ENDLESS = 20             # a repetition that asks for so many times the decisions of the run is ended
+MOST = 16                # alternative answers that are tried for a run
+TOKENS = 60_000          # prompt tokens in all these tries
+ENDLESS = 20             # a repetition that makes this many times the decisions of the run is ended
 
 
 class Dependence(NamedTuple):
-    """What request ``request`` owes to an outcome that was read and not seen: its ``what``, a "verdict" or a "charge".
-    With the answer ``other`` it would be another."""
+    """A ``what`` ("verdict" or "charge") of request ``request`` that depends on an outcome that was read but not seen:
+    with the answer ``other`` it would differ."""
 
     request: int
     what: str
@@ -164,8 +162,8 @@ class Dependence(NamedTuple):
 
 
 def predicted(run: Run, rules: RuleSet | None = None) -> list[Dependence]:
-    """What of a run depends on outcomes that were only read, each request and kind once. [] where nothing is wrong and
-    nothing was charged, and for rules that are not graded. ``rules``: those of a workload's server, which is repeated
+    """Return the results of a run that depend on outcomes that were only read, each request and kind once; [] without
+    wrong answers and charges, and for rules without grades. ``rules``: those of a workload's server, which is repeated
     whatever its size and for its verdicts only; None = those of the run's profile."""
     charged = rules is None and any(one.ledger.charges for one in run.requests)
     name = run.profile.partition("@")[0]
@@ -176,18 +174,18 @@ def predicted(run: Run, rules: RuleSet | None = None) -> list[Dependence]:
         return []
     size = sum(len(step.request.prompt) for step in run.scenario.steps)
     most = MOST if rules is not None else min(MOST, TOKENS // max(1, size))
-    return _Again(run, rules or known[run.profile], variants_of_engine(name)).dependences(most)
+    return _Rerun(run, rules or known[run.profile], variants_of_engine(name)).dependences(most)
 
 
 @cache
 def variants_of_engine(engine: str) -> Variants:
-    """The rules of the rule sets that come with cachesim, by field."""
+    """Return the rules of the built-in rule sets, by field."""
     return variants_of(BUILTIN[engine].profiles.values())
 
 
-class _Again:
-    """A run that is repeated with other answers: judged where it has wrong answers, else by positions only, which is
-    enough for the tokens that are evaluated again."""
+class _Rerun:
+    """Repetition of a run with alternative answers: judged if the run has wrong answers, else by positions only, which
+    is enough for re-evaluated tokens."""
 
     def __init__(self, run: Run, rules: RuleSet, variants: Variants) -> None:
         self.run, self.rules, self.variants = run, rules, variants
@@ -195,8 +193,8 @@ class _Again:
         self.asked = 0
 
     def dependences(self, most: int) -> list[Dependence]:
-        """Each request and kind with the first outcome that it depends on; ``most`` other answers are tried, those of
-        rules that charges and requests name first."""
+        """Return each request and kind with the first outcome that it depends on. At most ``most`` alternatives are
+        tried, those of rules that charges and requests cite first."""
         charged = [i for i, one in enumerate(self.run.requests) if one.ledger.charges]
         wanted = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
         cited = {charge.rule for i in charged for charge in self.run.requests[i].ledger.charges}
@@ -210,29 +208,30 @@ class _Again:
         return [found[key] for key in sorted(found)]
 
     def _unseen(self) -> list[tuple[Outcome, str]]:
-        """The outcomes of the run with each other answer that nothing refutes, those that are the same once."""
+        """Return the outcomes of the run with each alternative that nothing refutes; equivalent alternatives once."""
         asked: Counter[Outcome] = Counter()
         met: Counter[tuple[Outcome, str]] = Counter()
 
-        def hear(outcome: Outcome, others: Mapping[str, object]) -> None:
+        def count(outcome: Outcome, others: Mapping[str, object]) -> None:
             asked[outcome] += 1
             met.update((outcome, other) for other in others)
 
-        self._played(report_outcomes(self.rules, self.variants, hear))
+        self._run(report_outcomes(self.rules, self.variants, count))
         self.asked = sum(asked.values())
         engine = self.profile.partition("@")[0]
         return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
                 and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
 
-    def _played(self, rules: RuleSet) -> dict[int, int]:
-        """Tokens that each request reused."""
+    def _run(self, rules: RuleSet) -> dict[int, int]:
+        """Return the number of tokens that each request reused."""
         answers = Answers()
         play(self.run.scenario, self.profile, "none", answers, rules)
         return {number: answer.cache_n for number, (_, answer) in answers.found.items()}
 
-    def _changed(self, outcome: Outcome, other: str) -> list[tuple[int, str]]:
-        """The wrong answers that would be right, and the charged requests that would reuse more or fewer tokens."""
-        rules = limit_decisions(replace_outcome(self.rules, self.variants, outcome, other), ENDLESS * self.asked)
+    def _changed(self, outcome: Outcome, alternative: str) -> list[tuple[int, str]]:
+        """Return the wrong answers that would become correct, and the charged requests that would reuse more or fewer
+        tokens."""
+        rules = limit_decisions(replace_outcome(self.rules, self.variants, outcome, alternative), ENDLESS * self.asked)
         right: list[tuple[int, str]] = []
         try:
             if self.run.broken:
@@ -240,10 +239,10 @@ class _Again:
                 right = [(i, "verdict") for i in self.run.broken if again[i].judged.equal_cold is not False]
                 reused = {i: one.answer.cache_n for i, one in enumerate(again)}
             else:
-                reused = self._played(rules)
-        except RunInterrupted as stopped:      # of a repetition nothing is shown
+                reused = self._run(rules)
+        except RunInterrupted as stopped:      # results of a repetition are not shown
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
-        except (Exception, TooManyDecisions):    # the server cannot go on with that answer: it is not admissible
+        except (Exception, TooManyDecisions):    # the server cannot continue with that answer: inadmissible
             return []
         return right + [(i, "charge") for i, one in enumerate(self.run.requests)
                         if one.ledger.charges and reused.get(i, -1) != one.answer.cache_n]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How did a failure come about? Its causes in the order of the requests, each with the rule behind it."""
+"""Causes of a failure in the order of the requests, each with the rule behind it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cachesim.judging.recompute_reasons import reason
 from cachesim.judging.reproduce_command import case_command, try_command
 from cachesim.scenarios.from_notation import from_line
 
-MOST = 12            # causes that are told of one failure: the first one, and the last ones
+MOST = 12            # causes reported of a failure: the first and the last
 
 
 class Cause(NamedTuple):
-    """One thing that request ``request`` did, and the rule behind it ("" = none)."""
+    """A step towards a failure: an action of request ``request``, and the rule behind it ("" = none)."""
 
     request: int
     text: str
@@ -27,8 +27,8 @@ class Cause(NamedTuple):
 
 
 def failure_data(run: Run, at: int, hence: str = "") -> dict[str, Any]:
-    """The failure of request ``at``: its causes, what follows (``hence``, by default the fault of the request), the
-    decisive rule with the address of its source, and the command that shows it again."""
+    """Return the failure of request ``at``: its causes, the consequence (``hence``, by default the fault of the
+    request), the decisive rule with the address of its source, and the command that reproduces it."""
     causes = list(_causes(run, at))
     rule = run.requests[at].answer.deciding or next((one.rule for one in reversed(causes) if one.rule), "")
     return {
@@ -40,9 +40,9 @@ def failure_data(run: Run, at: int, hence: str = "") -> dict[str, Any]:
 
 
 def explained(case: Mapping[str, Any], profile: str, at: int, hence: str) -> dict[str, Any]:
-    """A case, known by its ``line``, ``model`` and ``server``, with the ``command`` that runs it and its ``failure``:
-    that of request ``at``, where -1 is the first wrong request, or the last one where all answers are right. None if
-    it cannot be played again, because the simulator fails. A case without a line stays as it is."""
+    """Return a case, given by its ``line``, ``model`` and ``server``, with the ``command`` that runs it and its
+    ``failure``: that of request ``at``, where -1 is the first wrong request, or the last request if all answers are
+    correct. The failure is None if the simulator itself fails. A case without a line is returned unchanged."""
     if "line" not in case:
         return dict(case)
     line, model, server = case["line"], case["model"], dict(case["server"])
@@ -66,7 +66,7 @@ def _causes(run: Run, at: int) -> Iterator[Cause]:
 
 
 def _begins(run: Run, i: int) -> str:
-    """What a request reused."""
+    """Return the tokens that a request reused, in words."""
     one, action = run.requests[i], run.scenario.steps[i].action
     if action is not None:
         return "done" if one.answer.status == 200 and not one.answer.died else one.answer.error
@@ -74,7 +74,7 @@ def _begins(run: Run, i: int) -> str:
 
 
 def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: int) -> Iterator[Cause]:
-    """What a request read, what failed in it, and which corrupt objects it left for later ones."""
+    """Yield the foreign contents that a request read, its failures, and the corrupt objects that it left."""
     yield from (Cause(i, sentence_of(one)) for one in run.reads.get(i, ()))
     events = run.events(i)
     for event in events:
@@ -91,9 +91,10 @@ def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: in
 
 
 def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided]) -> Cause:
-    """A stored object that is corrupt from now on: made so, or kept although its tokens are others now."""
+    """Return the cause of a stored object that is corrupt from now on: created corrupt, or kept although its tokens
+    changed."""
     n = stored.resume if stored.start else len(stored.tokens)
-    if stored.kind.startswith("entry"):        # made by the rule that last put a conversation into the prompt cache
+    if stored.kind.startswith("entry"):        # made by the rule of the last store
         made = next((one.rule for one in reversed(decided) if _does(one, Role.STORE)), "")
     else:
         made = _made_by(decided, n)
@@ -104,18 +105,18 @@ def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided])
 
 
 def _made_by(decided: list[Decided], n: int) -> str:
-    """The rule that made or published a kept object of so many tokens, or read it from a file."""
+    """Return the rule that created or published a stored object of n tokens, or read it from a file."""
     made = (one for one in reversed(decided) if _does(one, Role.CREATE, Role.PUBLISH, Role.READ_FILE))
     return next((one.rule for one in made if one.because.get("start") in (None, n)), "")
 
 
 def _kept_by(decided: list[Decided]) -> str:
-    """The rule that chose what is erased once the reused tokens were settled."""
+    """Return the rule that chose the erased objects once the reused tokens were settled."""
     roles = [role_of(one.rule) for one in decided]
     first = roles.index(Role.PREFIX) if Role.PREFIX in roles else 0
     return next((one.rule for one, role in list(zip(decided, roles, strict=True))[first:] if role is Role.DROP), "")
 
 
-def _does(one: Decided, *roles: Role) -> bool:
-    role = role_of(one.rule)
-    return role in roles and has_effect(role, one.value)
+def _does(decision: Decided, *roles: Role) -> bool:
+    role = role_of(decision.rule)
+    return role in roles and has_effect(role, decision.value)

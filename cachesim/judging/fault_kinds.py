@@ -1,7 +1,7 @@
-"""What can be wrong with an answer or a stored copy, and why may nothing be known? Kinds, and the sentence for each.
+"""Kinds of faults and of undecided verdicts, with the sentence for each kind.
 
-A judge says a kind and its numbers; the sentence is made from them when somebody wants to read it. Two verdicts of one
-kind differ in nothing but numbers.
+A judge reports a kind and its numbers; the sentence is made when a report needs it. Two verdicts of a kind differ only
+in their numbers.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Mapping
 
 
 class Kind(StrEnum):
-    """Kinds of verdicts, by the name that they have in JSON."""
+    """Kinds of verdicts, by their names in JSON."""
 
-    # A stored copy, or a slot, that is not a cold run's.
+    # A stored copy, or a slot, that differs from a cold run.
     ROW = "row-of-another-token"
     ROW_BITS = "row-of-other-bits"
     ROWS_MISSING = "rows-missing"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
     STATE_ELSEWHERE = "state-of-another-position"
     TOKENS_MISSING = "longer-than-its-tokens"
     MEMORY_ELSEWHERE = "memory-ends-elsewhere"
-    # An answer that is not a cold run's.
+    # An answer that differs from a cold run.
     ANSWER = "answer-differs"
     ANSWER_ROWS = "answer-of-other-rows"
     OTHER_TEXT = "slot-holds-another-text"
@@ -64,7 +64,7 @@ SENTENCES: Mapping[Kind, str] = {
 TOO_LONG = "REFUSED ({status}): prompt of {tokens:,} tokens exceeds the context of {room:,} (--ctx-size)"
 
 
-def said(kind: Kind | None, numbers: Mapping[str, Any]) -> str:
+def fault_sentence(kind: Kind | None, numbers: Mapping[str, Any]) -> str:
     """The sentence for a kind with its numbers; "" for none."""
     if kind in (Kind.REFUSED, Kind.COLD_ERROR) and {"tokens", "room"} <= numbers.keys():
         return TOO_LONG.format_map(numbers)
@@ -72,6 +72,6 @@ def said(kind: Kind | None, numbers: Mapping[str, Any]) -> str:
 
 
 def pattern(kind: Kind) -> str:
-    """The sentence of every verdict of a kind: n stands for each number."""
+    """Return the sentence of a kind with n in place of each number."""
     names = [name for _, name, _, _ in Formatter().parse(SENTENCES[kind]) if name]
-    return said(kind, dict.fromkeys(names, "n"))
+    return fault_sentence(kind, dict.fromkeys(names, "n"))

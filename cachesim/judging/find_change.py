@@ -1,10 +1,7 @@
-"""At which version did the outcome of a request change, and which rule did it?
+"""Search for the versions at which the outcome of a request changed, and for the rules that caused it.
 
-The scenario runs under every version in order of build. Where two neighbours answer a request differently, the fields
-in which they differ are put into the older one: each alone, then all and as many taken out again as can be.
-
-outcome  what a client can tell: tokens kept, equal to a cold run or not, HTTP status; None where the version does not
-         have an option of the scenario
+The scenario runs under every version in build order. Where two neighbours answer a request differently, the fields in
+which they differ are put into the older version: each alone, then all of them, reduced by delta debugging.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ from cachesim.scenarios.schema import Scenario
 
 
 class RequestOutcome(NamedTuple):
-    """What became of one request. ``status`` 0 = the server process ended."""
+    """Outcome of a request as a client observes it; ``status`` 0 = the server process ended."""
 
     cache_n: int
     equal_cold: bool | None
@@ -28,7 +25,7 @@ class RequestOutcome(NamedTuple):
 
 
 class ChangedFields(NamedTuple):
-    """Fields that were exchanged together: ``alone`` if there was one, and it did it without the others."""
+    """Fields that were exchanged together; ``alone``: a single field that is sufficient by itself."""
 
     changes: tuple[Change, ...]
     alone: bool
@@ -36,7 +33,8 @@ class ChangedFields(NamedTuple):
 
 @dataclass(slots=True)
 class OutcomeChange:
-    """Between two neighbours the outcome of a request changed. Several causes: each of them does it alone."""
+    """A change of the outcome between two neighbouring versions. Each of several causes is sufficient by itself. The
+    outcome is None if the version does not have an option of the scenario."""
 
     old: str
     new: str
@@ -47,7 +45,8 @@ class OutcomeChange:
 
 @dataclass(slots=True)
 class RequestHistory:
-    """One request under every version, in order, and where its outcome changed; then under the proposals."""
+    """Outcomes of a request under every version in order, the changes between them (``turns``), and those of the
+    proposals (``beside``)."""
 
     outcomes: dict[str, RequestOutcome | None]
     turns: list[OutcomeChange] = field(default_factory=list)
@@ -55,15 +54,15 @@ class RequestHistory:
 
 
 def neighbours(engine: Engine) -> list[tuple[str, str]]:
-    """Every version with the one before it, then every proposal with its base: (older, newer)."""
+    """Return pairs (older, newer): every version with its predecessor, then every proposal with its base."""
     return [*zip(engine.line, engine.line[1:], strict=False), *((base, name) for name, base in engine.beside.items())]
 
 
 def bisect(
     scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance"
 ) -> list[RequestHistory]:
-    """The course of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``: how the runs
-    are compared with cold ones, "provenance" or "exact"."""
+    """Return the history of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``:
+    comparison with cold runs, "provenance" or "exact"."""
     lab = _Lab(scenario, engine, mode)
     found = [RequestHistory({}) for _ in scenario.steps]
     for old, new in neighbours(engine) if pairs is None else pairs:
@@ -77,14 +76,14 @@ def bisect(
 
 
 class _Lab:
-    """Runs a scenario under versions and mixtures of them, each once."""
+    """Runs of a scenario under versions and mixtures of them, each made once."""
 
     def __init__(self, scenario: Scenario, engine: Engine, mode: str) -> None:
         self.scenario, self.engine, self.mode = scenario, engine, mode
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
 
     def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[RequestOutcome | None]:
-        """Outcomes of all requests under the older version with these fields of the newer one."""
+        """Return the outcomes of all requests under the older version with these fields of the newer version."""
         key = (old, new if names else "", names)
         if key not in self.known:
             older = self.engine.rules(old)
@@ -100,7 +99,7 @@ class _Lab:
         return self.known[key]
 
     def causes(self, old: str, new: str, number: int) -> Iterator[ChangedFields]:
-        """What turns the older version's outcome of a request into the newer one's."""
+        """Yield the fields that turn the older version's outcome of a request into the newer version's."""
         changes = self.engine.rules(old).changes(self.engine.rules(new))
         want = self.outcomes(new)[number]
         alone = [one for one in changes if self.outcomes(old, new, frozenset({one.field}))[number] == want]

@@ -1,5 +1,5 @@
-"""What did a wrong answer read in place of its own rows and states? Looks their provenance up in the cold runs of every
-request of the run."""
+"""Contents that a wrong answer read in place of its own rows and states, found by their provenance in the cold runs of
+every request."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from cachesim.base.errors import counted
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.inspection import RowsPart, StatePart, Stored
-from cachesim.judging.compare_answer import ColdRuns
+from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.compare_stored import digests_only
 from cachesim.judging.judgement import Judgement
 from cachesim.model import LayerState, same_state
 
-MOST = 4             # things that are listed of one object
+MOST = 4             # contents listed of an object
 
 
 class ForeignContent(NamedTuple):
-    """Something that is not a cold run's. ``what``: "state" after ``stop`` tokens of the layer, "rows" (or "missing"
-    ones) at positions ``start`` .. ``stop - 1``, or a whole "text" of ``stop`` tokens; "during": the ``stop`` tokens
-    that were reused were right, and nothing is known of what came then. It is that of request
-    ``request``: the state after ``theirs`` tokens, the rows from position ``theirs`` on; -1 = of no request as it was
-    sent, so that it was computed from something wrong itself."""
+    """Content that differs from a cold run. ``what``: "state" after ``stop`` tokens of the layer, "rows" (or "missing"
+    rows) at positions ``start`` .. ``stop - 1``, or a whole "text" of ``stop`` tokens; "during": the ``stop`` reused
+    tokens were correct and the fault occurred later. ``request`` is the origin: the state after ``theirs`` tokens of
+    it, or its rows from position ``theirs`` on; -1 = of none of the requests as sent, so that it was computed from
+    something wrong itself."""
 
     what: str
     layer: int
@@ -34,36 +34,38 @@ class ForeignContent(NamedTuple):
     theirs: int = -1
 
 
-def sentence_of(one: ForeignContent) -> str:
-    """What was read, in one sentence without its subject."""
-    match one.what:
+def sentence_of(content: ForeignContent) -> str:
+    """Return what was read, as a sentence without a subject."""
+    match content.what:
         case "text":
-            return f"holds the conversation of request {one.request}, loaded over its own"
-        case "during" if not one.stop:
+            return f"holds the conversation of request {content.request}, loaded over its own"
+        case "during" if not content.stop:
             return "reuses nothing: its memory went wrong while it was evaluated"
         case "during":
-            return f"reuses {counted(one.stop, 'token')} that are right: its memory went wrong while it was evaluated"
+            kept = counted(content.stop, "token")
+            return f"reuses {kept} that are right: its memory went wrong while it was evaluated"
         case "missing":
-            return f"finds {content_name(one)}"
-    own = f" after {counted(one.stop, 'token')}" if one.what == "state" and one.theirs != one.stop else ""
-    return f"reads {content_name(one)}" + (f" in place of its own{own}" if one.request >= 0 else "")
+            return f"finds {content_name(content)}"
+    differs = content.what == "state" and content.theirs != content.stop
+    own = f" after {counted(content.stop, 'token')}" if differs else ""
+    return f"reads {content_name(content)}" + (f" in place of its own{own}" if content.request >= 0 else "")
 
 
-def content_name(one: ForeignContent) -> str:
-    """The same as a thing."""
-    n, rows = one.stop - one.start, f"K/V {_span('row', one.start, one.stop)}"
-    match one.what:
+def content_name(content: ForeignContent) -> str:
+    """Return the content as a noun phrase."""
+    n, rows = content.stop - content.start, f"K/V {_span('row', content.start, content.stop)}"
+    match content.what:
         case "missing":
             return f"no {rows}"
-        case "state" if one.request < 0:
-            return f"a recurrent state computed from a wrong one (after {counted(one.stop, 'token')})"
-        case "state" if not one.theirs:
-            return f"an empty recurrent state (after {counted(one.stop, 'token')})"
+        case "state" if content.request < 0:
+            return f"a recurrent state computed from a wrong one (after {counted(content.stop, 'token')})"
+        case "state" if not content.theirs:
+            return f"an empty recurrent state (after {counted(content.stop, 'token')})"
         case "state":
-            return f"the recurrent state after {counted(one.theirs, 'token')} of request {one.request}"
-        case _ if one.request < 0:
+            return f"the recurrent state after {counted(content.theirs, 'token')} of request {content.request}"
+        case _ if content.request < 0:
             return f"{rows} computed from wrong ones"
-    return f"{rows} of {_span('token', one.theirs, one.theirs + n)} of request {one.request}"
+    return f"{rows} of {_span('token', content.theirs, content.theirs + n)} of request {content.request}"
 
 
 def _span(what: str, start: int, stop: int) -> str:
@@ -71,22 +73,22 @@ def _span(what: str, start: int, stop: int) -> str:
 
 
 def evaluated(request: Request, answer: Answer) -> Tokens:
-    """What was evaluated in place, from the first token on: with a context shift inside, what stood before it."""
+    """Return the tokens that were evaluated in place, from the first on; up to the first context shift."""
     if not answer.shifts:
         return answer.slot_tokens
     return (*prompt_of(request, answer), *answer.tokens)[: answer.shifts[0][0]]
 
 
 class ForeignReadFinder:
-    """Looks up foreign content in the conversations that a run has evaluated, by number of the request."""
+    """Search for foreign content in the conversations that a run evaluated, by number of the request."""
 
-    def __init__(self, requests: Sequence[Judgement], cold_runs: ColdRuns) -> None:
+    def __init__(self, requests: Sequence[Judgement], cold_runs: ColdRunCache) -> None:
         self.cold_runs = cold_runs
         self.known = [(i, tokens) for i, one in enumerate(requests) for mine in (one.answer, *one.answer.children)
                       if (tokens := evaluated(one.request, mine))]  # fmt: skip
 
     def within(self, stored: Stored, n: int) -> list[ForeignContent]:
-        """What is wrong with the first ``n`` tokens of an object, recurrent layers first, then attention."""
+        """Return the wrong contents in the first ``n`` tokens of an object, recurrent layers first, then attention."""
         n = min(n, stored.resume, len(stored.tokens))
         found = [] if stored.state is None else list(self._states(stored, stored.state, n))
         for part in stored.rows:
@@ -98,7 +100,7 @@ class ForeignReadFinder:
         for layer, held in state.rows.items():
             if not same_state(digests_only(held), digests_only(cold.state_at(layer, n))):
                 yield ForeignContent("state", layer, n, n, *self._state(layer, held))
-                return              # the layers behind it have read it
+                return              # later layers have read it
 
     def _state(self, layer: int, held: LayerState | None) -> tuple[int, int]:
         for number, tokens in self.known:
@@ -107,7 +109,7 @@ class ForeignReadFinder:
         return -1, -1
 
     def _rows(self, stored: Stored, part: RowsPart, n: int) -> Iterator[ForeignContent]:
-        """The wrong rows of the first layer that has any, as stretches of consecutive ones."""
+        """Yield the wrong rows of the first layer that has some, as ranges of consecutive rows."""
         cold = self.cold_runs.covering(stored.tokens[:n])
         first = max(stored.start, n - part.window + 1) if part.window else stored.start
         mine = {int(q): i for i, q in enumerate(part.pos) if first <= q < n}
@@ -127,11 +129,11 @@ class ForeignReadFinder:
         return -1, -1
 
     def whose(self, tokens: Tokens) -> int:
-        """The request whose conversation begins with these tokens, -1 = none."""
+        """Return the request whose conversation begins with these tokens, -1 = none."""
         return next((number for number, known in self.known if known[: len(tokens)] == tokens), -1)
 
     def text(self, answer: Answer) -> list[ForeignContent]:
-        """Whose conversation is in the slot of an answer that has lost its own?"""
+        """Return the conversation in the slot of an answer that has lost its own."""
         others = [(common_prefix(tokens, answer.slot_tokens), -number) for number, tokens in self.known
                   if number != answer.request]  # fmt: skip
         n, number = max(others, default=(0, 0))
@@ -139,23 +141,23 @@ class ForeignReadFinder:
 
 
 def _stretches(layer: int, found: Sequence[tuple[int, tuple[int, int]]]) -> Iterator[ForeignContent]:
-    """Neighbouring rows of one origin as one thing."""
+    """Yield neighbouring rows of a origin as a range."""
     start = 0
     for i in range(1, len(found) + 1):
-        if i == len(found) or not _goes_on(found[i - 1], found[i]):
+        if i == len(found) or not _continues(found[i - 1], found[i]):
             (first, (whose, theirs)), last = found[start], found[i - 1][0]
             yield ForeignContent("missing" if whose == -2 else "rows", layer, first, last + 1, max(whose, -1), theirs)
             start = i
 
 
-def _goes_on(one: tuple[int, tuple[int, int]], after: tuple[int, tuple[int, int]]) -> bool:
-    (a, (whose, theirs)), (b, (whose_b, theirs_b)) = one, after
+def _continues(before: tuple[int, tuple[int, int]], after: tuple[int, tuple[int, int]]) -> bool:
+    (a, (whose, theirs)), (b, (whose_b, theirs_b)) = before, after
     return b == a + 1 and whose == whose_b and (whose < 0 or theirs_b == theirs + 1)
 
 
 def read_instead(requests: Sequence[Judgement], number: int, reader: ForeignReadFinder) -> list[ForeignContent]:
-    """What request ``number``, whose answer is wrong, found where its evaluation began; else in the object that it
-    came from; [] = all of that was right, or it is not known."""
+    """Return the foreign content that request ``number``, whose answer is wrong, read at the start of its evaluation,
+    else that of the object it was restored from; [] if all of that was correct or unknown."""
     one = requests[number]
     if one.answer.died:
         return []

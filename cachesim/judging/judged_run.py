@@ -1,4 +1,10 @@
-"""A scenario under one profile, run and judged: what every report starts from."""
+"""Runs of a scenario under a profile, judged and compared with the expectations of the scenario file.
+
+A run may read a number that was never written. The server can only compare such a number with a token count, so 0 and
+every count that it was compared with are all values that make a difference. The scenario is run with each of them; a
+request whose outcome (slot, tokens kept and evaluated, status, stored conversations, verdict) differs between these
+cases is undecided.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +24,10 @@ from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Expect, Scenario
 
-# Is a run as its file expects? Compares numbers, request by request.
 
 class Mismatch(NamedTuple):
-    """One number that is not as expected. ``request`` -1 = a list of requests as a whole (broken, died, undecided)."""
+    """A number that differs from the expectation. ``request`` -1 = a list of requests as a whole (broken, died,
+    undecided)."""
 
     request: int
     what: str
@@ -32,7 +38,7 @@ class Mismatch(NamedTuple):
 def compare_expected(
     expected: Expect, requests: Sequence[Judgement], broken: list[int], unsettled: Sequence[int] = ()
 ) -> list[Mismatch]:
-    """Everything in a run that its file does not allow."""
+    """Return all differences between a run and the expectations of its file."""
     out = compare_numbers(expected, requests)
     died = [i for i, one in enumerate(requests) if one.answer.died]
     lists = (
@@ -46,7 +52,7 @@ def compare_expected(
 
 
 def compare_numbers(expected: Expect, requests: Sequence[Judgement]) -> list[Mismatch]:
-    """Every number of a step that its file does not allow."""
+    """Return the numbers of steps that the file does not allow."""
     out = []
     for i, one in enumerate(requests):
         for what, got in numbers(one).items():
@@ -58,27 +64,19 @@ def compare_numbers(expected: Expect, requests: Sequence[Judgement]) -> list[Mis
     return out
 
 
-def numbers(one: Judgement) -> dict[str, int]:
-    """What a file may expect of one step, by the names it has there."""
-    answer = one.answer
+def numbers(judgement: Judgement) -> dict[str, int]:
+    """Return the numbers of a step for which a file may state expectations, by their names there."""
+    answer = judgement.answer
     return {
         "cache_n": answer.cache_n,
         "prompt_n": answer.prompt_n,
         "slots": max(0, answer.id_slot),
         "status": answer.status,
-        "entries": one.entries,
+        "entries": judgement.entries,
     }
 
 
-# A run read a number that nobody wrote: is its outcome the same whatever that number was?
-#
-# A server can do one thing with such a number: ask whether it holds more tokens. So 0 and every count that was asked
-# about are all the values that make a difference; the scenario is run with each of them. Where the outcome of a request
-# is not the same in all these cases, it is undecided.
-#
-# outcome  what a client can tell: slot, tokens kept and evaluated, status, stored conversations, right or wrong
-
-MOST = 64                # cases; who needs more of them stays undecided from the first question on
+MOST = 64                # cases; a run that needs more is undecided from its first unwritten number on
 Values = Mapping[tuple[int, int], int]
 
 
@@ -92,14 +90,14 @@ class JudgedCase(Protocol):
 R = TypeVar("R", bound=JudgedCase)
 
 
-def run_every_case(play: Callable[[Values], R]) -> list[R]:
-    """The run with every number 0, then with every other value that makes a difference."""
+def run_every_case(run_case: Callable[[Values], R]) -> list[R]:
+    """Return the run with every unwritten number 0, then the runs with every other value that makes a difference."""
     todo: list[Values] = [{}]
     seen = [todo[0]]
     found: list[R] = []
     while todo and len(found) <= MOST:
         values = todo.pop()
-        found.append(play(values))
+        found.append(run_case(values))
         for asked in (event for event in found[-1].log.events if isinstance(event, Compared)):
             other = {**values, asked.unset: asked.held}
             if other not in seen:
@@ -109,8 +107,8 @@ def run_every_case(play: Callable[[Values], R]) -> list[R]:
 
 
 def settle(cases: Sequence[JudgedCase]) -> list[int]:
-    """Mark the requests of the first case whose outcome is another in another case; returns their numbers. An answer
-    that is wrong in every case stays wrong."""
+    """Mark the requests of the first case as undecided whose outcome differs in another case; return their numbers. An
+    answer that is wrong in every case stays wrong."""
     first, out = cases[0].requests, []
     for i, one in enumerate(first):
         outcomes = [outcome(case.requests[i]) for case in cases]
@@ -118,27 +116,27 @@ def settle(cases: Sequence[JudgedCase]) -> list[int]:
         wrong = all(case.requests[i].judged.equal_cold is False for case in cases)
         if wrong or (not cut_off and all(found == outcomes[0] for found in outcomes)):
             continue
-        one.judged.answer, one.judged.state = undecided(Kind.UNWRITTEN, cases=_told(outcomes)), HOLDS
+        one.judged.answer, one.judged.state = undecided(Kind.UNWRITTEN, cases=_differences(outcomes)), HOLDS
         one.judged.refused = False
         out.append(i)
     return out
 
 
-def outcome(one: Judgement) -> dict[str, Any]:
-    """What a client can tell of a step."""
-    return {**numbers(one), "right": one.judged.equal_cold, "died": one.answer.died}
+def outcome(judgement: Judgement) -> dict[str, Any]:
+    """Return the outcome of a step as far as a client can observe it."""
+    return {**numbers(judgement), "right": judgement.judged.equal_cold, "died": judgement.answer.died}
 
 
 def _first_question(cases: Sequence[JudgedCase]) -> int:
-    """The earliest step in which such a number was read."""
+    """Return the earliest step in which an unwritten number was read."""
     return min(
         number for case in cases for number in range(len(case.log.marks))
         if any(isinstance(event, Compared) for event in case.log.of(number))
     )  # fmt: skip
 
 
-def _told(outcomes: Sequence[Mapping[str, Any]]) -> str:
-    """What differs: ``cache_n 95 or 130``."""
+def _differences(outcomes: Sequence[Mapping[str, Any]]) -> str:
+    """Return the fields that differ: ``cache_n 95 or 130``."""
     parts = []
     for name in outcomes[0]:
         values = list(dict.fromkeys(str(one[name]) for one in outcomes))
@@ -149,48 +147,46 @@ def _told(outcomes: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(slots=True)
 class Run:
-    """A scenario under one profile. ``wrong`` lists where it is not as its file expects; ``unsettled`` are the requests
-    whose outcome depends on numbers that nobody wrote: what is shown of them is one case of several; ``told`` the
-    refused ones whose status the file expects; ``reads`` what the wrong ones read in place of their own;
-    ``stored`` are the entries of the prompt cache at the end: the request whose conversation each is (-1 = of none) and
-    its length."""
+    """A scenario run and judged under a profile."""
 
     scenario: Scenario
     profile: str
     mode: str
     log: Log = field(default_factory=Log)
     requests: list[Judgement] = field(default_factory=list)
-    wrong: list[Mismatch] = field(default_factory=list)
-    unsettled: list[int] = field(default_factory=list)
-    told: list[int] = field(default_factory=list)
-    reads: dict[int, list[ForeignContent]] = field(default_factory=dict)
+    wrong: list[Mismatch] = field(default_factory=list)        # differences from the expectations of the file
+    unsettled: list[int] = field(default_factory=list)         # requests that depend on unwritten numbers
+    told: list[int] = field(default_factory=list)              # refused requests whose status the file expects
+    reads: dict[int, list[ForeignContent]] = field(default_factory=dict)       # foreign content that wrong answers read
     reader: ForeignReadFinder | None = None
-    stored: list[tuple[int, int]] = field(default_factory=list)
+    stored: list[tuple[int, int]] = field(default_factory=list)    # final prompt cache: request (-1 = none), length
 
     @property
     def refused(self) -> list[int]:
-        """Requests that ended with an error as a cold run of them does: nothing was compared."""
+        """Return the requests that ended with an error in a cold run, too: nothing was compared."""
         return [i for i, one in enumerate(self.requests) if one.judged.refused]
 
     @property
     def broken(self) -> list[int]:
-        """Requests whose answer, or what it left behind, is not a cold run's."""
+        """Return the requests whose answer, or the state that it left behind, differs from a cold run's."""
         return [i for i, one in enumerate(self.requests) if one.judged.equal_cold is False]
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all requests. A refused one is undecided, unless its file expects it."""
+        """Return the worst verdict of all requests. A refused request is undecided, unless its file expects the
+        status."""
         judged = [one.judged for i, one in enumerate(self.requests) if i not in self.told]
         return worst(v for one in judged for v in (one.answer, one.state))
 
     def content(self, stored: Stored) -> list[str]:
-        """What is in a corrupt object in place of its own rows and states; [] where that is not known."""
+        """Return the contents of a corrupt object in place of its own rows and states; [] if unknown."""
         if self.reader is None:
             return []
         return [content_name(one) for one in self.reader.within(stored, len(stored.tokens))]
 
     def events(self, number: int) -> list[Event]:
-        """The events of one step. Of steps that were sent together: those of its slot, and those of no slot."""
+        """Return the events of a step. For steps sent together: the events of the step's slot and those without a
+        slot."""
         first, stop = number, number + 1
         while self.scenario.steps[first].together:
             first -= 1
@@ -204,22 +200,22 @@ class Run:
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """A run was interrupted. ``run`` is what was judged by then, of a scenario with only these requests; ``asked``: how
-    many there are; ``number`` of the signal, None for Ctrl-C."""
+    """Interrupted run. ``run`` contains the requests judged so far, of a scenario cut to them; ``asked``: number of
+    requests of the whole scenario; ``number`` of the signal, None for Ctrl-C."""
 
     def __init__(self, run: Run, asked: int, number: int | None) -> None:
         self.run, self.asked, self.number = run, asked, number
         super().__init__()
 
 
-def _stopped(run: Run, watch: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
-    """The interrupt with the requests that are over; itself where none is."""
-    over = next(number for number in range(len(run.scenario.steps) + 1) if number not in watch.found)
+def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
+    """Return the interrupt with the requests that were answered; the bare interrupt if no request was."""
+    over = next(number for number in range(len(run.scenario.steps) + 1) if number not in observer.found)
     if not over:
         return error
     part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
-    requests = [watch.found[number] for number in range(over)]
-    done = Run(part, run.profile, run.mode, watch.server.log, requests)
+    requests = [observer.found[number] for number in range(over)]
+    done = Run(part, run.profile, run.mode, observer.server.log, requests)
     return RunInterrupted(done, len(run.scenario.steps), getattr(error, "number", None))
 
 
@@ -227,27 +223,28 @@ def run_judged(
     scenario: Scenario, profile: str, mode: str = "exact", judge: Judge | None = None,
     table: RuleSet | None = None, with_ledger: bool = True,
 ) -> Run:
-    """Run a scenario under a profile and judge every request. Where the server reads a number that nobody wrote, the
+    """Run a scenario under a profile and judge every request. If the server reads a number that was never written, the
     scenario runs once for every value that matters.
 
-    ``table`` replaces the profile's rules by others of the same engine; the run then bears the table's name, and the
-    file's expectations apply only where it is the shipped profile of that name. ``judge`` may be shared between runs of
-    one model. ``with_ledger`` False = no recompute account. Raises BadInput."""
+    ``table`` replaces the profile's rules by others of the same engine; the run then has the table's name, and the
+    expectations of the file apply only if it is the built-in profile of that name. ``judge`` may be shared between runs
+    of a model. Without ``with_ledger`` the recompute ledgers stay empty. Raises BadInput.
+    """
     known = engine_of(profile).profiles
     rules = table or known[profile]
     name = rules.name if known.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
 
     def case(values: Values) -> Run:
         mine = rules.changed({"unset": values}) if values else rules
-        run, watch = Run(scenario, name, mode), JudgingObserver(scenario, profile, mine, judge, with_ledger)
+        run, observer = Run(scenario, name, mode), JudgingObserver(scenario, profile, mine, judge, with_ledger)
         try:
-            run.log = play(scenario, profile, mode, watch, mine)
+            run.log = play(scenario, profile, mode, observer, mine)
         except KeyboardInterrupt as error:
-            raise _stopped(run, watch, error) from None
-        run.requests = [watch.found[number] for number in range(len(scenario.steps))]
-        if with_ledger and watch.judge.model is not None:
-            reader = run.reader = ForeignReadFinder(run.requests, watch.judge.cold_runs)
-            run.stored = [(reader.whose(tokens), len(tokens)) for tokens in watch.entries]
+            raise _stopped(run, observer, error) from None
+        run.requests = [observer.found[number] for number in range(len(scenario.steps))]
+        if with_ledger and observer.judge.model is not None:
+            reader = run.reader = ForeignReadFinder(run.requests, observer.judge.cold_runs)
+            run.stored = [(reader.whose(tokens), len(tokens)) for tokens in observer.entries]
             run.reads = {number: read_instead(run.requests, number, reader) for number in run.broken}
         return run
 

@@ -1,4 +1,4 @@
-"""Record of all findings about one request of a judged run."""
+"""Record of all findings about a request of a judged run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SlotAtLaunch(NamedTuple):
 
 @dataclass(slots=True)
 class Judgement:
-    """One step of a run: its answer, the verdicts, the recompute ledger, and the caches after it. A step that is not a
+    """A step of a run: its answer, the verdicts, the recompute ledger, and the caches after it. A step that is not a
     completion has an empty request and an answer without numbers."""
 
     request: Request

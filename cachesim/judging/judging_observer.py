@@ -59,7 +59,7 @@ def cold_status(scenario: Scenario, number: int, profile: str, table: RuleSet | 
 
 
 class _StatusObserver(Silent):
-    """Keeps the status of one step."""
+    """Keeps the status of a step."""
 
     def __init__(self, number: int) -> None:
         self.number, self.status = number, 0
@@ -92,7 +92,7 @@ class AnswerObserver(Silent):
         self.starts = 0
 
     def started(self, server: Server) -> None:
-        """Attach to a server that has started, the first one or after a restart."""
+        """Attach to a server that has started, also after a restart."""
         self.server, self.starts = server, self.starts + 1
         self.new, self.corrupt, self.texts = {}, {}, {}
         if self.starts == 1:

@@ -1,28 +1,27 @@
-"""How many prompt tokens must be evaluated at least, whatever the rules, the flags and the memory of the server?
+"""Lower bound of the prompt tokens that must be evaluated, whatever the rules, flags and memory of the server.
 
-The bound. A server has *seen* a prefix once every token of it was evaluated behind the tokens before it: in a prompt,
-or as part of an answer. For a request with prompt P, let ``seen`` be the longest prefix of P in the prompts and the
-answers of the requests before it, or sent together with it. (Whole answers: a server that drafts may evaluate even the
-last token.) It evaluates at least
+The bound. A server has *seen* a prefix once each of its tokens was evaluated after the tokens before it, in a prompt or
+in an answer. For a request with prompt P, let ``seen`` be the longest prefix of P in the prompts and answers of the
+requests before it, or sent together with it. (Whole answers: a server that drafts may evaluate even the last token.) It
+evaluates at least
 
     max(1, len(P) - seen)
 
-Proof. The K/V row of a token, and a recurrent state after it, depend on every token before it in all layers but the
-first; nothing but an evaluation behind this very prefix yields them, and a restore, a load or a copy only brings back
-what was evaluated once. Tokens of P beyond ``seen`` have never been behind their prefix, so that this request
-evaluates them. And the logits after the last token of P are in no cache: whoever answers evaluates that token at least
-(the rule of one token).
+Proof. The K/V row of a token, and a recurrent state after it, depend on all tokens before it in all layers but the
+first. Only an evaluation after exactly this prefix produces them; a restore, a load or a copy returns what was
+evaluated before. Tokens of P beyond ``seen`` were never evaluated after their prefix, so this request evaluates them.
+The logits after the last token of P are not cached, so a server that answers evaluates at least that token.
 
-Requests that are sent together may be served in any order, and may use each other's work. Together they evaluate every
-token of the tree of their prompts that is neither seen before nor part of an answer of one of them, and each of them
-its own last token. Taken in order of length, a request adds the tokens that no shorter or equal prompt (or its answer)
-covers. Where it adds none, its last token is another one than all that were counted: of a prefix seen before or of an
-answer, or that of an equal prompt, evaluated once more. So the sum of max(1, added) is a bound for all of them.
+Requests sent together may be served in any order and may use each other's work. Together they evaluate every token of
+the tree of their prompts that was neither seen before nor is part of an answer of them, and each request evaluates its
+own last token. In order of length, a request adds the tokens that no shorter or equal prompt (or its answer) covers. If
+it adds none, its last token differs from all that were counted: it belongs to a prefix seen before or to an answer, or
+to an equal prompt, and is evaluated once more. So the sum of max(1, added) is a bound for all of them.
 
-What is not bounded: a request that was refused, cut short by its client, or shortened by the server, evaluates fewer
-tokens and counts 0; so do further completions of one prompt. It holds for right answers: a server that moves rows to
-other positions, or takes another conversation's for its own, can stay below. So can a model whose only layer is
-attention, where a row depends on its own token alone.
+Not bounded: a request that was refused, cancelled by its client, or shortened by the server evaluates fewer tokens and
+counts 0, as do further completions of a prompt. The bound holds for correct answers: a server that moves rows to other
+positions, or uses another conversation's, can stay below it. So can a model whose only layer is attention, where a row
+depends on its own token alone.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from cachesim.scenarios.schema import at_once
 
 
 class EvaluatedRequest(NamedTuple):
-    """A request: its prompt, and every token list that was (or may have been) evaluated for it, the prompt and the
-    answer among them. ``together``: it was sent while the one before was at work. ``counts`` False = it bounds
-    nothing, but what it evaluated is there for those after it."""
+    """A request: its prompt, and every token list that was (or may have been) evaluated for it, including prompt and
+    answer. ``together``: sent while the previous request was processed. ``counts`` False = it adds nothing to the
+    bound, but later requests may reuse its tokens."""
 
     prompt: Tokens
     after: tuple[Tokens, ...]
@@ -48,31 +47,31 @@ class EvaluatedRequest(NamedTuple):
 
 class Bound(NamedTuple):
     """Prompt tokens that each request must evaluate, and all of them together: ``total`` is at least the sum of
-    ``each``, and more where requests were sent together."""
+    ``each``, and more if requests were sent together."""
 
     each: tuple[int, ...]
     total: int
 
 
 class EvaluatedPrefixes:
-    """Token lists, and the longest prefix that another list has in common with any of them. Asking takes a search among
-    sorted lists: the best one is a neighbour."""
+    """Sorted token lists, searched for the longest common prefix with another list, which a neighbour in the order
+    has."""
 
     def __init__(self, lists: Iterable[Tokens] = ()) -> None:
         self._lists: list[Tokens] = sorted(lists)
 
     def add(self, tokens: Tokens) -> None:
-        """One list more."""
+        """Add a list."""
         insort(self._lists, tokens)
 
     def longest(self, tokens: Tokens) -> int:
-        """Length in tokens of the longest common prefix with any of the lists."""
+        """Return the length of the longest common prefix with any of the lists [tokens]."""
         at = bisect_left(self._lists, tokens)
         return max((common_prefix(one, tokens) for one in self._lists[max(0, at - 1) : at + 1]), default=0)
 
 
 def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
-    """The bound of requests in the order in which they were sent."""
+    """Return the bound of requests in the order in which they were sent."""
     every, seen, each, total = list(requests), EvaluatedPrefixes(), [], 0
     for numbers in at_once(one.together for one in every):
         group = every[numbers.start : numbers.stop]
@@ -87,8 +86,8 @@ def lower_bound(requests: Iterable[EvaluatedRequest]) -> Bound:
 
 
 def _of_group(group: Sequence[EvaluatedRequest], seen: EvaluatedPrefixes) -> int:
-    """What requests sent together evaluate at least; in order of length. What one evaluated that counts for nothing is
-    there for all."""
+    """Return the tokens that requests sent together must evaluate, in order of length. Tokens evaluated by requests
+    that do not count may be reused by all of them."""
     mine = EvaluatedPrefixes(tokens for one in group if not one.counts for tokens in one.after)
     total = 0
     for one in sorted((one for one in group if one.counts), key=lambda one: len(one.prompt)):
@@ -98,11 +97,11 @@ def _of_group(group: Sequence[EvaluatedRequest], seen: EvaluatedPrefixes) -> int
     return total
 
 
-def _least(one: EvaluatedRequest, seen: int) -> int:
-    return max(1, len(one.prompt) - seen) if one.counts and one.prompt else 0
+def _least(request: EvaluatedRequest, seen: int) -> int:
+    return max(1, len(request.prompt) - seen) if request.counts and request.prompt else 0
 
 
-def sent(request: Request, answer: Answer, together: bool = False) -> EvaluatedRequest:
+def evaluated_request(request: Request, answer: Answer, together: bool = False) -> EvaluatedRequest:
     """A request and what became of it, for ``lower_bound``."""
     prompt, answers = request.prompt, (answer, *answer.children)
     texts = [request.forced or (), *request.children_forced, *(tuple(one.tokens) for one in answers)]

@@ -7,8 +7,8 @@ best - held tokens were never captured. held - n_past tokens are charged to the 
 rule that did not use it. A live slot's intermediate states exist only briefly: tokens up to the longest durable restore
 point are charged to its removal, only the remainder to the transient state. The charges of a request add up to
 best - n_past.
-Concurrent requests are each judged by the state at the choice of their slot; a restarted one by its first start, which
-its answer reports.
+Concurrent requests are each judged by the state at the choice of their slot, a restarted request by its first start,
+which its answer reports.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Charge(NamedTuple):
 
 
 class RequestLedger(NamedTuple):
-    """Recompute ledger of one request [tokens]; ``charges`` from the end of the prompt. ``moved``: tokens beyond the
+    """Recompute ledger of a request [tokens]; ``charges`` from the end of the prompt. ``moved``: tokens beyond the
     longest prefix that was evaluated in place; ``wrong``: reused tokens of an answer that differs from a cold run."""
 
     best: int
@@ -108,7 +108,7 @@ class RecomputeLedger:
     decisions: list[Decided] = field(default_factory=list)
     starts: dict[int, LedgerStart] = field(default_factory=dict)           # by request
     chosen: LedgerStart = field(default_factory=lambda: LedgerStart(0, 0, 0))      # at the last choice of a slot
-    request: int = -1                                                      # the last one that was sent
+    request: int = -1                                                      # the latest request
     clock: int = 0                                                         # changes of restore points so far
     count: int = 0                                                         # restore points so far
 
@@ -200,7 +200,7 @@ class RecomputeLedger:
         return PointSnapshot(place, cold, foreign, known)
 
     def _known(self, point: Point, place: RadixPlace, span: Span, durable: bool) -> KnownPoint:
-        """Return the restore point of this kind after these tokens, a new one if it did not exist just before."""
+        """Return the restore point of this kind after these tokens, a new point if it did not exist just before."""
         kind, slot, _ = point.key
         key = (kind, place.node.number, place.n, *span, point.step)
         known = self.present.get(key)
@@ -239,7 +239,7 @@ class RecomputeLedger:
 
 
 class _ChargeBuilder(NamedTuple):
-    """Attribution of the re-evaluated tokens of one request: its start and the decisions about it."""
+    """Attribution of the re-evaluated tokens of a request: its start and the decisions about it."""
 
     request: int
     start: LedgerStart

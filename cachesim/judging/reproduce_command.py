@@ -1,4 +1,7 @@
-"""The command that runs a case, as it is typed into a POSIX shell."""
+"""POSIX shell command that runs a scenario again, and the flags of its server.
+
+The flags line shows the most important flags and those that differ from the defaults, in the server's own spelling.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,13 @@ from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import in_force, spoken
 from cachesim.scenarios.schema import Scenario
 
-# Which flags was the server started with? Those that matter most, and those that are not its own defaults, in its own
-# spelling.
-
 SHORT = 4              # characters of a short spelling, such as -kvu
 Data = dict[str, Any]
 
 
 def flags_data(profile: str, given: Mapping[str, Option]) -> Data:
-    """``default``: the flags that every report names and that are as in this version of the server; ``set``: all flags
-    that are not. Raises BadInput for an unknown profile."""
+    """Return the flags of a server. ``default``: the flags that every report names, as far as they have the default of
+    this version; ``set``: all other flags. Raises BadInput for an unknown profile."""
     manual = engine_of(profile).manual
     own, now = in_force({}, profile), in_force(given, profile)
     return {
@@ -39,13 +39,13 @@ def flags_data(profile: str, given: Mapping[str, Option]) -> Data:
 
 
 def flags_line(data: Data) -> list[Text]:
-    """``flags: -b 2048 -ub 512; set: -c 4096``, the parts that there are; [] where there is none."""
+    """Return ``flags: -b 2048 -ub 512; set: -c 4096`` as a list of a line, without empty parts; [] without flags."""
     parts = [f"{name}: {' '.join(data[key])}" for name, key in (("flags", "default"), ("set", "set")) if data[key]]
     return [Text("; ".join(parts), "dim")] if parts else []
 
 
 def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
-    """A flag as it is typed for the server, in its shortest spelling: ``-np 2``."""
+    """Return a flag in its shortest spelling for the server's command line: ``-np 2``."""
     words = [one for one in flag.spellings if len(one) <= SHORT or one.startswith("--")]
     word = words[0] if words else ""
     if not word:
@@ -57,34 +57,35 @@ def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
 
 
 def try_words(line: str, profile: str, model: str, given: Mapping[str, Option]) -> list[str]:
-    """The words behind ``cachesim try`` or ``why``: a line, and what its server is."""
+    """Return the arguments of ``cachesim try`` or ``why``: a line and the server that runs it."""
     return [line, "-p", profile_argument(profile), "--model", model, *set_words(given)]
 
 
 def set_words(given: Mapping[str, Option]) -> list[str]:
-    """The options of a server as ``--set`` takes them."""
+    """Return the options of a server as ``--set`` arguments."""
     return [word for setting in settings(given) for word in ("--set", setting)]
 
 
 def settings(given: Mapping[str, Option]) -> list[str]:
-    """``name=value`` of each option, as it is typed."""
+    """Return ``name=value`` for each option."""
     return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items()]
 
 
 def try_command(line: str, profile: str, model: str, given: Mapping[str, Option]) -> str:
-    """``cachesim try`` of a line. ``given`` are the options that are not the defaults."""
+    """Return the ``cachesim try`` command of a line. ``given``: options that differ from the defaults."""
     return shlex.join(["cachesim", "try", *try_words(line, profile, model, given)])
 
 
 def line_words(scenario: Scenario, profile: str) -> list[str]:
-    """``try_words`` of what a scenario asks. Raises BadInput where no line can say it."""
+    """Return ``try_words`` of the requests of a scenario. Raises BadInput if the line notation cannot express
+    it."""
     given, line = spoken(scenario.server, scenario.engine), spell(normal(scenario.line))
     from_line(line, model=scenario.model, profiles=(profile,), server=given)
     return try_words(line, profile, scenario.model, given)
 
 
 def case_words(scenario: Scenario, profile: str) -> list[str]:
-    """``line_words`` of a scenario; its file (or id) where no line can say what it asks."""
+    """Return ``line_words`` of a scenario; its file (or id) if the line notation cannot express it."""
     with suppress(BadInput):
         if not getattr(scenario.words, "spelled", None):
             return line_words(scenario, profile)
@@ -92,6 +93,6 @@ def case_words(scenario: Scenario, profile: str) -> list[str]:
 
 
 def case_command(scenario: Scenario, profile: str) -> str:
-    """The command that runs a scenario under a profile: one line of ``try`` where that can say it, else ``run``."""
+    """Return the command that runs a scenario under a profile: ``try`` with a line if possible, else ``run``."""
     words = case_words(scenario, profile)
     return shlex.join(["cachesim", "run" if len(words) == 3 else "try", *words])

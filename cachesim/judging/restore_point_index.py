@@ -41,7 +41,7 @@ class KnownPoint:
     seen: int = 0                # objects that are this point now
 
     def reach(self, most: int) -> int:
-        """Return the longest usable length up to ``most``; a value below ``lo`` if there is no such length."""
+        """Return the longest usable length up to ``most``; a value below ``lo`` if every length is above it."""
         far = min(most, self.hi)
         return far if self.step == 1 else self.lo + (far - self.lo) // self.step * self.step
 
@@ -58,9 +58,9 @@ class KnownPoint:
 
 @dataclass(slots=True, eq=False)
 class NodeIndex:
-    """Contents of one radix node."""
+    """Contents of a radix node."""
 
-    single: dict[int, list[KnownPoint]] = field(default_factory=dict)     # points with one usable length, by length
+    single: dict[int, list[KnownPoint]] = field(default_factory=dict)     # points with a usable length, by length
     lengths: list[int] = field(default_factory=list)                      # keys of ``single``, ascending
     ranged: list[KnownPoint] = field(default_factory=list)                # points with a range of lengths
     least: int = NEVER                                                    # smallest usable length in the subtree

@@ -1,4 +1,4 @@
-"""A judged run as plain data: what ``--json`` prints, and what the tables are made from."""
+"""Judged runs as plain data: the output of ``--json`` and the source of the tables."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from cachesim.scenarios.schema import Step
 
 
 def run_data(run: Run) -> dict[str, Any]:
-    """One run. Counts are tokens; ``kept`` stayed in the slot, ``restored`` came back from a checkpoint or, ``loaded``
-    of them, from the prompt cache, ``computed`` were evaluated; ``holds`` is True, False or None (undecided);
-    ``unsettled`` are the requests whose outcome depends on uninitialised values, ``refused`` those that got an error as
-    a cold run does, ``told`` the refused ones whose file expects it. ``verdict`` is what reports say of a request and
-    of the run, ``reason`` how it came to its reused tokens, ``read_instead`` what a wrong answer read in place of its
-    own rows and states; ``predicted`` the verdicts and charges that depend on an outcome which no real server was seen
-    to have; ``failure`` how the first wrong one came about. ``lcp``: of the prompt with the ``slot_held``
-    tokens that were in the slot, None = no slot. ``flags`` are those of the server."""
+    """Return the data of a run. Counts are tokens: ``kept`` in the slot, ``restored`` from a checkpoint or, ``loaded``
+    of them, from the prompt cache, ``computed`` = evaluated. ``holds`` is True, False or None (undecided);
+    ``unsettled``: requests whose outcome depends on uninitialised values; ``refused``: requests that got an error as in
+    a cold run; ``told``: refused requests whose status the file expects. ``reason`` explains the reused tokens;
+    ``read_instead`` names what a wrong answer read in place of its own rows and states; ``predicted``: verdicts and
+    charges that depend on an outcome not seen on a real server; ``failure``: the causes of the first wrong answer.
+    ``lcp``: common prefix of the prompt and the ``slot_held`` tokens in the slot, None = without a slot. ``flags``:
+    those of the server."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,
@@ -55,15 +55,15 @@ def run_data(run: Run) -> dict[str, Any]:
     }
 
 
-def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
-    """One request of a run."""
-    answer, step, came = one.answer, run.scenario.steps[i], reused(one.answer)
+def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
+    """Return the data of a request of a run."""
+    answer, step, came = judgement.answer, run.scenario.steps[i], reused(judgement.answer)
     data = {
         "i": i,
         "text": step.prompt,
         "why": step.why,
         "how": _how(step),
-        "prompt": len(one.request.prompt),
+        "prompt": len(judgement.request.prompt),
         "kept": came.kept,
         "restored": came.restored + came.loaded,
         "loaded": came.loaded,
@@ -80,24 +80,24 @@ def request_data(run: Run, i: int, one: Judgement) -> dict[str, Any]:
         "draft_n": answer.draft_n,
         "draft_n_accepted": answer.draft_n_accepted,
         "rule": answer.deciding,
-        "reason": reason(one) if step.action is None else step.action.do,
-        "lcp": one.slot.lcp if one.slot else None,
-        "slot_held": one.slot.held if one.slot else None,
-        **_stored(run, i, one),
-        "window": list(judged.window) if (judged := one.judged).window else None,
+        "reason": reason(judgement) if step.action is None else step.action.do,
+        "lcp": judgement.slot.lcp if judgement.slot else None,
+        "slot_held": judgement.slot.held if judgement.slot else None,
+        **_stored(run, i, judgement),
+        "window": list(judged.window) if (judged := judgement.judged).window else None,
         "stored_mib": stored_mib(run.events(i)),
-        "shifts": [list(one) for one in answer.shifts],
-        **_judged(run, i, one),
-        "best": one.ledger.best,
-        "held": one.ledger.held,
-        "moved": one.ledger.moved,
-        "wrong": one.ledger.wrong,
+        "shifts": [list(shift) for shift in answer.shifts],
+        **_judged(run, i, judgement),
+        "best": judgement.ledger.best,
+        "held": judgement.ledger.held,
+        "moved": judgement.ledger.moved,
+        "wrong": judgement.ledger.wrong,
     }
     return {**data, "verdict": verdict_of(data)}
 
 
-def _judged(run: Run, i: int, one: Judgement) -> dict[str, Any]:
-    judged = one.judged
+def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
+    judged = judgement.judged
     return {
         "equal_cold": judged.equal_cold,
         "refused": judged.refused,
@@ -111,50 +111,50 @@ def _judged(run: Run, i: int, one: Judgement) -> dict[str, Any]:
     }
 
 
-def _stored(run: Run, i: int, one: Judgement) -> dict[str, Any]:
-    """Checkpoints and prompt cache entries after request i."""
+def _stored(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
+    """Return the checkpoints and prompt cache entries after request i."""
     return {
-        "checkpoints": one.checkpoints,
-        "checkpoint_spans": [list(span) for span in one.spans],
-        "entries": one.entries,
-        "entry_tokens": list(one.stored),
+        "checkpoints": judgement.checkpoints,
+        "checkpoint_spans": [list(span) for span in judgement.spans],
+        "entries": judgement.entries,
+        "entry_tokens": list(judgement.stored),
         "entries_consumed": _consumed(run, i),
     }
 
 
 def _consumed(run: Run, i: int) -> int:
-    """Entries of the prompt cache that a load removed during request i."""
+    """Return the number of prompt cache entries that a load removed during request i."""
     gone = (event for event in run.events(i) if isinstance(event, Lost) and event.key[0] == "entry")
     return sum(event.cause == "consumed" for event in gone)
 
 
 def _how(step: Step) -> str:
-    """"completion", the name of the action, or "together" for a request sent while the one before was at work."""
+    """Return "completion", the name of the action, or "together" for a request sent while the previous request was
+    processed."""
     if step.action is not None:
         return step.action.do
     return "together" if step.together else "completion"
 
 
-def _armed(run: Run, i: int, one: Judgement) -> list[dict[str, Any]]:
-    """Stored objects that are not what the engine believes, after request i; ``holds`` is what is in them instead."""
+def _armed(run: Run, i: int, judgement: Judgement) -> list[dict[str, Any]]:
+    """Return the stored objects that are corrupt after request i; ``holds`` is their actual content."""
     return [
         {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why,
          "fault_kind": verdict.kind, "numbers": dict(verdict.numbers), "holds": run.content(stored)}
-        for stored, verdict in one.judged.armed
+        for stored, verdict in judgement.judged.armed
     ]
 
 
 def stored_mib(events: Sequence[Event]) -> float | None:
-    """Size of the prompt cache as its last update says it, None where there was none."""
+    """Return the size of the prompt cache [MiB] at its last update, None without an update."""
     return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)
 
 
-# Everything about one request of a judged run, as data: what `why` prints.
-
 def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
-    """The verdict about one request, its decisions, and why each token was evaluated, as data. ``others`` are (profile,
-    cache_n) of the same request under all rule sets whose answer was right; ``output_wrong``: it is the answer that is
-    wrong, not only what it left behind; ``known_bug``: the file expects it to be wrong."""
+    """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
+    ``cachesim why``. ``others``: (profile, cache_n) of the same request under all rule sets that answer correctly;
+    ``output_wrong``: the answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it
+    to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
     data = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
@@ -199,7 +199,7 @@ def _step(profile: str, event: Any) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """A number, text or list that JSON can hold."""
+    """Return a value as JSON can hold it: a number, text or list."""
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)

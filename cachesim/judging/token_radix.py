@@ -1,5 +1,5 @@
-"""Radix tree over token lists. Each list has one ``RadixPlace``: the node that holds its last token, and its length.
-Two lists are equal exactly if their places are equal. Data about places is found along one path of nodes, without
+"""Radix tree over token lists. Each list has a ``RadixPlace``: the node that holds its last token, and its length.
+Two lists are equal exactly if their places are equal. Data about places is found along a path of nodes, without
 comparing every pair of lists."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The three verdicts of a judge, and the comparison levels that say how bad a difference is.
+"""The three verdicts of a judge (holds, broken, undecided) and the levels at which an answer can differ.
 
-holds / broken / undecided; worst wins when answers are put together, and a checker that raises is undecided.
-The levels, the weakest promise last: same provenance > same bits > same argmax.
+The worst verdict wins when several are combined; a check that raises an exception is undecided. The levels, the weakest
+promise last: same provenance > same bits > same argmax.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping
 
-from cachesim.judging.fault_kinds import Kind, said
+from cachesim.judging.fault_kinds import Kind, fault_sentence
 
 RUNGS = ("provenance", "bits", "argmax", "error", "aborted")
-"""What differs, from the least to the most visible; "error" = an error where a cold run answers, "aborted" = the server
-process ended."""
+"""Levels of a difference, from the least to the most visible. "error" = an error where a cold run answers, "aborted" =
+the server process ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``holds`` True, False, or None = undecided; ``rung`` the worst level at which it differs; ``kind`` what is wrong
-    or why nothing is known, with its ``numbers`` (and texts of the server); ``where`` the first position at
-    which cached and cold differ (-1 = not known)."""
+    """``holds``: True, False, or None = undecided. ``rung``: the worst level of a difference; ``kind``: the fault, or
+    the reason of an undecided verdict, with its ``numbers`` (and texts of the server); ``where``: the first position at
+    which the cached and the cold run differ, -1 = unknown."""
 
     holds: bool | None
     rung: str = ""
@@ -30,12 +30,12 @@ class Verdict:
 
     @property
     def why(self) -> str:
-        """One plain sentence."""
-        return said(self.kind, self.numbers)
+        """Return the fault or reason in a sentence."""
+        return fault_sentence(self.kind, self.numbers)
 
     @property
     def word(self) -> str:
-        """The verdict in one word."""
+        """Return the verdict in a word."""
         return {True: "holds", False: "broken", None: "undecided"}[self.holds]
 
 
@@ -43,18 +43,18 @@ HOLDS = Verdict(True)
 
 
 def undecided(kind: Kind, **numbers: Any) -> Verdict:
-    """Nothing is known, because of this."""
+    """Return an undecided verdict for this reason."""
     return Verdict(None, "", kind, numbers)
 
 
 def broken(rung: str, kind: Kind, where: int = -1, **numbers: Any) -> Verdict:
-    """This is wrong, at this level."""
+    """Return a broken verdict at this level."""
     return Verdict(False, rung, kind, numbers, where)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst of several: broken before undecided before holds; of broken ones the worst level."""
-    return max((HOLDS, *verdicts), key=_badness)               # of equals the first
+    """Return the worst verdict: broken before undecided before holds; among broken verdicts the worst level."""
+    return max((HOLDS, *verdicts), key=_badness)               # the first of equal verdicts
 
 
 def _badness(verdict: Verdict) -> int:
@@ -63,12 +63,10 @@ def _badness(verdict: Verdict) -> int:
     return 0 if verdict.holds else 2 + RUNGS.index(verdict.rung)
 
 
-# Is a judged run good? The answer that exit codes and tests agree on, from the plain data of a run.
-
 def outcome(run: Mapping[str, Any], as_expected: bool) -> bool | None:
-    """True good, False broken or not as its file says, None undecided. With ``as_expected`` a broken run, and one with
-    requests that cannot be settled, is good where its file says exactly that; a refused request is good where its file
-    expects the status."""
+    """Return True for a good run, False for a run that is broken or differs from its file's expectations, None if
+    undecided. Exit codes and tests use it. With ``as_expected`` a broken run, or a run with undecided requests, is good
+    if its file expects exactly that; a refused request is good if its file expects the status."""
     known = as_expected and run["as_expected"] is True
     if run["as_expected"] is False or (run["holds"] is False and not known):
         return False

@@ -12,7 +12,7 @@ from cachesim.engines.capabilities import Manual, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule_files import profile_argument
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.judging.lower_bound import Bound, lower_bound, sent
+from cachesim.judging.lower_bound import Bound, evaluated_request, lower_bound
 from cachesim.judging.reproduce_command import case_words, line_words, set_words
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.request_spec import make_steps
@@ -165,7 +165,7 @@ def outcome_of(run: Run) -> TrialOutcome:
 def bound_of(run: Run) -> Bound:
     """Return the lower bound of the tokens that any server must evaluate for the requests of a run."""
     pairs = zip(run.requests, run.scenario.steps, strict=True)
-    return lower_bound(sent(one.request, one.answer, step.together) for one, step in pairs)
+    return lower_bound(evaluated_request(one.request, one.answer, step.together) for one, step in pairs)
 
 
 def loses(scenario: Scenario, profile: str) -> bool:

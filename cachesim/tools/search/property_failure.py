@@ -10,7 +10,7 @@ import re
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.base import exits
-from cachesim.judging.fault_kinds import SENTENCES, Kind, pattern, said
+from cachesim.judging.fault_kinds import SENTENCES, Kind, fault_sentence, pattern
 
 SIMULATOR = "simulator"
 """Name of findings about the simulator itself. It is not the name of a property."""
@@ -58,7 +58,7 @@ class PropertyFailure(NamedTuple):
     def text(self) -> str:
         """The failure as a sentence."""
         if self.kind in SENTENCES:
-            sentence = said(Kind(self.kind), self.numbers)
+            sentence = fault_sentence(Kind(self.kind), self.numbers)
             tokens = self.numbers.get("stored_tokens")
             return sentence if tokens is None else f"{self.stored} of {tokens} tokens: {sentence}"
         return TEXTS.get(self.kind, "{error}").format_map(self.numbers).strip()

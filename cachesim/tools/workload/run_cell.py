@@ -11,7 +11,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.judging.lower_bound import EvaluatedRequest, lower_bound, sent
+from cachesim.judging.lower_bound import EvaluatedRequest, evaluated_request, lower_bound
 from cachesim.judging.recompute_reasons import reused
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.runner import Silent, play
@@ -135,7 +135,7 @@ class CountingObserver(Silent):
             came = reused(answer)
             found.kept, found.restored = found.kept + came.kept, found.restored + came.restored
             found.loaded += came.loaded
-        told = sent(request, answer, self._together[number])
+        told = evaluated_request(request, answer, self._together[number])
         self._answers[number] = told, _evaluated(answer), answer.deciding
         stored = self.server.stored_bytes()
         found.peak_checkpoints = max(found.peak_checkpoints, round(stored.checkpoints / MIB, 1))

@@ -60,7 +60,7 @@ REPORTS = [
     Fault("a refused request is undecided", "judging/verdict_text.py",
           'if request["refused"]:', 'if request["refused"] is None:'),
     Fault("a cold start is an extension", "judging/recompute_reasons.py",
-          "if not one.slot.held:", "if one.slot.held < 0:"),
+          "if not judgement.slot.held:", "if judgement.slot.held < 0:"),
     Fault("another request's state is read", "judging/foreign_reads.py",
           "return number, lengths[0]", "return number + 1, lengths[0]"),
     Fault("what could not be run is green", "tools/run/run_table.py",

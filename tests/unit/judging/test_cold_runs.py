@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.judging import compare_answer as module
-from cachesim.judging.compare_answer import AHEAD, ColdRuns
+from cachesim.judging.compare_answer import AHEAD, ColdRunCache
 from cachesim.model import make_model, parse
 
 PROMPT = tuple(range(100, 110))
@@ -15,7 +15,7 @@ def model(exact=False):
 
 
 def test_a_prefix_of_what_was_run_needs_no_run_of_its_own():
-    cold_runs, ran = ColdRuns(make_model(parse("AA"), exact=False)), []
+    cold_runs, ran = ColdRunCache(make_model(parse("AA"), exact=False)), []
     plain = cold_runs.digests
     cold_runs.digests = lambda tokens: ran.append(tokens) or plain(tokens)
     long = tuple(range(40))
@@ -26,7 +26,7 @@ def test_a_prefix_of_what_was_run_needs_no_run_of_its_own():
 
 
 def test_of_a_long_prompt_so_much_is_run_as_was_evaluated():
-    cold_runs, ran = ColdRuns(make_model(parse("AA"), exact=False)), []
+    cold_runs, ran = ColdRunCache(make_model(parse("AA"), exact=False)), []
     plain = cold_runs.digests
     cold_runs.digests = lambda tokens: ran.append(len(tokens)) or plain(tokens)
     long = tuple(range(10 * AHEAD))
@@ -42,7 +42,7 @@ def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
     made = []
     real = module.cold
     monkeypatch.setattr(module, "cold", lambda *args, **more: made.append(args) or real(*args, **more))
-    cold_runs = ColdRuns(model())
+    cold_runs = ColdRunCache(model())
     assert cold_runs.speaking(HELD, (9,)) is cold_runs.speaking(HELD, (), (4,))
     assert cold_runs.speaking(PROMPT) is cold_runs.speaking(HELD), "a prefix does not depend on what follows"
     cold_runs.speaking((1, *HELD))
@@ -50,7 +50,7 @@ def test_a_cold_run_is_made_once_for_every_speaker(monkeypatch):
 
 
 def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_speak_at():
-    cold_runs = ColdRuns(model(exact=True))
+    cold_runs = ColdRunCache(model(exact=True))
     first = cold_runs.speaking(HELD, (9, 10), (4,))
     assert cold_runs.speaking(HELD, (10,)) is first
     again = cold_runs.speaking(HELD, (11,))
@@ -59,7 +59,7 @@ def test_an_exact_cold_run_is_made_again_only_for_positions_that_it_did_not_spea
 
 
 def test_an_exact_cold_run_is_made_again_only_for_states_that_it_did_not_keep():
-    cold_runs = ColdRuns(model(exact=True))
+    cold_runs = ColdRunCache(model(exact=True))
     first = cold_runs.speaking(HELD, (), (4, 7))
     assert cold_runs.speaking(HELD, (), (7,)) is first and cold_runs.speaking(HELD, (), (7, 4)) is first
     again = cold_runs.speaking(HELD, (), (4, 9))
@@ -68,7 +68,7 @@ def test_an_exact_cold_run_is_made_again_only_for_states_that_it_did_not_keep():
 
 
 def test_a_run_covers_what_goes_on_as_it_does():
-    cold_runs, long = ColdRuns(make_model(parse("AA"), exact=False)), tuple(range(40))
+    cold_runs, long = ColdRunCache(make_model(parse("AA"), exact=False)), tuple(range(40))
     run = cold_runs.covering(long)
     assert cold_runs.covers(run, long[5:7], 5) and cold_runs.covers(run, long, 0)
     assert not cold_runs.covers(run, (99,), 7) and not cold_runs.covers(run, long[5:7], 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.judging.fault_kinds import SENTENCES, Kind, pattern, said
+from cachesim.judging.fault_kinds import SENTENCES, Kind, fault_sentence, pattern
 from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
 
 
@@ -30,7 +30,7 @@ def test_the_sentence_is_made_from_the_numbers(verdict, why):
 
 def test_a_pattern_has_n_for_every_number():
     assert pattern(Kind.STATE) == "layer n: the recurrent state after n tokens differs from a cold run's"
-    assert pattern(Kind.OTHER_TEXT) == said(Kind.OTHER_TEXT, {})
+    assert pattern(Kind.OTHER_TEXT) == fault_sentence(Kind.OTHER_TEXT, {})
 
 
 def test_verdicts_of_one_kind_differ_in_numbers_only():

@@ -11,7 +11,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, Stored
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Settled
-from cachesim.judging.compare_answer import ColdRuns
+from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, JudgingObserver, _window, evaluated
 from cachesim.judging.verdict import HOLDS, Verdict
@@ -139,8 +139,8 @@ def test_what_stood_before_a_shift_is_what_was_evaluated():
 
 def test_a_prompt_that_is_refused_costs_no_cold_run(monkeypatch):
     ran = []
-    digests = ColdRuns.digests
-    monkeypatch.setattr(ColdRuns, "digests", lambda self, tokens: ran.append(len(tokens)) or digests(self, tokens))
+    digests = ColdRunCache.digests
+    monkeypatch.setattr(ColdRunCache, "digests", lambda self, tokens: ran.append(len(tokens)) or digests(self, tokens))
     assert watched("A9000>1").found[0].answer.status != 200
     assert ran == []
 

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.tokens import common_prefix
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.lower_bound import EvaluatedPrefixes, EvaluatedRequest, lower_bound, sent
+from cachesim.judging.lower_bound import EvaluatedPrefixes, EvaluatedRequest, evaluated_request, lower_bound
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -20,7 +20,7 @@ B11549 = "llama_cpp@b11549"
 def bound_of(run):
     """The bound of a run's requests."""
     pairs = zip(run.requests, run.scenario.steps, strict=True)
-    return lower_bound(sent(one.request, one.answer, step.together) for one, step in pairs)
+    return lower_bound(evaluated_request(one.request, one.answer, step.together) for one, step in pairs)
 
 
 def played(line, model="AA", profile=B11549, **server):

@@ -13,7 +13,7 @@ import pytest
 from cachesim.engines.inspection import RowsPart, Stored
 from cachesim.engines.shared.block_point_tracker import BlockPoints, Chain
 from cachesim.events import Decided, Declined, Launch, Log
-from cachesim.judging.compare_answer import ColdRuns
+from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger
 from cachesim.model import Rows
 from tests.unit.judging.call_count import STEEPEST, counted_calls, exponent
@@ -36,7 +36,7 @@ class Pool:
     those of a cold run. A conversation is a tuple of tokens."""
 
     def __init__(self, seed):
-        self.random, self.log, self.cold_runs = Random(seed), Log(), ColdRuns(None)
+        self.random, self.log, self.cold_runs = Random(seed), Log(), ColdRunCache(None)
         self.cold_runs.digests = lambda tokens: Cold()
         self.ledger = RecomputeLedger(inspect=self.inspect, cold=self.cold_runs.covering, covers=self.cold_runs.covers,
                              slot_tokens=lambda slot: self.asked)  # fmt: skip
