@@ -58,7 +58,7 @@ def pythons() -> dict[int, str]:
 
 
 def environment(name: str, python: str, *packages: str) -> str:
-    """Return the interpreter of an environment with these packages. Create it if it is missing or older than pyproject.toml."""
+    """Return the interpreter of an environment with these packages, created if missing or older than pyproject.toml."""
     folder = HOME / name
     stamp, mine = folder / ".made", str(folder / "bin" / "python")
     if not stamp.exists() or stamp.stat().st_mtime < (ROOT / "pyproject.toml").stat().st_mtime:

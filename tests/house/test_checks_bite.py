@@ -1,4 +1,4 @@
-"""The checks of the architecture find the violations that they are written for. Each is fed a bad snippet and a good neighbour of it."""
+"""The checks of the architecture find violations: each gets a bad snippet and a similar good one."""
 
 from __future__ import annotations
 

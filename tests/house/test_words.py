@@ -1,4 +1,4 @@
-"""Printed text uses a single term for each concept. ``words.toml`` lists the words to avoid, with their replacements."""
+"""Printed text uses a single term for each concept. ``words.toml`` maps the words to avoid to replacements."""
 
 from __future__ import annotations
 
