@@ -1,9 +1,9 @@
-"""What does cachesim make of files and command lines that nobody meant well?
+"""Fuzz test of malformed files and command lines.
 
-A mutant is an input of ours that was changed: a scenario, a line, a recording, an option, the reply of a tested
-process. Its number says which one it is, so every mutant can be made again. Each runs in a process of its own, with
-bounds on time and memory, and must end as the documents say: a result, or one line about what is wrong.
+A mutant is a changed input: a scenario, a line, a recording, an option, or the reply of a tested process. Its number
+reproduces it. Each mutant runs in a separate process with limits on time and memory. It must end as documented: with a
+result, or with a line about the error.
 
-    python -m tests.hostile --number 100000 --seed 0 --jobs 2        a campaign, which goes on where it stopped
-    python -m tests.hostile --only trace:5                           one mutant: its files, its command line, its end
+    python -m tests.hostile --number 100000 --seed 0 --jobs 2        run a campaign, or continue it
+    python -m tests.hostile --only trace:5                           show a mutant: its files, command line and end
 """

@@ -1,4 +1,4 @@
-"""``python -m tests.hostile``: the campaign, or one mutant."""
+"""``python -m tests.hostile``: run a campaign, or show and run a single mutant."""
 
 from __future__ import annotations
 
@@ -16,49 +16,49 @@ from tests.hostile.kinds import KINDS, mutant, wheel
 from tests.hostile.mutant import CLI
 from tests.hostile.smaller import smaller
 
-SHOWN = 4000                 # characters of a file that are shown
-SMALLER = 10                 # findings of different classes that are made smaller
+SHOWN = 4000                 # printed characters of a file, at most
+SMALLER = 10                 # classes of findings to shrink, at most
 
 
 def arguments():
     parser = ArgumentParser(prog="python -m tests.hostile", description=__doc__)
-    parser.add_argument("-n", "--number", type=int, default=1000, help="mutants (default 1000)")
-    parser.add_argument("--start", type=int, default=0, help="the first of them (default 0)")
-    parser.add_argument("--seed", type=int, default=0, help="which mutants (default 0)")
-    parser.add_argument("-j", "--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--state", type=Path, default=STATE, help=f"folder of what is done (default {STATE})")
-    parser.add_argument("--only", metavar="KIND:NUMBER", help=f"show and run one mutant ({', '.join(KINDS)})")
-    parser.add_argument("--no-shrink", action="store_true", help="leave what is found as long as it is")
+    parser.add_argument("-n", "--number", type=int, default=1000, help="number of mutants (default 1000)")
+    parser.add_argument("--start", type=int, default=0, help="first mutant (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the mutants (default 0)")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="worker processes (default 1)")
+    parser.add_argument("--state", type=Path, default=STATE, help=f"folder of results (default {STATE})")
+    parser.add_argument("--only", metavar="KIND:NUMBER", help=f"mutant to show and run ({', '.join(KINDS)})")
+    parser.add_argument("--no-shrink", action="store_true", help="print findings without shrinking them")
     return parser.parse_args()
 
 
-def show(one):
-    """The files and the command line of a mutant."""
-    for name, data in one.files.items():
+def show(case):
+    """Print the files and the command line of a mutant."""
+    for name, data in case.files.items():
         text = data[:SHOWN].decode("utf-8", "backslashreplace").encode("unicode_escape").decode().replace("\\n", "\n")
         print(f"--- {name}, {len(data)} bytes\n{text}{'...' if len(data) > SHOWN else ''}")
-    if one.given_to == CLI:
-        words = [word if len(word) < 200 else f"{word[:100]}...({len(word)} characters)" for word in one.argv]
+    if case.given_to == CLI:
+        words = [word if len(word) < 200 else f"{word[:100]}...({len(word)} characters)" for word in case.argv]
         print("---", ascii(shlex.join(["cachesim", *words]))[1:-1][:SHOWN])
 
 
 def only(name):
-    """Show and run one mutant; 1 if something is wrong with its end."""
+    """Show and run a mutant. Return 1 if it has findings."""
     kind, _, number = name.partition(":")
     if kind not in KINDS or not number.isdigit():
-        raise SystemExit(f"{name!r} is no mutant: KIND:NUMBER, of {', '.join(KINDS)}")
-    one = mutant(kind, int(number))
-    show(one)
-    ended = run(one, KINDS[kind].parser)
+        raise SystemExit(f"not a mutant: {name!r} (expected KIND:NUMBER, KIND is {', '.join(KINDS)})")
+    case = mutant(kind, int(number))
+    show(case)
+    ended = run(case, KINDS[kind].parser)
     print(f"--- {'read, ' if ended.parsed else ''}exit {ended.code}, {ended.cpu:.2f} CPU s, {ended.mib:.0f} MiB, "
           f"{ended.stdout} bytes of result\n{ended.stderr.encode('unicode_escape').decode()[-2000:]}")  # fmt: skip
     found = judged.findings(ended)
-    print(*found or ["nothing wrong"], sep="\n")
+    print(*found or ["no findings"], sep="\n")
     return 1 if found else 0
 
 
 def tell(total, shrink):
-    """The counts, and what was found: once for each class, as small as it can be."""
+    """Print the counts and the findings, once for each class, with a shrunk example."""
     print(*tally.table(total), sep="\n")
     classes = {}
     for name, what in total["findings"]:
@@ -72,7 +72,7 @@ def tell(total, shrink):
 
 
 def main():
-    signal.signal(signal.SIGTERM, signal.default_int_handler)        # workers are ended too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)        # ends the workers, too
     args = arguments()
     prepare()
     if args.only:
@@ -85,7 +85,7 @@ def main():
     total = tally.added(campaign.done())
     tell(total, not args.no_shrink)
     if campaign.left():
-        print(f"{len(campaign.left())} shares are not done: the same command goes on")
+        print(f"{len(campaign.left())} shares not done (repeat the command to continue)")
         return 1
     return 0 if tally.good(total) else 1
 

@@ -1,4 +1,4 @@
-"""Request bodies, changed: small ones of every API, alone, as JSON lines and in a HAR file; and chat templates."""
+"""Mutated request bodies of every API, single, as JSON lines and in a HAR file; mutated chat templates."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ TEMPLATE = b"""{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in
 
 
 def bent_bodies(rng, mutated):
-    """The files of a mutant, and which of them are imported. ``mutated`` changes a tree."""
+    """Return file name and bytes of a mutant. ``mutated`` changes a tree."""
     some = [json.loads(json.dumps(one)) for one in rng.choices(BODIES, k=rng.randrange(1, 5))]
-    if rng.random() < 0.5:                       # a conversation goes on
+    if rng.random() < 0.5:                       # continue a conversation
         some.append({**some[-1], "temperature": 0.1})
     at = rng.randrange(len(some))
     how = rng.randrange(4)
@@ -54,7 +54,7 @@ def bent_bodies(rng, mutated):
 
 
 def bent_template(rng):
-    """A chat template with other bytes, or with what none should have."""
+    """Return a chat template with changed bytes, or a malicious template."""
     if rng.random() < 0.5:
         return flipped(TEMPLATE, rng)
     return rng.choice((b"{{ ''.__class__ }}", b"{% for a in range(99999) %}{% for b in range(9999) %}x{% endfor %}"

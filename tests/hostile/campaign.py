@@ -1,6 +1,6 @@
-"""Many mutants, in shares: each is kept in a file when it is done, so that a campaign goes on where it stopped.
+"""Campaign of many mutants, in shares. Each finished share is stored in a file, so that a campaign can be continued.
 
-The folder's name holds a digest of the code and of what mutants are made of: numbers of another tree are not added.
+The folder name contains a digest of the code and of the inputs, so that results of different trees are not mixed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MADE_OF = ("cachesim/**/*.py", "tests/hostile/*.py", "scenarios/**/*.toml", "tes
 
 
 def digest():
-    """Eight digits for the code and the inputs."""
+    """Return an 8-digit digest of the code and the inputs."""
     found = sha256()
     for pattern in MADE_OF:
         for path in sorted(ROOT.glob(pattern)):
@@ -34,7 +34,7 @@ def digest():
 
 
 class Campaign:
-    """``number`` mutants of a seed, the first ``start`` left out, kept below ``state``."""
+    """Mutants ``start`` to ``number`` of a seed; results are stored below ``state``."""
 
     def __init__(self, seed, number, start=0, state=STATE):
         self.seed, self.folder = seed, Path(state) / f"{digest()}-{seed}"
@@ -45,24 +45,24 @@ class Campaign:
         return self.folder / "{:07}-{}.json".format(*share)
 
     def left(self):
-        """Shares that are not done."""
+        """Return the shares that are not done."""
         return [share for share in self.shares if not self.file(share).exists()]
 
     def done(self):
-        """The counts of the shares that are done."""
+        """Return the counts of the finished shares."""
         return [json.loads(self.file(share).read_text()) for share in self.shares if self.file(share).exists()]
 
     def work(self, jobs):
-        """Do what is left in so many processes; yields once for every share that is done."""
+        """Run the remaining shares in ``jobs`` processes; yield once per finished share."""
         todo = self.left()
         workers = [self._worker(todo[i::jobs]) for i in range(min(jobs, len(todo)))]
-        told = 0
+        reported = 0
         try:
-            while told < len(todo):
+            while reported < len(todo):
                 ended = all(os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) for pid in workers)
                 now = len(todo) - len(self.left())
-                yield from range(told, now)
-                told = now
+                yield from range(reported, now)
+                reported = now
                 if ended:
                     break
                 time.sleep(0.2)
@@ -73,7 +73,7 @@ class Campaign:
                 os.waitpid(pid, 0)
 
     def _worker(self, shares):
-        """A process that does these shares: forked before it has any thread, so that it can fork in its turn."""
+        """Start a process that runs these shares. It is forked before it has threads, so that it can fork in turn."""
         sys.stdout.flush()
         parent, pid = os.getpid(), forked()
         if pid:

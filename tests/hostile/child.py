@@ -1,8 +1,8 @@
-"""A mutant runs in a process of its own: forked from one that has everything imported, with bounds, and watched.
+"""Child process of a mutant: forked from a process that has everything imported, limited, and watched.
 
-CPU: the kernel ends it one second behind the bound. Memory: the most that it held at a time is asked for at its end,
-and what it has from the process that it was forked from is not counted (a test suite may hold more than the bound);
-the bound on addresses only keeps the machine safe, far above. Wall clock: an alarm, for what waits instead of working.
+CPU: the kernel ends the child a second after the limit. Memory: the peak resident memory is read at the end, minus the
+memory inherited from the parent (a test suite may hold more than the limit). The address space limit is much higher and
+only protects the machine. Wall clock: an alarm ends a child that waits.
 """
 
 from __future__ import annotations
@@ -30,45 +30,44 @@ from tempfile import mkdtemp
 from tests.hostile.mutant import CLI
 from tests.shared import ROOT
 
-CPU, MIB = 10, 384           # bounds of a mutant: seconds, MiB besides the interpreter with everything imported
-SPACE = 1 << 30              # bytes of addresses, above what the interpreter has with everything imported
-WALL = 300                   # seconds; the machine may be busy, so that CPU seconds take long
+CPU, MIB = 10, 384           # limits of a mutant: CPU seconds; MiB besides the interpreter with all imports
+SPACE = 1 << 30              # address space [bytes], besides the interpreter with all imports
+WALL = 300                   # seconds; high, because the machine may be busy
 NOBODY, PROCESSES = 65534, 200
-OUTPUT = 64 << 20            # bytes of any file that it writes
-KEPT = 20_000                # bytes of stderr that are looked at
+OUTPUT = 64 << 20            # bytes of a file that it writes, at most
+KEPT = 20_000                # bytes of stderr that are checked
 LATE = (
     "rich.console", "rich.table", "rich.progress", "numpy", "tomllib", "concurrent.futures.process",
     "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
     "encodings.utf_16", "encodings.utf_8_sig",
     "multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "tests.hostile.readers",
 )  # fmt: skip
-"""Modules that are imported late, where nobody may find them."""
+"""Modules that are imported late, when the child can no longer read them."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a mutant ended. ``code``: exit code, negative = a signal. ``parsed``: its parser returned. ``left``: files
-    that it made; ``running``: processes of it that had not ended; ``lines``: see Mutant."""
+    """End of a mutant."""
 
-    code: int
-    cpu: float
-    mib: float
-    stdout: int
+    code: int                        # exit code, negative = a signal
+    cpu: float                       # CPU seconds
+    mib: float                       # peak memory [MiB]
+    stdout: int                      # bytes
     stderr: str
-    parsed: bool
-    left: tuple[str, ...] = ()
-    running: int = 0
-    lines: int = 1
+    parsed: bool                     # its parser returned
+    left: tuple[str, ...] = ()       # files that it created
+    running: int = 0                 # processes that it left running
+    lines: int = 1                   # error lines allowed, see Mutant
 
 
 @cache
 def prepare():
-    """Import all that a command may import, so that no child has to."""
+    """Import everything that a command may import, so that children need not."""
     import cachesim
 
     for module in pkgutil.walk_packages(cachesim.__path__, "cachesim."):
         if "_corpus" not in module.name and not module.name.endswith("__main__"):
-            with suppress(ImportError):          # one of the extras is not installed
+            with suppress(ImportError):          # an extra that is not installed
                 importlib.import_module(module.name)
     for name in LATE:
         importlib.import_module(name)
@@ -77,14 +76,15 @@ def prepare():
 
 
 def forked():
-    """What os.fork returns. Python warns of threads that others have left: none of them is needed in the child."""
+    """Return os.fork() without Python's warning about threads of the parent, which the child does not need."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def run(mutant, parser=None, plant=None, cpu=CPU):
-    """Run one mutant. ``parser``: module and name of the function that ends its parsing. ``plant`` is called first."""
+    """Run a mutant and return its end. ``parser``: module and name of the function whose return marks the input as
+    parsed. ``plant`` is called before the command."""
     folder = Path(mkdtemp(prefix="hostile-"))
     try:
         inside, temp = folder / "in", folder / "tmp"
@@ -104,13 +104,13 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
             _, status, used = os.wait4(pid, 0)
             running = _end_group(pid)
             err.seek(0)
-            said = err.read(KEPT) if os.fstat(err.fileno()).st_size <= KEPT else _ends(err)
+            error_output = err.read(KEPT) if os.fstat(err.fileno()).st_size <= KEPT else _ends(err)
             return Ended(
                 code=os.waitstatus_to_exitcode(status),
                 cpu=used.ru_utime + used.ru_stime,
                 mib=max(0, used.ru_maxrss / 1024 - before),
                 stdout=os.fstat(out.fileno()).st_size,
-                stderr=said.decode("utf-8", "backslashreplace"),
+                stderr=error_output.decode("utf-8", "backslashreplace"),
                 parsed=bool(flag[0]),
                 left=tuple(sorted(_left(inside, (*mutant.files, *mutant.made)) + _left(temp))),
                 running=running,
@@ -121,7 +121,7 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
 
 
 def _resident():
-    """MiB that this process holds, 0 where the system does not say."""
+    """Return the resident memory of this process [MiB], 0 if unknown."""
     file = Path("/proc/self/statm")
     return int(file.read_text().split()[1]) * resource.getpagesize() / (1 << 20) if file.exists() else 0
 
@@ -138,7 +138,7 @@ def _left(folder, known=()):
 
 
 def _end_group(pid):
-    """1 if processes of the group are still there half a second later; they are ended then."""
+    """Return 1 if processes of the group are still running after half a second, and kill them; else 0."""
     for _ in range(10):
         try:
             os.killpg(pid, 0)
@@ -171,7 +171,7 @@ def _child(mutant, folders, streams, how, flag):
 
 def _bind(folders, streams, cpu):
     os.setsid()
-    if os.geteuid() == 0 and _reached():         # what writes where it should not is stopped by the system
+    if os.geteuid() == 0 and _reached():         # the system then prevents writes outside of its folders
         resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
         os.setgroups([])
         os.setgid(NOBODY)
@@ -207,12 +207,12 @@ def _bind(folders, streams, cpu):
 
 
 def _reached():
-    """May anybody read the tree? Nobody must, to be of use."""
+    """Return whether every user can read the source tree, which the child needs when it runs as nobody (uid 65534)."""
     return all(folder.stat().st_mode & 0o001 for folder in (ROOT, *ROOT.parents))
 
 
 def _watch(module, name, flag):
-    """Note when the function returns."""
+    """Set the flag when the function returns."""
     place = importlib.import_module(module)
     for part in name.split(".")[:-1]:
         place = getattr(place, part)

@@ -1,4 +1,4 @@
-"""The fixed cases: mutants that are written down, with how they must end."""
+"""Fixed cases: mutants in a file, with their expected ends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ RECORDING = {
 
 
 def cases():
-    """The tables of the file."""
+    """Return the tables of the file."""
     return tomllib.loads(FILE.read_text("utf-8"))["case"]
 
 
 def made(case):
-    """The mutant of a table."""
+    """Return the mutant of a table."""
     argv = list(case.get("argv", ()))
     for word, text, times in case.get("times", ()):
         argv[argv.index(word)] = text * times
@@ -38,7 +38,7 @@ def made(case):
 
 
 def _changed(changes):
-    """The recording, as JSON, with other values at some paths."""
+    """Return the recording as JSON, with other values at these paths."""
     tree = json.loads(json.dumps(RECORDING))
     for path, value in changes.items():
         node = tree

@@ -1,4 +1,5 @@
-"""Did a mutant end as the documents say? Findings are lines that begin with their class."""
+"""Findings about the end of a mutant, compared with the documented behaviour. Each is a line that begins with its
+class."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ from tests.hostile.child import CPU, MIB, WALL
 
 ALLOWED = (exits.HOLDS, exits.BROKEN, exits.BAD_INPUT, exits.UNDECIDED, exits.NOTHING)
 ACCEPTED = (exits.HOLDS, exits.BROKEN, exits.UNDECIDED)
-LINE = 300                   # characters of a line on stderr
-STDOUT = 16 << 20            # bytes of a result
-NOTES = 20                   # lines on stderr beside a result
+LINE = 300                   # characters of a line on stderr, at most
+STDOUT = 16 << 20            # bytes of a result, at most
+NOTES = 20                   # lines on stderr in addition to a result, at most
 _PLACE = re.compile(r'File ".*?((?:cachesim|tests)/[^"]*)", line (\d+)')
 _AUTHORS = re.compile(r"^\S*/rules\.py:\d+: \w+Warning: .*\n(?:  .*\n)?", re.M)
-"""What Python itself tells the author of a file of rules."""
+"""Warnings of Python for the author of a rules file."""
 _ERROR = re.compile(r"[A-Za-z_.]+(Error|Exception|Failed|Crash)\b")
 
 
 def findings(ended, cpu=CPU):
-    """What is wrong with the end of a mutant, nothing if all is well."""
+    """Return the findings about the end of a mutant, [] if it ended correctly."""
     return list(_findings(ended, cpu))
 
 
 def accepted(ended):
-    """Did it end with a result?"""
+    """Return whether it ended with a result."""
     return ended.code in ACCEPTED and ended.stdout > 0
 
 
@@ -33,7 +34,7 @@ def _findings(ended, cpu):
     if ended.cpu > cpu:
         yield f"time: more than {cpu} CPU seconds"
     elif ended.code == -14:
-        yield f"hang: nothing in {WALL} seconds"
+        yield f"hang: not finished in {WALL} seconds"
     elif ended.code < 0:
         yield f"signal: {-ended.code}"
     if ended.mib > MIB or "MemoryError" in ended.stderr:
@@ -53,7 +54,7 @@ def _findings(ended, cpu):
 
 
 def _told(lines):
-    """The last place of ours in a traceback, and the error."""
+    """Return the last place in cachesim or tests of a traceback, and the error."""
     places = [found for line in lines if (found := _PLACE.search(line))]
     error = next((line for line in reversed(lines) if _ERROR.match(line)), "")
     if not places:
@@ -63,7 +64,7 @@ def _told(lines):
 
 def _noise(lines, ended):
     if ended.code == exits.BAD_INPUT and not lines:
-        yield "error: no line says why"
+        yield "error: no message"
     foreign = [line for line in lines if not line.startswith(("cachesim: ", "next: cachesim "))]
     if foreign:
         yield f"noise: {re.sub('[0-9]+', '0', foreign[0])[:80]}"

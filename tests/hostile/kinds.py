@@ -1,6 +1,6 @@
-"""Which kinds of input are there? Each has a row: where its inputs come from, how one is changed, what it is given to.
+"""Kinds of mutated input: each has a row with its source, its mutation and the command that receives it.
 
-A new kind is a function from a random generator to a mutant, and a row.
+A new kind needs a function that makes a mutant from a random generator, and a row.
 """
 
 from __future__ import annotations
@@ -25,30 +25,29 @@ from tests.hostile.words import bent_words
 from tests.hostile.written import flipped, to_json, to_toml
 from tests.shared import ROOT, TRACES
 
-BYTES = 0.15                 # share of the mutants of files whose bytes are changed, not their values
+BYTES = 0.15                 # share of file mutants with changed bytes instead of changed values
 LOG_LINES = ROOT / "tests/data/log_lines/b11549.jsonl"
-SMALL = 12_000               # bytes of a recording that mutants are made of
+SMALL = 12_000               # bytes of a recording to mutate, at most
 DENSE = ROOT / "scenarios/llama_cpp/seed-24143-dense.toml"
-LINES = 20                   # errors of one command line, of different files or profiles
-FOUND = ("campaign-*.json", "fuzz-*.toml")       # what a search leaves in its folder
+LINES = 20                   # error lines of a command about several files or profiles
+FOUND = ("campaign-*.json", "fuzz-*.toml")       # files that a search creates in its folder
 MADE = ("try.json", f"{DENSE.stem}.json", *FOUND, *(f"*/{file}" for file in FOUND))
-SIZES = 300                  # tokens of all words of a scenario that mutants are made of
+SIZES = 300                  # tokens of all words of a scenario to mutate, at most
 
 
 class Kind(NamedTuple):
-    """``weight``: how many of a round. ``make``: a mutant from a generator and its number. ``parser``: the function
-    whose return means that a mutant was read, by module and name. ``needs``: a folder that must be there."""
+    """Kind of mutants."""
 
     name: str
-    weight: int
-    make: Callable[[Random, int], Mutant]
-    parser: tuple[str, str]
-    needs: Path = ROOT
+    weight: int                                  # mutants per round
+    make: Callable[[Random, int], Mutant]        # from a generator and a number
+    parser: tuple[str, str]                      # module and function whose return means that the input was parsed
+    needs: Path = ROOT                           # folder that must exist
 
 
 @cache
 def scenarios():
-    """The texts of small scenarios of the corpus."""
+    """Return the texts of small scenarios of the corpus."""
     texts = [path.read_bytes() for path in sorted((ROOT / "scenarios").rglob("*.toml"))]
     return [text for text in texts if _small(tomllib.loads(text.decode()))]
 
@@ -61,12 +60,12 @@ def _small(data):
 
 @cache
 def recordings(folder):
-    """The texts of small recordings, by folder."""
+    """Return the texts of small recordings in a folder."""
     return [path.read_bytes() for path in sorted(folder.rglob("*.json")) if path.stat().st_size <= SMALL]
 
 
 def _changed(rng, text, texts, parse, write):
-    """A text with changed values or bytes. What is spliced in comes from another of ``texts``."""
+    """Return a text with changed values or bytes. Spliced values come from another of ``texts``."""
     if rng.random() < BYTES:
         return flipped(text, rng)
     tree, other = parse(text), parse(rng.choice(texts))
@@ -78,32 +77,32 @@ def _toml(text):
 
 
 def scenario(rng, number):
-    """A scenario file, given to a command that takes one."""
+    """Return a mutated scenario file with a command that takes a scenario."""
     text = rng.choice(scenarios())
-    said = _toml(text)
-    name = f"{said['id']}.toml"
+    data = _toml(text)
+    name = f"{data['id']}.toml"
     argv = rng.choices(
         (["run", name, "--provenance", "--json"], ["run", name, "--provenance"], ["run", name],
          ["run", name, "--complete"], ["why", name, "0"], ["why", name, "1"], ["bisect", name], ["diff", name]),
         (6, 4, 3, 1, 1, 1, 1, 1),
     )[0]  # fmt: skip
     if argv[0] == "diff":
-        known = [name for name in profiles() if name.startswith(said["engine"])]
-        argv += ["-p", rng.choice(said["profiles"]), "-p", rng.choice(known)]
+        known = [name for name in profiles() if name.startswith(data["engine"])]
+        argv += ["-p", rng.choice(data["profiles"]), "-p", rng.choice(known)]
     elif "--complete" not in argv and argv[0] != "bisect" and rng.random() < 0.7:
-        argv += ["-p", rng.choice(said["profiles"])]
+        argv += ["-p", rng.choice(data["profiles"])]
     files = {name: _changed(rng, text, scenarios(), _toml, to_toml)}
     return Mutant("scenario", number, tame(argv), files, lines=LINES)
 
 
 def line(rng, number):
-    """Requests in one line, with options."""
+    """Return a mutated line of requests with options."""
     argv = [rng.choice(("try", "try", "try", "try", "bisect")), bent_line(rng), *line_options(rng)]
     return Mutant("line", number, tame(argv), lines=LINES)
 
 
 def trace(rng, number, folder=ROOT / "tests/data", name="trace"):
-    """A recording, replayed."""
+    """Return a replay of a mutated recording."""
     known = recordings(folder)
     data = _changed(rng, rng.choice(known), known, json.loads, to_json)
     argv = ["replay", "in.json", *rng.choice(([], [], ["--json"], ["--mode", "provenance"]))]
@@ -112,12 +111,12 @@ def trace(rng, number, folder=ROOT / "tests/data", name="trace"):
 
 @cache
 def sessions():
-    """The texts of recorded sessions."""
+    """Return the texts of recorded sessions."""
     return [path.read_bytes() for path in sorted((ROOT / "tests/workloads/data").iterdir())]
 
 
 def workload(rng, number):
-    """A recorded session, played."""
+    """Return a run of a mutated recorded session."""
     text = rng.choice(sessions())
     lines = [json.loads(one) for one in text.splitlines()]
     if rng.random() < BYTES:
@@ -132,12 +131,12 @@ def workload(rng, number):
 
 
 def shared(rng, number):
-    """One of all that were recorded."""
+    """Return a replay of a mutated recording from the shared traces."""
     return trace(rng, number, TRACES, "shared")
 
 
 def option(rng, number):
-    """A command line of ours with other words."""
+    """Return a mutated command line."""
     argv = tame(bent_words(rng))
     files = {DENSE.name: DENSE.read_bytes(), "in.json": recordings(ROOT / "tests/data")[0]}
     files["tiny-GGGA.gguf"] = b"GGUF\x03\0\0\0"
@@ -153,19 +152,19 @@ REPLY = (
 
 
 def reply(rng, number):
-    """What a tested process says, as JSON lines."""
+    """Return mutated replies of a tested process, as JSON lines."""
     trees = [json.loads(json.dumps(rng.choice(REPLY))) for _ in range(rng.randrange(1, 4))]
-    said = [to_json(one).encode() for one in trees]
+    lines = [to_json(one).encode() for one in trees]
     at = rng.randrange(len(trees))
     if rng.random() < BYTES:
-        said[at] = flipped(said[at], rng)
+        lines[at] = flipped(lines[at], rng)
     else:
-        said[at] = to_json(mutated(trees[at], rng, {"x": list(REPLY)})).encode("utf-8", "surrogatepass")
-    return Mutant("reply", number, (), {"replies": b"\n".join(said)}, given_to="replies")
+        lines[at] = to_json(mutated(trees[at], rng, {"x": list(REPLY)})).encode("utf-8", "surrogatepass")
+    return Mutant("reply", number, (), {"replies": b"\n".join(lines)}, given_to="replies")
 
 
 def rules(rng, number):
-    """A file of rules behind ``-p``."""
+    """Return a command with a mutated rules file for ``-p``."""
     argv = list(rng.choice(RULED))
     if rng.random() < 0.2:
         argv[argv.index("rules.py")] += rng.choice((":MINE", ":OTHER", ":llama_cpp@mine", ":", ":x", ":rule"))
@@ -185,23 +184,23 @@ RULED = (
 
 @cache
 def logs():
-    """Lines of real logs."""
+    """Return lines of real logs."""
     return [json.loads(line)["line"] for line in LOG_LINES.read_text("utf-8").splitlines()]
 
 
 def log(rng, number):
-    """Lines of a log: numbers, words and bytes changed."""
-    said = rng.choices(logs(), k=rng.randrange(1, 8))
-    at = rng.randrange(len(said))
-    words = said[at].split(" ")
+    """Return lines of a log with changed numbers, words and bytes."""
+    lines = rng.choices(logs(), k=rng.randrange(1, 8))
+    at = rng.randrange(len(lines))
+    words = lines[at].split(" ")
     words[rng.randrange(len(words))] = rng.choice((*WORDS, "9" * 5000))
-    said[at] = " ".join(words)
-    data = "\n".join([*said, ""]).encode("utf-8", "surrogatepass")
+    lines[at] = " ".join(words)
+    data = "\n".join([*lines, ""]).encode("utf-8", "surrogatepass")
     return Mutant("log", number, (), {"log": flipped(data, rng) if rng.random() < 0.5 else data}, given_to="log")
 
 
 def body(rng, number):
-    """Request bodies, imported."""
+    """Return an import of mutated request bodies."""
     name, data = bent_bodies(rng, mutated)
     files = {name: data}
     argv = ["import", name, "--max-bodies", "400", *rng.choice(([], [], ["--json"], ["-v"], ["--with-text", "--json"]))]
@@ -230,12 +229,12 @@ KINDS = {
 
 
 def mutant(name, number):
-    """The mutant of a kind with this number: always the same, as long as the files it is made of are."""
+    """Return the mutant of a kind with this number. It depends only on the files that mutants are made of."""
     return KINDS[name].make(Random(f"{name}:{number}"), number)
 
 
 def wheel():
-    """The kinds of a round, those that can be made here."""
+    """Return the kinds of a round, without those whose folder is missing."""
     kinds = [kind for kind in KINDS.values() if kind.needs.exists()]
     most = max(kind.weight for kind in kinds)
     return [kind.name for i in range(most) for kind in kinds if kind.weight > i]

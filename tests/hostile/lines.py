@@ -1,4 +1,4 @@
-"""Requests in one line and their options, changed: pieces of the notation put together anew, and foreign signs."""
+"""Mutated lines of requests and their options: recombined pieces of the notation, and foreign characters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIGNS = "/.>!@{}|[]:+= ,-0123456789ABSrué\x1b\n"
 
 
 def bent_line(rng):
-    """A line of ours after one to three changes."""
+    """Return a valid line after up to three changes."""
     text = rng.choice(LINES)
     for _ in range(rng.choices((0, 1, 2, 3), (1, 6, 2, 1))[0]):
         text = rng.choice((_requests, _requests, _requests, _number, _number, _sign, _braces))(text, rng)
@@ -30,7 +30,7 @@ def bent_line(rng):
 
 
 def _requests(text, rng):
-    """A request less, one more, two in the other order, one from another line, or very many."""
+    """Drop, repeat or swap requests, insert a request of another line, or repeat a request many times."""
     parts = text.split("/")
     i, k = rng.randrange(len(parts)), rng.randrange(len(parts))
     how = rng.randrange(10)
@@ -48,7 +48,7 @@ def _requests(text, rng):
 
 
 def _number(text, rng):
-    """Another number in place of one."""
+    """Replace a digit by another number."""
     digits = [i for i, sign in enumerate(text) if sign.isascii() and sign.isdigit()]
     if not digits:
         return text
@@ -63,7 +63,7 @@ def _sign(text, rng):
 
 
 def _braces(text, rng):
-    """A flag in braces behind a request."""
+    """Add a flag in braces to a request."""
     parts = text.split("/")
     value = rng.choice((*INTEGERS, *range(9), "True", "x", "3:1", "1:9,2", "A", "f", "../f", ""))
     parts[rng.randrange(len(parts))] += f"{{{rng.choice(BRACES)}{rng.choice('==== +@')}{value}}}"
@@ -71,7 +71,7 @@ def _braces(text, rng):
 
 
 def line_options(rng):
-    """Options of ``try``: most of them as they may be."""
+    """Return options of ``try``, most of them valid."""
     engine = rng.choices(("llama_cpp", "ik_llama", "mlx_lm"), (5, 2, 2))[0]
     known = [name for name in profiles() if name.startswith(f"{engine}@")]
     found = ["-p", rng.choice(known)] if engine != "llama_cpp" or rng.random() < 0.5 else []

@@ -1,4 +1,4 @@
-"""A mutant: a command line, and the files that lie in its folder."""
+"""Mutant: a command line, and the files in its folder."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ CLI = "command line"
 
 @dataclass(frozen=True)
 class Mutant:
-    """``argv`` is given to cachesim in a folder that holds ``files``. ``made``: files that it may make or change, as
-    patterns.
-    ``given_to`` is CLI, or the name of one of ``readers.READERS``, which gets the one file.
-    ``lines``: errors that it may end with, of different files or profiles."""
+    """Command line for cachesim, or input for a reader, with files."""
 
     kind: str
     number: int
-    argv: tuple[str, ...]
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    made: tuple[str, ...] = ()
-    given_to: str = CLI
-    lines: int = 1
+    argv: tuple[str, ...]                                        # arguments of cachesim
+    files: Mapping[str, bytes] = field(default_factory=dict)     # files in its working directory
+    made: tuple[str, ...] = ()                                   # files that it may create or change, as patterns
+    given_to: str = CLI                                          # or a key of ``readers.READERS``, which gets the file
+    lines: int = 1                                               # error lines allowed (several files or profiles)
 
     @property
     def name(self) -> str:

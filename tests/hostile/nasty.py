@@ -1,19 +1,19 @@
-"""Values that readers stumble over: borders of integer types, numbers that are none, long, deep and strange texts."""
+"""Values that break readers: integer limits, invalid numbers, and long, deeply nested or unusual texts."""
 
 from __future__ import annotations
 
 
 class Raw(str):
-    """Written into a file as it is, not as a string."""
+    """Text that is written into a file verbatim, not as a string."""
 
 
 class Again(str):
-    """A key that a table holds beside another one of the same name."""
+    """Duplicate key: a string that is not equal to an equal string, so that a dict can hold both."""
 
     __hash__ = object.__hash__
 
-    def __eq__(self, other):
-        return self is other
+    def __eq__(self, value):
+        return self is value
 
 
 INTEGERS = (
@@ -45,17 +45,17 @@ OTHERS = (
 
 
 def _word(text):
-    """Can a system pass it on, and a folder of that name be searched in a moment?"""
+    """Return whether a text can be an argument, and is not a folder that takes long to search."""
     return "\0" not in text and len(text) < 100_000 and text not in ("/", "..")
 
 
 _MORE = ("--", "-", "-h", "--version", "--json=1", "\udcff", "=", "a=b", "@", "y" * 20_000)
 WORDS = tuple(text for text in (*TEXTS, *map(str, INTEGERS), *_MORE) if _word(text))
-"""Words of a command line."""
+"""Arguments of a command line."""
 
 
 def nasty(rng):
-    """Any of them."""
+    """Return a random value of all tables."""
     table = rng.choices((INTEGERS, NUMBERS, TEXTS, OTHERS), (4, 3, 4, 3))[0]
     value = rng.choice(table)
     return list(value) if isinstance(value, list) else dict(value) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""Checks that are taken out in the process of a mutant, to see that the campaign notices."""
+"""Planted faults: checks that are removed in the process of a mutant, to test that the campaign detects it."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from typing import Callable, NamedTuple
 
 
 class Plant(NamedTuple):
-    """``take_out`` is called in the child. Mutants of ``kind`` from ``first`` on have findings that begin so."""
+    """Removal of a check. ``take_out`` is called in the child."""
 
     name: str
-    kind: str
-    first: int
-    found: str
+    kind: str                        # kind of the mutants that detect it
+    first: int                       # number of the first mutant to try
+    found: str                       # class of the expected finding
     take_out: Callable[[], None]
 
 
 def no_form():
-    """The form of a recording is not checked."""
+    """Remove the check of a recording's structure."""
     from cachesim.replay import recorded_trace as trace
 
     trace.check_trace = lambda data, file: None
 
 
 def no_depth():
-    """Brackets may be nested as deeply as one likes."""
+    """Remove the limit on nested brackets."""
     from cachesim.base import untrusted_files
 
     untrusted_files._check_nesting = lambda bare, file: None
 
 
 def no_cut():
-    """A message repeats a value as long as it is."""
+    """Remove the truncation of values in messages."""
     from cachesim.base import errors
 
     errors.cut = lambda text, most=0: text
@@ -39,7 +39,7 @@ def no_cut():
 
 
 def no_limit(name):
-    """A limit is as high as it can be, whatever the command line says."""
+    """Return a function that raises a limit to the maximum, whatever the command line sets."""
 
     def take_out():
         from cachesim.base import limits

@@ -1,6 +1,8 @@
-"""Readers that no command line reaches without another process: what a tested process replies, what a server logs.
+"""Readers that no command line reaches without another process: replies of a tested process, and the log of a live
+server.
 
-Each takes the bytes and returns an exit code, as a command would."""
+Each takes bytes and returns an exit code, like a command.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ HISTORIES = ("A5/A", "A5.B3/A.C2/A.B", "A9>r2/A.r.B4!/A")
 
 
 class Recited(ProcessSubject):
-    """Says the lines in turn, whatever it is asked; every instance begins with the first."""
+    """Tested process that answers with the given lines in turn, whatever the question. Every instance starts with the
+    first line."""
 
     lines: tuple[bytes, ...] = ()
 
@@ -36,7 +39,7 @@ class Recited(ProcessSubject):
 
 
 def answered(data):
-    """Exit code of a test of such a process: 0 it conforms, 1 it does not, 2 it cannot be tested."""
+    """Return the exit code of a test of such a process: 0 it conforms, 1 it does not, 2 it cannot be tested."""
     Recited.lines = tuple(line + b"\n" for line in data.split(b"\n")) or (b"",)
     suite.ProcessSubject = Recited
     try:
@@ -49,10 +52,10 @@ def answered(data):
 
 
 def logged(data):
-    """Exit code of reading a server's log: whatever it holds, there are events or there are none."""
-    said = [entry for line in data.decode("utf-8", "replace").split("\n") for entry in entries(line)]
-    events = numbered([event for event in map(read_event, said) if event is not None], one_slot=False)
-    print(len(events), "events,", len(read_tasks(said)), "tasks")
+    """Read a server log and return the exit code, always 0."""
+    messages = [entry for line in data.decode("utf-8", "replace").split("\n") for entry in entries(line)]
+    events = numbered([event for event in map(read_event, messages) if event is not None], one_slot=False)
+    print(len(events), "events,", len(read_tasks(messages)), "tasks")
     return 0
 
 

@@ -1,5 +1,5 @@
-"""Files of rules, changed: lines and words of them, and bytes. They are Python that is run, so nothing is put in that
-could wait, work or reach out; the process is bounded anyway."""
+"""Mutated rules files: lines, words and bytes are changed. The files are Python code that runs, so the inserted pieces
+do not wait, loop or access the network; the process is limited anyway."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ PIECES = (
     "raise ValueError('a\\nb')", "(" * 300, "-" * 9000 + "1", "rule", "del B", "global B", "é", "async def f(): pass",
 )  # fmt: skip
 _WORD = re.compile(r"[\w@']+|[^\w\s]")
-FLIPPED = 0.3                # share of the mutants whose bytes are changed
+FLIPPED = 0.3                # share of the mutants with changed bytes
 
 
 def bent_rules(rng):
-    """A file of rules after one to three changes."""
+    """Return a rules file after 1 to 3 changes."""
     text = rng.choice(FILES)
     if rng.random() < FLIPPED:
         return flipped(text.encode(), rng)
@@ -49,7 +49,7 @@ def bent_rules(rng):
 
 
 def _word(text, rng):
-    """Another word of the file, or a piece of code, in place of a word."""
+    """Replace a word by another word of the file or by a piece of code."""
     words = [*_WORD.finditer(text)]
     if not words:
         return text
@@ -59,7 +59,7 @@ def _word(text, rng):
 
 
 def _line(text, rng):
-    """A line less, twice, at another place, or a piece of code as a line."""
+    """Drop, repeat or swap lines, or insert a piece of code as a line."""
     lines = text.split("\n")
     i = jumbled(lines, rng)
     if i is not None:

@@ -1,4 +1,4 @@
-"""Logs of servers as people have them, bent: lines gone, doubled, mixed, wrapped, cut; other numbers and prefixes."""
+"""Mutated server logs: lines are dropped, repeated, mixed, wrapped and cut; numbers and prefixes are changed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.hostile.written import flipped
 from tests.shared import ROOT
 
 OURS = ROOT / "tests/unit/tools/server_logs"
-BYTES = 0.15                 # share of the mutants of which bytes are changed as well
-MOST = 120                   # lines of a log that mutants are made of
+BYTES = 0.15                 # share of the mutants with changed bytes in addition
+MOST = 120                   # lines of a log to mutate, at most
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 OTHERS = (
     # ik_llama.cpp
@@ -48,7 +48,7 @@ PREFIXES = (
 
 @cache
 def server_logs():
-    """Logs in lines."""
+    """Return logs as lists of lines."""
     texts = [file.read_text("utf-8") for file in sorted(OURS.glob("*.log"))]
     return [text.splitlines() for text in (*texts, *OTHERS)]
 
@@ -64,14 +64,14 @@ def _numbers(rng, lines):
         at = rng.randrange(len(lines))
         found = list(_NUMBER.finditer(lines[at]))
         if found:
-            one = rng.choice(found)
-            value = str(rng.choice((*INTEGERS, *NUMBERS, rng.randrange(200), int(one[0].partition(".")[0][:9]) + 1)))
-            lines[at] = lines[at][: one.start()] + value + lines[at][one.end() :]
+            number = rng.choice(found)
+            value = str(rng.choice((*INTEGERS, *NUMBERS, rng.randrange(200), int(number[0].partition(".")[0][:9]) + 1)))
+            lines[at] = lines[at][: number.start()] + value + lines[at][number.end() :]
     return lines
 
 
 def _places(rng, lines):
-    """Lines go, come twice, change places, or end in the middle."""
+    """Drop, repeat, swap or split lines."""
     for _ in range(rng.randrange(1, 6)):
         at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
         what = rng.randrange(4)
@@ -88,10 +88,10 @@ def _places(rng, lines):
 
 
 def _mixed(rng, lines):
-    """Two processes write into one file."""
-    other, out = _part(rng), []
-    while lines or other:
-        source = lines if not other or (lines and rng.random() < 0.5) else other
+    """Interleave two logs, as if two processes wrote to a file."""
+    second, out = _part(rng), []
+    while lines or second:
+        source = lines if not second or (lines and rng.random() < 0.5) else second
         out.append(source.pop(0))
     return out
 
@@ -113,7 +113,7 @@ BENT = (_numbers, _numbers, _places, _places, _mixed, _wrapped, _words)
 
 
 def server_log(rng, number):
-    """A bent log, imported or explained."""
+    """Return an import or an explanation of a mutated log."""
     lines = _part(rng)
     for _ in range(rng.randrange(1, 4)):
         lines = rng.choice(BENT)(rng, lines) or [""]

@@ -1,4 +1,5 @@
-"""The smallest input that shows a finding: keys, entries, bytes and words go as long as it is still found."""
+"""Shrinking of a finding (delta debugging): keys, entries, bytes and words are removed as long as the finding
+remains."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from dataclasses import replace
 
 from tests.hostile.written import to_json, to_toml
 
-TRIES = 150                  # mutants that may be run for it
+TRIES = 150                  # runs, at most
 
 
 def smaller(mutant, still):
-    """A mutant from which nothing can be taken, or what was reached after ``TRIES`` runs. ``still``: is it found?"""
+    """Return a mutant from which nothing more can be removed, or the smallest after ``TRIES`` runs. ``still`` returns
+    whether a mutant has the finding."""
     left = [TRIES]
 
     def found(candidate):
@@ -52,7 +54,7 @@ def _parsed(data):
 
 
 def _smaller_tree(tree, found):
-    """Without the entries that are not needed, the outermost first."""
+    """Return the tree without unneeded entries, outermost entries removed first."""
     level = [tree]
     while level:
         for node in level:
@@ -68,7 +70,7 @@ def _smaller_tree(tree, found):
 
 
 def _halve(values, found):
-    """Half of a long list at a time."""
+    """Remove halves of a long list while the finding remains."""
     while len(values) > 3:
         half = values[len(values) // 2 :]
         del values[len(values) // 2 :]

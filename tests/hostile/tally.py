@@ -1,4 +1,4 @@
-"""What came of many mutants: counted by kind and exit code, with what was found."""
+"""Counts of mutants by kind and exit code, and their findings."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from tests.hostile import judged
 from tests.hostile.child import run
 from tests.hostile.kinds import KINDS, mutant, wheel
 
-SEED = 10**8                 # mutants of a seed
-READ, ACCEPTED = 30, 10      # percent of the mutants that must be parsed, and end with a result
+SEED = 10**8                 # mutants per seed
+READ, ACCEPTED = 30, 10      # minimum percent of mutants that are parsed, and that end with a result
 
 
 def play(seed, first, last):
-    """Run the mutants ``first`` to ``last`` - 1 of a seed; the counts as plain data."""
+    """Run the mutants ``first`` to ``last`` - 1 of a seed. Return the counts as plain data."""
     kinds = wheel()
     tally = {"kinds": {}, "findings": []}
     for number in range(seed * SEED + first, seed * SEED + last):
         name = kinds[number % len(kinds)]
-        one = mutant(name, number)
-        enter(tally, one, run(one, KINDS[name].parser))
+        case = mutant(name, number)
+        enter(tally, case, run(case, KINDS[name].parser))
     return tally
 
 
 def _row():
-    """Nothing was counted: mutants, CPU seconds in all, the most of one, the most MiB, exit codes."""
+    """Return a row of zeros: mutants, total and maximum CPU seconds, maximum MiB, exit codes."""
     return {"n": 0, "read": 0, "accepted": 0, "cpu": 0.0, "most": 0.0, "mib": 0.0, "codes": {}}
 
 
-def enter(tally, one, ended):
-    """Count one mutant."""
-    row = tally["kinds"].setdefault(one.kind, _row())
+def enter(tally, case, ended):
+    """Count a mutant."""
+    row = tally["kinds"].setdefault(case.kind, _row())
     row["n"] += 1
     row["read"] += ended.parsed
     row["accepted"] += judged.accepted(ended)
     row["cpu"] += ended.cpu
     row["most"], row["mib"] = max(row["most"], ended.cpu), max(row["mib"], ended.mib)
     row["codes"][str(ended.code)] = row["codes"].get(str(ended.code), 0) + 1
-    tally["findings"] += [[one.name, what] for what in judged.findings(ended)]
+    tally["findings"] += [[case.name, what] for what in judged.findings(ended)]
 
 
 def added(tallies):
-    """One tally of many."""
+    """Return the sum of tallies."""
     total = {"kinds": {}, "findings": []}
     for tally in tallies:
         total["findings"] += tally["findings"]
@@ -56,13 +56,13 @@ def added(tallies):
 
 
 def whole(tally):
-    """The row of all kinds."""
+    """Return the row of all kinds together."""
     rows = [{"kinds": {"all": row}, "findings": []} for row in tally["kinds"].values()]
     return added(rows)["kinds"].get("all", _row())
 
 
 def good(tally):
-    """Was nothing found, with enough mutants that were read and accepted?"""
+    """Return whether there are no findings, and enough mutants were parsed and accepted."""
     row = whole(tally)
     enough = 100 * row["read"] >= READ * row["n"] and 100 * row["accepted"] >= ACCEPTED * row["n"]
     return enough and not tally["findings"]
@@ -73,7 +73,7 @@ HEAD = ("kind", "mutants", "read", "accepted", *(f"exit {code}" for code in CODE
 
 
 def table(tally):
-    """The counts as lines of text."""
+    """Return the counts as lines of text."""
     rows = [HEAD]
     for name, row in [*sorted(tally["kinds"].items()), ("all", whole(tally))]:
         codes = [row["codes"].get(code, 0) for code in CODES]

@@ -1,7 +1,7 @@
-"""What a mutant may not ask for: work that the command line itself asks for is no fault, however much it is.
+"""Limits on the work that a mutant may request: much work on request is not a fault.
 
-Limits that protect the user's patience are set low, as for files from strangers: with a million tokens, which a user
-may want, every command may work for a minute. Limits that protect the machine are left as they are.
+Time limits are set low, as for untrusted files: with a million tokens, which a user may want, every command may run for
+a minute. Limits that protect the machine are unchanged.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 
 PATIENT = {"--max-tokens": 20_000, "--max-sampled": 2_000, "--max-passes": 20_000}
-EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500, "--max-passes": 20_000}     # attention: quadratic by nature
+EXACT = {"--max-tokens": 1_500, "--max-sampled": 1_500, "--max-passes": 20_000}     # attention is quadratic
 WITH_LIMITS = ("run", "try", "why", "diff", "bisect", "shrink", "replay", "workload")
 MOST = {"-j": 2, "--jobs": 2, "--examples": 4, "--minutes": 0, "--tries": 20}
 EXAMPLES = ("--examples", str(MOST["--examples"]))
 SAID = {"fuzz": EXAMPLES, "repair": EXAMPLES, "shrink": ("--tries", str(MOST["--tries"]))}
-"""What is asked for where the command line does not say how much."""
+"""Default amounts, if the command line contains none."""
 _ASKED = re.compile(r"(--[a-z-]+=|-j)?([0-9]+)")
 
 
 def tame(argv):
-    """The same words; of what is asked for at most so much, and low limits."""
+    """Return the command line with low limits, and with requested amounts reduced."""
     words = [_less(argv[i - 1] if i else "", word) for i, word in enumerate(argv)]
     if words and words[0] in WITH_LIMITS:
         provenance = words[0] in ("replay", "workload") or "--provenance" in words

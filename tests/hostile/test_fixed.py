@@ -1,4 +1,4 @@
-"""Do inputs that were once handled badly end as they should?"""
+"""Regression tests: inputs that were once handled badly."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from tests.hostile.mutant import Mutant
 
 pytestmark = pytest.mark.long
 
-SLOW = 3        # a machine that runs tests may be so much slower: what has no bound takes minutes
+SLOW = 3        # factor for slow test machines; unlimited work takes minutes
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in cases()])
-def test_ends_as_it_should(case):
+def test_ends_as_expected(case):
     prepare()
     ended = run(made(case), cpu=SLOW * CPU)
     assert judged.findings(ended, SLOW * case.get("cpu", CPU)) == []
     assert (ended.code, case.get("says", "") in ended.stderr) == (case["code"], True), ended.stderr
 
 
-def test_a_search_that_is_asked_for_much_holds_little():
+def test_a_large_search_uses_little_memory():
     prepare()
-    little = run(Mutant("fixed", 0, ("fuzz", "--examples", "2")))                    # what was there before counts too
+    little = run(Mutant("fixed", 0, ("fuzz", "--examples", "2")))                    # baseline
     ended = run(Mutant("fixed", 0, ("fuzz", "--examples", "999999999")), cpu=1)
-    assert judged.findings(ended, cpu=1) == ["time: more than 1 CPU seconds"]        # M3: it works, and that is all
+    assert judged.findings(ended, cpu=1) == ["time: more than 1 CPU seconds"]        # M3: it only takes long
     assert ended.mib < little.mib + 80

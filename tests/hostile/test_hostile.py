@@ -1,4 +1,4 @@
-"""A short campaign; and does a campaign notice when a check is taken out?"""
+"""A short campaign, and a test that a campaign detects removed checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.hostile.tame import tame
 
 pytestmark = pytest.mark.long
 SHORT = 160                  # mutants
-NOTICED = 400                # mutants of one kind, within which a check that is missing shows
+NOTICED = 400                # mutants of a kind, within which a removed check is detected
 WELL = Ended(code=0, cpu=0.1, mib=50, stdout=10, stderr="", parsed=True)
 
 
@@ -34,14 +34,14 @@ def test_a_short_campaign_finds_nothing():
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
-def test_a_check_that_is_missing_is_noticed(plant):
+def test_a_removed_check_is_detected(plant):
     for number in range(plant.first, plant.first + NOTICED):
         one = mutant(plant.kind, number)
         found = judged.findings(run(one, plant=plant.take_out, cpu=1), cpu=1)
         if any(what.startswith(plant.found) for what in found):
-            assert judged.findings(run(one, cpu=3), cpu=3) == []         # with the check it is as it should be
+            assert judged.findings(run(one, cpu=3), cpu=3) == []         # no findings with the check
             return
-    pytest.fail(f"{NOTICED} mutants do not show it")
+    pytest.fail(f"{NOTICED} mutants do not detect it")
 
 
 def test_a_number_is_always_the_same_mutant():
@@ -58,11 +58,11 @@ CRASHED = 'Traceback (most recent call last)\n  File "/a/cachesim/x.py", line 3\
 BAD_ENDS = {
     "traceback: cachesim/x.py:3 KeyError": {"code": 70, "stderr": CRASHED},
     "signal: 11": {"code": -11},
-    "hang: nothing in 300 seconds": {"code": -14},
+    "hang: not finished in 300 seconds": {"code": -14},
     "time: more than 10 CPU seconds": {"cpu": 10.5},
     "memory: more than 384 MiB": {"mib": 385},
     "error: 2 lines": {"code": 2, "stderr": "cachesim: a\ncachesim: b\n"},
-    "error: no line says why": {"code": 2},
+    "error: no message": {"code": 2},
     "noise: x.py:0: Warning": {"stderr": "x.py:12: Warning\n"},
     "error: a line of more than 300 characters: cachesim a": {"code": 2, "stderr": f"cachesim: a{'.' * 300}\n"},
     "exit code: 4": {"code": 4},
@@ -78,7 +78,7 @@ def test_a_bad_end_is_a_finding(what):
     assert judged.findings(Ended(**{**vars(WELL), **BAD_ENDS[what]})) == [what]
 
 
-def test_what_a_mutant_leaves_and_how_long_it_works_is_seen():
+def test_leftover_files_and_cpu_time_are_measured():
     def bad():
         import tempfile
 
@@ -98,15 +98,15 @@ def test_a_search_is_short_and_may_leave_its_files():
     assert left and run(Mutant("option", 0, argv, made=MADE)).left == ()
 
 
-def test_a_finding_is_made_smaller():
+def test_a_finding_is_shrunk():
     one = mutant("trace", PLANTS[0].first)
     [what] = judged.findings(run(one, plant=no_form))
-    small = smaller(one, lambda other: what in judged.findings(run(other, plant=no_form)))
+    small = smaller(one, lambda candidate: what in judged.findings(run(candidate, plant=no_form)))
     assert len(small.files["in.json"]) < len(one.files["in.json"]) / 10
     assert small.argv == ("replay", "in.json")
 
 
-def test_a_campaign_goes_on_where_it_stopped(tmp_path):
+def test_a_campaign_is_continued(tmp_path):
     first = Campaign(0, 12, state=tmp_path)
     first.shares = [(0, 4), (4, 8), (8, 12)]
     first.file((0, 4)).write_text(json.dumps(tally.play(0, 0, 4)))

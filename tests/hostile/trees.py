@@ -1,29 +1,30 @@
-"""Changes that know the structure: a value of a parsed file becomes another, a step goes, comes twice or changes place.
+"""Structural mutations: a value of a parsed file is changed, dropped, repeated or moved.
 
-Mild changes keep the type, so that many mutants are read to the end; harsh ones do not.
+Mild mutations keep the type, so that many mutants are parsed; harsh mutations do not.
 """
 
 from __future__ import annotations
 
 from tests.hostile.nasty import Again, nasty
 
-HARSH = 0.4                # share of the changes that put something in that cannot be meant
-MOST = 3                   # changes of one mutant
+HARSH = 0.4                # share of harsh mutations
+MOST = 3                   # changes of a mutant, at most
 
 
-def mutated(tree, rng, other):
-    """The tree, changed in place at one to three places. ``other``: a tree that parts may be taken from."""
+def mutated(tree, rng, donor):
+    """Return the tree after 1 to 3 changes in place. ``donor``: a tree to take values from."""
     for _ in range(rng.choices(range(1, MOST + 1), (6, 3, 1))[0]):
         place = _place(tree, rng)
         if place is None:
             return nasty(rng)
         change = rng.choice(_HARSH if rng.random() < HARSH else _MILD)
-        change(*place, rng, other)
+        change(*place, rng, donor)
     return tree
 
 
 def _place(tree, rng):
-    """A container in the tree and a key of it: by descent, so that a long list weighs no more than a short one."""
+    """Return a container in the tree and a key of it. Random descent, so that a long list is as likely as a short
+    list."""
     holder, key, node = None, None, tree
     while isinstance(node, (dict, list)) and node and (holder is None or rng.random() < 0.75):
         holder, key = node, rng.choice(list(node)) if isinstance(node, dict) else rng.randrange(len(node))
@@ -32,7 +33,7 @@ def _place(tree, rng):
 
 
 def inner(tree):
-    """All values of a tree with their keys."""
+    """Yield all values of a tree with their keys."""
     left = [tree]
     while left:
         node = left.pop()
@@ -46,7 +47,7 @@ def inner(tree):
 
 
 def _nudge(holder, key, rng, _):
-    """A value of the same type, not far away."""
+    """Replace a value by a similar value of its type."""
     value = holder[key]
     if isinstance(value, bool):
         holder[key] = not value
@@ -63,15 +64,15 @@ def _nudge(holder, key, rng, _):
 
 
 def _shuffle(values, rng):
-    """An entry less, one more, two in the other order, or none from one on."""
+    """Drop, repeat or swap entries, or truncate the list."""
     i = jumbled(values, rng)
     if i is not None:
         del values[i:]
 
 
 def jumbled(values, rng):
-    """Drop an entry, say one twice, or exchange two. One time in four nothing is done: then the place of an entry is
-    returned, for something else."""
+    """Drop, repeat or swap entries. In a quarter of the cases change nothing and return the index of an entry for
+    another change."""
     i, k = rng.randrange(len(values)), rng.randrange(len(values))
     how = rng.randrange(4)
     if how == 0:
@@ -96,23 +97,23 @@ def _twice(holder, key, rng, _):
         _nudge(holder, key, rng, _)
 
 
-def _splice(holder, key, rng, other):
-    """What stands under the same key elsewhere, or a value of the same type."""
+def _splice(holder, key, rng, donor):
+    """Replace a value by a value of that key in ``donor``, or by a value of its type."""
     value = holder[key]
-    same = [found for name, found in inner(other) if name == key and isinstance(key, str)]
-    same = same or [found for _, found in inner(other) if type(found) is type(value)]
+    same = [found for name, found in inner(donor) if name == key and isinstance(key, str)]
+    same = same or [found for _, found in inner(donor) if type(found) is type(value)]
     if same:
         holder[key] = rng.choice(same)
 
 
-def _enter(holder, key, rng, other):
-    """A key that other tables of the kind have."""
+def _enter(holder, key, rng, donor):
+    """Add a key that tables of ``donor`` have."""
     if isinstance(holder, dict):
-        found = [(name, value) for name, value in inner(other) if isinstance(name, str)]
+        found = [(name, value) for name, value in inner(donor) if isinstance(name, str)]
         if found:
             holder.update([rng.choice(found)])
     else:
-        _splice(holder, key, rng, other)
+        _splice(holder, key, rng, donor)
 
 
 # --- harsh ---------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ def _unknown(holder, key, rng, _):
 
 
 def _many(holder, key, rng, _):
-    """The entry, many times."""
+    """Repeat an entry many times."""
     if isinstance(holder, list):
         holder[key:key] = [holder[key]] * rng.choice((10, 100))
     else:

@@ -1,4 +1,4 @@
-"""Command lines of ours, and what may stand in the place of a word."""
+"""Mutated command lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FLAGS = sorted({word for line in COMMANDS for word in line.split() if word.start
 
 
 def bent_words(rng):
-    """A command line of ours after no, one, two or three changes."""
+    """Return a valid command line after up to three changes."""
     words = rng.choice(COMMANDS).split()
     for _ in range(rng.choices((0, 1, 2, 3), (1, 6, 3, 1))[0]):
         at = rng.randrange(len(words) + 1)

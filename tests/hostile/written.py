@@ -1,4 +1,4 @@
-"""A tree as the text of a file, in JSON or TOML, whatever it holds; and changes to the bytes of such a text."""
+"""Writers of trees as JSON or TOML, whatever values they contain; and mutations of bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.hostile.nasty import Raw
 
 
 def to_json(value):
-    """JSON, except for what is Raw."""
+    """Return a value as JSON; Raw texts are written verbatim."""
     if isinstance(value, Raw):
         return str(value)
     if isinstance(value, dict):
@@ -19,7 +19,7 @@ def to_json(value):
 
 
 def to_toml(tree):
-    """TOML, except for what is Raw, and for what TOML lacks."""
+    """Return a tree as TOML; Raw texts are written verbatim, values that TOML lacks as JSON."""
     if not isinstance(tree, dict):
         return _inline(tree)
     lines = []
@@ -36,9 +36,9 @@ def _table(table, path, lines):
             lines.append(f"{_key(key)} = {_inline(value)}")
     for key, value in later:
         name = path + _key(key)
-        for one in [value] if isinstance(value, dict) else value:
+        for table_of_list in [value] if isinstance(value, dict) else value:
             lines.append(f"[{name}]" if isinstance(value, dict) else f"[[{name}]]")
-            _table(one, name + ".", lines)
+            _table(table_of_list, name + ".", lines)
 
 
 def _tables(values):
@@ -67,7 +67,7 @@ def _string(text):
 
 
 def flipped(data, rng):
-    """The bytes with one to three changes that know nothing: a bit, a cut, something put in, something repeated."""
+    """Return the bytes after 1 to 3 random changes: flipped bits, deletions, insertions, repetitions."""
     data = bytearray(data)
     for _ in range(rng.choices((1, 2, 3), (6, 3, 1))[0]):
         at = rng.randrange(len(data) + 1)
