@@ -1,10 +1,10 @@
-"""Which recorded traces lie in tests/data? Chooses them from the full set and copies them, byte for byte.
+"""Selection of recorded traces for tests/data: choose files from the full set and copy them byte for byte.
 
-Greedy cover, cheapest bytes per new thing first; whether this build can replay a file is not asked. To be covered:
-every model, every workload, every kind of event per rule set, every file of commit 3f545be with a wrong answer that is
-no consequence of a shift, every workload with other wrong answers. Of each older rule set two files at most, those
-that show most kinds of events and wrong answers for their size. The same input gives the same choice.
-Run: python tests/data/choose.py [../shared/traces]
+Greedy set cover by bytes per new element; whether this build can replay a file does not matter. To be covered: every
+model, every workload, every kind of event per rule set, every file of commit 3f545be with a wrong answer that is not a
+consequence of a shift, and every workload with other wrong answers. Each older rule set contributes at most two files,
+those with the most kinds of events and wrong answers for their size. The selection is deterministic. Run: python
+tests/data/choose.py [../shared/traces]
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
     "user-turns", "minus-one", "spring-2026", "before-min0", "before-20671", "two-ends", "every-8192", "mtmd-broken",
     "late-2025", "hybrid-first", "swa-first",
 ))  # fmt: skip
-ODD = ("llama_cpp_odd",)     # every workload, with everything that its requests ask for, and every kind of event
-OTHERS = ("ik_llama", "llama_cpp_b11549")     # their models, kinds of events and wrong answers, not every workload
+ODD = ("llama_cpp_odd",)     # every workload, every field of its requests, and every kind of event
+OTHERS = ("ik_llama", "llama_cpp_b11549")     # models, kinds of events and wrong answers, but not every workload
 NAMED = {
     "ik_llama_odd": (
         "llama-context_shift-7009", "llama-context_shift-50009", "gemma3l6-context_shift-7009",
@@ -34,17 +34,17 @@ NAMED = {
         "qwen35d64-multi-5055", "qwen35d64-shortage-5059", "qwen35d64mtp-burst-5010", "qwen35d64mtp-slot_files-5007",
     ),
 }
-"""Small recordings that an earlier state of ours did not reproduce: context shifts with and without a kept beginning,
+"""Small recordings that an earlier version did not reproduce: context shifts with and without kept leading tokens,
 two in a row, prompts longer than the context. With several slots: answers that are not numbers, slot actions within a
 group, lack of room, a failed load, uninitialised numbers, and wrong answers of each cause."""
-MOST = 2                 # files of an older rule set
+MOST = 2                 # files of an older rule set, at most
 LIMIT = (2 << 20) + (950 << 10)
 
 Thing = tuple[str, ...]
 
 
 def things(trace: dict[str, Any], folder: str) -> set[Thing]:
-    """What a trace shows."""
+    """Return the elements that a trace covers."""
     model = trace["model"].removeprefix("tiny-").removesuffix(".gguf")
     workload = re.sub(r"-\d{3,}$", "", trace["name"].removeprefix(model + "-"))
     kinds = {event["ev"] for step in trace["steps"] for event in step["events"]}
@@ -57,20 +57,20 @@ def things(trace: dict[str, Any], folder: str) -> set[Thing]:
 
 
 def asked(trace: dict[str, Any], folder: str) -> set[Thing]:
-    """What a trace of an odd workload shows: fields of requests, refusals, kinds of events."""
+    """Return the elements that a trace of an odd workload covers: request fields, refusals, kinds of events."""
     found = {thing for thing in things(trace, folder) if thing[0] != "model"}
     workload = next(thing[1] for thing in found if thing[0] == "workload")
     for step in trace["steps"]:
-        for one in step.get("steps") or [step]:
-            found |= {("field", workload, name) for name in one["request"]}
-            if one["request"].get("id_slot", -1) >= (trace["server"].get("n_slots") or 99):
+        for part in step.get("steps") or [step]:
+            found |= {("field", workload, name) for name in part["request"]}
+            if part["request"].get("id_slot", -1) >= (trace["server"].get("n_slots") or 99):
                 found.add(("no slot's number",))
-            found.add(("status", workload, str((one.get("response") or {}).get("status"))))
+            found.add(("status", workload, str((part.get("response") or {}).get("status"))))
     return found
 
 
 def cover(shown: dict[Path, set[Thing]]) -> list[Path]:
-    """Files that together show everything that any file shows, and none that could be left out."""
+    """Return files that together cover everything that any file covers, without redundant files."""
     left = set().union(*shown.values())
     size = {path: path.stat().st_size for path in shown}
     chosen: list[Path] = []
@@ -79,14 +79,14 @@ def cover(shown: dict[Path, set[Thing]]) -> list[Path]:
         chosen.append(best)
         left -= shown[best]
     for path in sorted(chosen, key=lambda path: (-size[path], str(path))):
-        others = [shown[other] for other in chosen if other != path]
+        others = [shown[file] for file in chosen if file != path]
         if shown[path] <= set().union(*others):
             chosen.remove(path)
     return chosen
 
 
 def few(shown: dict[Path, set[Thing]], most: int) -> list[Path]:
-    """At most so many files that show much that is not the mere name of a workload."""
+    """Return at most ``most`` files that cover many elements other than the name of their workload."""
     left = {thing for found in shown.values() for thing in found if thing[0] != "workload"}
     size = {path: path.stat().st_size for path in shown}
     chosen: list[Path] = []
@@ -100,17 +100,17 @@ def few(shown: dict[Path, set[Thing]], most: int) -> list[Path]:
 def shown_in(
     traces: Path, folder: str, show: Callable[[dict[str, Any], str], set[Thing]] = things
 ) -> dict[Path, set[Thing]]:
-    """What each file of a folder shows."""
+    """Return the elements covered by each file of a folder."""
     return {path: show(json.loads(path.read_text()), folder) for path in sorted((traces / folder).glob("*.json"))}
 
 
 def bare(shown: dict[Path, set[Thing]]) -> dict[Path, set[Thing]]:
-    """The same without the mere names of workloads."""
+    """Return the elements without workload names."""
     return {path: {thing for thing in found if thing[0] != "workload"} for path, found in shown.items()}
 
 
 def choose(traces: Path) -> list[Path]:
-    """The chosen files of a folder of recorded traces."""
+    """Return the chosen files of a folder of recorded traces."""
     whole: dict[Path, set[Thing]] = {}
     for folder in FOLDERS:
         whole |= shown_in(traces, folder)
@@ -121,8 +121,8 @@ def choose(traces: Path) -> list[Path]:
 
 
 def copy(chosen: Iterable[Path], traces: Path, here: Path = HERE) -> int:
-    """Replace the recordings in the folders that are chosen from by the chosen ones; returns their bytes. Other folders
-    are left alone: what lies there was recorded elsewhere. Raises FileNotFoundError before anything is removed."""
+    """Replace the recordings in all source folders by the chosen files; return their total size [bytes]. Other folders,
+    recorded elsewhere, are unchanged. Raises FileNotFoundError before removing anything."""
     chosen = list(chosen)
     for path in chosen:
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""The table of planted faults, printed at the end of `make meta`."""
+"""Table of planted faults, printed at the end of `make meta`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TABLE = pytest.StashKey[dict]()
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Planted faults are not listed, thousands of tests, only to be left out again where nobody asks for them."""
-    asked = "meta" in config.getoption("markexpr").replace("not meta", "")
-    return True if collection_path.name == "test_faults.py" and not asked else None
+    """Skip the thousands of planted faults at collection unless the run selects the marker `meta`."""
+    selected = "meta" in config.getoption("markexpr").replace("not meta", "")
+    return True if collection_path.name == "test_faults.py" and not selected else None
 
 
 @pytest.fixture(scope="session")
 def table(request):
-    """Who noticed each fault: (fault, [Noticed, ..])."""
+    """Return the results by fault name: (fault, [Noticed, ..])."""
     return request.config.stash.setdefault(TABLE, {})
 
 
@@ -29,11 +29,12 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def lines(rows):
-    """A line for each fault."""
+    """Yield a line for each fault."""
     yield f"{'engine':<10}{'fault':<74}{'found by':<22}{'rule or test':<48}{'examples':>9}{'seconds':>9}"
     for fault, found in rows.values():
-        one = found[-1] if found else None
-        by, rule = (f"{one.by} ({one.how})", one.rule) if one and one.by else ("NOBODY", SURVIVORS.get(fault.name, ""))
+        last = found[-1] if found else None
+        detected = last is not None and last.by
+        by, rule = (f"{last.by} ({last.how})", last.rule) if detected else ("NOT FOUND", SURVIVORS.get(fault.name, ""))
         sought = sum(each.examples for each in found)
         seconds = sum(each.seconds for each in found)
         star = "*" if fault.how else " "
@@ -41,14 +42,14 @@ def lines(rows):
 
 
 def summary(rows):
-    """Counts, engine by engine, and what it took."""
-    yield "* = generated; how: the engine is else clean / the rule is new / the verdict has changed"
+    """Yield counts by engine, and the number of examples needed."""
+    yield "* = generated; how: the property otherwise holds / the rule is new / the verdict changed"
     for engine in dict.fromkeys(fault.engine for fault, _ in rows.values()):
         mine = [(fault, found) for fault, found in rows.values() if fault.engine == engine]
         fuzz = [found for _, found in mine if found and found[-1].examples and found[-1].by]
         tests = [found for _, found in mine if found and not found[-1].examples]
         yield (f"{engine}: {len(mine)} faults, {sum(bool(fault.how) for fault, _ in mine)} of them generated; "
-               f"{len(fuzz)} found by fuzzing, {len(tests)} by tests, {len(mine) - len(fuzz) - len(tests)} by nobody")
+               f"{len(fuzz)} found by fuzzing, {len(tests)} by tests, {len(mine) - len(fuzz) - len(tests)} not found")
     took = sorted(sum(one.examples for one in found) for _, found in rows.values()
                   if found and found[-1].examples and found[-1].by)
     if took:

@@ -1,4 +1,4 @@
-"""What is a planted fault?"""
+"""Planted fault in an engine."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import NamedTuple
 
 
 class Fault(NamedTuple):
-    """The text ``old``, which stands once in the engine and what it shares with others, becomes ``new``. ``named``: the
-    issue that began this asks for it. ``how`` is the mutation of a generated one ("" = written by hand), ``rule`` the
-    function that it lies in, as (module, name). ``profiles``: where to look for it, () = where all are looked for."""
+    """Replacement of a text that occurs once in the engine and the code shared by all engines."""
 
     name: str
     old: str
     new: str
-    named: bool = False
+    named: bool = False                      # listed in the issue that introduced planted faults
     engine: str = "llama_cpp"
-    how: str = ""
-    rule: tuple[str, str] = ("", "")
-    profiles: tuple[str, ...] = ()
+    how: str = ""                            # mutation of a generated fault, "" = written by hand
+    rule: tuple[str, str] = ("", "")         # function that contains it: (module, name)
+    profiles: tuple[str, ...] = ()           # profiles to search, () = the default profiles

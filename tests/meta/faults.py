@@ -1,4 +1,4 @@
-"""All planted faults: those written by hand, engine after engine, and those generated from the sources."""
+"""All planted faults: those written by hand for each engine, and those generated from the sources."""
 
 from __future__ import annotations
 

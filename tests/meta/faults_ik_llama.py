@@ -1,4 +1,4 @@
-"""One-line faults over memory, rules and drivers of ik_llama.cpp."""
+"""Single-line faults in memory, rules and drivers of ik_llama.cpp."""
 
 from __future__ import annotations
 

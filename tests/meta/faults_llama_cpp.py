@@ -1,4 +1,4 @@
-"""One-line faults over memory, rules and drivers of llama.cpp, and over what engines share."""
+"""Single-line faults in memory, rules and drivers of llama.cpp, and in code shared by engines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LLAMA_CPP = [
     Fault("a swap forgets the tails",
           "[b if tail == a else a if tail == b else tail for tail in meta.tail]", "list(meta.tail)"),
     Fault("a hybrid cuts attention though refused", "        if ok:\n", "        if True:\n",
-          profiles=("llama_cpp@late-2025",)),      # newer ones hardly ever meet a refusal
+          profiles=("llama_cpp@late-2025",)),      # newer rule sets are rarely refused
     Fault("the ring is not purged", "            self._purge(lost, quiet)\n", "            pass\n"),
     Fault("trying leaves head behind",
           "self.used, self.head, self.end = saved.used, saved.head, saved.end",

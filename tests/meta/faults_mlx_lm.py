@@ -1,4 +1,4 @@
-"""One-line faults over caches, the prompt cache, rules and drivers of mlx-lm."""
+"""Single-line faults in caches, the prompt cache, rules and drivers of mlx-lm."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Faults that nobody thought of: operators and constants of the engines, mutated one at a time.
+"""Generated faults: single mutations of operators and constants of the engines.
 
-Every mutation that the sources allow gets a number from its own text and the seed; of each engine's memory, rules and
-drivers those with the smallest numbers are planted. So the choice is the same everywhere, and a change to one line of
-an engine changes the choice by at most that line.
+Every possible mutation has a number, derived from its own text and the seed. Those with the smallest numbers in each
+engine's memory, rules and drivers are planted. The selection is therefore the same on every machine, and a change to a
+line of an engine changes at most the fault in that line.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from tests.meta.fault import Fault
 from tests.meta.mutations import Change, Mutation, between
 
 SEED = 1
-EACH = 4               # faults of each part of each engine
+EACH = 4               # faults per part of each engine
 ENGINES = ("llama_cpp", "ik_llama", "mlx_lm")
 BESIDE = {"__init__.py", "snapshot.py", "server_flags.py", "restore_points.py", "rule_table.py", "element_codec.py",
           "rule_tracing.py", "events.py", "checkpoint_facts.py", "entry.py", "server_state.py",
           "model_layout.py", "quantized_kv_cache.py", "chunked_kv_cache.py", "masks.py"}  # fmt: skip
-"""Files that decide nothing, or that only say what there is; and classes that no simulated server uses."""
+"""Files without decisions or with tables only, and files with classes that no simulated server uses."""
 
 MEMORY, RULES = ("memory", "caches", "lru"), ("rules",)
 ORDERS = {ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">")}
 TELLING = {"emit", "tell", "_tell", "_told", "_on_event", "record", "changed", "tell_change", "Crash", "Aborted",
            "share", "mib", "_because"}
-"""Calls that are words for the log. Of a Decision only the value is more than that."""
+"""Calls that only produce log output. For a Decision, only the value is mutated."""
 
 
 def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
-    """The faults, ``each`` of memory, rules and drivers of every engine; never two in one function."""
+    """Return the faults: ``each`` of memory, rules and drivers of every engine, at most a single fault per function."""
     found = []
     for engine in ENGINES:
         folder = root / "cachesim/engines" / engine
@@ -39,32 +39,34 @@ def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
         for part in ("memory", "rules", "drivers"):
             files = [path for path in sorted(folder.rglob("*.py"))
                      if path.name not in BESIDE and part_of(path, folder) == part]
-            ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: one.number(seed))
+            ranked = sorted((change for path in files for change in mutations(path)),
+                            key=lambda change: change.number(seed))
             seen: set[tuple[Path, str]] = set()
-            for one in ranked:
+            for mutation in ranked:
                 if len(seen) == each:
                     break
-                if (one.path, one.where) not in seen:
-                    seen.add((one.path, one.where))
-                    found.append(_fault(one, engine, everything, root))
+                if (mutation.path, mutation.where) not in seen:
+                    seen.add((mutation.path, mutation.where))
+                    found.append(_fault(mutation, engine, everything, root))
     return found
 
 
 def part_of(path: Path, folder: Path) -> str:
-    """Which part of its engine a file belongs to; "" = versions, which are tables."""
+    """Return the part of its engine that a file belongs to; "" for versions, which are tables."""
     top = path.relative_to(folder).parts[0]
     return "memory" if top in MEMORY else "rules" if top in RULES else "" if top == "profiles" else "drivers"
 
 
-def _fault(one: Mutation, engine: str, everything: str, root: Path) -> Fault:
-    old, new = one.texts(everything)
-    name = f"{one.path.stem}.{one.where}: {one.how} in {one.text.strip()[:70]}"
-    module = ".".join(one.path.relative_to(root).with_suffix("").parts)
-    return Fault(name, old, new, engine=engine, how=one.how, rule=(module, one.where))
+def _fault(mutation: Mutation, engine: str, everything: str, root: Path) -> Fault:
+    """Return the fault that plants a mutation."""
+    old, new = mutation.texts(everything)
+    name = f"{mutation.path.stem}.{mutation.where}: {mutation.how} in {mutation.text.strip()[:70]}"
+    module = ".".join(mutation.path.relative_to(root).with_suffix("").parts)
+    return Fault(name, old, new, engine=engine, how=mutation.how, rule=(module, mutation.where))
 
 
 def mutations(path: Path) -> Iterator[Mutation]:
-    """Every mutation of a file."""
+    """Yield every mutation of a file."""
     text = path.read_text()
     lines = text.splitlines()
     for function, node in _nodes(ast.parse(text), ""):
@@ -73,7 +75,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
 
 
 def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
-    """What is executed inside functions, texts and what is only said left out."""
+    """Yield the nodes executed inside functions, without texts and log output."""
     for child in _parts(node):
         if isinstance(child, ast.FunctionDef) and child.name not in ("check", "meta", "set_meta"):
             for statement in child.body:
@@ -87,6 +89,7 @@ def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the child nodes to mutate."""
     if isinstance(node, ast.Call):
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         if name == "Decision":
@@ -94,16 +97,16 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
             return
         if name in TELLING:
             return
-    if isinstance(node, ast.Dict):                      # numbers for the log, or words of an answer
+    if isinstance(node, ast.Dict):                      # numbers for the log, or texts of an answer
         return
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant | ast.UnaryOp):
-        yield node.value                                # x[0]: one place further there is as a rule nothing
+        yield node.value                                # x[0]: the next index usually does not exist
         return
     yield from ast.iter_child_nodes(node)
 
 
 def _of(node: ast.AST, lines: list[str]) -> Iterator[Change]:
-    """(line, start, stop, new text, what it is) of one node's mutations."""
+    """Yield the mutations of a node."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in ORDERS:
         old, new = ORDERS[type(node.ops[0])]
         yield from between(node.left, node.comparators[0], old, new, lines)

@@ -1,11 +1,12 @@
-"""Run by plant.py inside a copy: conversations of ``cachesim fuzz`` against a spoilt engine, until one shows the fault.
+"""Search for a planted fault with conversations of ``cachesim fuzz``. plant.py runs this script inside a copy of the
+package.
 
-    hunt.py note PROFILE N FILE               what the unspoilt engine answers, conversation by conversation
-    hunt.py find PROFILE N FILE               the first conversation that breaks what the unspoilt engine keeps
-    hunt.py rules                             which profiles have which rule in their tables, newest first
+    hunt.py note PROFILE N FILE               record the answers of the unmodified engine to N conversations
+    hunt.py find PROFILE N FILE               first conversation that violates a property the unmodified engine keeps
+    hunt.py rules                             profiles by the rules in their tables, newest first
 
-A finding counts if the unspoilt engine keeps this property in every conversation with this model ("clean"), if it never
-fails by this rule ("new"), or if it does not fail in this very conversation ("changed"; only if nothing better comes).
+A finding counts if the unmodified engine keeps the property in every conversation with this model ("clean"), never
+fails by this rule ("new"), or does not fail in this conversation ("changed", the weakest).
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ from cachesim.tools.search.properties import (  # noqa: E402
 )
 
 SEED = 24              # the campaign's
-LONGEST = 6            # seconds of computing after which a conversation is taken for one that never ends
-BILLED = 4             # every so many conversations the slow properties are looked at too
+LONGEST = 6            # CPU seconds after which a conversation counts as endless
+BILLED = 4             # every so many conversations the slow properties are checked, too
 
 
 class Endless(Exception):
-    """A conversation that does not end."""
+    """Timeout of a conversation."""
 
 
 def _end(*_: object) -> None:
@@ -48,7 +49,7 @@ def _end(*_: object) -> None:
 
 
 def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[str, ...]]]:
-    """(model, what was answered, groups of findings) of a conversation. A crash of the simulator is a finding too."""
+    """Return (model, answers, groups of findings) of a conversation. A crash of the simulator counts as a finding."""
     case = draw_case(SEED * SPREAD + i, profile.partition("@")[0])
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     said = ""
@@ -68,7 +69,7 @@ def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[st
         groups = []
     except Endless:
         groups = [("ends", "")]
-    except Exception as error:      # whatever the fault has led to
+    except Exception as error:      # any consequence of the fault
         groups = [("no crash", type(error).__name__)]
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -76,13 +77,13 @@ def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[st
 
 
 def note(profile: str, n: int, file: Path) -> None:
-    """Write down what n conversations come to."""
+    """Write the observations of n conversations to a file."""
     judges: dict = {}
     file.write_text(json.dumps([observe(profile, i, judges) for i in range(n)]))
 
 
 def find(profile: str, n: int, file: Path) -> dict:
-    """The first conversation that shows the fault."""
+    """Return the first conversation that shows the fault."""
     before = json.loads(file.read_text())[:n]
     broken = {(model, name) for model, _, groups in before for name, *_ in groups}
     known = {tuple(group) for _, _, groups in before for group in groups}
@@ -105,7 +106,8 @@ def find(profile: str, n: int, file: Path) -> dict:
 
 
 def rules() -> dict[str, list[str]]:
-    """Profiles by the rules in their tables and by what those call in their files, newest first."""
+    """Return profiles by the rules in their tables and by the functions that those rules call in their modules, newest
+    first."""
     having: dict[str, list[str]] = {}
 
     def look(table: object, profile: str) -> None:
@@ -132,7 +134,7 @@ def rules() -> dict[str, list[str]]:
 
 
 def main(what: str, *args: str) -> None:
-    """One of the three."""
+    """Run a subcommand and print its result as JSON."""
     signal.signal(signal.SIGVTALRM, _end)
     said = {"package": cachesim.__file__}
     if what == "rules":

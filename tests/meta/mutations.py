@@ -1,4 +1,4 @@
-"""What is one mutation of a source file, in which order are they planted, and as what text?"""
+"""Mutation of a source line: its text, its number in the order of planting, and the texts to replace."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from pathlib import Path
 from typing import Iterator, NamedTuple, Sequence
 
 Change = tuple[int, int, int, str, str]
-"""(line, start, stop, new text, what it is)."""
+"""(line, start, stop, new text, description)."""
 
 
 class Mutation(NamedTuple):
-    """In this line of the file, columns start .. stop-1 become ``new``. ``where``: the function it lies in; ``lines``:
-    those of the file, without their ends."""
+    """Replacement of columns start .. stop-1 of a line by ``new``."""
 
     path: Path
-    line: int
-    start: int
-    stop: int
-    new: str
-    how: str
-    where: str
-    lines: Sequence[str]
+    line: int                    # index in `lines`
+    start: int                   # first column
+    stop: int                    # column after the last
+    new: str                     # replacement
+    how: str                     # description
+    where: str                   # function that contains the line
+    lines: Sequence[str]         # lines of the file, without line ends
 
     @property
     def text(self) -> str:
-        """The line as it is."""
+        """Unmodified line."""
         return self.lines[self.line]
 
     @property
     def column(self) -> int:
-        """Where it begins, counted from the line's first letter."""
+        """Start column, counted from the first non-blank character."""
         return self.start - (len(self.text) - len(self.text.lstrip()))
 
     def number(self, seed: int) -> str:
-        """Its place among all mutations: of its own text and the seed only."""
+        """Return a digest that orders the mutations. It depends only on the mutation's own text and the seed."""
         text = f"{seed} {self.path.name} {self.where} {self.text.strip()} {self.column} {self.new}"
         return sha256(text.encode()).hexdigest()
 
     def texts(self, everything: str) -> tuple[str, str]:
-        """The line before and after, with as many lines around it as make it stand once in ``everything``."""
+        """Return the line before and after the mutation, with enough surrounding lines to occur once in
+        ``everything``."""
         lines = [f"{line}\n" for line in self.lines]
         above, below = self.line, self.line + 1
         while everything.count("".join(lines[above:below])) != 1:
@@ -52,7 +52,7 @@ class Mutation(NamedTuple):
 
 
 def between(left: ast.expr, right: ast.expr, old: str, new: str, lines: list[str]) -> Iterator[Change]:
-    """The operator between two operands that stand in one line."""
+    """Yield the replacement of the operator between two operands on a line."""
     if left.end_lineno == right.lineno:
         row, begin = right.lineno - 1, left.end_col_offset or 0
         at = lines[row].find(old, begin, right.col_offset)

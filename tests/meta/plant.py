@@ -1,6 +1,6 @@
-"""Plants a fault in a copy of the package and asks who notices: the fuzzer, and where it does not, which tests.
+"""Plants a fault in a copy of the package, and detects it with the fuzzer or, if that fails, with the tests.
 
-The copy holds the package and the tests; everything runs inside it, so nothing here or in an installed package is
+The copy contains the package and the tests, and everything runs inside it. The checkout and installed packages are not
 touched.
 """
 
@@ -22,14 +22,14 @@ from tests.meta.fault import Fault
 
 ROOT = Path(__file__).parents[2]
 HUNT = Path(__file__).with_name("hunt.py")
-EXAMPLES = 400         # conversations within which the fuzzer is to find a fault
-PATIENCE = 400         # seconds after which a group of tests is taken for one that never ends
+EXAMPLES = 400         # conversations in which the fuzzer must find a fault
+PATIENCE = 400         # seconds after which a group of tests counts as endless
 PROFILES = {
     "llama_cpp": ("llama_cpp@head",), "ik_llama": ("ik_llama@main",),
     "mlx_lm": ("mlx_lm@0.32.2", "mlx_lm@base1006"),
 }  # fmt: skip
-"""Where a fault is looked for, one after the other; one in a rule: in those of them that have it, and in
-the newest that has it (a table may name a rule that its other rules never ask)."""
+"""Profiles to search for a fault, in order. A fault in a rule is searched in those of them that have the rule, and in
+the newest profile that has it (a table may contain a rule that its other rules never call)."""
 
 GROUPS = {
     "llama_cpp": {
@@ -47,7 +47,7 @@ GROUPS = {
         "transcripts": ["tests/peers/test_replay.py", "tests/peers/test_bursts.py"],
     },
 }  # fmt: skip
-"""The second line of defence."""
+"""Groups of tests that run if the fuzzer does not detect a fault."""
 
 ENOUGH = 1
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "meta", "house", "scenarios")
@@ -55,26 +55,25 @@ PASSED, FAILED = 0, 1
 
 
 def holders(root: Path, engine: str, text: str) -> list[Path]:
-    """The files of an engine, and of what it shares with others, in which a text stands."""
+    """Return the files of an engine and of the shared code that contain a text."""
     files = (path for part in (engine, "shared") for path in sorted((root / "cachesim/engines" / part).rglob("*.py")))
     return [path for path in files if text in path.read_text()]
 
 
 class Noticed(NamedTuple):
-    """Who noticed a fault: a property ("" = nobody) of which rule after how many conversations and seconds, how clearly
-    (see hunt.py), or a test. ``differs``: the first conversation that was answered otherwise at all, None = none."""
+    """Detection of a fault by a property of the fuzzer or by a test."""
 
-    by: str = ""
-    rule: str = ""
-    how: str = ""
+    by: str = ""                     # property or group of tests, "" = not detected
+    rule: str = ""                   # rule of the finding, or failed test
+    how: str = ""                    # kind of the finding, see hunt.py; "test" for a test
     profile: str = ""
-    examples: int = 0
+    examples: int = 0                # conversations run
     seconds: float = 0.0
-    differs: int | None = None
+    differs: int | None = None       # first conversation with any different answer, None = none
 
 
 class Copy:
-    """A working copy in ``folder``."""
+    """Working copy in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -85,20 +84,21 @@ class Copy:
         shutil.copy(HUNT, folder)
 
     def test(self, engine: str, group: str) -> tuple[int, str]:
-        """(pytest's exit code, first test that failed or "") of a group of tests, stopped at its first failure."""
+        """Return pytest's exit code and the first failed test ("" = none) of a group of tests, stopped at the first
+        failure."""
         command = ["-m", "pytest", "-x", "-p", "no:cacheprovider", "-m", "not slow", *GROUPS[engine][group]]
         code, out = self._python(command)
         failed = re.search(r"^(?:FAILED|ERROR) (?:\S*/)?(\S+?\.py(?:::.*?)?)(?: - .*)?$", out, re.MULTILINE)
         return code, failed[1] if failed else ""
 
     def hunt(self, *args: object) -> dict[str, Any]:
-        """What hunt.py says, run with the package of the copy."""
+        """Return the output of hunt.py, run with the package of the copy."""
         code, out = self._python(["hunt.py", *map(str, args)])
         if code:
             return {"how": "clean", "property": "no crash", "rule": "at once", "examples": 1, "seconds": 0.0}
-        said: dict[str, Any] = json.loads(out)
-        assert Path(said["package"]).is_relative_to(self.folder), "another package was asked"
-        return said
+        result: dict[str, Any] = json.loads(out)
+        assert Path(result["package"]).is_relative_to(self.folder), "the wrong package was imported"
+        return result
 
     def _python(self, args: list[str]) -> tuple[int, str]:
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(self.folder)}
@@ -121,7 +121,8 @@ class Copy:
 
 @dataclass
 class Field:
-    """Where faults are planted, one copy for each. ``notes`` are what the unspoilt engine answers, by profile."""
+    """Place where faults are planted, in a copy each. ``notes``: recorded answers of the unmodified engine, by
+    profile."""
 
     folder: Path
     notes: dict[str, Path] = field(default_factory=dict)
@@ -133,13 +134,13 @@ class Field:
         self.rules: dict[str, list[str]] = self.clean.hunt("rules")["rules"]
 
     def profiles(self, fault: Fault) -> tuple[str, ...]:
-        """Where to look for a fault."""
+        """Return the profiles to search for a fault."""
         usual = fault.profiles or PROFILES[fault.engine]
         having = self.rules.get(" ".join(fault.rule), [])
-        return tuple(dict.fromkeys((*(one for one in usual if one in having), *having[:1]))) or usual
+        return tuple(dict.fromkeys((*(profile for profile in usual if profile in having), *having[:1]))) or usual
 
     def note(self, profile: str, n: int = EXAMPLES) -> Path:
-        """What the unspoilt engine answers in n conversations."""
+        """Record the answers of the unmodified engine to n conversations, and return the file."""
         if profile not in self.notes:
             path = self.folder / f"{profile}.json"
             self.clean.hunt("note", profile, n, path)
@@ -147,7 +148,8 @@ class Field:
         return self.notes[profile]
 
     def ask(self, fault: Fault, profiles: tuple[str, ...], n: int = EXAMPLES) -> list[Noticed]:
-        """Who notices the fault. The last one tells; those before it are fuzzing under other profiles."""
+        """Return the attempts to detect the fault. The last attempt counts; those before it are fuzz runs under other
+        profiles."""
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             copy = Copy.__new__(Copy)
             copy.folder = Path(name) / "copy"
@@ -166,7 +168,7 @@ class Field:
 
 
 def _tested(copy: Copy, fault: Fault) -> list[Noticed]:
-    """The first group of tests that fails."""
+    """Return the first group of tests that fails, [] if all pass."""
     begun = time.perf_counter()
     for group in GROUPS[fault.engine]:
         code, test = copy.test(fault.engine, group)

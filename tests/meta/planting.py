@@ -1,4 +1,4 @@
-"""What the two kinds of planted faults share: the table that is printed at the end, and who is asked together."""
+"""Helpers for both kinds of planted faults: printing the table, and selecting the faults to run."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 Rows = Mapping[str, tuple[Any, Any]]
-"""Fault and what found it, by the fault's name."""
+"""Fault and its detection, by the name of the fault."""
 
-JOBS = int(os.environ.get("META_JOBS", "2"))        # processes at work; `make meta JOBS=2` sets it
+JOBS = int(os.environ.get("META_JOBS", "2"))        # worker processes; `make meta JOBS=2` sets it
 
 
 def printed(reporter: Any, rows: Rows, *parts: Callable[[Rows], Iterable[str]]) -> None:
-    """Write the parts of a table, if there are rows."""
+    """Write the parts of a table, unless it is empty."""
     for part in parts if rows else ():
         for line in part(rows):
             reporter.write_line(line)
 
 
 def selected(request: Any) -> set[str]:
-    """Names of the faults whose tests were selected, of those that lie in the same folder."""
+    """Return the names of the faults whose tests are selected in this folder."""
     return {item.callspec.params["fault"].name for item in request.session.items
             if getattr(item, "callspec", None) and item.path.parent == request.path.parent
             and "fault" in item.callspec.params}  # fmt: skip

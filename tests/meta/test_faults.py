@@ -1,4 +1,4 @@
-"""Would anybody notice a fault? Every planted one is fuzzed for; those that the fuzzer misses are left to the tests."""
+"""Every planted fault is detected by the fuzzer or, if the fuzzer misses it, by the tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def field(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def asked(request, field):
-    """Who notices which fault: everything that was selected begins at once, in so many processes."""
+    """Yield the detection of each selected fault as a future; all start at once, in ``JOBS`` processes."""
     names = selected(request)
     todo = {fault.name: (fault, field.profiles(fault)) for fault in FAULTS if fault.name in names}
     with ThreadPoolExecutor(JOBS) as pool:
@@ -30,21 +30,21 @@ def asked(request, field):
 
 
 @pytest.mark.parametrize("engine, group", [(engine, group) for engine, groups in GROUPS.items() for group in groups])
-def test_the_unspoilt_copy_passes_and_is_the_one_that_is_tested(field, engine, group):
+def test_the_unmodified_copy_passes_and_is_the_tested_package(field, engine, group):
     assert not field.clean.folder.is_relative_to(ROOT)
     assert field.clean.test(engine, group) == (0, "")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_planted_fault_is_noticed(asked, table, fault):
+def test_a_planted_fault_is_detected(asked, table, fault):
     found = asked[fault.name].result()
     table[fault.name] = fault, found
     noticed = bool(found and found[-1].by)
     assert noticed or fault.name in SURVIVORS
-    assert not (noticed and fault.name in SURVIVORS), "not a survivor any more"
+    assert not (noticed and fault.name in SURVIVORS), "no longer a survivor"
 
 
-def test_there_are_as_many_as_the_issue_asks_for():
+def test_there_are_as_many_faults_as_required():
     assert len(FAULTS) >= 60
     assert 3 * len(GENERATED) >= len(FAULTS)
     assert sum(fault.named for fault in WRITTEN) >= 5

@@ -1,4 +1,5 @@
-"""Does the hunt work at all? Three faults that show soon, so that it runs with all other tests."""
+"""Quick test of the search for planted faults: three faults that are detected soon, so that it can run with all other
+tests."""
 
 import pytest
 
@@ -21,7 +22,7 @@ def field(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SOON)
-def test_a_fault_is_found_soon_and_by_its_property(field, name):
+def test_a_fault_is_found_soon_by_its_property(field, name):
     (fault,) = (one for one in FAULTS if one.name == name)
     profile = field.profiles(fault)[0]
     field.note(profile, EXAMPLES)

@@ -1,4 +1,5 @@
-"""Can every fault still be planted? Fast, so that it runs with all other tests: `make meta` runs seldom."""
+"""Every fault can still be planted: its text occurs once. Fast, so that it runs with all other tests (`make meta` runs
+rarely)."""
 
 import ast
 
@@ -10,13 +11,13 @@ from tests.meta.plant import ROOT, holders
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_the_text_to_spoil_stands_once_in_the_engine(fault):
+def test_the_text_to_replace_occurs_once_in_the_engine(fault):
     (path,) = holders(ROOT, fault.engine, fault.old)
     text = path.read_text()
     assert text.count(fault.old) == 1
     assert ast.unparse(ast.parse(text)) != ast.unparse(ast.parse(text.replace(fault.old, fault.new)))
 
 
-def test_the_generated_ones_are_the_same_everywhere_and_of_their_own_seed():
+def test_generated_faults_are_reproducible_and_depend_on_the_seed():
     assert generated(ROOT) == GENERATED
     assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in GENERATED}

@@ -1,4 +1,4 @@
-"""One-line faults in what judges and tells: the judge, reports, the search and the conformance suite."""
+"""Single-line faults in the judge, reports, the search and the conformance suite."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JUDGE = [
           "if self.in_order[i][1] < before)", "if self.in_order[i][1] >= 0)"),
     Fault("a window one position wider stays foreign", "judging/clean_ranges.py",
           "q + window - 1 if", "q + window if"),
-    Fault("none broken is expected of nobody", "judging/judged_run.py",
+    Fault("an expectation of no wrong answer is ignored", "judging/judged_run.py",
           "if wanted is not None and list(wanted) != found:", "if wanted and list(wanted) != found:"),
     Fault("two mixtures of one base are the same", "judging/find_change.py",
           'key = (old, new if names else "", names)', 'key = (old, "", names)'),
@@ -56,7 +56,7 @@ JUDGE = [
 REPORTS = [
     Fault("what was restored was kept as well", "judging/run_data.py",
           '"kept": came.kept', '"kept": answer.cache_n'),
-    Fault("whoever is refused was told so", "judging/run_data.py", '"told": run.told,', '"told": run.refused,'),
+    Fault("every refused request was expected to be refused", "judging/run_data.py", '"told": run.told,', '"told": run.refused,'),
     Fault("a refused request is undecided", "judging/verdict_text.py",
           'if request["refused"]:', 'if request["refused"] is None:'),
     Fault("a cold start is an extension", "judging/recompute_reasons.py",
@@ -71,13 +71,13 @@ REPORTS = [
           '_two(x["cache_n"], y["cache_n"])', '_two(x["cache_n"], x["cache_n"])'),
     Fault("a range of tokens ends one later", "tools/run/why_report.py",
           "{one['stop'] - 1}", "{one['stop']}"),
-    Fault("a wrong state is told as a wrong answer", "judging/run_data.py",
+    Fault("a wrong state is reported as a wrong answer", "judging/run_data.py",
           '"output_wrong": judged.answer.holds is False', '"output_wrong": judged.state.holds is False'),
     Fault("a flag that cannot be typed", "judging/reproduce_command.py",
           "str(value).lower() if isinstance(value, bool) else value", "value"),
     Fault("a turn shows what was", "tools/run/bisect_report.py",
           '{mark}{_said(turn.now)} {', '{mark}{_said(turn.was)} {'),
-    Fault("an armed object is told at every request", "tools/run/run_table.py",
+    Fault("an armed object is reported at every request", "tools/run/run_table.py",
           "        if key not in seen:\n", "        if True:\n"),
 ]  # fmt: skip
 
@@ -101,7 +101,7 @@ FUZZ = [
           " and charge.at >= 0 and", " and"),
     Fault("as much is less", "tools/search/properties.py",
           "and sum(after) < sum(before):", "and sum(after) <= sum(before):"),
-    Fault("a gap of one position is none", "tools/search/invariant_observer.py",
+    Fault("a gap of a single position is ignored", "tools/search/invariant_observer.py",
           "if (steps > 1).any():", "if (steps > 2).any():"),
     Fault("a refused removal may remove", "tools/search/invariant_observer.py",
           "        if done.ok:\n            stays", "        if True:\n            stays"),
@@ -114,7 +114,7 @@ FUZZ = [
 ]  # fmt: skip
 
 KIT = [
-    Fault("behind an answer that nobody knows nothing is held", "tools/conformance/properties.py",
+    Fault("nothing is stored after an unknown answer", "tools/conformance/properties.py",
           "return shared if one.whole or shared < one.prompt else len(prompt)", "return shared"),
     Fault("nothing reused is something shown", "tools/conformance/report_builder.py",
           "if name in VERSUS_COLD and nothing:", "if False:"),
@@ -126,7 +126,7 @@ KIT = [
           "and identical(warm.fingerprint, cold.fingerprint):", "and False:"),
     Fault("a window reads one slot more", "tools/conformance/reference_model.py",
           "max(0, position + 1 - self.window)", "max(0, position - self.window)"),
-    Fault("half of an ability is none", "tools/conformance/history_player.py",
+    Fault("half of a capability counts as missing", "tools/conformance/history_player.py",
           "if all(one in self.missing for one in CANCEL)", "if any(one in self.missing for one in CANCEL)"),
     Fault("the last wrong answer is charged", "tools/conformance/search.py",
           "first = min(wrong)", "first = max(wrong)"),

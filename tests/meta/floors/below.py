@@ -1,4 +1,4 @@
-"""One-line faults in what is asked: the notation, scenarios, and recordings that are replayed."""
+"""Single-line faults in the notation, in scenarios, and in the replay of recordings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NOTATION = [
           "pair[1] > pair[0]:", "pair[1] > pair[0] + 1:"),
     Fault("the second length of a word counts", "scenarios/notation/parse.py",
           "if self.words.get(piece.word, length) != length:", "if False:"),
-    Fault("a file is restored that nobody saved", "scenarios/notation/parse.py",
+    Fault("a file is restored that was not saved", "scenarios/notation/parse.py",
           'if do == "restore" and file not in self.saved:', "if False:"),
     Fault("columns count from 0", "scenarios/notation/parse.py",
           "{self.part.at + 1}, request", "{self.part.at}, request"),

@@ -1,4 +1,4 @@
-"""The table of faults planted in the floors above the engines, printed at the end of `make meta`."""
+"""Table of faults planted in the packages above the engines, printed at the end of `make meta`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLE = pytest.StashKey[dict]()
 
 @pytest.fixture(scope="session")
 def table(request):
-    """What found each fault: (fault, Found)."""
+    """Return the results by fault name: (fault, Found)."""
     return request.config.stash.setdefault(TABLE, {})
 
 
@@ -22,15 +22,15 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def lines(rows):
-    """A line for each fault."""
+    """Yield a line for each fault."""
     yield f"{'floor':<11}{'fault':<82}{'found by':<60}{'seconds':>8}"
     for fault, found in rows.values():
-        by = found.test or f"NOBODY: {FLOOR_SURVIVORS.get(fault.name, '')}"
+        by = found.test or f"NOT FOUND: {FLOOR_SURVIVORS.get(fault.name, '')}"
         yield f"{fault.floor:<11}{'*' if fault.how else ' '}{fault.name[:80]:<81}{by[:58]:<60}{found.seconds:>8.1f}"
 
 
 def summary(rows):
-    """Counts by floor."""
+    """Yield counts by package."""
     yield "* = generated"
     yield f"{'floor':<11}{'planted':>9}{'found':>9}{'survived':>9}"
     for floor in [*FLOORS, "all"]:

@@ -1,4 +1,4 @@
-"""What is a fault of an upper floor, and which tests are asked about it?"""
+"""Planted fault in a package above the engines, and the tests of each package."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "tools/lessons": ("tests/unit/tools/lessons",),
     "cli": ("tests/unit/cli",),
 }
-"""The folders above the engines, and the tests nearest to each: all of them run with `make test` or `make long`."""
+"""Folders above the engines, and the tests of each; all run with `make test` or `make long`."""
 
 
 class Fault(NamedTuple):
-    """The text ``old``, which stands once in ``file`` (below ``cachesim``), becomes ``new``. ``how`` is the mutation of
-    a generated one, "" = written by hand."""
+    """Replacement of the text ``old``, which occurs once in ``file`` (below ``cachesim``), by ``new``. ``how``:
+    mutation of a generated fault, "" = written by hand."""
 
     name: str
     file: str
@@ -39,12 +39,12 @@ class Fault(NamedTuple):
 
     @property
     def floor(self) -> str:
-        """The folder of the package that it lies in, of those in ``FLOORS`` the innermost."""
+        """Innermost folder of ``FLOORS`` that contains the file."""
         return max((folder for folder in FLOORS if self.file.startswith(f"{folder}/")), key=len)
 
     def planted(self, root: Path) -> str:
-        """The file with the fault in it, of the tree at ``root``. Raises AssertionError if its text does not stand
-        there once."""
+        """Return the text of the file with the fault, in the tree at ``root``. Raises AssertionError unless the text
+        occurs once."""
         text = (root / "cachesim" / self.file).read_text()
         assert text.count(self.old) == 1, f"{self.file} does not hold once: {self.old}"
         return text.replace(self.old, self.new)

@@ -1,4 +1,4 @@
-"""All planted faults of the floors above the engines: those written by hand, then those generated."""
+"""All planted faults of the packages above the engines: those written by hand, then those generated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Faults that nobody thought of, in the floors above the engines: one operator, constant or result, changed.
+"""Generated faults in the packages above the engines: a changed operator, constant or result.
 
-As for the engines (tests/meta/generate.py) every mutation has a number from its own text and the seed, and those with
-the smallest numbers are planted: of each floor so many, no two in one file before every file has one.
+As for the engines (tests/meta/generate.py), every mutation has a number derived from its own text and the seed, and
+those with the smallest numbers are planted. No file gets a second fault before every file of the package has a fault.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tests.meta.floors.no_faults import NO_FAULTS
 from tests.meta.mutations import Change, Mutation, between
 
 SEED = 1
-EACH, OF_A_TOOL = 5, 10        # faults of each floor; of those of the tools that have few written by hand
+EACH, OF_A_TOOL = 5, 10        # faults per package; per package with few faults written by hand
 TOOLS = ("tools/conformance/http_check", "tools/server_logs", "tools/request_bodies", "tools/advise", "tools/workload",
          "tools/picture", "tools/live", "tools/lessons", "cli")  # fmt: skip
 TELLING = {"BadInput", "fault", "Misfit", "wanted", "quoted", "cut", "nearest", "Table", "add_column", "field", "Text",
            "append", "Failed", "join"}  # fmt: skip
-"""Calls whose numbers and words are for the eye: where text is put together, and how it looks."""
+"""Calls that compose or format text; their arguments are not mutated."""
 TURNED = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="),
     ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"),
@@ -29,39 +29,41 @@ TURNED = {
 
 
 def generated(root: Path, each: int = EACH, seed: int = SEED) -> list[Fault]:
-    """The faults, ``each`` of every floor, ``OF_A_TOOL`` of those of ``TOOLS``."""
+    """Return the faults: ``each`` of every package, ``OF_A_TOOL`` of those in ``TOOLS``."""
     return [fault for floor in FLOORS
             for fault in _of_floor(root, floor, max(each, OF_A_TOOL if floor in TOOLS else 0), seed)]  # fmt: skip
 
 
 def _of_floor(root: Path, floor: str, each: int, seed: int) -> list[Fault]:
+    """Return ``each`` faults of a package."""
     every = (root / "cachesim" / floor).rglob("*.py") if floor in TOOLS else (root / "cachesim" / floor).glob("*.py")
     files = sorted(every)
-    ranked = sorted((one for path in files for one in mutations(path)), key=lambda one: one.number(seed))
+    ranked = sorted((change for path in files for change in mutations(path)), key=lambda change: change.number(seed))
     found: list[Fault] = []
     taken: dict[Path, int] = {}
     for round_ in range(each):
-        for one in ranked:
+        for mutation in ranked:
             if len(found) == each:
                 return found
-            if taken.get(one.path, 0) > round_:
+            if taken.get(mutation.path, 0) > round_:
                 continue
-            fault = _fault(one, root)
-            if fault.name not in NO_FAULTS and fault.name not in {other.name for other in found}:
-                taken[one.path] = taken.get(one.path, 0) + 1
+            fault = _fault(mutation, root)
+            if fault.name not in NO_FAULTS and fault.name not in {earlier.name for earlier in found}:
+                taken[mutation.path] = taken.get(mutation.path, 0) + 1
                 found.append(fault)
     return found
 
 
-def _fault(one: Mutation, root: Path) -> Fault:
-    old, new = one.texts("".join(f"{line}\n" for line in one.lines))
-    file = str(one.path.relative_to(root / "cachesim"))
-    name = f"{file}, {one.where}: {one.how} at {one.column} of {one.text.strip()[:60]}"
-    return Fault(name, file, old, new, one.how)
+def _fault(mutation: Mutation, root: Path) -> Fault:
+    """Return the fault that plants a mutation."""
+    old, new = mutation.texts("".join(f"{line}\n" for line in mutation.lines))
+    file = str(mutation.path.relative_to(root / "cachesim"))
+    name = f"{file}, {mutation.where}: {mutation.how} at {mutation.column} of {mutation.text.strip()[:60]}"
+    return Fault(name, file, old, new, mutation.how)
 
 
 def mutations(path: Path) -> Iterator[Mutation]:
-    """Every mutation of a file."""
+    """Yield every mutation of a file."""
     text = path.read_text()
     lines = text.splitlines()
     for function, node in _nodes(ast.parse(text), ""):
@@ -70,7 +72,7 @@ def mutations(path: Path) -> Iterator[Mutation]:
 
 
 def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
-    """What is executed inside functions, texts and what is only said left out."""
+    """Yield the nodes executed inside functions, without texts and output."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef):
             for statement in child.body:
@@ -84,6 +86,7 @@ def _nodes(node: ast.AST, where: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _claims_or_tells(node: ast.AST) -> bool:
+    """Return whether a node is an assertion or produces output."""
     if isinstance(node, ast.keyword):
         return node.arg == "strict"              # of zip: an assertion
     if not isinstance(node, ast.Call):
@@ -93,7 +96,7 @@ def _claims_or_tells(node: ast.AST) -> bool:
 
 
 def _changes(node: ast.AST, lines: list[str]) -> Iterator[Change]:
-    """(line, start, stop, new text, what it is) of one node's mutations."""
+    """Yield the mutations of a node."""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in TURNED:
         yield from between(node.left, node.comparators[0], *TURNED[type(node.ops[0])], lines)
     elif isinstance(node, ast.BoolOp):

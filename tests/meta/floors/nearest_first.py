@@ -1,5 +1,5 @@
-"""A plug-in for pytest: the tests that are called like the module in the environment's NEAR come first, and what
-Hypothesis finds is not made smaller, which can take minutes."""
+"""Plug-in for pytest: tests named after the module in the environment variable NEAR run first, and Hypothesis does not
+shrink failures, which can take minutes."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Would the tests of a floor notice a fault in it? Every planted one must make one of them fail."""
+"""Every planted fault makes a test of its package fail."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def field(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def asked(request, field):
-    """Which test finds which fault: everything that was selected begins at once, in so many processes."""
+    """Yield the detection of each selected fault as a future; all start at once, in ``JOBS`` processes."""
     names = selected(request)
     with ThreadPoolExecutor(JOBS) as pool:
         yield {fault.name: pool.submit(field.ask, fault) for fault in FAULTS if fault.name in names}
 
 
 @pytest.mark.parametrize("floor", FLOORS)
-def test_the_unspoilt_copy_passes(field, floor):
+def test_the_unmodified_copy_passes(field, floor):
     assert not field.clean.is_relative_to(ROOT)
     assert first_failing(field.clean, floor).test == ""
 
@@ -40,10 +40,10 @@ def test_a_planted_fault_is_found(asked, table, fault):
     found = asked[fault.name].result()
     table[fault.name] = fault, found
     assert found.test or fault.name in FLOOR_SURVIVORS
-    assert not (found.test and fault.name in FLOOR_SURVIVORS), "not a survivor any more"
+    assert not (found.test and fault.name in FLOOR_SURVIVORS), "no longer a survivor"
 
 
-def test_there_are_as_many_as_are_asked_for_and_few_survive():
+def test_there_are_as_many_faults_as_required_and_few_survive():
     assert len(FAULTS) >= LEAST and len(GENERATED) >= LEAST_GENERATED
     assert {fault.floor for fault in WRITTEN} == {fault.floor for fault in GENERATED} == set(FLOORS)
     assert len(FLOOR_SURVIVORS) <= MOST_SURVIVORS and {fault.name for fault in FAULTS} >= set(FLOOR_SURVIVORS)

@@ -1,4 +1,4 @@
-"""Can every fault of the upper floors still be planted? Fast, so that it runs with all other tests."""
+"""Every fault of the packages above the engines can still be planted. Fast, so that it runs with all other tests."""
 
 import ast
 
@@ -11,22 +11,22 @@ from tests.meta.floors.plant import ROOT, Field
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_the_text_to_spoil_stands_once_in_its_file_and_the_fault_is_another_program(fault):
+def test_the_text_to_replace_occurs_once_and_changes_the_program(fault):
     spoilt = fault.planted(ROOT)
     assert fault.floor in FLOORS
     assert ast.unparse(ast.parse(spoilt)) != ast.unparse(ast.parse((ROOT / "cachesim" / fault.file).read_text()))
 
 
-def test_every_fault_has_a_name_of_its_own():
+def test_fault_names_are_unique():
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
 
 
-def test_the_generated_ones_are_the_same_everywhere_and_of_their_own_seed():
+def test_generated_faults_are_reproducible_and_depend_on_the_seed():
     assert generated(ROOT) == GENERATED
     assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in GENERATED}
 
 
-def test_a_fault_is_planted_in_its_copy_alone(tmp_path):
+def test_a_fault_is_planted_only_in_its_copy(tmp_path):
     field, fault = Field(tmp_path), FAULTS[0]
     with field.spoilt(fault) as copy:
         texts = [(root / "cachesim" / fault.file).read_text() for root in (ROOT, field.clean, copy)]

@@ -1,4 +1,4 @@
-"""One-line faults in the tools, most of them planted by hand in a review whose tests missed them."""
+"""Single-line faults in the tools, most of them planted by hand in a review and missed by the tests of that time."""
 
 from __future__ import annotations
 
