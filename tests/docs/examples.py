@@ -1,4 +1,4 @@
-"""What the documents show: outputs of commands, numbers, tables. ``make docs`` renews them."""
+"""Generated parts of the documents: outputs of commands, numbers, tables. ``make docs`` renews them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGES = ROOT / "cachesim" / "pages"
 DOCUMENTS = [README, *sorted(PAGES.glob("*.md"))]
-"""The README, and the pages that it leads to."""
+"""The README, and the pages that it links to."""
 BLOCK = re.compile(r"```console\n\$ (?P<command>[^\n]+)\n(?P<output>.*?)```", re.S)
 LIMITS_HEAD = "| limit | maximum | what is limited | protects | raised with |"
 LIMITS = re.compile(re.escape(LIMITS_HEAD) + r"\n(?:\|.*\n)*")
 
 
 def run(command: str) -> str:
-    """Return the output of a cachesim command, or of a module of ours, run from the root of the checkout. The command
-    may end with pipes to ``head -N``, ``tail -N`` or ``sed -n A,Bp``."""
+    """Return the output of a cachesim command, or of a module of this repository, run from the root of the checkout.
+    The command may end with pipes to ``head -N``, ``tail -N`` or ``sed -n A,Bp``."""
     command, *pipes = command.split(" | ")
     words = shlex.split(command)
     assert words[0] == "cachesim" or words[:2] == ["python", "-m"]
@@ -39,7 +39,7 @@ def run(command: str) -> str:
 
 
 def _lines_of(pipe: str) -> slice:
-    """Return the lines that a ``head``, ``tail`` or ``sed`` lets through."""
+    """Return the lines that a ``head``, ``tail`` or ``sed`` prints."""
     name, number = pipe.split()[0], pipe.split()[-1]
     if name == "sed":
         first, last = number.rstrip("p").split(",")
@@ -48,25 +48,26 @@ def _lines_of(pipe: str) -> slice:
 
 
 def examples(text: str) -> list[tuple[str, str]]:
-    """(command, output) of every console block."""
+    """Return (command, output) of every console block."""
     return [(m["command"], m["output"]) for m in BLOCK.finditer(text)]
 
 
 @cache
 def names() -> dict[str, object]:
-    """What the fields of README and pages may name: sums of recordings, and the run of the README's picture."""
+    """Return the names that fields of README and pages may use: totals of recordings, and the run of the README's
+    picture."""
     return {**trust.NAMES, "loss": got("cachesim run seed-24143-dense -p llama_cpp@b11549")}
 
 
 def limits_table() -> str:
-    """The table of limits."""
+    """Return the table of limits."""
     rows = [f"| {limit.name} | {limit.value:,} {limit.unit} | {limit.subject} | {limit.protects} | "
             f"{limit.flag and f'`{limit.flag}`'} |" for limit in TABLE]  # fmt: skip
     return "\n".join([LIMITS_HEAD, "|---|---|---|---|---|", *rows]) + "\n"
 
 
 def renewed(text: str) -> str:
-    """The text with the output that its commands give today, and with today's limits, recordings and numbers."""
+    """Return the text with current outputs of its commands, limits, recordings and numbers."""
     text = LIMITS.sub(lambda _: limits_table(), text)
     text = trust.TABLE.sub(lambda _: trust.table(), text)
     text = with_fields(text, names())

@@ -1,4 +1,4 @@
-"""A cachesim command in this process: what it prints, and its JSON. Quicker than a process for each."""
+"""cachesim commands run in this process, which is quicker than a new process: their output, and their JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cachesim.cli.main import main
 
 @cache
 def run_here(command: str) -> str:
-    """What a cachesim command prints in a pipe of 80 columns; spaces at the ends of lines are left out."""
+    """Return the output of a cachesim command in a pipe of 80 columns, without trailing spaces."""
     words = shlex.split(command)
     assert words[0] == "cachesim", command
     out, before = io.StringIO(), os.environ.pop("COLUMNS", None)
@@ -27,8 +27,7 @@ def run_here(command: str) -> str:
 
 
 class Got:
-    """JSON whose keys are attributes. A command's first run or reply is meant where none is named: ``got[1]`` is its
-    request 1."""
+    """JSON whose keys are attributes, for a run or a reply of a command. ``got[1]`` is its request 1."""
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -42,20 +41,20 @@ class Got:
         return _wrapped(self.data[at])
 
     def __call__(self, key: str) -> Any:
-        """A number that a decision was made from: the first one of that name."""
-        found = [one["because"][key] for one in self.data["decisions"] if key in one["because"]]
+        """Return a number that a decision was based on: the first value with that name."""
+        found = [decision["because"][key] for decision in self.data["decisions"] if key in decision["because"]]
         return found[0]
 
     def says(self, rule: str) -> str:
-        """The sentence of the first decision by a rule of this family, or by this rule."""
+        """Return the sentence of the first decision by this rule or by a rule of this family."""
         return next(one["says"] for one in self.data["decisions"] if one["rule"].startswith(rule))
 
     def decided(self, rule: str) -> Any:
-        """The value of the first decision by a rule of this family, or by this rule."""
+        """Return the value of the first decision by this rule or by a rule of this family."""
         return _wrapped(next(one["value"] for one in self.data["decisions"] if one["rule"].startswith(rule)))
 
     def lost(self, request: int) -> int:
-        """Tokens that a request evaluated again."""
+        """Return the number of tokens that a request re-evaluated."""
         return sum(one["tokens"] for one in self.data["lost"] if one["request"] == request)
 
 
@@ -64,7 +63,7 @@ def _wrapped(value: Any) -> Any:
 
 
 def got(command: str, number: int = 0) -> Got:
-    """The JSON of a command, by provenance: of its run, or its reply, of this number."""
+    """Return the JSON of a command in provenance mode: its run or reply with this number."""
     data = json.loads(run_here(f"{command} --json --provenance"))
     for key in ("runs", "why"):
         if key in data:

@@ -1,7 +1,7 @@
-"""The lessons: their outputs, numbers and pictures, made by the product. ``make docs`` renews them.
+"""Generated parts of the lessons: outputs, numbers and pictures. ``make docs`` renews them.
 
     <!-- r = cachesim try 'A9.c3/A.b5' --model S -->  names the JSON of a command, for <!--= r[1].cache_n -->
-    <!-- picture = lesson-recurrent llama_cpp@b11549 -->  says what the picture on the next line shows
+    <!-- picture = lesson-recurrent llama_cpp@b11549 -->  contents of the picture on the next line
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ PICTURE = re.compile(r"<!-- picture = (.+?) -->\n!\[[^\]]*\]\(([\w-]+\.svg)\)")
 
 
 def default(flag: str) -> Any:
-    """What llama-server does with a flag that is not given."""
+    """Return llama-server's default of a flag."""
     return engine_of(DEFAULT_PROFILE).manual.defaults[flag]
 
 
 def window_cells(n_swa: int, n_ubatch: int) -> int:
-    """Cells of the cache of window layers, with one slot."""
+    """Return the number of cells in the cache of window layers, for a server with a single slot."""
     pad = cachesim.rules(DEFAULT_PROFILE).window_pad
     return -(-(n_swa + n_ubatch) // pad) * pad
 
 
 class _Server(Silent):
-    """Keeps the server."""
+    """Observer that stores the server."""
 
     def started(self, server: Any) -> None:
         self.server = server
 
 
 def span(line: str, model: str, **server: Any) -> tuple[int, int]:
-    """pos_min and pos_max of slot 0 of llama-server after the requests of a line."""
+    """Return pos_min and pos_max of slot 0 of llama-server after the requests of a line."""
     watcher = _Server()
     play(from_line(line, model=model, server={"parallel": 1, **server}), DEFAULT_PROFILE, "provenance", watcher)
     memory = watcher.server.memory
@@ -57,20 +57,20 @@ def span(line: str, model: str, **server: Any) -> tuple[int, int]:
 
 
 def names(text: str) -> dict[str, Any]:
-    """What the fields of a lesson may name."""
+    """Return the names that fields of a lesson may use."""
     runs = {found[1]: got(found[2], int(found[3] or 0)) for found in NAMED.finditer(text)}
     return {**TOY, "span": span, "default": default, "window_cells": window_cells,
             "snapshots": ENGINES["mlx_lm"].manual.defaults["snapshot_interval"], **runs}  # fmt: skip
 
 
 def renewed(text: str) -> str:
-    """The text with the outputs and numbers of today."""
+    """Return the text with current outputs and numbers."""
     text = BLOCK.sub(lambda m: f"```console\n$ {m['command']}\n{run_here(m['command'])}```", text)
     return with_fields(text, names(text))
 
 
 def pictures() -> Iterator[tuple[Path, str, list[str]]]:
-    """File of each picture without its ending, the case that it shows, and under which profiles."""
+    """Yield for each picture its path without suffix, the scenario that it shows, and the profiles."""
     for lesson in LESSONS:
         for found in PICTURE.finditer(lesson.read_text("utf-8")):
             name, *profiles = found[1].split()
@@ -78,7 +78,7 @@ def pictures() -> Iterator[tuple[Path, str, list[str]]]:
 
 
 def drawn(name: str, profiles: list[str]) -> tuple[str, str]:
-    """A picture as SVG and in letters."""
+    """Return a picture as SVG and as text."""
     scenes = [_scene(name, profile) for profile in profiles]
     return draw(scenes), drawing(scenes)
 
@@ -89,8 +89,8 @@ def _scene(name: str, profile: str) -> Scene:
 
 
 if __name__ == "__main__":
-    for one in LESSONS:
-        one.write_text(renewed(one.read_text("utf-8")), "utf-8")
+    for file in LESSONS:
+        file.write_text(renewed(file.read_text("utf-8")), "utf-8")
     for stem, *shown in pictures():
         svg, letters = drawn(*shown)
         stem.with_suffix(".svg").write_text(svg, "utf-8")

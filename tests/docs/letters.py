@@ -1,4 +1,4 @@
-"""A picture in letters, for a terminal: one row of tokens for each request, and the memory beneath it. ASCII."""
+"""Pictures in ASCII for a terminal: a row of tokens for each request, with the memory below it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ LEFT, WIDTH = 14, 80
 
 
 def drawing(scenes: Sequence[Scene]) -> str:
-    """The scenes, one below the other, and what the signs mean."""
+    """Return the scenes, below each other, and a legend."""
     lines: list[str] = []
     used: set[str] = set()
-    for one in scenes:
-        scale = -(-one.length // (WIDTH - LEFT))
+    for view in scenes:
+        scale = -(-view.length // (WIDTH - LEFT))
         each = f", one sign for {scale} tokens" if scale > 1 else ""
-        lines.append(f"{one.model} under {one.profile}: {one.verdict}{each}")
-        for row in one.rows:
-            for name, signs in _row(row, one.length, scale):
+        lines.append(f"{view.model} under {view.profile}: {view.verdict}{each}")
+        for row in view.rows:
+            for name, signs in _row(row, view.length, scale):
                 used |= set(signs.removesuffix("  WRONG"))
                 lines += [name, " " * LEFT + signs] if len(name) >= LEFT else [f"{name:{LEFT}}{signs}"]
         lines.append("")
@@ -31,7 +31,7 @@ def drawing(scenes: Sequence[Scene]) -> str:
 
 
 def _row(row: StepRow, length: int, scale: int) -> Iterator[tuple[str, str]]:
-    """Tokens and memory of a request: a name and its signs each."""
+    """Yield name and characters of the tokens and the memory of a request."""
     held, tokens = row.memory, [(part.start, part.stop, LETTERS[part.origin]) for part in row.stretches]
     yield f"#{row.number} {row.text}", _cells(length, scale, tokens) + "  WRONG" * row.wrong
     if held.rows is not None:
@@ -53,7 +53,7 @@ def _cells(length: int, scale: int, marks: Sequence[tuple[int, int, str]]) -> st
 
 
 def _legend(used: set[str]) -> list[str]:
-    """The signs that occur, in as many lines as they need."""
+    """Return the legend of the characters that occur, wrapped."""
     words = [f"{sign} {word}" for sign, word in {**WORDS, **MEMORY}.items() if sign in used]
     lines = [""]
     for word in words:

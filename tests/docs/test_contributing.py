@@ -1,4 +1,4 @@
-"""Do the files of rules in CONTRIBUTING do what it says, with the commands that stand behind them?"""
+"""The rules files in CONTRIBUTING work as documented, with the commands shown after them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_command_runs(typed, words):
     assert any(name in out for name in ("mine", "lru", "ik_llama@1889-base"))
 
 
-def test_a_note_on_a_checkpoint_decides_which_one_stays(typed):
+def test_a_note_on_a_checkpoint_decides_which_checkpoint_stays(typed):
     [words] = [words for words in COMMANDS if words[-1] == "lru.py"]
     plain, lru = (run["requests"] for run in json.loads(typed([*words, "--json"])[1])["runs"])
     assert [one["cache_n"] for one in plain] == [0, 40, 113, 137, 0]

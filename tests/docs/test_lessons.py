@@ -1,4 +1,4 @@
-"""Are the lessons true, and can a student follow them? Outputs, numbers and pictures are made again and compared."""
+"""The lessons are correct and can be followed: outputs, numbers and pictures are made again and compared."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PLACES = re.compile(r"\b(lessons?|questions?|requests?|row) \d|^#+ .*$|^ *(- )?\
 
 
 @each
-def test_outputs_and_numbers_are_those_of_today(name):
+def test_outputs_and_numbers_are_current(name):
     assert renewed(TEXTS[name]) == TEXTS[name], "make docs renews them"
 
 
 @pytest.mark.parametrize(("stem", "case", "profiles"), PICTURES.values(), ids=PICTURES)
-def test_pictures_are_those_of_today(stem, case, profiles):
+def test_pictures_are_current(stem, case, profiles):
     svg, letters = drawn(case, profiles)
     assert stem.with_suffix(".svg").read_text("utf-8") == svg, "make docs renews it"
     assert stem.with_suffix(".txt").read_text("utf-8") == letters
@@ -46,7 +46,7 @@ def test_every_picture_is_made_by_the_product():
 
 @each
 def test_every_number_in_prose_is_computed_or_was_typed(name):
-    """A number that is no field stands in a command of the lesson: it is what somebody typed, not what came out."""
+    """A number outside of fields occurs in a command of the lesson: it is an input, not a result."""
     text = TEXTS[name]
     commands = [*(command for command, _ in examples(text)), *(found[2] for found in NAMED.finditer(text)),
                 *(found[1] for found in PICTURE.finditer(text)), *re.findall(r"^    .*$", text, re.M)]  # fmt: skip
@@ -65,19 +65,19 @@ def test_every_run_that_is_named_is_used(name):
 
 
 @each
-def test_links_lead_somewhere(name):
+def test_links_have_targets(name):
     targets = re.findall(r"\]\(([^)#:]+)\)", TEXTS[name])
     assert [one for one in targets if not (lesson_files.folder() / one).exists()] == []
 
 
 @pytest.mark.parametrize("number", NUMBERED)
 def test_a_lesson_has_its_parts(number):
-    """An idea, a picture, three exercises with their answers, and where to read the real code."""
+    """A lesson has an idea, a picture, three exercises with answers, and a reference to the real code."""
     lesson = lesson_files.lesson(str(number))
     kinds = [block.kind for block in lesson.blocks]
     heads = [block.text for block in lesson.blocks if block.level == 2]
     assert lesson.title.startswith(f"{number}. ") and "picture" in kinds
-    assert kinds.count("answer") == 3 + (number == 1)          # one more of the first is for pencil and paper
+    assert kinds.count("answer") == 3 + (number == 1)          # lesson 1: an exercise on paper
     assert heads[-2:] == ["Exercises", "Where to read the real code"]
     typed = [block.text for block in lesson.blocks if block.kind == "code" and block.text.startswith("cachesim try ")]
     answered = [inner.text.split("\n")[0] for block in lesson.blocks for inner in block.inside if inner.kind == "code"]
@@ -92,7 +92,7 @@ def test_there_are_seven_lessons_and_seven_questions():
 
 
 def test_what_a_question_expects_is_computed():
-    """A terminal compares what is typed with the bold words of an answer: each of them is a field."""
+    """The terminal compares the input with the bold words of an answer: each of them is a field."""
     answers = re.findall(r"<details>.*?</details>", TEXTS["quiz"], re.S)
     bold = [word for answer in answers for word in re.findall(r"\*\*(.+?)\*\*", answer)]
     assert all(FIELD.fullmatch(word) for word in bold) and all("**" in answer for answer in answers)
@@ -102,11 +102,12 @@ def test_what_a_question_expects_is_computed():
     assert {answer for word in found for answer in quiz.read(word)} == set(found)
 
 
-@pytest.mark.parametrize("one", [*lesson_files.lessons(), lesson_files.quiz()], ids=lambda one: one.file.stem)
-def test_a_terminal_of_eighty_columns_shows_it(one):
-    """Outputs of commands aside, whose first line may be long."""
-    rest = [block for part in one.parts for block in part if block.kind not in ("code", "answer")]
-    assert [line for line in terminal_lesson.lines(rest, one.file.parent) if len(line) > 80 or not line.isascii()] == []
+@pytest.mark.parametrize("lesson", [*lesson_files.lessons(), lesson_files.quiz()], ids=lambda lesson: lesson.file.stem)
+def test_a_terminal_of_eighty_columns_shows_it(lesson):
+    """Outputs of commands are exempt: their first line may be long."""
+    rest = [block for part in lesson.parts for block in part if block.kind not in ("code", "answer")]
+    lines = terminal_lesson.lines(rest, lesson.file.parent)
+    assert [line for line in lines if len(line) > 80 or not line.isascii()] == []
 
 
 def test_two_prompts_of_the_toy_lead_to_the_same_state():

@@ -1,4 +1,4 @@
-"""Do the two steps of CONTRIBUTING's "A new flag" make a flag that every command knows?"""
+"""The two steps of "A new flag" in CONTRIBUTING add a flag that every command knows."""
 
 from __future__ import annotations
 

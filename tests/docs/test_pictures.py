@@ -1,4 +1,4 @@
-"""The pictures in the repository are those that the product draws today."""
+"""The pictures in the repository are current."""
 
 import xml.etree.ElementTree as ET
 
@@ -14,7 +14,7 @@ def test_a_picture_is_up_to_date(name):
 
 
 def test_a_scenario_of_every_model_can_be_drawn():
-    """The name of a model is its engine's; every picture failed whose model had one."""
+    """Model names belong to engines; drawing once failed for every scenario whose model has a name."""
     some = {(one.engine, one.model): one.file for one in corpus() if "slow" not in one.file}
     assert {"llama", "gemma3", "mamba2", "deepseek4", "GGGA"} <= {model for _, model in some}
     for file in some.values():

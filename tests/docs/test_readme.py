@@ -1,4 +1,4 @@
-"""Are the README and its pages true? Examples are run, numbers and pictures made again, links and commands exist."""
+"""The README and its pages are correct: examples run, numbers and pictures are current, links and commands exist."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_the_readme_is_short():
 
 
 @each_document
-def test_numbers_in_prose_are_those_of_today(document):
+def test_numbers_in_prose_are_current(document):
     text = document.read_text()
     assert with_fields(text, names()) == text
     assert document != README or len(FIELD.findall(text)) >= 5
 
 
 def test_the_scenario_that_is_shown_shortened_is_that_of_its_file():
-    """In the README of the corpus: what it shows of a file says the same there."""
+    """In the README of the corpus, every line of the shortened scenario occurs in the file."""
     text = (ROOT / "scenarios" / "README.md").read_text()
     [name, shown] = re.findall(r"^`([\w-]+)\.toml`, shortened:\n\n```toml\n(.*?)```", text, re.S | re.M)[0]
     whole = tomllib.loads(named(name).read_text())
@@ -108,7 +108,7 @@ def test_the_symptom_table_has_commands():
     pytest.param(one, marks=pytest.mark.slow) if one.startswith("cachesim repair") else one for one in typed()
 ])  # fmt: skip
 def test_a_command_of_the_symptom_table_runs(capsys, monkeypatch, command):
-    """All but the slow one, which tests/unit/tools/search/test_repair.py asks of less."""
+    """The slow command runs in tests/unit/tools/search/test_repair.py with a smaller input."""
     monkeypatch.chdir(ROOT)
     code = main(shlex.split(command)[1:])
     out, err = capsys.readouterr()
@@ -125,7 +125,7 @@ def test_no_line_begins_with_a_number_that_is_computed(document):
 
 
 @each_document
-def test_links_lead_somewhere(document):
+def test_links_have_targets(document):
     targets = re.findall(r"\]\(([^)#:]+)(#[^)]*)?\)", document.read_text())
     assert targets or document != README
     assert [target for target, _ in targets if not (document.parent / target).exists()] == []

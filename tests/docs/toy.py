@@ -1,6 +1,6 @@
-"""The model of the first lesson, small enough for pencil and paper: numbers are tokens, and everything is an integer.
+"""Model of the first lesson, small enough for pencil and paper: tokens are numbers, and all values are integers.
 
-Layer 1, attention, keeps the row 10 x for a token x. Layer 2, recurrent, keeps one number: h = h / 2 rounded down, + x.
+Layer 1 (attention) stores the row 10 x for a token x. Layer 2 (recurrent) stores a number h = h / 2 (rounded down) + x.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from typing import Sequence
 
 
 def rows(tokens: Sequence[int]) -> list[int]:
-    """What the attention layer keeps."""
+    """Return the rows of the attention layer."""
     return [10 * x for x in tokens]
 
 
 def states(tokens: Sequence[int]) -> list[int]:
-    """The state after each token."""
+    """Return the state after each token."""
     found, h = [], 0
     for x in tokens:
         h = h // 2 + x
@@ -23,7 +23,7 @@ def states(tokens: Sequence[int]) -> list[int]:
 
 
 def state(tokens: Sequence[int]) -> int:
-    """The state after the last token."""
+    """Return the state after the last token."""
     return states(tokens)[-1]
 
 

@@ -1,6 +1,7 @@
-"""With how many recordings of which builds is the simulator compared? The table of the page, and the sums in prose.
+"""Recordings and builds that the simulator is compared with: the table of the page about trust, and the totals in
+prose.
 
-Steps and events are those that the replay tests demand; that so many files are there is tested where they are.
+Steps and events are those that the replay tests require. Tests check the number of files where the recordings exist.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tests.replay.test_full import RECORDED as FULL
 from tests.replay.test_history import RECORDED as OLDER
 
 MILLION = Path(__file__).parents[1] / "fuzz" / "million"
-"""What `make million` keeps."""
+"""Results of `make million`."""
 
 FILES = {
     "llama_cpp": 409, "llama_cpp_odd": 93, "llama_cpp_b11549": 289, "ik_llama": 84, "ik_llama_odd": 11,
@@ -22,7 +23,7 @@ FILES = {
     "llama_cpp_history/base-24143": 61, "llama_cpp_history/base-24035": 61,
     **{f"llama_cpp_history/{name}": files for name, (files, _, _) in OLDER.items()},
 }  # fmt: skip
-"""Folder of recordings -> how many it has."""
+"""Folder -> number of recordings."""
 
 BUILDS = {
     "llama_cpp_b11549": ("llama.cpp", "b11549", ""),
@@ -47,20 +48,20 @@ BUILDS = {
     "ik_llama_odd": ("ik_llama.cpp", "8337e4c", "odd workloads"),
     "ik_llama_parallel": ("ik_llama.cpp", "8337e4c", "two to four slots"),
 }
-"""Folder of recordings -> what was recorded: server, build, and what is special."""
+"""Folder of recordings -> server, build, and note."""
 
 HEAD = "| recorded with | build | recordings | steps | events | verdicts |"
 TABLE = re.compile(re.escape(HEAD) + r"\n(?:\|.*\n)*")
 
 
 def figures(folder: str) -> tuple[int, int, int]:
-    """Recordings, steps and events of a folder."""
+    """Return recordings, steps and events of a folder."""
     steps, events = FULL[folder][:2] if folder in FULL else OLDER[folder.partition("/")[2]][1:]
     return FILES[folder], steps, events
 
 
 def table() -> str:
-    """The table, the newest build first, with the sums in its last row."""
+    """Return the table, newest build first, with the totals in its last row."""
     rows = [HEAD, "|---|---|---|---|---|---|"]
     for folder, (server, build, note) in BUILDS.items():
         files, steps, events = figures(folder)
@@ -72,13 +73,13 @@ def table() -> str:
 
 
 def builds(server: str) -> list[str]:
-    """The builds of a server that were recorded as released, newest first."""
+    """Return the recorded builds of a server that were unmodified releases, newest first."""
     found = [build for name, build, _ in BUILDS.values() if name == server and "+" not in build]
     return list(dict.fromkeys(found))
 
 
 def searched() -> int:
-    """Conversations that ``make million`` has played under the repaired rules."""
+    """Return the number of conversations that ``make million`` has run under the repaired rules."""
     return sum(json.loads(file.read_text())["played"] for file in sorted(MILLION.glob("campaign-*.json")))
 
 
@@ -91,4 +92,4 @@ NAMES = {
     "newest": builds("llama.cpp")[0],
     "searched": searched(),
 }
-"""What the fields of README and pages may name."""
+"""Names that fields of README and pages may use."""
