@@ -1,4 +1,9 @@
-"""A recorded request and its answer as a Request that does the same: forced tokens, message starts, hang-ups."""
+"""Conversion of a recorded request and its answer to a Request that reproduces it: forced tokens, message starts,
+drafts and disconnects.
+
+Sources of the drafts are a step's drafting events: FORMAT.md, "What a step leaves open", describes which events follow
+which draft, and what is not recorded.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,12 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
-from cachesim.replay.event_owners import Own
+from cachesim.replay.event_owners import RequestEvents
 
-# How is text made of the recorded tokens, and where in it does a message begin?
 
 @lru_cache(maxsize=256)
 def tokenize(text: str) -> Tokens:
-    """Tokens of a text made of message marks and single characters (as delimiters are). Raises BadInput."""
+    """Return the tokens of a text of message marks and single characters (such as delimiters). Raises BadInput."""
     out: list[int] = []
     marks = {text: token for token, text in SPECIAL.items()}
     at = 0
@@ -31,7 +35,7 @@ def tokenize(text: str) -> Tokens:
 
 
 def starts_of(prompt: Tokens, delimiters: list[tuple[str, Tokens]], role: str = "user") -> tuple[int, ...]:
-    """Indices in the prompt at which a message of the role begins: the first delimiter that matches there."""
+    """Return the indices in the prompt at which a message of the role begins; the first matching delimiter counts."""
     out, first = [], {mark[0] for _, mark in delimiters if mark}
     for i, token in enumerate(prompt):
         for name, mark in delimiters if token in first else ():
@@ -43,7 +47,7 @@ def starts_of(prompt: Tokens, delimiters: list[tuple[str, Tokens]], role: str = 
 
 
 def token_at_byte(prompt: Tokens, byte: int) -> int:
-    """Number of tokens before a byte offset of the prompt's text."""
+    """Return the number of tokens before a byte offset of the prompt's text."""
     seen = 0
     for i, token in enumerate(prompt):
         if seen >= byte:
@@ -52,13 +56,9 @@ def token_at_byte(prompt: Tokens, byte: int) -> int:
     return len(prompt)
 
 
-# What did the drafter do? Reads a step's drafting events into forced drafts.
-#
-# Source: FORMAT.md, "What a step leaves open": which events follow which draft, and what is not said.
-
 Event = Mapping[str, Any]
-NO_ROOM = "batch must be large enough"        # of the message with which the process ends
-ANY_LENGTH = 1 << 20                          # more than any server allows
+NO_ROOM = "batch must be large enough"        # in the last message of a process that ends
+ANY_LENGTH = 1 << 20                          # above the limit of every server
 KINDS = ("spec_ckpt", "spec_restore", "spec_step", "release")
 
 
@@ -66,12 +66,12 @@ def read_drafts(
     events: Sequence[Event], response: Mapping[str, Any], n_prompt: int, died: str = "",
     lengths: Mapping[int, int] = MappingProxyType({}),
 ) -> tuple[Draft, ...]:
-    """The drafts of one request of a step, from its own events. ``lengths`` are the tokens drafted where the slot held
-    so many, if the recording says them."""
+    """Return the drafts of a request from its own events. ``lengths``: drafted tokens by tokens held in the slot, if
+    recorded."""
     mine = [e for e in events if e["ev"] in KINDS]
-    unsaid = died and "p0=" not in died and [e["ev"] for e in mine[-1:]] == ["spec_ckpt"]
-    if NO_ROOM in died or unsaid:           # a process that ends may leave its last line behind
-        # The batch had no room for the draft: it began where the slot was last seen, and its length is nowhere.
+    unlogged = died and "p0=" not in died and [e["ev"] for e in mine[-1:]] == ["spec_ckpt"]
+    if NO_ROOM in died or unlogged:           # a process that ends may not write its last line
+        # The batch had no room for the draft: it began at the last known length of the slot, its own is not recorded.
         seen = _last_length(mine, ("spec_ckpt", "spec_step"), n_prompt)
         return (*read_drafts(mine, {}, n_prompt, lengths=lengths), Draft(seen, ANY_LENGTH, 0))
     if died:
@@ -82,21 +82,21 @@ def read_drafts(
     drafts = [Draft(e["n_tokens"] - 1 - e["accepted"], int(e.get("drafted", AS_MANY_AS_ALLOWED)), e["accepted"])
               for e in steps]  # fmt: skip
     if any(draft.drafted == AS_MANY_AS_ALLOWED for draft in drafts):
-        return tuple(drafts)          # an engine that logs every verification, and no lengths
+        return tuple(drafts)          # an engine that logs every verification without lengths
     return (*drafts, *_unlogged(mine, response, drafts))
 
 
 def _unlogged(events: Sequence[Event], response: Mapping[str, Any], drafts: Sequence[Draft]) -> list[Draft]:
-    """The verification in which the generation stopped logs no step: what the sum of drafted tokens has beyond the
-    logged ones was drafted there, and all of it was right."""
+    """Return the draft whose verification ended the generation, which logs no step: its length is the sum of drafted
+    tokens minus the logged drafts, and all of it was accepted."""
     left = int(response.get("draft_n", 0)) - sum(draft.drafted for draft in drafts)
     ends = [int(e["n_tokens"]) for e in events if e["ev"] == "release"]
     return [Draft(ends[-1] - left - 1, left, left)] if left > 0 and ends else []
 
 
 def last_of_child(events: Sequence[Event], drafts: Sequence[Draft], n_prompt: int) -> tuple[Draft, ...]:
-    """The draft in whose verification a further completion stopped, which is in no log and in no sum of its answer, for
-    a drafter that guesses in every iteration: it brought all tokens behind the last logged verification but one."""
+    """Return the draft whose verification ended a further completion. It is in no log and in no sum; a drafter that
+    drafts in every iteration drafted all tokens after the last logged verification but the last."""
     held = _last_length(events, ("spec_step",), n_prompt)
     right = _last_length(events, ("release",), held) - held - 1
     logged = any(draft.at == held for draft in drafts)
@@ -104,9 +104,9 @@ def last_of_child(events: Sequence[Event], drafts: Sequence[Draft], n_prompt: in
 
 
 def second_rejection(events: Sequence[Event]) -> int | None:
-    """Return the index of the first event that restores a checkpoint again although nothing was verified since it was
-    restored last, None if there is none: the accepted tokens were evaluated again, and the model then chose another
-    last token. The one that it chose first is in no recording."""
+    """Return the index of the first event that restores a checkpoint again although nothing was verified since its last
+    restore, None if there is no such event. The accepted tokens were evaluated again, and the model then chose another
+    last token; its first choice is not recorded."""
     last: dict[Any, str] = {}
     for place, event in enumerate(events):
         if event["ev"] in KINDS:
@@ -117,7 +117,7 @@ def second_rejection(events: Sequence[Event]) -> int | None:
 
 
 def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int]) -> list[Draft]:
-    """A memory that cannot be cut: each draft begins with a checkpoint of what the slot held."""
+    """Return the drafts of a memory that cannot be truncated: each begins with a checkpoint of the slot."""
     out = []
     for place, event in enumerate(events):
         if event["ev"] != "spec_ckpt":
@@ -126,7 +126,7 @@ def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int]) -> li
         kinds = [e["ev"] for e in behind]
         held = int(event["n_tokens"])
         if kinds[:1] == ["spec_restore"]:
-            # Rejected: as many were right as are replayed, but one; events do not say how many were drafted.
+            # Rejected: the accepted tokens and another token are replayed; the drafted number is not logged.
             replayed = _replayed(behind[1:], held)
             out.append(Draft(held, max(replayed, lengths.get(held, 0)), replayed - 1))
         elif kinds[:1] == ["spec_step"]:
@@ -138,19 +138,20 @@ def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int]) -> li
 
 
 def _replayed(behind: Sequence[Event], held: int) -> int:
-    """Tokens that were replayed after a rejection: told by the step, or by where the slot ended."""
+    """Return the tokens that were replayed after a rejection, from the step or from the end of the slot."""
     if behind and behind[0]["ev"] == "spec_step":
         return int(behind[0]["drafted"])
     return max(1, int(behind[0]["n_tokens"]) - held - 1) if behind and behind[0]["ev"] == "release" else 1
 
 
 def _last_length(events: Sequence[Event], kinds: tuple[str, ...], otherwise: int) -> int:
-    """Tokens in the slot at the last event of these kinds, ``otherwise`` where there is none."""
+    """Return the tokens in the slot at the last event of these kinds, ``otherwise`` without such an event."""
     return next((int(e["n_tokens"]) for e in reversed(events) if e["ev"] in kinds), otherwise)
 
 
 def _last_draft(died: str, n_prompt: int) -> tuple[Draft, ...]:
-    """The draft at whose rejection the process ended: the message names the position of the first wrong token."""
+    """Return the draft at whose rejection the process ended: the message contains the position of the first wrong
+    token."""
     found = re.search(r"p0=(\d+)", died)
     if found is None:
         return ()
@@ -162,34 +163,34 @@ CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")
 
 
 def make_request(
-    op: str, body: Mapping[str, Any], response: Mapping[str, Any], own: Own, died: str = "",
+    op: str, body: Mapping[str, Any], response: Mapping[str, Any], own: RequestEvents, died: str = "",
     by_model: bool = False, log: Mapping[str, Any] = MappingProxyType({}),
 ) -> Request:
-    """The request of one step. Its ``own`` events say where a hang-up took effect, and what was drafted; ``died`` is
-    the last message of a process that ended in the step; ``by_model``: a model drafts. ``log``: what the
-    recording says of it beside its response (`drafts`, pairs of tokens held and tokens drafted; `generated`, the tokens
-    of one that was never answered, or whose client had hung up when it came to its end)."""
+    """Return the request of a step. Its ``own`` events show the drafts and when a disconnect took effect; ``died``:
+    last message of a process that ended in the step; ``by_model``: a model drafts. ``log``: what the recording contains
+    besides the response (`drafts`: pairs of tokens held and tokens drafted; `generated`: tokens of a request that was
+    never answered, or whose client had disconnected before it ended)."""
     prompt = tuple(map(int, body["prompt"]))
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
     children = response.get("completions") or ()
     lengths = {int(held): int(drafted) for held, drafted in reversed(log.get("drafts") or ())}    # the first counts
-    generated, heard = log.get("generated") or (), response.get("tokens_in_slot") or response.get("tokens")
-    # Did it generate all its tokens before the server noticed that the client had hung up?
+    generated, answers_checked = log.get("generated") or (), response.get("tokens_in_slot") or response.get("tokens")
+    # True if it generated all its tokens before the server noticed that the client had disconnected.
     came_to_its_end = bool(response.get("cancelled")) and len(generated) == body.get("n_predict")
     gone, stop = "cancel_after" in body, body.get("stop") or ()
     return Request(
         prompt=prompt, user_starts=starts, byte_pos=byte_pos, chat=op == "chat",
         stop=(stop,) if isinstance(stop, str) else tuple(stop),
         n_predict=int(body.get("max_tokens", body.get("n_predict", -1))),
-        forced=tuple(generated if came_to_its_end else heard or generated),
+        forced=tuple(generated if came_to_its_end else answers_checked or generated),
         cache_prompt=bool(body.get("cache_prompt", True)), id_slot=int(body.get("id_slot", -1)),
         n_keep=int(body["n_keep"]) if "n_keep" in body else None, n_discard=int(body.get("n_discard", 0)),
         n_cache_reuse=None if reuse is None else int(reuse),
         n_cmpl=int(body.get("n_cmpl", body.get("n", 1))),
         children_forced=tuple(tuple(child.get("tokens_in_slot") or child.get("tokens", ())) for child in children),
         cancel_at=None if came_to_its_end else _cancel_at(body, own.events),
-        # In which order a hang-up ends several completions is that of a hash table, which is read from the log.
+        # A disconnect ends several completions in the order of a hash table, which the log shows.
         cancel_order=own.released if gone and own.children else (),
         cancel_place=own.place if gone else 0,
         drafts=read_drafts(own.events, response, len(prompt), died, lengths),
@@ -198,11 +199,11 @@ def make_request(
 
 
 def _drafts_of_children(
-    own: Own, response: Mapping[str, Any], n_prompt: int, by_model: bool, died: str = ""
+    own: RequestEvents, response: Mapping[str, Any], n_prompt: int, by_model: bool, died: str = ""
 ) -> tuple[tuple[Draft, ...], ...]:
-    """What was drafted in further completions. Their answers have no sum of drafted tokens: a model drafts in every
-    iteration, and of the same text n-grams make the same drafts. Of a request that failed there are no answers; where
-    the process ended, they drafted what the first one did."""
+    """Return the drafts of further completions, whose answers have no sum of drafted tokens: a model drafts in every
+    iteration, and n-grams make equal drafts of equal text. A failed request has no answers; if the process ended, they
+    drafted what the first completion did."""
     found = []
     answers: Sequence[Mapping[str, Any]] = response.get("completions") or ()
     if not answers and not died:
@@ -228,15 +229,15 @@ def _message_starts(op: str, body: Mapping[str, Any], prompt: Tokens) -> tuple[t
 
 
 def _users_in_text(prompt: Tokens, users: Sequence[int]) -> tuple[int, ...]:
-    """Where the user messages at these byte offsets of the text that was sent begin. The server counted the tokens of
-    the text before them; the text may have more bytes than the tokens that were made of it, so that a mark that the
-    tokens have for every message is better than an offset."""
+    """Return the token positions of user messages, given by byte offsets of the sent text. The server counted the
+    tokens of the text before them. The text may have more bytes than its tokens, so delimiters found in the tokens are
+    preferred to offsets."""
     marks = starts_of(prompt, [(role, tokenize(text)) for role, text in CHAT])
     return marks if len(marks) == len(users) else tuple(token_at_byte(prompt, byte) for byte in users)
 
 
 def _cancel_at(body: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> int | None:
-    """Tokens in the slot when a request whose client hung up was released; None = the client stayed."""
+    """Return the tokens in the slot at the release of a request whose client disconnected; None = the client stayed."""
     if "cancel_after" not in body:
         return None
     if body.get("cancel_at_n") is not None:

@@ -1,7 +1,7 @@
-"""What did a real server do? Reads a recorded trace into requests, answers and events; data, never trusted.
+"""Recorded traces of real servers as requests, answers and events; untrusted input.
 
-Format: one JSON object with a header and steps, described in FORMAT.md beside this file. What this build
-cannot replay yet is named (``out``), so that it is reported as undecided and never as agreement.
+Format: a JSON object with a header and steps, described in FORMAT.md in this folder. A trace that this build cannot
+replay is marked with the reason (``out``), so that it counts as undecided and never as agreement.
 """
 
 from __future__ import annotations
@@ -19,84 +19,78 @@ from cachesim.engines.registry import commits, engine_of, recorded_as
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
-from cachesim.replay.event_owners import Own, own_events
+from cachesim.replay.event_owners import RequestEvents, events_by_request
 from cachesim.replay.recorded_requests import make_request
 from cachesim.replay.trace_format import ROUNDING, check_trace
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One request and its answer, or an ``action`` on slot ``id_slot``, perhaps with a file. ``inexact``: the answer
-    differed from a cold run; None = nobody compared them, as after a hang-up. ``task``: number of its task in the
-    events of the step, None = not recorded. ``launched``: a slot was given to it before its client hung up."""
+    """A request and its answer, or an ``action`` on slot ``id_slot``."""
 
     request: Request
     response: Mapping[str, Any]
-    inexact: bool | None = False
-    task: int | None = None
-    launched: bool = True
-    action: str = ""
+    inexact: bool | None = False       # True = differs from a cold run, None = not compared, as after a disconnect
+    task: int | None = None            # number of its task in the events of the step, None = not recorded
+    launched: bool = True              # it got a slot before its client disconnected
+    action: str = ""                   # "save", "restore" or "erase"
     id_slot: int = 0
-    file: str = ""
+    file: str = ""                     # of a saved slot
 
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One step: what was sent, what came back, what was logged. Several members = sent at the same time; none = an
-    ``action`` on slot ``id_slot``, perhaps with a file, or a "restart", perhaps with other ``options``. ``died``: the
-    process ended; ``stuck``: it did not, and will never answer some of the requests; ``rounds``: the events contain
-    the batches that were evaluated; ``at_once``: the members are the prompts of one HTTP request."""
+    """A step: requests, responses and logged events. Several members were sent at the same time; without members the
+    step is an ``action`` on slot ``id_slot``, or a "restart"."""
 
     number: int
     members: tuple[Member, ...]
-    response: Mapping[str, Any]
+    response: Mapping[str, Any]                   # of an action
     events: list[dict[str, Any]]
-    action: str = ""
+    action: str = ""                              # "save", "restore", "erase" or "restart"
     id_slot: int = 0
-    file: str = ""
-    died: bool = False
-    stuck: bool = False
-    options: Mapping[str, Any] | None = None
-    rounds: bool = False
-    at_once: bool = False
+    file: str = ""                                # of a saved slot
+    died: bool = False                            # the process ended
+    stuck: bool = False                           # the process runs and will never answer some of the requests
+    options: Mapping[str, Any] | None = None      # server options from a restart on
+    rounds: bool = False                          # the events contain the evaluated batches
+    at_once: bool = False                         # the members are the prompts of a single HTTP request
 
     @property
     def acts(self) -> bool:
-        """True if a slot action is among the members of the group: its moment is not recorded."""
+        """True if a slot action is among the members of the group: its time is not recorded."""
         return any(member.action for member in self.members)
 
     @property
     def waits(self) -> bool:
-        """True if requests may have waited unlogged for a slot: the moment at which they came is not recorded."""
+        """True if requests may have waited unlogged for a slot: their arrival time is not recorded."""
         return self.rounds and not self.at_once and len(self.members) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A recording. ``flags`` are server options by name; ``inexact`` numbers of the steps whose answer differed from
-    a cold run; ``out`` = why this build cannot replay it, "" if it can; ``sleeps``: the server unloads its model when
-    it has been idle for some time; ``logged``: the recording has what the server logged."""
+    """A recording."""
 
     file: Path
     profile: str
     model: str
     name: str
-    flags: Mapping[str, Any]
-    server: Mapping[str, Any]
-    inexact: frozenset[int]
+    flags: Mapping[str, Any]                      # server options by name
+    server: Mapping[str, Any]                     # facts about the recorded server, such as ``n_slots``
+    inexact: frozenset[int]                       # steps whose answer differed from a cold run
     steps: list[TraceStep] = field(default_factory=list)
-    out: str = ""
-    sleeps: bool = False
-    logged: bool = True
+    out: str = ""                                 # why this build cannot replay the trace, "" if it can
+    sleeps: bool = False                          # the server unloads its model after some idle time
+    logged: bool = True                           # the recording contains the server's log
 
 
 def read_trace(path: Path, profiles: Mapping[str, RuleSet]) -> Trace:
-    """Read and check one trace. Raises BadInput for anything that is not one."""
+    """Read and check a trace. Raises BadInput if it is invalid."""
     return make_trace(path, read_json(path, "recording"), profiles)
 
 
 def make_trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) -> Trace:
-    """The recording that a JSON object is, read from ``path`` or made just now. Raises BadInput."""
+    """Return the recording in a JSON object, read from ``path`` or made just now. Raises BadInput."""
     check_trace(data, str(path))
     try:
         return _trace(path, data, profiles)
@@ -122,7 +116,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
 
 
 def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
-    """The engine that was recorded, and the profile that it followed. Raises BadInput for an unknown one."""
+    """Return the recorded engine and the profile that it followed. Raises BadInput for an unknown profile."""
     engine, commit = recorded_as(data["engine"]), data["commit"]
     if "profile" in data:
         return engine, f"{engine.name}@{data['profile']}"
@@ -133,8 +127,8 @@ def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
 
 
 def _missing(engine: Engine, profile: str, profiles: Mapping[str, RuleSet]) -> str:
-    """Why the recording cannot be replayed, "" if it can: its engine is not in this build, or none of its recordings
-    has a form yet. Raises BadInput for an unknown rule set of an engine that is."""
+    """Return why the recording cannot be replayed, "" if it can: its engine is not in this build, or its recordings are
+    not supported yet. Raises BadInput for an unknown rule set of a known engine."""
     if engine.recorded.read is None:
         return f"recordings of {engine.name} are not replayed"
     if profile in profiles:
@@ -150,19 +144,19 @@ def _command_line(engine: Engine, words: list[str]) -> CommandLine:
 
 
 def _other_tokens(steps: list[Mapping[str, Any]]) -> set[str]:
-    """Numbers of the answers with another token than the cold one, where the cold server's two best tokens are further
-    apart than rounding reaches. One recording has such an answer and does not list it: with drafts only the first token
-    carries probabilities."""
+    """Return the numbers of the answers that have another token than the cold answer, where the cold server's two best
+    tokens differ by more than rounding. One recording has such an answer and does not list it: with drafts only the
+    first token has probabilities."""
     every = [one for step in steps for one in step.get("steps") or [step]]
     margins = ((one, (one.get("cold") or {}).get("cold_margin")) for one in every)
     return {str(one["i"]) for one, margin in margins if isinstance(margin, float) and margin > ROUNDING}
 
 
-def _inexact(one: Mapping[str, Any], inexact: AbstractSet[str], stuck: bool) -> bool | None:
-    if str(one["i"]) in inexact:
+def _inexact(recorded: Mapping[str, Any], inexact: AbstractSet[str], stuck: bool) -> bool | None:
+    if str(recorded["i"]) in inexact:
         return True
-    response = one.get("response") or {}
-    gone = "cold" not in one and bool(response.get("cancelled") or (stuck and not response))
+    response = recorded.get("response") or {}
+    gone = "cold" not in recorded and bool(response.get("cancelled") or (stuck and not response))
     return None if gone else False
 
 
@@ -183,7 +177,7 @@ def _step(
     sent = step["steps"] if step["op"] == "parallel" else [step]
     served = [one for one in sent if one["op"] != "slot" and one.get("launched", True)]
     sides = [(one["request"], one.get("response") or {}) for one in served]
-    own = iter(own_events(sides, events, [one.get("task") for one in served]))
+    own = iter(events_by_request(sides, events, [one.get("task") for one in served]))
     stuck = bool(step.get("stuck"))
     members = tuple(
         _action(one) if one["op"] == "slot" else
@@ -195,28 +189,31 @@ def _step(
 
 
 def _with_batches(step: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The events of a step, with one for each batch that was evaluated where the recording has them."""
+    """Return the events of a step, with an event for each evaluated batch if the recording has them."""
     events: list[dict[str, Any]] = list(step.get("events", []))
     for place, n_tokens in reversed(step.get("decodes", ())):
         events.insert(place, {"ev": Decoded.ev, "n_tokens": n_tokens})
     return events
 
 
-def _action(one: Mapping[str, Any]) -> Member:
-    """A slot action, within a group or by itself."""
-    body = one["request"]
+def _action(recorded: Mapping[str, Any]) -> Member:
+    """Return a slot action, within a group or alone."""
+    body = recorded["request"]
     file = Path(str(body.get("filename", ""))).name
-    return Member(Request(()), one.get("response") or {}, None, launched=False, action=str(body["action"]),
+    return Member(Request(()), recorded.get("response") or {}, None, launched=False, action=str(body["action"]),
                   id_slot=int(body["id_slot"]), file=file)
 
 
-def _member(one: Mapping[str, Any], own: Own | None, flags: CommandLine, inexact: bool | None, died: str) -> Member:
-    """A request and its answer; ``own`` None = no slot was given to it before its client hung up."""
-    number, response = one.get("task"), one.get("response") or {}
+def _member(
+    recorded: Mapping[str, Any], own: RequestEvents | None, flags: CommandLine, inexact: bool | None, died: str
+) -> Member:
+    """Return a request and its answer; ``own`` None = it got no slot before its client disconnected."""
+    number, response = recorded.get("task"), recorded.get("response") or {}
     over = own is not None and any(event["ev"] == "release" for event in own.events)
     last = "" if over and number is not None else died         # released before the process ended
-    body = {**flags.request, **one["request"]}
-    request = make_request(one["op"], body, response, own or Own(()), last, flags.drafts_by_model, one)
+    body = {**flags.request, **recorded["request"]}
+    events = own or RequestEvents(())
+    request = make_request(recorded["op"], body, response, events, last, flags.drafts_by_model, recorded)
     if own is None:
         request = replace(request, cancel_at=BEFORE_A_SLOT)
     return Member(request, response, inexact, number, launched=own is not None)

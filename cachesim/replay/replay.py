@@ -1,7 +1,7 @@
-"""Does our server decide as the real one did? Drives a profile with a trace's requests and compares step by step.
+"""Replay of a recorded trace: runs a profile with the trace's requests and compares every step with the recording.
 
 A step agrees iff cache_n, prompt_n, tokens_cached, slot, truncated and every recorded event with every field are equal,
-in order. The generated tokens are the recorded ones. A group of requests sent at the same time is one step.
+in order. The generated tokens are the recorded tokens. A group of requests sent at the same time is one step.
 """
 
 from __future__ import annotations
@@ -24,47 +24,48 @@ from cachesim.events import Compared, Decoded, Event, Log
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
 from cachesim.replay.recorded_requests import second_rejection
 from cachesim.replay.recorded_trace import Trace, TraceStep
-from cachesim.replay.replay_result import Replayed
+from cachesim.replay.replay_result import ReplayResult
 from cachesim.replay.schedule_search import StepResult, send
-from cachesim.replay.sleep_detection import awakened
-from cachesim.replay.unknown_search import NOTHING, Supposed, settled
+from cachesim.replay.sleep_detection import wake_if_slept
+from cachesim.replay.unknown_search import NOTHING, Supposition, settled
 
 FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"
 SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
 
 Check = Callable[[Server, Request, Answer], bool | None]
-"""(server, request, answer) -> was the answer equal to a cold run? None = undecided. The judge lives beside
-this folder, so it is handed in."""
+"""Callback (server, request, answer) -> whether the answer equals a cold run's, None = undecided. The judge is outside
+this folder, so it is passed in."""
 
 
 def replay(
     trace: Trace, mode: str = "none", check: Check | None = None, table: RuleSet | None = None, brief: bool = False
-) -> Replayed:
-    """Replay one trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the numbers of
-    steps that it finds broken are compared with those that the trace calls inexact. ``table`` replaces the rules of the
-    trace's profile; ``brief``: stop after the first step that differs."""
+) -> ReplayResult:
+    """Replay a trace. ``mode``: "none" (positions only), "provenance", or "exact". With ``check`` the steps that it
+    finds broken are compared with those that the trace lists as inexact. ``table`` replaces the rules of the trace's
+    profile; ``brief``: stop after the first step that differs."""
     events = sum(event["ev"] != Decoded.ev for step in trace.steps for event in step.events)
-    begun = partial(Replayed, trace, steps=len(trace.steps), events=events)
+    begun = partial(ReplayResult, trace, steps=len(trace.steps), events=events)
     asked = any(step.action != "restart" for step in trace.steps)
     why = trace.out or ("" if asked else "it holds no requests")
     if why:
         return begun(steps_undecided=len(trace.steps), why=why)
     if not any(step.acts or step.waits or step.action == "restore" for step in trace.steps):
-        return _play(trace, mode, check, NOTHING, begun(), table, brief)
-    return settled(trace, lambda case: _play(trace, mode, check, case, begun(), table, brief), mode != "none")
+        return _replay_under(trace, mode, check, NOTHING, begun(), table, brief)
+    return settled(trace, lambda case: _replay_under(trace, mode, check, case, begun(), table, brief), mode != "none")
 
 
-def _play(
-    trace: Trace, mode: str, check: Check | None, supposed: Supposed, out: Replayed, table: RuleSet | None, brief: bool
-) -> Replayed:
+def _replay_under(
+    trace: Trace, mode: str, check: Check | None, supposed: Supposition, out: ReplayResult, table: RuleSet | None,
+    brief: bool,
+) -> ReplayResult:
     """Replay a trace under a supposition."""
     files = any(step.file or step.acts for step in trace.steps)
     with TemporaryDirectory(prefix="cachesim-") if files else nullcontext(".") as folder:
         run = Replaying(trace, mode, Path(folder), check if mode != "none" else None, supposed, table)
         for number, step in enumerate(trace.steps):
             later = map(trace.steps.__getitem__, range(number + 1, len(trace.steps)))
-            run.following = chain.from_iterable(one.events for one in later)
+            run.following = chain.from_iterable(step.events for step in later)
             try:
                 run.step(out, step)
             except BadInput as bad:
@@ -77,48 +78,48 @@ def _play(
 
 
 class Replaying:
-    """Our server on its way through a trace, step by step. ``folder`` is for saved slots."""
+    """Simulated server that runs a trace step by step. ``folder`` is for saved slots."""
 
     def __init__(
         self, trace: Trace, mode: str, folder: Path, check: Check | None,
-        supposed: Supposed | None = None, table: RuleSet | None = None,
+        supposed: Supposition | None = None, table: RuleSet | None = None,
     ) -> None:
         self.engine = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
         rules = table or self.engine.rules(trace.profile)
         self.rules = rules.changed({"unset": supposed.unset}) if supposed and supposed.unset else rules
         self.supposed = supposed
-        self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of the steps to come
+        self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of later steps
         self.files = any(step.file for step in trace.steps)
         # A recorder that did not learn the number of slots wrote the slot into every event.
         self.one_slot = trace.server.get("n_slots") == 1
-        self.tasks = False          # does the present step have several tasks?
-        self.rounds = False         # does its recording have the batches that were evaluated?
-        self.left_at: int | None = None         # the step from which on the server is not the recorded one
+        self.tasks = False          # the present step has several tasks
+        self.rounds = False         # its recording contains the evaluated batches
+        self.left_at: int | None = None         # step from which on the server differs from the recorded server
         self.trace, self.mode, self.flags = trace, mode, trace.flags
         self.server = self._fresh(Log())
 
     def _started(self, flags: Mapping[str, Any]) -> Server:
-        """The next server; what the one before it has evaluated counts on."""
+        """Return the next server, whose log continues the count of evaluated tokens."""
         self.flags = flags
         return self._fresh(Log(self.server.log))
 
     def _fresh(self, log: Log) -> Server:
         return self.engine.start(self.rules, self.trace.model, self.flags, self.mode, log)
 
-    def step(self, out: Replayed, step: TraceStep) -> None:
-        """Do one step and compare it."""
+    def step(self, out: ReplayResult, step: TraceStep) -> None:
+        """Run a step and compare it with the recording."""
         theirs, tasks = without_cancel(step.events), any("task" in event for event in step.events)
         if self.trace.sleeps and step.action != "restart":
             self.tasks = tasks
-            self.server = awakened(self.server, step, theirs, self._records, lambda: self._started(self.flags))
+            self.server = wake_if_slept(self.server, step, theirs, self._records, lambda: self._started(self.flags))
         self.rounds = step.rounds
         if not step.members:
             self._slot_action(out, step)
             return
         first, self.tasks = len(self.server.log.events), tasks
 
-        def hear(server: Server, number: int, answer: Answer) -> tuple[bool | None, bool] | None:
+        def on_answer(server: Server, number: int, answer: Answer) -> tuple[bool | None, bool] | None:
             member = step.members[number]
             equal = self.check(server, member.request, answer) if self.check else None
             if member.inexact is None:
@@ -126,11 +127,11 @@ class Replaying:
             return equal and self._as_uncached(member.request, answer), member.inexact
 
         passed = self.supposed.passed.get(step.number, 0) if self.supposed else 0
-        sent = send(self.server, step, theirs, self._records, hear, lambda sent: self._fields(step, sent) is None,
-                    self.folder, passed)
-        self.server, undecided = sent.server, out.steps_undecided
-        verdicts: list[tuple[bool | None, bool]] = [one for one in sent.heard if one is not None]
-        self._count(out, step, self._records(self.server, first), self._fields(step, sent), sent.untried)
+        result = send(self.server, step, theirs, self._records, on_answer,
+                      lambda result: self._fields(step, result) is None, self.folder, passed)
+        self.server, undecided = result.server, out.steps_undecided
+        verdicts: list[tuple[bool | None, bool]] = [one for one in result.answers_checked if one is not None]
+        self._count(out, step, self._records(self.server, first), self._fields(step, result), result.untried)
         if self.check is not None and out.steps_undecided == undecided:
             agrees = all(equal is not None and equal != inexact for equal, inexact in verdicts)
             out.verdicts[step.number] = agrees
@@ -139,15 +140,14 @@ class Replaying:
                 out.broken.append(step.number)
 
     def _as_uncached(self, request: Request, answer: Answer) -> bool:
-        """Did a server that caches nothing say the same? That is what the recorded cold answers came from. It differs
-        from a cold run only where the context was shifted, and there only if an engine shifts otherwise without a
-        cache."""
+        """True if a server without a cache gives this answer. The recorded cold answers came from such a server. It
+        differs from a cold run only after a context shift, and only if an engine shifts differently without a cache."""
         if not answer.shifts:
             return True
         cold = self._fresh(Log(self.server.log)).complete(replace(request, cache_prompt=False, id_slot=-1))
-        return [said.digest for said in answer.outputs] == [said.digest for said in cold.outputs]
+        return [output.digest for output in answer.outputs] == [output.digest for output in cold.outputs]
 
-    def _slot_action(self, out: Replayed, step: TraceStep) -> None:
+    def _slot_action(self, out: ReplayResult, step: TraceStep) -> None:
         if step.action == "restart":
             self.server = self._started(self.flags if step.options is None else step.options)
             self.left_at = None
@@ -161,15 +161,15 @@ class Replaying:
         self.verdicts_agree += out.steps_undecided == undecided
 
     def _records(self, server: Server, start: int) -> list[Mapping[str, Any]]:
-        """Our events from a place of the log on, as the trace would hold them."""
+        """Return our events from a position of the log on, in the form of a trace."""
         return without_cancel(records(server.log.events[start:], self.one_slot, self.rules.silent, self.tasks,
                                       self.rules.unlogged, self.rounds))
 
     def _count(
-        self, out: Replayed, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
+        self, out: ReplayResult, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
         untried: int = 0,
     ) -> None:
-        """Compare the events of a step; ``wrong``: what else was found to differ; ``untried``: see ``StepResult``."""
+        """Compare the events of a step. ``wrong``: another difference found before; ``untried``: see ``StepResult``."""
         events = self.server.log.events if self.files else []
         asked = {event.unset for event in events if isinstance(event, Compared)}
         if asked and self.supposed is None:
@@ -192,7 +192,7 @@ class Replaying:
         if apart is not None and again is not None and apart["event"] >= again:
             self.left_at = step.number
             self._undecided(out, step, REJECTED_TWICE)
-        elif wrong is None and not tells(step):
+        elif wrong is None and not states_result(step):
             self._undecided(out, step, "the recording says nothing of an answer that could be compared")
         elif wrong is None:
             out.steps_agree += 1
@@ -200,19 +200,19 @@ class Replaying:
             more = {"orders": f"{untried} tried, not all"} if untried else {}
             out.first = {"step": step.number, **wrong, **more}
 
-    def _undecided(self, out: Replayed, step: TraceStep, why: str) -> None:
+    def _undecided(self, out: ReplayResult, step: TraceStep, why: str) -> None:
         out.steps_undecided += 1
         out.why = out.why or f"step {step.number}: {why}"
 
-    def _fields(self, step: TraceStep, sent: StepResult) -> dict[str, Any] | None:
-        answers = list(sent.answers.values())
+    def _fields(self, step: TraceStep, result: StepResult) -> dict[str, Any] | None:
+        answers = list(result.answers.values())
         if step.died != any(answer.died for answer in answers):
             return {"field": "died", "recorded": step.died, "ours": not step.died}
         stuck = any(not (answer.done or answer.died) for answer in answers)
         if step.stuck != stuck:
             return {"field": "stuck", "recorded": step.stuck, "ours": stuck}
-        compared = [compare_answer(step.members[number].response, answer) for number, answer in sent.answers.items()]
-        compared += [compare_action(step.members[number].response, done) for number, done in sent.actions.items()]
+        compared = [compare_answer(step.members[number].response, answer) for number, answer in result.answers.items()]
+        compared += [compare_action(step.members[number].response, done) for number, done in result.actions.items()]
         return next(filter(None, compared), None)
 
 
@@ -220,9 +220,9 @@ def records(
     events: Sequence[Event], one_slot: bool, silent: AbstractSet[str], several_tasks: bool,
     unlogged: Mapping[str, AbstractSet[str]] = MappingProxyType({}), batches: bool = False,
 ) -> list[dict[str, Any]]:
-    """Logged events as a trace holds them: tasks numbered by their first appearance, if there are several. ``silent``
-    kinds of events and ``unlogged`` fields by kind are what the build does not say; ``batches``: evaluated batches are
-    among the events."""
+    """Return logged events in the form of a trace, with tasks numbered by first appearance if there are several. The
+    build does not log the ``silent`` kinds of events and the ``unlogged`` fields by kind. ``batches``: include
+    evaluated batches."""
     logged = [event for event in events
               if event.ev not in silent and (event.logged or (batches and isinstance(event, Decoded)))]
     tasks: dict[int, int] = {}
@@ -234,24 +234,25 @@ def records(
     return [{name: value for name, value in one.items() if name not in unlogged.get(one["ev"], ())} for one in written]
 
 
-def tells(step: TraceStep) -> bool:
-    """Does a recording say of every request of the step what came of it? A step that says nothing would agree with
-    anything."""
+def states_result(step: TraceStep) -> bool:
+    """True if the recording states a result for every request of the step. A step without results would agree with
+    everything."""
     if not step.members:
         return any(name in step.response for name in SLOT_FIELDS)
     if step.died or any(member.response.get("cancelled") for member in step.members):
-        return bool(step.events)                 # nobody was answered: the log alone is compared
-    return all("status" in said if "error" in said else any(name in said for name in (*FIELDS, *SLOT_FIELDS))
-               for said in (member.response for member in step.members))  # fmt: skip
+        return bool(step.events)                 # without an answer only the log is compared
+    names = (*FIELDS, *SLOT_FIELDS)
+    return all("status" in response if "error" in response else any(name in response for name in names)
+               for response in (member.response for member in step.members))  # fmt: skip
 
 
 def without_cancel(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The place of a noticed hang-up among the events means nothing."""
+    """Return the events without noticed disconnects, whose place in the log has no meaning."""
     return [event for event in events if event["ev"] != "cancel"]
 
 
 def difference(theirs: Sequence[Any], ours: Sequence[Any]) -> dict[str, Any] | None:
-    """The first event in which a step differs, None if all agree."""
+    """Return the first event in which a step differs, None if all agree."""
     for place, (recorded, event) in enumerate(zip_longest(theirs, ours)):
         if recorded != event:
             return {"event": place, "recorded": recorded, "ours": event}
@@ -259,7 +260,7 @@ def difference(theirs: Sequence[Any], ours: Sequence[Any]) -> dict[str, Any] | N
 
 
 def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any] | None:
-    """The first field in which an answer differs, further completions included."""
+    """Return the first field in which an answer or a further completion of it differs, None if all agree."""
     names = ("status",) if "error" in response else ("status", *FIELDS)
     wrong = _first_field(response, {name: getattr(answer, name) for name in names}, names)
     if "error" in response:
@@ -270,7 +271,8 @@ def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any
 
 
 def compare_action(response: Mapping[str, Any], done: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The first field in which the result of a slot action differs. Status 0 = the server did it and lost its reply."""
+    """Return the first field in which the result of a slot action differs. Status 0 = the server performed it and its
+    reply was lost."""
     return None if response.get("status") == 0 else _first_field(response, done, SLOT_FIELDS)
 
 

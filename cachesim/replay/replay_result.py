@@ -9,23 +9,21 @@ from cachesim.replay.recorded_trace import Trace
 
 
 @dataclass(slots=True)
-class Replayed:
-    """What a replay found. ``steps_agree`` counts steps, ``events_agree`` recorded events met in place;
-    ``first`` describes the first difference; ``verdicts_agree`` counts no step that is undecided. ``verdicts``: by
-    step, whether the verdict agrees with the recording; ``unset``: uninitialised numbers that decided something."""
+class ReplayResult:
+    """Result of a replay of a trace. ``first`` describes the first difference."""
 
     trace: Trace
     steps: int = 0
     steps_agree: int = 0
     steps_undecided: int = 0
-    events: int = 0
-    events_agree: int = 0
+    events: int = 0                                               # recorded
+    events_agree: int = 0                                         # reproduced in place
     first: dict[str, Any] | None = None
-    broken: list[int] = field(default_factory=list)
-    verdicts_agree: int | None = None
-    why: str = ""               # the first step of which nothing could be said, and the reason
-    verdicts: dict[int, bool] = field(default_factory=dict)
-    unset: set[tuple[int, int]] = field(default_factory=set)
+    broken: list[int] = field(default_factory=list)               # steps with a wrong answer
+    verdicts_agree: int | None = None                             # steps, without undecided steps
+    why: str = ""                                                 # first undecided step, and the reason
+    verdicts: dict[int, bool] = field(default_factory=dict)       # by step, whether it agrees with the recording
+    unset: set[tuple[int, int]] = field(default_factory=set)      # uninitialised numbers that decided something
 
     def leave_open(self, step: int, why: str) -> None:
         """Count a step that agrees as undecided."""

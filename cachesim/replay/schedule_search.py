@@ -1,12 +1,12 @@
-"""When did requests that were sent at the same time arrive? Finds a way in which the recorded log can have come about.
+"""Search for an arrival order of concurrent requests that reproduces the recorded log.
 
-Generation leaves no event, so between two recorded events a server may have worked through any number of silent
-rounds. Where the log next shows a slot being chosen and no task of ours is left that could choose it, one of the
-requests arrives, at once or after further rounds: every such place is a choice, and the choices are searched depth
-first until the whole log is reproduced. A hang-up and an arrival between the same two rounds come in the order of the
-log. A request whose client hung up before it had a slot may have been looked at, once, or not at all. Where all slots
-are busy and nothing is said of a request that comes (similarity 0), it may wait from then on: that is tried last.
-Source: FORMAT.md, "What a step leaves open".
+Generation leaves no event, so a server may run any number of silent rounds between two recorded events. If the log next
+shows the choice of a slot and no task of ours can make that choice, a request arrives, at once or after further rounds:
+every such place is a choice, and the choices are searched depth first until the whole log is reproduced. A disconnect
+and an arrival between the same two rounds come in the order of the log. A request whose client disconnected before it
+had a slot may have been inspected once or not at all. If all slots are busy and the build logs nothing about a request
+that arrives (similarity 0), the request may wait from then on: that is tried last. Source: FORMAT.md, "What a step
+leaves open".
 """
 
 from __future__ import annotations
@@ -22,58 +22,57 @@ from cachesim.replay.recorded_trace import TraceStep
 
 CHOICE = frozenset({"slot_by_id", "slot_sim", "slot_skip_busy", "slot_skip_empty", "slot_by_lru", "user_pos"})
 STARTS = CHOICE | {"slot_by_lcp", "launch"}
-"""The first event of a request where a named slot leaves no line."""
-MOST_SILENT = 100        # rounds without an arrival in sequence
+"""First event of a request; "slot_by_lcp" and "launch" apply when the choice of a named slot is not logged."""
+MOST_SILENT = 100        # consecutive rounds without an arrival
 Records = Callable[[Server, int], list[Mapping[str, Any]]]
-Hear = Callable[[Server, int, Answer], Any]
+OnAnswer = Callable[[Server, int, Answer], Any]
 
 
 class StepResult(NamedTuple):
-    """What came of a step: the server, the answers and the results of slot actions by number of the member.
-    ``untried``: no order of arrival agreed, and after so many the search was given up (0 = it was not). ``heard``: what
-    ``Hear`` returned, answer by answer."""
+    """Result of a step: the server, and the answers and results of slot actions by number of the member. ``untried``:
+    orders tried before the search was given up without agreement (0 = it was not). ``answers_checked``: results of
+    ``OnAnswer``, answer by answer."""
 
     server: Server
     answers: Mapping[int, Answer]
     actions: Mapping[int, Mapping[str, Any]]
     untried: int = 0
-    heard: Sequence[Any] = ()
+    answers_checked: Sequence[Any] = ()
 
 
 Fits = Callable[[StepResult], bool]
 
 
 class RecordedGroup(NamedTuple):
-    """What every way is tried with: the step, the events recorded of it, and the arguments of ``send``."""
+    """Common arguments of all attempts: the step, its recorded events, and the arguments of ``send``."""
 
     step: TraceStep
     theirs: Sequence[Mapping[str, Any]]
     records: Records
-    hear: Hear
+    on_answer: OnAnswer
     folder: Path
 
 
-class Chosen(NamedTuple):
-    """The option taken where there was a choice, and how many there were."""
+class ChosenOption(NamedTuple):
+    """The option taken at a choice, and the number of options."""
 
     option: int
     options: int
 
 
 def send(
-    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, hear: Hear,
+    server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, on_answer: OnAnswer,
     fits: Fits = lambda sent: True, folder: Path = Path(), passed: int = 0,
 ) -> StepResult:
     """Send the members of a step to the server.
 
-    ``records(server, start)`` gives our events since a place of the log; ``hear`` is told of each answer as soon as it
-    is complete, on every way that is tried; ``folder`` is for saved slots; ``passed``: so many of the ways that agree
-    are passed over.
+    ``records(server, start)`` returns our events since a position of the log; ``on_answer`` is called with each
+    complete answer, in every attempt; ``folder`` is for saved slots; ``passed``: number of agreeing orders to skip.
     """
     if len(step.members) == 1 and step.members[0].launched:
         answer = server.complete(step.members[0].request)
-        return StepResult(server, {0: answer}, {}, heard=[hear(server, 0, answer)])
-    group = RecordedGroup(step, theirs, records, hear, folder)
+        return StepResult(server, {0: answer}, {}, answers_checked=[on_answer(server, 0, answer)])
+    group = RecordedGroup(step, theirs, records, on_answer, folder)
     agreed, best, untried = _search(server, group, fits, step.rounds, passed)
     if agreed is None and not step.rounds and server.arrival_is_unlogged:
         agreed, _, _ = _search(server, group, fits, True, passed)
@@ -87,9 +86,9 @@ def send(
 def _search(
     server: Server, group: RecordedGroup, fits: Fits, unseen: bool, passed: int
 ) -> tuple[Attempt | None, list[int], int]:
-    """The attempt with which the log agrees and the answers fit (of two requests with the same prompt the log does not
-    say which came first), the first so many of them ``passed`` over; the way with which most of it did; ``untried`` as
-    in ``StepResult``. ``unseen``: a request may come while all slots are busy."""
+    """Return the first attempt that agrees with the log and whose answers fit (the log does not distinguish requests
+    with equal prompts), after ``passed`` others; the order that agreed longest; and ``untried`` as in ``StepResult``.
+    ``unseen``: a request may arrive while all slots are busy."""
     way: list[int] | None = []
     best: list[int] = []
     reach, tried, work = -1, 0, 0
@@ -109,8 +108,8 @@ def _search(
     return None, best, 0
 
 
-def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
-    """The way after this one, depth first: the last choice that has another option takes it. None = there is none."""
+def next_way(chosen: Sequence[ChosenOption]) -> list[int] | None:
+    """Return the next order, depth first: the last choice with another option takes it. None = all were tried."""
     for place in reversed(range(len(chosen))):
         if chosen[place].option + 1 < chosen[place].options:
             return [*(one.option for one in chosen[:place]), chosen[place].option + 1]
@@ -118,46 +117,47 @@ def next_way(chosen: Sequence[Chosen]) -> list[int] | None:
 
 
 class Attempt:
-    """One way, tried on a server: ``way`` are the options to take at the choices, then always the first, which is that
-    the request launched first arrives at once (where the recording does not say it, the one sent first). ``met``
-    recorded events were reproduced in place, before any difference."""
+    """An arrival order, tried on a server. ``way``: options to take at the choices; later choices take the first
+    option, which is that the request launched first (if not recorded, sent first) arrives at once. ``met``: recorded
+    events reproduced before the first difference."""
 
     def __init__(self, server: Server, group: RecordedGroup, way: Sequence[int], unseen: bool) -> None:
         self.server, self.way, self.unseen = server, way, unseen
-        self.step, self.theirs, self.records, self.hear, self.folder = group
+        self.step, self.theirs, self.records, self.on_answer, self.folder = group
         step = group.step
         self.start, self.met, self.apart = len(server.log.events), 0, False
         self.waiting, self.silent = _as_launched(step), 0
         self.passing = [i for i, member in enumerate(step.members) if not (member.launched or member.action)]
-        self.actions = [i for i, member in enumerate(step.members) if member.action]     # not done yet
+        self.actions = [i for i, member in enumerate(step.members) if member.action]     # to be performed
         self.done: dict[int, Mapping[str, Any]] = {}
         self.starts = STARTS if step.rounds else CHOICE
-        self.chosen: list[Chosen] = []
+        self.chosen: list[ChosenOption] = []
         self.given: dict[int, Answer] = {}
-        self.still = False          # did the last round bring nothing?
+        self.still = False          # the last round added no event of the recording
         self.rounds, self.spent = 0, server.log.spent
         self.compared = self.start  # events of our log that were compared
-        self.told, self.heard = set[int](), list[Any]()
-        self.asked: set[tuple[int, ...]] = set()    # tasks in slots, then those that wait, with which one might come
+        self.reported, self.answers_checked = set[int](), list[Any]()
+        self.asked: set[tuple[int, ...]] = set()    # (tasks in slots, waiting tasks) that were tried with an arrival
 
     @property
     def sent(self) -> StepResult:
-        """What came of it so far."""
+        """Return the result so far."""
         unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing}
-        return StepResult(self.server, dict(sorted({**self.given, **unseen}.items())), self.done, heard=self.heard)
+        answers = dict(sorted({**self.given, **unseen}.items()))
+        return StepResult(self.server, answers, self.done, answers_checked=self.answers_checked)
 
     @property
     def work(self) -> int:
-        """Rounds, and tokens that were evaluated in them."""
+        """Return the rounds plus the tokens evaluated in them."""
         return self.rounds + int(self.server.log.spent) - int(self.spent)
 
     @property
     def agrees(self) -> bool:
-        """Was every recorded event met, and none besides?"""
+        """True if all recorded events and no others occurred."""
         return not self.apart and self.met == len(self.theirs)
 
     def run(self, to_the_end: bool = False) -> None:
-        """Work until everything is answered, or (unless ``to_the_end``) an event is not the recorded one."""
+        """Run until everything is answered, or (unless ``to_the_end``) an event differs from the recording."""
         while (self.waiting or self.actions or self.server.working or self._due()) and (to_the_end or not self.apart):
             if self._before_hang_ups() or self._act():
                 continue
@@ -172,11 +172,12 @@ class Attempt:
             self.server.update()
             self._compare()
             self.still = self.met == before
-            self._tell()
-        self._tell()
+            self._report()
+        self._report()
 
     def _before_hang_ups(self) -> bool:
-        """Take the tasks that the log shows before a hang-up between the same two rounds. Were there any?"""
+        """Take the tasks that the log shows before a disconnect between the same two rounds. True if there were
+        some."""
         if not self._choice_is_next() or not self.server.disconnect_is_next:
             return False
         if not self.server.queued and not ((self.waiting or self.passing) and self._arrive(must=True)):
@@ -186,7 +187,8 @@ class Attempt:
         return True
 
     def _act(self) -> bool:
-        """One of the slot actions is done, or none yet, as the way says. Is one? None is where its slot is busy."""
+        """Perform a slot action, or none yet, as ``way`` says. True if an action was performed. An action on a busy
+        slot waits."""
         free = [i for i in self.actions if self.server.answer_at(self.step.members[i].id_slot) is None]
         if not free or self.apart:
             return False
@@ -201,20 +203,21 @@ class Attempt:
         return True
 
     def _option(self, options: int) -> int:
-        """The option that the way takes at this choice."""
+        """Return the option that ``way`` takes at this choice."""
         option = self.way[len(self.chosen)] if len(self.chosen) < len(self.way) else 0
-        self.chosen.append(Chosen(option, options))
+        self.chosen.append(ChosenOption(option, options))
         return option
 
     def _come_unseen(self) -> bool:
-        """One of the waiting requests may come while all slots are busy, once for each set of tasks. Does one?"""
+        """Let a waiting request arrive while all slots are busy, if ``way`` says so; once for each set of tasks. True
+        if a request arrived."""
         at_work, deferred = self.server.tasks()
         held = (*at_work, *deferred, *([self.rounds] if self.step.rounds else []))
         if len(at_work) < self.server.n_slots or held in self.asked or not self.waiting or self.apart:
             return False
         self.asked.add(held)
         option = self._option(1 + len(self.waiting))
-        # Where the batches are recorded, requests that are sent together most likely come together.
+        # If batches are recorded, requests sent together most likely arrive together.
         place = option if self.step.rounds else option - 1
         if not 0 <= place < len(self.waiting):
             return False
@@ -226,15 +229,16 @@ class Attempt:
         return not self.apart and self.met < len(self.theirs) and self.theirs[self.met]["ev"] in self.starts
 
     def _due(self) -> bool:
-        """Does the log now show a choice that no task of ours will make? Without work left a request must come."""
+        """True if the log now shows a choice that no task of ours can make, or if requests are left and the server is
+        idle."""
         if self._choice_is_next():
             return bool(self.waiting or self.passing)
-        # A server that is stuck may have gone on for some rounds before the request came.
+        # A stuck server may have run some rounds before the request arrived.
         over = not self.server.working and (self.still or self.met == len(self.theirs))
         return bool(self.waiting) and (self.apart or over or not self.server.tasks()[0])
 
     def _arrive(self, must: bool = False) -> bool:
-        """One of the waiting requests arrives, or none yet, as the way says. Does one?"""
+        """Let a waiting request arrive, or none yet, as ``way`` says. True if a request arrived."""
         coming = [*self.waiting, *(self.passing if self._choice_is_next() else ())]
         may_wait = not must and not self.apart and self.server.working and self.silent < MOST_SILENT
         choices = 1 if self.step.at_once else len(coming)
@@ -256,16 +260,16 @@ class Attempt:
         self.met = common_prefix(self.theirs, ours)
         self.apart = self.met < len(ours)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         for number, answer in self.given.items():
             launched = self.step.members[number].launched
-            if launched and answer.done and number not in self.told:
-                self.told.add(number)
-                self.heard.append(self.hear(self.server, number, answer))
+            if launched and answer.done and number not in self.reported:
+                self.reported.add(number)
+                self.answers_checked.append(self.on_answer(self.server, number, answer))
 
 
 def _as_launched(step: TraceStep) -> list[int]:
-    """The members in the order in which their tasks appear in the log, those of which that is not recorded last."""
+    """Return the members in the order in which their tasks appear in the log, those without a recorded task last."""
     tasks = {i: member.task for i, member in enumerate(step.members) if member.launched}
     if step.at_once:
         return list(tasks)

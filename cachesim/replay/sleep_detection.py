@@ -1,7 +1,7 @@
-"""Did the server sleep before a step? Nothing in the log says so: the events of the step do.
+"""Detection of an idle unload before a step, from the events of the step: the log does not mention it.
 
 With ``--sleep-idle-seconds`` an idle server unloads its model, and the next request loads it again: slots, checkpoints
-and prompt cache are gone, slot files stay, as after a restart. Source: llama.cpp tools/server/server-queue.cpp
+and prompt cache are lost, slot files stay, as after a restart. Source: llama.cpp tools/server/server-queue.cpp
 start_loop, server-context.cpp handle_sleeping_state (3f545be).
 """
 
@@ -17,11 +17,11 @@ from cachesim.replay.schedule_search import Records, send
 COUNTS = ("n_saved", "n_erased")
 
 
-def awakened(
+def wake_if_slept(
     server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records, start: Callable[[], Server]
 ) -> Server:
-    """The server that a step meets: the given one, or a new one from ``start`` if more of the recorded log follows from
-    that. Both stay as they are."""
+    """Return the server for a step: the given server, or a new server from ``start`` if that reproduces more of the
+    recorded log. Neither server changes."""
     if step.action:
         held = len(server.tokens_of(step.id_slot % server.n_slots))
         lost = any(name in step.response and step.response[name] != held for name in COUNTS)
@@ -32,7 +32,7 @@ def awakened(
 
 
 def _reach(server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], records: Records) -> int:
-    """How many recorded events are met in place before the first difference."""
+    """Return the number of recorded events that are reproduced before the first difference."""
     first = len(server.log.events)
     server = send(server, step, theirs, records, lambda *_: None).server
     return common_prefix(theirs, records(server, first))

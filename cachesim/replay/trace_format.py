@@ -1,8 +1,8 @@
-"""What may a recording hold? The format of the recorded traces as shapes, checked before anything is used.
+"""Shapes of recorded traces, checked before anything is used.
 
-Keys that the format does not have are refused: a misspelt one would be left out of the comparison without a word. Of a
-request those fields are known that a cache depends on, and those that only choose the next token (the generated tokens
-are forced). Source: FORMAT.md, "The file"; llama.cpp tools/server/README.md (3f545be).
+Unknown keys are refused: a misspelt key would be silently left out of the comparison. The known fields of a request are
+those that a cache depends on and those that only choose the next token (the generated tokens are forced). Source:
+FORMAT.md, "The file"; llama.cpp tools/server/README.md (3f545be).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPERATIONS = ("completion", "chat", "slot", "parallel", "restart")
 ACTIONS = ("save", "restore", "erase")
 NAME_BYTES = 255                  # of a file
 ROUNDING = 1e-3
-"""Differences of log-probabilities up to this are another order of sums, not another content."""
+"""Differences of log-probabilities up to this value come from another order of summation, not from other content."""
 
 count = integer(0, INT32, "a count (0 to 2147483647)")
 whole = integer(-INT32 - 1, INT32, "an integer of 32 bits")
@@ -48,7 +48,7 @@ NOTHING = optional(record({}))
 
 
 def step_number(value: Any) -> None:
-    """3, or "3.1" for a member of a group."""
+    """Check a step number: 3, or "3.1" for a member of a group."""
     if type(value) is int and 0 <= value <= INT32:
         return
     parts = value.split(".") if type(value) is str and value.isascii() else []
@@ -57,7 +57,7 @@ def step_number(value: Any) -> None:
 
 
 def file_name(value: Any) -> None:
-    """The name of a file; what stands before its last slash is not used."""
+    """Check the name of a file; the part before its last slash is not used."""
     text(value)
     name = value.rpartition("/")[2]
     if name in ("", ".", "..") or not name.isprintable() or len(name.encode("utf-8", "replace")) > NAME_BYTES:
@@ -75,7 +75,7 @@ SAMPLING = (
     "t_max_predict_ms", "temperature", "timings_per_token", "top_k", "top_logprobs", "top_n_sigma", "top_p",
     "typical_p", "xtc_probability", "xtc_threshold",
 )  # fmt: skip
-"""Fields of a request that choose tokens or say how they are sent."""
+"""Fields of a request that choose tokens or the form of the response."""
 
 REQUEST = record({
     **dict.fromkeys(SAMPLING, anything),
@@ -112,7 +112,7 @@ SWITCHES = ("is_child", "truncated", "yes")     # 0 and 1 in some logs, false an
 
 
 def _kinds() -> dict[str, tuple[type, ...]]:
-    """What the fields of events may be, by name: as our own events have them."""
+    """Return the types that fields of events may have, by name, as in our own events."""
     types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "bool": (bool,), "str": (str,)}
     found: dict[str, set[type]] = {}
     logged = [*vars(events).values(), *(one for engine in ENGINES.values() for one in engine.recorded.events)]
@@ -134,7 +134,8 @@ MOST_FITTING = 1000
 
 
 def event(value: Any) -> None:
-    """An object with its kind under ``ev`` and plain values: of a known field the right ones."""
+    """Check an event: an object with its kind under ``ev`` and plain values, of the right type if the field is
+    known."""
     if type(value) is not dict:
         raise wanted("an object", value)
     kind = value.get("ev")
@@ -150,11 +151,11 @@ def event(value: Any) -> None:
 
 NEEDED = {"new_prompt": ("n_tokens",), "release": ("n_tokens",), "spec_ckpt": ("n_tokens",),
           "spec_step": ("n_tokens", "accepted")}  # fmt: skip
-"""Fields that are read, and not only compared: where a request's events end, what was drafted."""
+"""Fields that are read, not only compared: the end of a request's events, and drafted tokens."""
 
 
 def log(value: Any) -> None:
-    """The events of a step. Where the memory is saved before a draft, steps say how much was drafted."""
+    """Check the events of a step. If the memory is saved before a draft, steps must state how much was drafted."""
     each(event)(value)
     if any(one["ev"] == "spec_ckpt" for one in value):
         for i, one in enumerate(value):
@@ -167,7 +168,7 @@ def _check_form(value: dict[str, Any]) -> None:
         raise Misfit("missing key 'ev'") if "ev" not in value else wanted("a string", value["ev"]).within(".ev")
     for name in NEEDED.get(value["ev"], ()):
         if name not in value:
-            raise Misfit(f"no '{name}'")
+            raise Misfit(f"missing key '{name}'")
     for name, inner in value.items():
         if type(inner) not in KINDS.get(name, _SCALARS):
             what = " or ".join(kind.__name__ for kind in KINDS.get(name, _SCALARS))
@@ -189,7 +190,7 @@ RESTART = record({**_STEP, "flags": texts, "server": OBJECT, "response": anythin
 
 
 def member(value: Any) -> None:
-    """A request or slot action of a group."""
+    """Check a request or slot action of a group."""
     op = _operation(value, ("completion", "chat", "slot"))
     _SHAPES[op](value)
     _pairs(value)
@@ -200,7 +201,7 @@ _SHAPES = {"completion": COMPLETION, "chat": COMPLETION, "slot": SLOT, "parallel
 
 
 def step(value: Any) -> None:
-    """A step, by its operation."""
+    """Check a step by its operation."""
     op = _operation(value, OPERATIONS)
     _SHAPES[op](value)
     if type(value["i"]) is not int:
@@ -229,7 +230,8 @@ PAIRS = {"drafts": "tokens held and tokens drafted", "decodes": "events before a
 
 
 def _pairs(value: Mapping[str, Any]) -> None:
-    """Drafts and batches are pairs: tokens held, tokens drafted; events before it, tokens in it."""
+    """Check drafts and batches, which are pairs: tokens held and tokens drafted; events before the batch and its
+    tokens."""
     for name, what in PAIRS.items():
         for i, pair in enumerate(value.get(name, ())):
             if len(pair) != 2:

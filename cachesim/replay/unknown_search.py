@@ -1,8 +1,8 @@
-"""Search for what a recording leaves open: when a slot action within a group was done, when a request came that waited
-for a slot, and the value of numbers that the server never initialised.
+"""Search for facts that a recording does not contain: the time of a slot action within a group, the arrival of a
+request that waited for a slot, and the value of uninitialised numbers.
 
-A recording is replayed under one supposition after another, depth first, until every step agrees. Verdicts are taken
-from all suppositions about slot actions under which every step agrees: where they differ, the step is undecided.
+A recording is replayed under suppositions, depth first, until every step agrees. Verdicts are taken from all
+suppositions about slot actions under which every step agrees: if they differ, the step is undecided.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from types import MappingProxyType
 from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.replay.recorded_trace import Trace
-from cachesim.replay.replay_result import Replayed
+from cachesim.replay.replay_result import ReplayResult
 
-MOST = 48                     # suppositions until all steps agree
-OTHERS = 4                    # suppositions more about slot actions, for the verdicts
-LARGE = 1 << 40               # an uninitialised number that no count of tokens exceeds
+MOST = 48                     # suppositions tried until all steps agree
+OTHERS = 4                    # further suppositions about slot actions, for the verdicts
+LARGE = 1 << 40               # uninitialised number above every token count
 
 
-class Supposed(NamedTuple):
-    """``unset``: values of uninitialised numbers, 0 where nothing is said; ``passed``: by number of a step, how many of
-    the ways in which it agrees are passed over."""
+class Supposition(NamedTuple):
+    """``unset``: values of uninitialised numbers, 0 by default; ``passed``: by step, how many agreeing orders to
+    skip."""
 
     unset: Mapping[tuple[int, int], int] = MappingProxyType({})
     passed: Mapping[int, int] = MappingProxyType({})
 
 
-NOTHING = Supposed()
+NOTHING = Supposition()
 
 
-def settled(trace: Trace, play: Callable[[Supposed], Replayed], judged: bool) -> Replayed:
-    """The replay under the supposition that agrees best; ``judged``: verdicts are compared, too."""
+def settled(trace: Trace, play: Callable[[Supposition], ReplayResult], judged: bool) -> ReplayResult:
+    """Return the replay under the supposition that agrees best; ``judged``: verdicts are compared, too."""
     acting = [step.number for step in trace.steps if step.acts]
     waiting = [step.number for step in trace.steps if step.acts or step.waits]
-    case: Supposed | None = NOTHING
-    best: Replayed | None = None
-    agreeing: list[Replayed] = []
+    case: Supposition | None = NOTHING
+    best: ReplayResult | None = None
+    agreeing: list[ReplayResult] = []
     tried = 0
     while case is not None and tried < MOST:
         found, tried = play(case), tried + 1
@@ -55,9 +55,9 @@ def settled(trace: Trace, play: Callable[[Supposed], Replayed], judged: bool) ->
     return first
 
 
-def _other_numbers(case: Supposed, found: Replayed) -> Supposed | None:
-    """The supposition with other uninitialised numbers, None if no others suggest themselves: those that decided
-    something are large; one that is logged is what the recording has."""
+def _other_numbers(case: Supposition, found: ReplayResult) -> Supposition | None:
+    """Return the supposition with other uninitialised numbers, None if none is suggested: a number that decided
+    something becomes large; a logged number becomes the recorded value."""
     if more := sorted(found.unset - case.unset.keys()):
         large = {number: LARGE + len(case.unset) + i for i, number in enumerate(more)}
         return case._replace(unset={**case.unset, **large})
@@ -67,14 +67,14 @@ def _other_numbers(case: Supposed, found: Replayed) -> Supposed | None:
     return case._replace(unset={**case.unset, logged[0]: n_tokens}) if logged and ours == recorded else None
 
 
-def _logged(found: Replayed, name: str) -> dict[str, Any]:
+def _logged(found: ReplayResult, name: str) -> dict[str, Any]:
     event = (found.first or {}).get(name)
     return dict(event) if isinstance(event, Mapping) else {}
 
 
-def _other_way(case: Supposed, found: Replayed, steps: list[int]) -> Supposed | None:
-    """The supposition in which the last of these steps before the first difference went another way, None if there is
-    none. If the difference is in such a step, every way in which it agrees has been tried."""
+def _other_way(case: Supposition, found: ReplayResult, steps: list[int]) -> Supposition | None:
+    """Return the supposition in which the last of these steps before the first difference takes another order, None if
+    there was no such step. If the difference is in such a step, all its agreeing orders were tried."""
     wrong = None if found.first is None else found.first["step"]
     before = [step for step in steps if wrong is None or step < wrong]
     if not before:

@@ -6,28 +6,28 @@ from pathlib import Path
 
 from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
-from cachesim.replay.replay import Replayed, replay
+from cachesim.replay.replay import ReplayResult, replay
 from cachesim.tools.replay.command import checker
 
 DATA = Path(__file__).parents[1] / "data"
 
 
-def decisions(path: Path) -> Replayed:
+def decisions(path: Path) -> ReplayResult:
     """A trace replayed without a model: does every step and event agree?"""
     return replay(read_trace(path, profiles()))
 
 
-def verdicts(path: Path) -> Replayed:
+def verdicts(path: Path) -> ReplayResult:
     """A trace replayed with provenance, every answer judged."""
     trace = read_trace(path, profiles())
     return replay(trace, "provenance", checker())
 
 
-def decided_alike(found: Replayed) -> bool:
+def decided_alike(found: ReplayResult) -> bool:
     """Every step and every event agrees."""
     return (found.steps_agree, found.events_agree) == (found.steps, found.events)
 
 
-def judged_alike(found: Replayed) -> bool:
+def judged_alike(found: ReplayResult) -> bool:
     """Broken exactly where the real server was inexact."""
     return found.verdicts_agree == found.steps

@@ -9,13 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachesim.replay.replay_result import Replayed
+from cachesim.replay.replay_result import ReplayResult
 
 Data = dict[str, Any]
 TOTALS = ("steps", "steps_agree", "steps_undecided", "events", "events_agree")
 
 
-def replay_data(found: Replayed) -> Data:
+def replay_data(found: ReplayResult) -> Data:
     """One trace. ``verdicts_agree`` is None where nothing was judged."""
     scope = "out" if found.trace.out else "in"
     return {

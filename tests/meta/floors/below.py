@@ -56,7 +56,7 @@ LIVE = [
           "all(equal is not None and equal != inexact for", "all(equal is None or equal != inexact for"),
     Fault("whether an answer was cut does not count", "replay/replay.py", '"id_slot", "truncated", ', '"id_slot", '),
     Fault("a step that says nothing agrees", "replay/replay.py",
-          "if wrong is None and not tells(step):", "if False:"),
+          "if wrong is None and not states_result(step):", "if False:"),
     Fault("a draft is never rejected twice", "replay/replay.py", 'apart["event"] >= again', "False"),
     Fault("noticed hang-ups are no events", "replay/replay.py",
           "out.events_agree += cancels + sum", "out.events_agree += sum"),

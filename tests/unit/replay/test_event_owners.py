@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.replay.event_owners import own_events
+from cachesim.replay.event_owners import events_by_request
 
 
 def event(ev, task, slot=0, **more):
@@ -26,22 +26,22 @@ def steps_of(own):
 
 def test_without_numbered_tasks_everything_is_the_requests():
     events = [{"ev": "launch", "is_child": 0}, {"ev": "release", "n_tokens": 9}]
-    assert own_events([(body(3), {})], events)[0].events == events
+    assert events_by_request([(body(3), {})], events)[0].events == events
 
 
 def test_two_requests_on_one_slot_are_told_apart_by_prompt_slot_and_end():
     events = [*life(0, 1, 30, 40), *life(1, 1, 20, 25), *life(2, 1, 20, 28)]
     asked = [(body(20), {"id_slot": 1, "tokens_cached": 28}), (body(30), {}), (body(20, cancel_at_n=25), {})]
-    assert [steps_of(own) for own in own_events(asked, events)] == [[27], [39], [24]]
+    assert [steps_of(own) for own in events_by_request(asked, events)] == [[27], [39], [24]]
 
 
 def test_a_request_that_never_got_a_slot_has_no_events():
-    own = own_events([(body(30), {}), (body(31), {})], life(0, 1, 30, 40))
+    own = events_by_request([(body(30), {}), (body(31), {})], life(0, 1, 30, 40))
     assert (steps_of(own[0]), own[1].events) == ([39], ())
 
 
 def test_further_completions_are_launched_right_before_the_request():
-    own = own_events(
+    own = events_by_request(
         [(body(9), {}), (body(5), {})],
         [event("launch", 0, 2, is_child=1), event("launch", 1, 0, is_child=1), event("launch", 2, 1, is_child=0),
          event("new_prompt", 2, 1, n_tokens=9), event("slot_skip_busy", 0, 2),
@@ -57,5 +57,5 @@ def test_further_completions_are_launched_right_before_the_request():
 def test_a_recorded_task_number_decides_where_the_log_fits_both_requests():
     events = [*life(0, 1, 20, 25), *life(1, 1, 20, 25)]
     asked = [(body(20), {"id_slot": 1, "tokens_cached": 25}), (body(20, cancel_at_n=25), {})]
-    assert [own.events[0]["task"] for own in own_events(asked, events)] == [0, 1]
-    assert [own.events[0]["task"] for own in own_events(asked, events, [1, 0])] == [1, 0]
+    assert [own.events[0]["task"] for own in events_by_request(asked, events)] == [0, 1]
+    assert [own.events[0]["task"] for own in events_by_request(asked, events, [1, 0])] == [1, 0]

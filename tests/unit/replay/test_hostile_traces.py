@@ -55,8 +55,8 @@ REFUSED = {
     "T2 NaN": (response(cache_n=float("nan")), "NaN is not a JSON number"),
     "T2 a large float": (request(id_slot=1e30), "request.id_slot: expected an integer of 32 bits, found 1e+30"),
     "T2 i": (step(i=1e300), "steps[0].i"),
-    "T3 a token of 31 digits": (request(prompt=[10**30]), "steps[0].request.prompt[0]: a token of the recorded models"),
-    "T4 a token beyond the vocabulary": (response(tokens=[320]), "steps[0].response.tokens[0]: a token of the"),
+    "T3 a token of 31 digits": (request(prompt=[10**30]), "steps[0].request.prompt[0]: expected a token of"),
+    "T4 a token beyond the vocabulary": (response(tokens=[320]), "response.tokens[0]: expected a token"),
     "T4 a negative token": (request(prompt=[-1]), "(0 to 319), found -1"),
     "T4 a string as a token": (response(tokens=["8"]), ", found '8'"),
     "T5 ev is a list": (step(events=[{"ev": []}]), "steps[0].events[0].ev: expected a string, found []"),
@@ -76,12 +76,12 @@ REFUSED = {
     "W3 an unknown key of the response": (response(cache_m=3), "unknown key 'cache_m' (did you mean 'cache_n'?)"),
     "W3 an unknown key of a step": (step(evnts=[]), "steps[0]: unknown key 'evnts' (did you mean 'events'?)"),
     "W3 an unknown key of the header": (trace(STEP, falgs=[]), "unknown key 'falgs' (did you mean 'flags'?)"),
-    "an event's number is false": (step(events=[{"ev": "release", "n_tokens": False}]), "n_tokens: a value of type"),
+    "an event's number is false": (step(events=[{"ev": "release", "n_tokens": False}]), "expected a value of type"),
     "an event without what is read": (step(events=[{"ev": "release"}]), "steps[0].events[0]: missing key 'n_tokens'"),
     "an event without what is read, behind one of the same form": (
         step(events=[{"ev": "slot_skip_empty"}, {"ev": "release"}]), "steps[0].events[1]: missing key 'n_tokens'"),
-    "an event holds a list": (step(events=[{"ev": "x", "y": []}]), "events[0].y: a value of type int or float or bool"),
-    "a number in an event is too large": (step(events=[{"ev": "x", "y": 10**30}]), "events[0].y: a smaller number"),
+    "an event holds a list": (step(events=[{"ev": "x", "y": []}]), "y: expected a value of type int or float or bool"),
+    "a number in an event is too large": (step(events=[{"ev": "x", "y": 10**30}]), "y: expected a smaller number"),
     "a restored draft without its length": (
         step(events=[{"ev": "spec_ckpt", "n_tokens": 1}, {"ev": "spec_step", "n_tokens": 1, "accepted": 1}]),
         "steps[0].events[1]: missing key 'drafted'"),
@@ -90,7 +90,7 @@ REFUSED = {
                            "steps[0].steps[0]: unknown operation 'parallel'"),
     "a step's number has a point": (step(i="0.1"), "steps[0].i"),
     "an inexact step is a word": (trace(STEP, inexact=[{"i": "x"}]), "inexact[0].i: expected the number of a step"),
-    "drafts are no pairs": (step(drafts=[[1]]), "steps[0].drafts[0]: tokens held and tokens drafted"),
+    "drafts are no pairs": (step(drafts=[[1]]), "steps[0].drafts[0]: expected tokens held and tokens drafted"),
     "a delimiter of another script": (request(message_delimiters=[{"role": "user", "delimiter": "\u4e00"}]), "char"),
     "a flag's number is too large": (trace(STEP, flags=["-c", "99999999999"]), "expected a 32-bit integer"),
     "a flag's number is a word": (
@@ -140,13 +140,14 @@ def with_events(tmp_path, capsys, data):
     """The recording with the events that our server has at each step."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import make_trace
-    from cachesim.replay.replay import Replayed, Replaying
+    from cachesim.replay.replay import Replaying
+    from cachesim.replay.replay_result import ReplayResult
 
     made = make_trace(tmp_path / "x", data, profiles())
     run = Replaying(made, "none", tmp_path, None)
     for one, raw in zip(made.steps, data["steps"], strict=True):
         first = len(run.server.log.events)
-        run.step(Replayed(made), one)
+        run.step(ReplayResult(made), one)
         if one.action != "restart":
             raw = {**raw, "events": [dict(event) for event in run._records(run.server, first)]}
         data = {**data, "steps": [raw]}

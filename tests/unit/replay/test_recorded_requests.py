@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.replay.event_owners import Own
+from cachesim.replay.event_owners import RequestEvents
 from cachesim.replay.recorded_requests import make_request
 
 CKPT = {"ev": "spec_ckpt", "pos_min": 14, "pos_max": 14, "n_tokens": 15}
@@ -14,7 +14,8 @@ REJECTED = [CKPT, {"ev": "spec_restore"}, {"ev": "spec_step", "accepted": 0, "dr
 
 def made(events=(), body=(), response=(), **log):
     """The request for a prompt of ten tokens."""
-    return make_request("completion", {"prompt": [1] * 10, **dict(body)}, dict(response), Own(list(events)), log=log)
+    own = RequestEvents(list(events))
+    return make_request("completion", {"prompt": [1] * 10, **dict(body)}, dict(response), own, log=log)
 
 
 @pytest.mark.parametrize(("said", "drafted"), [([[15, 4], [15, 2]], 4), ([[15, 2], [15, 4]], 2), ([[14, 4]], 1)])

@@ -10,7 +10,7 @@ from cachesim.base import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.replay.recorded_trace import Member, TraceStep
 from cachesim.replay.replay import records
-from cachesim.replay.schedule_search import Chosen, next_way, send
+from cachesim.replay.schedule_search import ChosenOption, next_way, send
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
@@ -38,7 +38,7 @@ def found(theirs, *requests, **flags):
     step = TraceStep(0, tuple(Member(request, {}) for request in requests), {}, theirs)
     sent = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
                 lambda _server, number, _answer: number)  # fmt: skip
-    assert list(sent.answers) == list(range(len(requests))) == sorted(sent.heard)
+    assert list(sent.answers) == list(range(len(requests))) == sorted(sent.answers_checked)
     return logged(sent.server, 0)
 
 
@@ -119,7 +119,7 @@ def test_the_search_ends_where_its_work_does():
 def test_ways_are_gone_through_depth_first():
     way, seen = [], []
     while way is not None:
-        chosen = [Chosen(way[k] if k < len(way) else 0, n) for k, n in enumerate((2, 3))]
+        chosen = [ChosenOption(way[k] if k < len(way) else 0, n) for k, n in enumerate((2, 3))]
         seen.append(tuple(one.option for one in chosen))
         way = next_way(chosen)
     assert seen == [(i, k) for i in range(2) for k in range(3)]

@@ -9,8 +9,8 @@ import pytest
 from cachesim.engines.registry import profiles
 from cachesim.replay import unknown_search
 from cachesim.replay.recorded_trace import make_trace, read_trace
-from cachesim.replay.replay_result import Replayed
-from cachesim.replay.unknown_search import LARGE, Supposed, settled
+from cachesim.replay.replay_result import ReplayResult
+from cachesim.replay.unknown_search import LARGE, Supposition, settled
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 
 PARALLEL = DATA / "ik_llama_parallel"
@@ -49,8 +49,8 @@ def test_no_supposition_agrees_with_another_decision(path, kind, field):
 
 
 def test_an_uninitialised_number_is_large_or_what_the_log_has():
-    found = Replayed(read_trace(NUMBERS, profiles()), first={"step": 3}, unset={(2, 0), (2, 1)})
-    large = unknown_search._other_numbers(Supposed(), found)
+    found = ReplayResult(read_trace(NUMBERS, profiles()), first={"step": 3}, unset={(2, 0), (2, 1)})
+    large = unknown_search._other_numbers(Supposition(), found)
     assert large.unset == {(2, 0): LARGE, (2, 1): LARGE + 1}
     event = {"ev": "ckpt_restore", "n_tokens": LARGE + 1, "pos_max": 5}
     found.first = {"step": 9, "ours": event, "recorded": {**event, "n_tokens": 805}}
@@ -60,8 +60,8 @@ def test_an_uninitialised_number_is_large_or_what_the_log_has():
 
 
 def test_steps_before_the_difference_go_another_way_the_last_first():
-    found = Replayed(read_trace(ACTIONS, profiles()), first={"step": 7})
-    case = unknown_search._other_way(Supposed(), found, [4, 5, 7])
+    found = ReplayResult(read_trace(ACTIONS, profiles()), first={"step": 7})
+    case = unknown_search._other_way(Supposition(), found, [4, 5, 7])
     assert case.passed == {5: 1}
     found.first = {"step": 5}                # all ways of step 5 were tried
     assert unknown_search._other_way(case, found, [4, 5, 7]).passed == {4: 1}
@@ -74,7 +74,7 @@ def test_a_verdict_that_depends_on_the_moment_of_an_action_is_undecided():
 
     def play(case):
         step = 8
-        out = Replayed(trace, steps=1, steps_agree=1, verdicts_agree=1, verdicts={step: not case.passed})
+        out = ReplayResult(trace, steps=1, steps_agree=1, verdicts_agree=1, verdicts={step: not case.passed})
         out.first = None if sum(case.passed.values()) < 2 else {"step": 4}
         return out
 

@@ -18,7 +18,7 @@ from cachesim.engines.registry import profiles
 from cachesim.judging.compare_answer import Judge
 from cachesim.replay.recorded_trace import Member, TraceStep, make_trace
 from cachesim.replay.replay import Replaying
-from cachesim.replay.replay_result import Replayed
+from cachesim.replay.replay_result import ReplayResult
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.token_map import TINY, Vocabulary
 
@@ -99,7 +99,7 @@ class _Beside(Replaying):
     def first(self, step: TraceStep) -> str:
         """Do one step; what differs first, "" for nothing. The last lines of a process that ends may be missing, since
         another thread writes its log."""
-        out = Replayed(self.trace)
+        out = ReplayResult(self.trace)
         self.step(out, step)
         if out.first and step.died and self.server.dead and "event" in out.first and out.first["recorded"] is None:
             return ""
