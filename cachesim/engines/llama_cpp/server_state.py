@@ -56,7 +56,7 @@ class Core(SlotDriver):
         self.carried: dict[int, Carried] = {}        # per sequence: the trunk's last hidden state, never saved
         self.dft = self._draft_context(self.settings.draft)
         self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None)
-        sizes = self.settings.sizes
+        sizes, has_cache = self.settings.sizes, self.settings.has_cache
         for asked in (
             rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
@@ -67,8 +67,7 @@ class Core(SlotDriver):
         ):
             self.decide(asked, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
-        has_cache, memories = self.settings.has_cache, self._common_memory
-        self.cache = PromptCache(rules, memories, limits, log, self.points) if has_cache else None
+        self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()

@@ -1,4 +1,4 @@
-"""A server to talk to: words instead of token lists, answers and events instead of internals."""
+"""A simulated server for tests, with words for token lists and answers and events for results."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SMALL = {"ctx_size": 256, "batch_size": 64, "ubatch_size": 4, "parallel": 1}
 
 
 def word(name, n, first=0):
-    """Tokens first .. first+n-1 of a word; different words share no token."""
+    """Return tokens first .. first+n-1 of a word; different words share no token."""
     base = 1000 + crc32(name.encode()) % 900_000 * 1000
     return tuple(range(base + first, base + first + n))
 
 
 class Talk:
-    """One server. ``ask`` waits for the answer, ``send`` does not."""
+    """A server. ``ask`` waits for the answer, ``send`` does not."""
 
     def __init__(self, kind="A", profile="head", mode="provenance", rules=None, **flags):
         self.log, self.profile = Log(), f"llama_cpp@{profile}"
@@ -57,7 +57,7 @@ class Talk:
             server.memory.check()
 
     def events(self, answer, *kinds):
-        """The logged events of a request, or those of some kinds, as a trace would hold them."""
+        """Return the logged events of a request, optionally only of some kinds, in the format of a trace."""
         found = [e.record(one_slot=len(self.server.slots) == 1) for e in self.log.of(answer.request) if e.logged]
         return [e for e in found if not kinds or e["ev"] in kinds]
 
@@ -65,25 +65,25 @@ class Talk:
         return [e["ev"] for e in self.events(answer, *kinds)]
 
     def lengths(self, slot=0):
-        """n_tokens of the slot's checkpoints, oldest first."""
+        """Return n_tokens of the slot's checkpoints, oldest first."""
         return [c.facts.n_tokens for c in self.server.slots[slot].checkpoints]
 
     def held(self):
-        """Tokens per slot."""
+        """Return the number of tokens per slot."""
         return [len(slot.tokens) for slot in self.server.slots]
 
     def entries(self):
-        """Lengths of the stored conversations, oldest first."""
+        """Return the lengths of the prompt-cache entries, oldest first."""
         return [len(entry.tokens) for entry in self.server.cache.entries]
 
     def right(self, answer):
-        """Was the answer, and what it left behind, a cold run's?"""
+        """Return whether the answer, and the state after it, equal those of a cold run."""
         slot = self.server.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         return self.judge.judge(self.requests[answer.request], answer, slot).equal_cold
 
 
 def reuse(*answers):
-    """(cache_n, prompt_n) of each answer."""
+    """Return (cache_n, prompt_n) of each answer."""
     return [(a.cache_n, a.prompt_n) for a in answers]
 
 

@@ -1,4 +1,4 @@
-"""Moved positions: the context shift, chunks that a prompt brings in new places, and what cannot be moved."""
+"""Shifted positions: context shift, reused chunks at new positions, and memories that cannot be shifted."""
 
 import pytest
 
@@ -8,7 +8,7 @@ A = word("A", 60)
 
 
 def test_shift_of_a_full_context_by_hand():
-    """256 cells, 250 of prompt: at 255 held, n_keep 10 leaves 245, of which 122 go."""
+    """256 cells, prompt of 250: at 255 tokens n_keep 10 leaves 245, of which 122 are discarded."""
     talk = Talk("A", context_shift=True)
     answer = talk.ask(word("A", 250), 12, n_keep=10)
     assert talk.events(answer, "ctx_shift") == [{"ev": "ctx_shift", "n_keep": 10, "n_left": 245, "n_discard": 122}]
@@ -26,7 +26,7 @@ def test_an_answer_with_a_shift_inside_equals_a_cold_run_that_shifts(kind, mode)
 
 
 @pytest.mark.parametrize("kind", ["A", "R"])
-def test_what_was_shifted_is_not_a_cold_run_for_the_next_request(kind):
+def test_the_request_after_a_shift_differs_from_a_cold_run(kind):
     talk = Talk(kind, context_shift=True)
     talk.ask(word("A", 250), 12, n_keep=10)
     answer = talk.ask(tuple(talk.server.slots[0].tokens) + word("B", 3), 1)
@@ -53,7 +53,7 @@ def test_a_window_cache_smaller_than_its_partner_is_never_shifted():
 
 
 def test_chunks_move_and_are_counted_by_hand():
-    """A[:20] stays, A[20:30] is left out, A[30:] moves down by ten."""
+    """A[:20] stays, A[20:30] is left out, A[30:] moves down by 10."""
     talk = Talk("A", cache_reuse=8)
     talk.ask(A, 1)
     answer = talk.ask(A[:20] + A[30:] + word("B", 4), 1)
@@ -62,16 +62,16 @@ def test_chunks_move_and_are_counted_by_hand():
         {"ev": "reuse_result", "n_past": 50},
     ]
     assert (answer.cache_n, answer.prompt_n) == (50, 4)
-    assert talk.right(answer) is False                      # rows were computed in another place
+    assert talk.right(answer) is False                      # rows were computed at other positions
 
 
-def test_chunks_shorter_than_asked_stay():
+def test_chunks_below_the_minimum_are_not_reused():
     talk = Talk("A", cache_reuse=31)
     talk.ask(A, 1)
     assert talk.ask(A[:20] + A[30:], 1).cache_n == 20
 
 
-def test_the_request_can_ask_by_itself_and_is_told_where_it_cannot_be():
+def test_a_request_sets_its_own_minimum_and_the_log_reports_an_unsupported_reuse():
     talk = Talk("qwen35")
     talk.ask(A, 1)
     answer = talk.ask(A[:20] + A[30:], 1, n_cache_reuse=8)
@@ -79,7 +79,7 @@ def test_the_request_can_ask_by_itself_and_is_told_where_it_cannot_be():
 
 
 def test_moving_a_cache_without_layers_ends_the_process():
-    """D21: every attention layer has a window; the full cache has no buffer to rotate."""
+    """D21: every attention layer has a window; the full-attention cache has no buffer to rotate."""
     talk = Talk("C W8", context_shift=True, swa_full=True)
     answer = talk.ask(word("A", 250), 12)
     assert answer.died

@@ -1,4 +1,4 @@
-"""A list without tokens: the real server refuses it before it becomes a task (b10566 and b11549 were asked: 400,
+"""An empty token list: the real server refuses it before it creates a task (checked with b10566 and b11549: 400,
 "prompt" must not be empty). Source: llama.cpp tools/server/server-common.cpp tokenize_input_prompts (3f545be)."""
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ def replayed(tmp_path, capsys, engine, profile, step):
 
 
 @pytest.mark.parametrize("profile", ["head", "b11549", "swa-first"])
-def test_it_is_refused_and_leaves_no_event(tmp_path, capsys, profile):
+def test_an_empty_list_is_refused_without_an_event(tmp_path, capsys, profile):
     refused = {"response": {"status": 400, "error": {"code": 400, "message": '"prompt" must not be empty'}}}
     assert replayed(tmp_path, capsys, "llama.cpp", profile, refused) == 0
     answered = {"response": {"status": 200, "cache_n": 0, "prompt_n": 0, "tokens": []}}
     assert replayed(tmp_path, capsys, "llama.cpp", profile, answered) == 1
 
 
-def test_ik_llama_answers_it(tmp_path, capsys):
+def test_ik_llama_answers_an_empty_list(tmp_path, capsys):
     answered = {"response": {"status": 200, "cache_n": 0, "prompt_n": 0, "tokens": []}}
     assert replayed(tmp_path, capsys, "ik_llama.cpp", "main", answered) in (0, 1)
 
 
-def test_a_part_of_nothing_is_no_warning():
+def test_a_prefix_of_an_empty_prompt_gives_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not part(0, 0) > 0 and not part(0, 0) < 1

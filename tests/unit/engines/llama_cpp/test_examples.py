@@ -41,7 +41,7 @@ def test_6_1_the_cells_are_taken_again_from_where_they_were_freed():
     assert table.pos[:17].tolist() == [*range(16), -1]
 
 
-def test_6_2_a_window_evaluates_the_last_token_of_its_checkpoint_again():
+def test_6_2_a_window_re_evaluates_the_last_token_of_its_checkpoint():
     talk = Talk("W", ctx_size=512, **LOOSE)
     talk.ask(X, 3)
     assert talk.lengths() == [28]
@@ -63,13 +63,13 @@ def test_6_3_a_pure_extension_searches_nothing(kind, first):
     assert talk.kinds(longer, "ckpt_check", "full_reprocess") == []
 
 
-def test_6_3_a_repeated_prompt_is_served_from_four_tokens_before_its_end():
+def test_6_3_a_repeated_prompt_restores_four_tokens_before_its_end():
     talk = Talk("R")
     talk.ask(A, 1)
     assert reuse(talk.ask(A, 1)) == [(8, 4)]
 
 
-def test_6_4_the_hybrid_cuts_attention_behind_the_restored_state():
+def test_6_4_the_hybrid_cuts_attention_after_the_restored_state():
     talk = Talk("H")
     talk.ask(A, 3)
     talk.ask(B, 3)
@@ -92,7 +92,7 @@ CONV_C, MORE = word("S", 20) + word("C", 12), word("m", 5)
 @pytest.mark.parametrize(
     "profile, last", [("head", 20), ("base-24143", 20), ("pr24143-on-head", 37), ("pr24143-on-base", 37)]
 )
-def test_6_6_an_entry_is_consumed_by_the_conversation_that_shares_its_beginning(profile, last):
+def test_6_6_an_entry_is_removed_by_a_conversation_with_a_common_prefix(profile, last):
     talk = Talk("A", profile, **LOOSE)
     first = talk.ask(CONV_A, 3)
     answers = [first, talk.ask(CONV_B, 3), talk.ask(CONV_C, 3), talk.ask(first.slot_tokens + MORE, 3)]

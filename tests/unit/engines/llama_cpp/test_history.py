@@ -1,4 +1,4 @@
-"""Each older build follows the rules that the history document gives it, and nobody forgets to ask them."""
+"""Rules of the older builds: each profile has those of the history document, and the server evaluates all of them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_neighbours_differ_except_where_the_history_says_they_do_not():
     assert same == [("llama_cpp@two-ends", "llama_cpp@before-20671")]
 
 
-def test_no_profile_has_a_boolean_or_asks_for_a_version():
+def test_no_profile_has_a_boolean_or_compares_versions():
     values = [getattr(rules, f.name) for rules in PROFILES.values() for f in fields(rules)]
     assert not any(isinstance(value, bool) for value in values)
 
@@ -102,8 +102,8 @@ def test_the_first_build_takes_a_slot_for_half_of_its_own_content_and_later_ones
 @pytest.mark.parametrize(("model", "status"), [
     ("mamba2", 500), ("lfm2", 500), ("falconh1", 500), ("qwen35", 200),
 ])
-def test_one_token_too_late_fails_with_plain_positions_and_is_wrong_with_m_rope(model, status):
-    """As recorded: 23 answers of 500 from models with plain positions, 41 wrong ones of qwen35 and no error."""
+def test_a_token_too_late_fails_with_plain_positions_and_is_wrong_with_m_rope(model, status):
+    """As recorded: 23 of 500 answers of models with plain positions; 41 wrong answers of qwen35, without an error."""
     scenario = load(SCENARIOS / "error" / "resume-one-token-late.toml")
     run = run_judged(replace(scenario, model=model), "llama_cpp@mtmd-broken", "provenance")
     assert [one.answer.status for one in run.requests] == [200, status]
@@ -115,7 +115,7 @@ MARK = re.compile(r"^# \[(?:New|Modified|Gone) in (llama_cpp@\S+)\]$")
 
 
 def marks():
-    """(profile, rule) of every "Gone in" mark."""
+    """Return (profile, rule) of every "Gone in" mark."""
     found = []
     for file in RULE_FILES:
         waiting = []
@@ -130,7 +130,7 @@ def marks():
 
 @pytest.mark.parametrize("name, rule", marks(), ids=lambda x: x)
 def test_a_rule_is_gone_where_its_mark_says(name, rule):
-    """The profile does not have it, nor any later one; where any profile has it, the one before does."""
+    """The profile and later profiles lack the rule; if any profile has it, the previous profile does."""
     has = [RULES[rule] in rule_fields(PROFILES[one]).values() for one in LINE]
     place = LINE.index(name)
     assert not any(has[place:])
@@ -144,7 +144,7 @@ def test_every_rule_belongs_to_a_profile_or_says_that_it_lies_between_two():
 
 
 def spy(rules, field, asked):
-    """The table with one rule replaced by itself, noting that it is asked."""
+    """Return the table with a rule replaced by a copy that records its calls."""
     fn = getattr(rules, field)
 
     def noting(*args):
@@ -163,7 +163,7 @@ QUIET = [
 
 
 @pytest.mark.parametrize("name, field", QUIET, ids=[f"{n}-{f}" for n, f in QUIET])
-def test_rules_without_a_line_in_the_log_are_asked(name, field):
+def test_rules_without_a_log_line_are_evaluated(name, field):
     asked = []
     kind = "R" if field == "rs_rm" else "W32 A"
     talk = Talk(kind, rules={field: getattr(spy(profile(name), field, asked), field)}, profile=name, ctx_size=1024,
@@ -175,7 +175,7 @@ def test_rules_without_a_line_in_the_log_are_asked(name, field):
     assert set(asked) == {getattr(profile(name), field).rule}
 
 
-def test_what_a_build_does_not_say_is_left_out_of_its_records():
+def test_unlogged_fields_are_missing_in_recorded_events():
     talk = Talk("W32 A", "late-2025", ctx_size=1024, ubatch_size=16)
     events = talk.log.events
     talk.ask(word("A", 130))
@@ -214,7 +214,7 @@ def test_changes_between_neighbours_name_what_ended_them():
     }
 
 
-def test_a_mixture_has_the_chosen_fields_of_the_newer_one():
+def test_a_mixture_has_the_chosen_fields_of_the_newer_profile():
     old, new = profile("spring-2026"), profile("minus-one")
     half = old.mixed(new, ["ckpt_need"])
     assert (half.ckpt_need, half.trim) == (new.ckpt_need, old.trim)

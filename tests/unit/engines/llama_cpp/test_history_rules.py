@@ -1,4 +1,4 @@
-"""The rules of older builds at their edges, one row per boundary; numbers from the history document, section 2."""
+"""Boundary values of the rules of older builds, a row per boundary; numbers from the history document, section 2."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RS_RM = (seq_rm_and_state.rs_rm_0, seq_rm_and_state.rs_rm_1, seq_rm_and_state.rs
 
 
 def state(n, task=0):
-    """A checkpoint of a recurrent model: n tokens."""
+    """Return a checkpoint of a recurrent model with n tokens."""
     return Ckpt(n, n - 1, n - 1, task, 10)
 
 
@@ -37,13 +37,13 @@ def chunk(start, n, starts=(), room=64, n_batch=64, n_ubatch=16, step=8192, do=T
 @pytest.mark.parametrize("rule, asked, thold, search", [
     (old.need_th0, ask(100, pos_min=69, n_swa=32), 68, True),
     (old.need_th0, ask(100, pos_min=68, n_swa=32), 68, False),        # equal is enough
-    (old.need_th1, ask(100, pos_min=99), 99, False),                  # no window counts as 1
+    (old.need_th1, ask(100, pos_min=99), 99, False),                  # a missing window counts as 1
     (old.need_th1, ask(100, pos_min=100), 99, True),
-    (old.need_th1, ask(20, n_swa=32), 0, False),                      # prefix within the window: nothing missing
-    (old.need_th2, ask(20, n_swa=32), 0, True),                       # ">=": searched all the same (D7)
+    (old.need_th1, ask(20, n_swa=32), 0, False),                      # prefix within the window: complete
+    (old.need_th2, ask(20, n_swa=32), 0, True),                       # ">=": searched anyway (D7)
     (old.need_th2, ask(100, pos_min=100), 100, True),
     (old.need_th2, ask(100, pos_min=99), 100, False),
-    (old.need_th2, ask(200, pos_min=199, asked=200), 200, False),     # held whole: nobody searches
+    (old.need_th2, ask(200, pos_min=199, asked=200), 200, False),     # the slot has the whole prompt: no search
     (old.need_th0, ask(0, pos_min=199), 0, False),
 ])
 def test_need(rule, asked, thold, search):
@@ -66,7 +66,7 @@ def test_a_window_from_0_is_not_before_0():
     (old.resume_re0, window(24, 279), 320, (279, 279)),
     (old.resume_re1, state(66), 100, (66, 66)),
     (old.resume_re1, window(24, 279), 320, (279, 279)),
-    (old.resume_re2, state(66), 100, (66, 67)),                       # one token too late
+    (old.resume_re2, state(66), 100, (66, 67)),                       # a token too late
     (old.resume_re2, window(0, 65), 400, (65, 66)),
     (old.resume_re3, state(66), 100, (66, 66)),
     (old.resume_re3, window(0, 65), 400, (65, 66)),
@@ -80,7 +80,7 @@ def test_the_first_reset_forgets_every_checkpoint():
 
 
 @pytest.mark.parametrize("rule, asked, resume, gone", [
-    (old.erase_er1, ask(60), Resume(40, 40), (2,)),                   # one inside the common prefix stays
+    (old.erase_er1, ask(60), Resume(40, 40), (2,)),                   # a checkpoint inside the common prefix stays
     (old.erase_er1_newest_first, ask(30), Resume(0, 0), (2, 1)),
     (old.erase_er0, ask(60), Resume(40, 40), ()),                     # no window, nothing to erase
     (old.erase_er0, ask(60, n_swa=8), Resume(40, 40), (2, 1)),
@@ -165,12 +165,12 @@ def test_a_checkpoint_counts_its_own_tokens_or_loses_those_of_others():
 
 def test_which_checkpoint_the_log_names():
     assert make.told_gone(4, (0, 1)).value == (0, 1)
-    assert old_make.told_next(4, (0,)).value == (1,)                  # printed after the erasure: the next one
+    assert old_make.told_next(4, (0,)).value == (1,)                  # printed after the erasure: the next
     assert old_make.told_next(4, (3, 2)).value == (3, 2)              # from the end: nothing moves into its place
     assert old_make.told_newest(4, (0,)).value == (3,)
 
 
-def test_spacing_waits_until_one_more_would_fill_the_list():
+def test_spacing_starts_when_a_new_checkpoint_would_fill_the_list():
     ckpts = [state(80), state(96), state(180, task=1)]
     assert make.space_older(ckpts, 1, 8192).value == (1,)
     assert make.space_when_full(ckpts, 1, 8192, 5).value == ()
@@ -178,7 +178,7 @@ def test_spacing_waits_until_one_more_would_fill_the_list():
     assert make.space_when_full(ckpts, 1, 8192, 3).value == (1,)
 
 
-def test_spacing_ends_as_soon_as_enough_has_gone():
+def test_spacing_ends_when_enough_are_erased():
     ckpts = [state(n) for n in (80, 96, 112, 128, 144)]
     assert make.space_older(ckpts, 1, 8192).value == (1, 2, 3, 4)
     assert make.space_when_full(ckpts, 1, 8192, 6).value == (1,)       # 5 + 1 >= 6, then 4 + 1 < 6
@@ -194,7 +194,7 @@ def test_a_checkpoint_of_the_same_tokens_is_superseded():
 @pytest.mark.parametrize("p0, p1, rm0, rm1, rm2", [
     (50, 1 << 31, True, True, True),        # a beginning would be kept
     (99, 1 << 31, True, False, True),       # exactly the last token: RM1 lets it through
-    (100, 1 << 31, False, False, False),    # behind the end
+    (100, 1 << 31, False, False, False),    # after the end
     (0, 1 << 31, False, False, False),      # everything
     (20, 40, True, True, False),            # strictly inside the past
     (0, 99, True, True, False),
@@ -225,7 +225,7 @@ def test_the_longest_prefix_wins_not_the_largest_share():
     assert (choice.slot, round(choice.f_sim, 3), choice.update) == (1, 0.4, False)
 
 
-def test_a_number_that_is_no_slots_got_none():
+def test_an_unknown_slot_number_selects_no_slot():
     two = slots((0, 0, -1), (0, 0, -1))
     assert older_slot_selection.slot_select_1(two, 10, 2, 0.1).value is None
     assert older_slot_selection.slot_select_0(two, 10, 1, 0.1).value.slot == 1

@@ -1,4 +1,4 @@
-"""Lines that a real llama-server printed, and the events they report."""
+"""Lines printed by a real llama-server, and the events that they report."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def test_every_kind_of_line_is_among_the_recorded_ones():
     met = [match(entry.text) for case in LINES for entry in entries(case["line"])]
     lines = {found[0].template for found in met if found is not None}
     missing = {line.template for line in EVENTS if line.ev not in NOT_RECORDED} - lines
-    # These two end as others do that were recorded: the words before differ.
+    # The ends of these two occur in recorded lines with another beginning.
     assert missing == {
         " - cache size limit reached, removing oldest entry (size = {mib} MiB)",
         "failed to load prompt from cache",
     }
 
 
-def test_no_two_kinds_fit_one_line():
+def test_a_line_matches_a_single_kind():
     for case in LINES:
         for entry in entries(case["line"]):
             fits = [line for line in EVENTS if match(entry.text) and match(entry.text)[0] is line]
@@ -49,7 +49,7 @@ def test_no_two_kinds_fit_one_line():
 
 
 @pytest.mark.parametrize("word", ["x", "--1", "9" * 5000, "\u0663.\u0664.x"])
-def test_a_word_where_a_number_stands_makes_it_no_event(word):
+def test_a_word_in_a_number_field_does_not_match(word):
     assert match(f" - removing obsolete cached prompt with length {word}") is None
     assert numbers_of(NEXT_TOKEN, f"n_gen = 1, n_remaining = 2, next token: {word} 'a'") is None
 
@@ -58,7 +58,7 @@ def test_every_template_begins_with_text():
     assert all("{" not in line.template[:HEAD] and len(line.template) >= HEAD for line in EVENTS)
 
 
-def test_a_prefix_is_no_part_of_a_message():
+def test_the_prefix_does_not_belong_to_the_message():
     bare = "slot      release: id  3 | task 7 | stop processing: n_tokens = 9, truncated = 0"
     want = {"ev": "release", "slot": 3, "task": 7, "n_tokens": 9, "truncated": 0}
     for line in (bare, f"0.01.002.003 I {bare}\n", f"\x1b[34m0.01.002.003\x1b[0m \x1b[32mI \x1b[0m{bare}"):
@@ -71,7 +71,7 @@ def test_two_messages_in_one_line_are_two():
     assert [entry.level for entry in entries(line)] == ["D", "I"]
 
 
-def test_an_unknown_warning_or_error_is_an_event_of_its_text():
+def test_an_unknown_warning_or_error_becomes_an_event_with_its_text():
     assert read_event(Entry("W", 0, 1, "something new")) == {"ev": "warn", "slot": None, "task": None,
                                                              "text": "something new"}  # fmt: skip
     assert read_event(Entry("E", None, None, "worse"))["ev"] == "error"

@@ -1,4 +1,4 @@
-"""The MTP head behind the trunk: what its context holds, and what a restore does to it."""
+"""MTP head: contents of its context, and the effect of a restore on it."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ MODES = ("provenance", "exact")
 
 
 def cold_rows(talk, tokens):
-    """The head's rows when trunk and head read the tokens once, from an empty memory."""
+    """Return the head's rows after trunk and head read the tokens once, from an empty memory."""
     trunk = talk.server.context.model
     head, store = mtp_head(trunk), PlainStore()
     store.begin(runs := [TokenRun(0, 0, tokens)])
@@ -24,7 +24,7 @@ def cold_rows(talk, tokens):
 
 
 def held_rows(talk, slot=0):
-    """The rows that the draft context of a slot holds, by position."""
+    """Return the rows in the draft context of a slot, by position."""
     attn = talk.server.dft.memory.parts["base"]
     cells = as_array(attn.cells(slot).of(slot))
     cells = cells[np.argsort(attn.cells(slot).pos[cells])]
@@ -33,7 +33,7 @@ def held_rows(talk, slot=0):
 
 
 def differing(talk, slot=0):
-    """Positions at which the head holds something else than a cold run's."""
+    """Return the positions at which the head's rows differ from those of a cold run."""
     tokens = talk.server.slots[slot].tokens
     held, cold = held_rows(talk, slot), cold_rows(talk, tokens)
     assert len(held.digest) == len(tokens)
@@ -50,21 +50,21 @@ def test_the_head_follows_the_trunk_through_drafts(mode, accepted):
 
 
 @pytest.mark.parametrize("n_ubatch", [5, 7, 64])
-def test_the_head_does_not_see_how_the_prompt_was_cut(n_ubatch):
+def test_the_head_does_not_depend_on_the_split_of_the_prompt(n_ubatch):
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=n_ubatch)
     talk.ask(A, 4, forced=B)
     assert differing(talk) == []
 
 
-def test_going_on_where_the_last_answer_ended_loses_nothing():
+def test_an_extension_of_the_last_answer_keeps_every_row():
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 4, forced=B)
     talk.ask((*A, *B[:4], *word("C", 9)), 2, forced=B)
     assert differing(talk) == []
 
 
-def test_after_a_restore_the_first_row_comes_from_another_text():
-    """What was said last lies in no checkpoint. The answer is right all the same: drafts are guesses."""
+def test_the_first_row_after_a_restore_belongs_to_another_conversation():
+    """A checkpoint does not contain the last hidden state. The answer is still correct: drafts are guesses."""
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 4, forced=B)
     answer = talk.ask((*A, *word("C", 9)), 2, forced=B)
@@ -74,7 +74,7 @@ def test_after_a_restore_the_first_row_comes_from_another_text():
 
 
 def test_a_new_conversation_starts_from_the_end_of_the_last_one():
-    """Nothing sets what is carried back to zero."""
+    """The carried hidden state is never reset to zero."""
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 4, forced=B)
     answer = talk.ask(word("D", 15), 2, forced=B)
@@ -83,7 +83,7 @@ def test_a_new_conversation_starts_from_the_end_of_the_last_one():
     assert talk.right(answer) is True
 
 
-def test_each_slot_carries_its_own():
+def test_each_slot_carries_its_own_hidden_state():
     talk = Talk("GGGA+M", spec_type="draft-mtp", parallel=2, batch_size=8, ubatch_size=8)
     talk.send(word("D", 30), 6, forced=B, id_slot=1)
     talk.ask(A, 6, forced=word("E", 9), id_slot=0)
@@ -91,7 +91,7 @@ def test_each_slot_carries_its_own():
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_what_was_said_before_changes_every_number_of_the_head(exact):
+def test_the_previous_hidden_state_changes_every_number_of_the_head(exact):
     trunk = make_model("GA", exact, 3)
     said = prefill(trunk, PlainStore(), 0, A[:6], 6)
     head, stores = mtp_head(trunk), [PlainStore(), PlainStore()]

@@ -1,4 +1,4 @@
-"""What the builds after head do differently, rule by rule."""
+"""Differences of the builds after head, rule by rule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TWICE = {"rs_back": ("b10809", "b11549"), "outside": ("b10809", "b11549"), "stat
 
 
 def test_every_change_has_its_build():
-    """Which of the builds has which rule, as read in their trees."""
+    """The rules of each build, as read in the source trees."""
     found = {}
     for old, new in pairwise(NEWER):
         a, b = PROFILES[f"llama_cpp@{old}"], PROFILES[f"llama_cpp@{new}"]
@@ -42,8 +42,8 @@ def test_every_change_has_its_build():
 # --- checkpoints ---------------------------------------------------------------------------------------------
 
 
-def test_a_creation_says_too_close_then_old_then_superseded_then_created():
-    """Specification b11312 2.1, example C: limit before superseding, so that the older point is lost for nothing."""
+def test_a_creation_logs_too_close_then_old_then_superseded_then_created():
+    """Specification b11312 2.1, example C: the limit comes before superseding, so the older point is lost in vain."""
     talk = Talk("R", "b11063", batch_size=128, ubatch_size=64, ctx_checkpoints=2, checkpoint_min_step=0)
     talk.ask(word("A", 20))
     talk.ask(word("A", 40))
@@ -124,7 +124,7 @@ def test_a_draft_part_that_does_not_load_is_dropped(tmp_path):
 
 
 def refuse(talk, monkeypatch):
-    """The next checkpoint that is restored finds no room."""
+    """Let the next restore of a checkpoint find too few free cells."""
     def state_read(seq, blob):
         talk.server.memory.seq_rm(seq, 0)
         raise StateReadError("state_read_meta: failed to find 9 available cells in kv cache")
@@ -137,7 +137,7 @@ def refuse(talk, monkeypatch):
     ("b11549", True, False),
 ])
 def test_a_checkpoint_that_cannot_be_read_back(profile, from_file, dies, tmp_path, monkeypatch):
-    talk = Talk("R", profile, ubatch_size=64)          # older builds demand 64 tokens for a checkpoint
+    talk = Talk("R", profile, ubatch_size=64)          # older builds require 64 tokens for a checkpoint
     talk.ask(word("A", 180), 2)
     if from_file:
         talk.server.slot("save", 0, tmp_path / "a")
@@ -175,7 +175,7 @@ def test_a_second_rollback_before_anything_was_decoded(profile, again):
     ("H", "b11063", True), ("H", "b11312", False), ("W8 A S", "b11063", True), ("W8 A S", "b11312", True),
 ])
 def test_a_hybrid_state_that_fails_half_way(model, profile, left, monkeypatch):
-    """A memory with windows leaves what was read."""
+    """A memory with windows keeps the parts that were read."""
     talk = Talk(model, profile)
     talk.ask(A, 2)
     blob = talk.server.memory.state_write(0, partial=False)
@@ -263,7 +263,7 @@ def test_an_end_of_generation_in_last_place_is_accepted():
         assert (answer.tokens, answer.tokens_cached) == ([9, a, E], 43)
 
 
-def test_what_a_client_notices():
+def test_defaults_that_a_client_notices():
     told = [PROFILES[f"llama_cpp@{name}"].outside for name in ("head", "b10809", "b11312", "b11549")]
     assert [one["port"] for one in told] == ["8080", "8080", "8080", "9931"]
     assert [one["preserve_reasoning"] == "on" for one in told] == [False, True, True, True]
@@ -273,14 +273,14 @@ def test_what_a_client_notices():
 
 
 @pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
-def test_questions_about_one_text_evaluate_it_once(kind):
-    """Three prompts that share 100 tokens: the first slot evaluates them, the others go on from copies."""
+def test_decisions_about_a_common_prefix_evaluate_it_once(kind):
+    """Three prompts that share 100 tokens: the first slot evaluates these, the other slots continue from copies."""
     talk = Talk(kind, "b11549", parallel=3)
     s = word("S", 100)
     mine, *others = (s + word(name, n) for name, n in (("x", 10), ("y", 20), ("z", 5)))
     answer = talk.ask(mine, kind="decision", others=tuple(others))
     assert (answer.cache_n, answer.prompt_n, answer.predicted_n) == (0, 110, 0)
-    # A hybrid with a window wants a checkpoint even where a prompt only goes on (D6), and decisions leave none.
+    # A hybrid with a window needs a checkpoint even for an extension (D6), and decisions create none.
     kept = 0 if kind == "HW" else 100
     assert [(one.cache_n, one.prompt_n) for one in answer.children] == [(kept, 120 - kept), (kept, 105 - kept)]
     copies = [(e["n_tokens"], e["child"]) for e in talk.events(answer, "copy_shared")]
@@ -314,6 +314,6 @@ def test_each_prompt_keeps_a_token_of_its_own():
     assert prompt_lifecycle.shared_prefix([s, word("T", 9)]).value == 0
 
 
-def test_older_builds_know_no_decisions():
+def test_older_builds_do_not_support_decisions():
     answer = Talk("A", "b11312").ask(word("x", 10), kind="decision")
     assert (answer.status, answer.prompt_n) == (404, 0)

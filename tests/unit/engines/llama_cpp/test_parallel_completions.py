@@ -1,4 +1,4 @@
-"""Several completions of one prompt, requests at the same time, and clients that hang up."""
+"""Several completions of a prompt, concurrent requests, and clients that disconnect."""
 
 import pytest
 
@@ -47,8 +47,8 @@ def test_children_wait_for_idle_slots():
 @pytest.mark.parametrize(("more", "status", "parent_cancelled"), [
     ({"cancel_at": 8, "prompt": A}, 200, True), ({"prompt": word("L", 600)}, 400, False),
 ])
-def test_children_do_not_wait_for_a_parent_that_has_gone(more, status, parent_cancelled):
-    """Its client hung up while the prompt was fed, or the prompt was too long."""
+def test_children_do_not_wait_for_a_cancelled_or_failed_parent(more, status, parent_cancelled):
+    """Its client disconnected while the prompt was evaluated, or the prompt was too long."""
     talk = Talk("A", parallel=2, batch_size=8, ubatch_size=8, ctx_size=512)
     talk.ask(B, 1, id_slot=1)                               # not what the child holds
     answer = talk.send(**more, n=2, n_cmpl=2, id_slot=0)
@@ -60,14 +60,14 @@ def test_children_do_not_wait_for_a_parent_that_has_gone(more, status, parent_ca
     assert not talk.server.working and talk.ask(B, 1, n_cmpl=2).children[0].done
 
 
-def test_what_a_waiting_child_held_before_is_not_counted_when_a_client_hangs_up():
+def test_old_tokens_of_a_waiting_child_do_not_count_for_a_cancellation():
     talk = Talk("A", parallel=2, batch_size=8, ubatch_size=8, cache_idle_slots=False)
-    talk.ask(word("B", 60), 1, id_slot=1)                   # more than the 42 after which the client goes
+    talk.ask(word("B", 60), 1, id_slot=1)                   # more than the 42 after which the client disconnects
     answer = talk.ask(A, 9, id_slot=0, n_cmpl=2, cancel_at=42)
     assert [(one.cancelled, len(one.tokens)) for one in (answer, *answer.children)] == [(True, 3), (True, 3)]
 
 
-def test_two_at_once_share_the_batch_and_answer_right():
+def test_two_requests_at_once_share_the_batch_and_answer_correctly():
     talk = Talk("H", parallel=2)
     first, second = talk.send(A, 5), talk.send(B, 5)
     talk.work()
@@ -88,7 +88,7 @@ def test_the_slot_with_the_lower_id_fills_the_batch_first():
     assert low.prompt_n == 40
 
 
-def test_a_client_that_hangs_up_leaves_what_was_evaluated():
+def test_a_cancelled_request_keeps_evaluated_tokens():
     talk = Talk("R", batch_size=16)
     answer = talk.ask(A, 9, cancel_at=16)
     assert answer.cancelled
@@ -97,13 +97,13 @@ def test_a_client_that_hangs_up_leaves_what_was_evaluated():
     assert talk.ask(A, 1).cache_n == 16
 
 
-def test_a_hang_up_in_generation():
+def test_a_cancellation_during_generation():
     talk = Talk("A")
     answer = talk.ask(A, 90, forced=word("r", 90), cancel_at=43)
     assert (answer.cancelled, answer.tokens_cached, len(answer.tokens)) == (True, 43, 4)
 
 
-def test_the_oldest_deferred_task_or_the_one_that_wants_the_slot_comes_next():
+def test_the_deferred_task_for_the_slot_or_the_oldest_comes_next():
     talk = Talk("A", parallel=2)
     talk.send(A, 8, id_slot=0)
     talk.send(B, 3, id_slot=1)
@@ -118,8 +118,8 @@ def test_the_oldest_deferred_task_or_the_one_that_wants_the_slot_comes_next():
     assert waits_for_0.done
 
 
-def test_a_hang_up_ends_all_completions_at_once_and_in_the_order_that_is_asked_for():
-    """Drafts bring the completions to different lengths; the client has gone when the first one holds 44."""
+def test_a_cancellation_ends_all_completions_at_once_in_the_requested_order():
+    """Drafts bring the completions to different lengths; the client disconnects when the first has 44 tokens."""
     talk = Talk("A", parallel=3, spec_type="ngram-simple")
     answer = talk.ask(
         A, 30, n_cmpl=3, forced=word("r", 30), children_forced=(word("s", 30), word("t", 30)), cancel_at=44,
@@ -131,7 +131,8 @@ def test_a_hang_up_ends_all_completions_at_once_and_in_the_order_that_is_asked_f
 
 
 def test_a_request_that_waits_is_served_before_the_other_completions_are_cancelled():
-    """The first cancellation wakes it, and it goes before the second, which is in the queue already."""
+    """The first cancellation releases a slot for it, and it is processed before the second, already queued
+    cancellation."""
     talk = Talk("A", parallel=2, slot_prompt_similarity=0.0)
     talk.send(A, 30, n_cmpl=2, cancel_at=44)
     talk.server.iterate()
@@ -142,7 +143,7 @@ def test_a_request_that_waits_is_served_before_the_other_completions_are_cancell
     assert waits.done and not waits.cancelled
 
 
-def test_a_client_that_hangs_up_while_its_request_waits_for_a_slot():
+def test_a_cancellation_before_a_slot_is_free():
     talk = Talk("A", parallel=1)
     first = talk.send(A, 9)
     talk.server.iterate()
@@ -152,14 +153,14 @@ def test_a_client_that_hangs_up_while_its_request_waits_for_a_slot():
     assert not talk.server.deferred and talk.kinds(gone, "launch") == []
 
 
-def test_a_further_completion_drafts_what_the_request_says_for_it():
+def test_a_child_uses_the_drafts_that_the_request_gives_it():
     talk = Talk("A", parallel=2, spec_type="ngram-simple")
     answer = talk.ask(A, 5, n_cmpl=2, drafts=(Draft(40, 2, 0),), children_drafts=((Draft(41, 2, 1),),))
     steps = [(e["slot"], e["n_tokens"], e["accepted"]) for e in talk.events(answer, "spec_step")]
     assert steps == [(1, 41, 0), (0, 43, 1)]
 
 
-def test_tasks_taken_before_the_hang_ups_of_a_round_find_the_slot_busy():
+def test_tasks_taken_before_the_cancellations_of_a_round_find_the_slot_busy():
     talk = Talk("A", parallel=1)
     leaving = talk.send(A, 9, cancel_at=41)
     while not talk.server.disconnect_is_next:

@@ -1,4 +1,4 @@
-"""Each version differs from its neighbour exactly where its history says."""
+"""Differences between neighbouring versions, as in the history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLDER_THAN_HEAD = {
 }
 NOT_LOGGED = {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand", "slot_by_id"}
 CLONE = {"pc_after_hit": "LC-PC-LOAD.CLONE"}
-# neighbour, profile: what the second does differently (history, sections 2, 3, 5.2, 5.4, 6.2 and 7)
+# neighbour, profile: differences of the second (history, sections 2, 3, 5.2, 5.4, 6.2 and 7)
 STEPS = [
     ("head", "pr24143-on-head", CLONE),
     ("head", "base-24143", OLDER_THAN_HEAD),
@@ -44,7 +44,7 @@ NAMES = sorted({name for step in STEPS for name in step[:2]})
 
 @pytest.mark.parametrize("old, new, want", STEPS, ids=[f"{a}-{b}" for a, b, _ in STEPS])
 def test_rules_and_numbers_that_differ_from_the_neighbour(old, new, want):
-    """What only the log says differently is left aside."""
+    """Differences in the log only are ignored."""
     found = {name: getattr(b, "rule", b) for name, _, b in differences(profile(old), profile(new))}
     assert {name: value for name, value in found.items() if isinstance(value, (str, int))} == want
 

@@ -1,4 +1,4 @@
-"""Are the reported restore points those lengths at which every row and state that the next token reads is present?"""
+"""Restore points: the reported lengths are those at which every row and state for the next token is present."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ LONG = word("S", 300)
 
 
 def listened(kind, **flags):
-    """A server and the restore points that it reports."""
+    """Return a server and the restore points that it reports."""
     talk, told = Talk(kind, "head", ctx_size=1024, **flags), Reported()
     talk.log.listener = told
     return talk, told
 
 
 def talks(kind):
-    """Servers with live slots, checkpoints and entries, of which a ring has lost its first rows."""
+    """Return servers with live slots, checkpoints and entries, of which a ring has lost its first rows."""
     for prompts in ([LONG], [LONG, LONG[:290] + word("x", 9)], [LONG, word("B", 40), LONG + word("y", 20)]):
         talk, told = listened(kind, ctx_checkpoints=4, checkpoint_min_step=0)
         for prompt in prompts:
@@ -27,7 +27,7 @@ def talks(kind):
 
 
 @pytest.mark.parametrize("kind", ["A", "W", "W8 W8", "R", "H", "HW"])
-def test_a_point_has_all_lengths_at_which_nothing_is_missing(kind):
+def test_a_restore_point_has_every_usable_length(kind):
     kinds = set()
     for talk, told in talks(kind):
         assert differences(told, talk.server) == []
@@ -49,7 +49,7 @@ def test_a_slot_is_usable_up_to_the_first_row_that_is_missing(gone, last):
 @pytest.mark.parametrize("gone", [(0, 3), (5, 8), (9, 30)])
 @pytest.mark.parametrize("start", [0, 4, 6, 9, 12])
 @pytest.mark.parametrize("kind", ["A", "W", "H"])
-def test_a_slot_consists_of_the_rows_from_a_place_on_and_of_all_windows_and_states(kind, start, gone):
+def test_a_slot_consists_of_rows_from_a_start_and_all_windows_and_states(kind, start, gone):
     talk, _ = listened(kind)
     talk.ask(LONG[:30], 1)
     talk.server.memory.parts["base"].seq_rm(0, *gone)
@@ -73,7 +73,7 @@ def test_a_kept_point_is_stored_under_its_own_tokens(kind):
             assert stored.owner == (key[1] if key[0] == "checkpoint" else -1)
 
 
-def test_a_ring_that_has_lost_rows_begins_a_window_behind_them():
+def test_a_ring_that_has_lost_rows_is_usable_a_window_later():
     talk, told = listened("W", ctx_checkpoints=0)
     talk.ask(LONG, 1)
     first = min(talk.server.live(0).rows[1].pos)

@@ -1,4 +1,4 @@
-"""The prompt cache at work: what is stored, loaded, dropped, with its checkpoints and its bytes."""
+"""Prompt cache in a server: entries stored, loaded and evicted, with their checkpoints and sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.engines.restore_points import Reported
 LOOSE = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
 
 
-def test_what_survives_by_half_is_not_stored():
+def test_a_slot_with_f_keep_of_a_half_is_not_stored():
     for kept, stored in ((10, []), (9, [20])):
         talk = Talk("A")
         talk.ask(word("a", 20))
@@ -47,7 +47,7 @@ def test_a_longer_conversation_replaces_its_own_beginning():
     assert talk.entries() == [20, 30]
 
 
-def test_the_oldest_goes_first_and_a_hit_does_not_refresh():
+def test_the_oldest_is_evicted_first_and_a_hit_does_not_refresh():
     talk = Talk("mamba2", "pr24143-on-head", cache_ram=1, ctx_checkpoints=0, **LOOSE)
     for i in range(14):
         talk.ask(word(f"w{i}", 10))
@@ -60,7 +60,7 @@ def test_the_oldest_goes_first_and_a_hit_does_not_refresh():
 
 
 @pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
-def test_a_stored_conversation_goes_on_where_it_stopped(kind):
+def test_a_stored_conversation_continues_where_it_stopped(kind):
     talk = Talk(kind, **LOOSE)
     first = talk.ask(word("a", 30), 4)
     talk.ask(word("b", 30), 2)
@@ -88,7 +88,7 @@ def test_a_stored_conversation_counts_its_header_its_state_and_its_checkpoints()
     assert [entry.size for entry in talk.server.cache.entries] == [(74868 + 8) * 2]
 
 
-def test_a_stored_conversation_does_not_change_when_its_copy_goes_on():
+def test_a_stored_conversation_does_not_change_when_its_copy_continues():
     talk = Talk("H", "pr24143-on-head", **LOOSE)
     first = talk.ask(word("a", 30), 2)
     talk.ask(word("b", 30))
@@ -107,7 +107,7 @@ def test_before_25649_a_cleared_slot_keeps_its_checkpoints(profile, kept):
     assert (talk.held()[0], talk.lengths(0)) == (0, kept)
 
 
-def test_without_a_prompt_cache_nothing_is_stored_or_said():
+def test_without_a_prompt_cache_nothing_is_stored_or_logged():
     talk = Talk("A", cache_ram=0, slot_prompt_similarity=0.0)
     talk.ask(word("a", 20))
     second = talk.ask(word("b", 20))
@@ -125,7 +125,7 @@ def test_a_fresh_evaluation_still_erases_checkpoints_and_cuts_the_memory():
 
 
 def half_loaded(listener=None):
-    """The stored conversation of 242 tokens fits into the recurrent cache, and not beside 120 cells of the drafter."""
+    """The entry of 242 tokens fits into the recurrent cache, but not beside 120 cells of the draft context."""
     talk = Talk("S", parallel=2, kv_unified=True, spec_type="draft-simple", model_draft="A", slot_prompt_similarity=0.0)
     talk.log.listener = listener
     whole = word("a", 240)
@@ -144,7 +144,7 @@ def test_a_load_that_fails_at_the_draft_context_has_lost_the_state():
     again = talk.ask(whole[:120], 2)
     entry = talk.server.cache.entries[0]
     assert talk.kinds(again, "pc_load_failed") == ["pc_load_failed", "pc_load_failed"]
-    assert before - entry.size == 18740                 # the state of one layer, with the header of host memory
+    assert before - entry.size == 18740                 # the state of a layer, with the header of host memory
     assert again.cache_n == 0
     assert len(entry.tokens) == 242
     assert told.spans("entry") == [(242, 1, 0)]
@@ -152,7 +152,7 @@ def test_a_load_that_fails_at_the_draft_context_has_lost_the_state():
     kept.server.rules = replace(kept.server.rules, pc_after_hit=profiles()["llama_cpp@pr24143-on-head"].pc_after_hit)
     kept.server.cache.rules = kept.server.rules
     kept.ask(whole[:120], 2)
-    assert kept.server.cache.entries[0].size == before  # what is copied is not given away
+    assert kept.server.cache.entries[0].size == before  # a copied entry stays
 
 
 def test_an_empty_state_is_loaded_without_complaint():
@@ -176,8 +176,8 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("kind", CAUSES)
-def test_what_is_told_as_lost_has_gone(kind):
-    """It is gone when its loss is told, and nothing else is."""
+def test_restore_points_reported_as_lost_are_gone(kind):
+    """A restore point is gone when its loss is reported, and all others are still there."""
     talk, kept, causes = Talk(kind, ctx_checkpoints=2, checkpoint_min_step=0, **LOOSE), set(), set()
 
     def hear(event):

@@ -1,4 +1,4 @@
-"""No room: in the shared cells, in the prompt cache, in a state that is to be loaded. And what ends the process."""
+"""Lack of room: in the shared cells, in the prompt cache, for a state to be loaded. And aborts of the server."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ HALVES = [32, 16, 8, 4, 2, 1]
 
 
 @pytest.mark.parametrize("b, attempts", [
-    (126, HALVES),                  # full: a view of two tokens is tried with the same content until it is cut
-    (125, HALVES + HALVES),         # one cell is left: the first token fits, and the rest starts over with a full view
+    (126, HALVES),                  # full: a view of two tokens is retried with half the size
+    (125, HALVES + HALVES),         # a single free cell: the first token fits, and the rest starts again with a full view
 ])  # fmt: skip
 def test_halving_starts_from_n_batch_and_starts_over_after_a_success(b, attempts):
     talk = Talk("A", **SHARED)
@@ -64,7 +64,7 @@ def test_halving_starts_from_n_batch_and_starts_over_after_a_success(b, attempts
     assert [a.status for a in answers] == [500, 500]
 
 
-def test_of_two_the_one_that_ends_in_time_is_purged_for_the_other():
+def test_the_conversation_that_ended_is_purged_for_the_other():
     talk = Talk("A", **SHARED)
     answers = [talk.send(word("a", 128), 3, id_slot=0), talk.send(word("b", 127), 3, id_slot=1)]
     talk.work()
@@ -92,11 +92,11 @@ def test_d22_alternating_conversations_are_found_and_never_loaded():
 
 
 def failing_load():
-    """Slot 1 holds T (30 tokens), slot 0 a neighbour of 180; the stored P of 120 shares 10 tokens with T."""
+    """Slot 1 holds T (30 tokens), slot 0 another 180; the stored P of 120 shares 10 tokens with T."""
     talk = Talk("A", parallel=2, kv_unified=True, ctx_size=256, cache_idle_slots=False)
     shared = word("S", 10)
     first = talk.ask(shared + word("p", 110), id_slot=1)
-    talk.ask(shared + word("t", 20), id_slot=1)             # less than half of P survives: P is stored
+    talk.ask(shared + word("t", 20), id_slot=1)             # f_keep of P is below 0.5: P is stored
     talk.ask(word("n", 180), id_slot=0)
     return talk, first
 
@@ -111,7 +111,7 @@ def test_a_load_that_finds_no_room_leaves_the_slot_empty_and_the_entry_where_it_
     assert talk.entries() == [*entries, 30]
 
 
-def test_its_two_error_lines():
+def test_the_two_error_lines_of_a_failed_load():
     talk, first = failing_load()
     answer = talk.ask(first.slot_tokens[:60], id_slot=1)
     assert [e["text"] for e in talk.events(answer, "error")] == [
@@ -120,7 +120,7 @@ def test_its_two_error_lines():
     ]
 
 
-def test_a_shortage_of_a_hybrid_says_which_part():
+def test_a_shortage_of_a_hybrid_names_the_part():
     talk = Talk("H", **SHARED)
     talk.ask(word("a", 150), id_slot=0)
     second = talk.ask(word("b", 150), id_slot=1)
@@ -154,7 +154,7 @@ def test_a_refused_trim_ends_the_process_as_an_event_and_not_as_an_exception():
     assert (after.died, after.predicted_n) == (True, 0)
 
 
-def test_everybody_who_waits_dies_with_the_process():
+def test_an_abort_fails_every_waiting_request():
     talk = Talk("R", rules={"ckpt_need": never_search})
     talk.ask(word("a", 20))
     waiting = [talk.send(word("a", 10) + word(w, 5)) for w in "bc"]
@@ -162,7 +162,7 @@ def test_everybody_who_waits_dies_with_the_process():
     assert [a.died for a in waiting] == [True, True]
 
 
-def test_a_memory_that_lost_what_the_slot_believes_ends_the_process():
+def test_missing_rows_of_a_slot_end_the_process():
     talk = Talk("A")
     talk.ask(word("a", 20))
     talk.server.memory.seq_rm(0, 0)

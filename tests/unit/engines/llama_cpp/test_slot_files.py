@@ -1,4 +1,4 @@
-"""Slot files: what they hold, what they refuse, what they leave behind."""
+"""Slot files: contents, refused files, and the state after a restore."""
 
 import pytest
 
@@ -11,7 +11,7 @@ A, B = word("A", 40), word("B", 30)
 
 @pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
 @pytest.mark.parametrize("mode", ["none", "provenance", "exact"])
-def test_a_restored_slot_goes_on_as_if_nothing_had_been(kind, mode, tmp_path):
+def test_a_restored_slot_continues_as_before(kind, mode, tmp_path):
     talk = Talk(kind, mode=mode)
     talk.ask(A, 3)
     saved = talk.server.slot("save", 0, tmp_path / "a")
@@ -22,14 +22,14 @@ def test_a_restored_slot_goes_on_as_if_nothing_had_been(kind, mode, tmp_path):
     assert saved["n_written"] == restored["n_read"]
     assert talk.lengths() == []                             # checkpoints are not in the file
     answer = talk.ask(held + B, 1)
-    # A window of 8 is saved as positions 34..41, the rule wants one that begins before 34; HW wants a checkpoint (D6).
+    # A window of 8 is saved as positions 34..41, the rule requires a begin before 34; HW needs a checkpoint (D6).
     assert answer.cache_n == (0 if "W" in kind else 42)
     if mode != "none":
         assert talk.right(answer) is True
 
 
 def test_size_of_a_file_by_hand(tmp_path):
-    """llama, 40 tokens: 112 + 1036 n of state, 28 of headers, 4 a token (the traces' README)."""
+    """llama, 40 tokens: 112 + 1036 n bytes of state, 28 of headers, 4 per token (the traces' README)."""
     talk = Talk("llama")
     talk.ask(A, 1)
     assert talk.server.slot("save", 0, tmp_path / "a")["n_written"] == 112 + 1036 * 40 + 28 + 4 * 40
@@ -102,7 +102,7 @@ def test_older_builds_forget_the_tokens_only(tmp_path):
     assert (talk.held(), bool(talk.lengths()), talk.server.memory.pos_max(0)) == ([0], True, 39)
 
 
-def test_a_restore_for_which_there_is_no_room_says_so(tmp_path):
+def test_a_restore_without_free_cells_is_refused(tmp_path):
     talk = Talk("A", parallel=2, kv_unified=True, cache_idle_slots=False)
     talk.ask(word("long", 200), 1, id_slot=0)
     talk.server.slot("save", 0, tmp_path / "a")

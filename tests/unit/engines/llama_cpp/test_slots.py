@@ -1,4 +1,4 @@
-"""Several slots: who gets which, who waits, what happens to the idle ones."""
+"""Several slots: selection, deferred tasks, idle slots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_then_the_least_recently_used():
     assert [talk.ask(word(w, 20)).id_slot for w in "xyz"] == [2, 1, 0]
 
 
-def test_of_two_equally_similar_slots_the_lowest_id_goes_on():
+def test_the_lowest_id_of_equally_similar_slots_is_selected():
     talk = Talk("A", parallel=2, **PLAIN)
     shared = word("S", 20)
     talk.ask(shared + word("one", 4), id_slot=1)
@@ -36,11 +36,11 @@ def test_of_two_equally_similar_slots_the_lowest_id_goes_on():
 
 @pytest.mark.parametrize("asked, got", [(0, 0), (1, 1), (2, 0), (5, 1), (-2, 1)])
 def test_a_slot_id_counts_modulo_the_slots(asked, got):
-    """Of three slots, too: -2 is 2 ** 64 - 2, an even number that leaves the remainder 2."""
+    """Also with three slots: -2 is 2 ** 64 - 2, an even number with remainder 2."""
     assert Talk("A", parallel=3 if asked < 0 else 2).ask(word("a", 9), id_slot=asked).id_slot == got + (asked < 0)
 
 
-def test_an_id_that_is_no_slots_own_number_is_never_similar_and_always_asks_the_prompt_cache():
+def test_an_id_that_wraps_around_always_searches_the_prompt_cache():
     talk = Talk("A", parallel=2, **PLAIN)
     talk.ask(word("a", 20), id_slot=1)
     own = talk.ask(word("a", 20) + word("b", 3), id_slot=1)
@@ -86,8 +86,8 @@ def test_d2_a_stored_conversation_is_loaded_over_a_running_one():
 
 
 @pytest.mark.parametrize(("shared", "died"), [(0, False), (1, True), (7, True)])
-def test_a_slot_of_which_nothing_is_in_memory_ends_the_server_if_any_token_is_shared(shared, died):
-    """Its tokens are there, their rows are not: as after a first batch that found no room."""
+def test_a_slot_without_rows_ends_the_server_if_any_token_is_shared(shared, died):
+    """The slot has tokens without rows, as after a first batch for which there were too few free cells."""
     talk = Talk("A")
     talk.ask(word("a", 20))
     talk.server.memory.seq_rm(0, 0, POS_INF)
@@ -124,7 +124,7 @@ def test_idle_slots_are_saved_and_with_a_unified_cache_cleared():
         assert talk.kinds(second, "idle_save", "slot_clear") == ["idle_save", "slot_clear"][: 2 if unified else 1]
 
 
-def test_d13_an_idle_slot_too_big_to_store_is_cleared_all_the_same():
+def test_d13_an_idle_slot_too_big_to_store_is_still_cleared():
     talk = Talk("llama", parallel=2, kv_unified=True, cache_ram=1, ctx_size=2048)
     talk.ask(word("big", 1200), id_slot=0)
     second = talk.ask(word("b", 20), id_slot=1)
@@ -133,7 +133,7 @@ def test_d13_an_idle_slot_too_big_to_store_is_cleared_all_the_same():
     assert talk.ask(word("big", 1200), id_slot=0).cache_n == 0
 
 
-def test_d3_an_empty_named_slot_never_looks_into_the_prompt_cache():
+def test_d3_an_empty_named_slot_never_searches_the_prompt_cache():
     talk = Talk("A", parallel=2, kv_unified=True)
     talk.ask(word("x", 20), id_slot=0)
     talk.ask(word("y", 20), id_slot=1)
@@ -170,8 +170,8 @@ def test_before_24755_a_named_slot_stores_nothing():
 
 
 def loaded_over(n_asked, n_stored, beside=0):
-    """A server that has evaluated 16 of ``n_asked`` tokens when a longer conversation is loaded over them (D2), while
-    another slot generates ``beside`` tokens."""
+    """Return a server that has evaluated 16 of ``n_asked`` tokens when a longer conversation is loaded over them (D2),
+    while another slot generates ``beside`` tokens."""
     talk = Talk("A", parallel=2, batch_size=17, ubatch_size=17, **PLAIN)
     talk.ask(word("B", n_stored), 1, id_slot=0)
     talk.ask(word("C", 5), 1, id_slot=0)                    # B goes to the prompt cache
@@ -185,7 +185,7 @@ def loaded_over(n_asked, n_stored, beside=0):
 
 
 def test_a_prompt_over_which_a_longer_conversation_was_loaded_never_ends():
-    """Nothing is left of it, so that round after round has an empty batch, until somebody loads another one."""
+    """Every batch is empty until another conversation is loaded over the slot."""
     talk, running, waiting = loaded_over(20, 30)
     while talk.server.working:
         talk.server.iterate()
@@ -205,4 +205,4 @@ def test_a_conversation_of_the_same_length_ends_the_process_unless_others_are_in
     talk, running, waiting = loaded_over(20, 20, beside=9)
     talk.work()
     assert (running.done, running.died, running.predicted_n, waiting.done) == (True, False, 1, True)
-    assert talk.right(running) is False                     # it spoke after the other slot's token
+    assert talk.right(running) is False                     # its output follows the other slot's token

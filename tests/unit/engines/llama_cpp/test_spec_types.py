@@ -1,4 +1,4 @@
-"""Which build has which drafts, and from which on does a recurrent memory have rollback planes?"""
+"""Kinds of drafts per build, and the first build with rollback planes of a recurrent memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_head_that_drafts_came_with_its_planes(name):
 
 
 @pytest.mark.parametrize("name", LINE)
-def test_the_rule_for_cuts_knows_planes_where_there_are_some(name):
+def test_removals_use_rollback_planes_if_there_are_any(name):
     rules = PROFILES[name]
     planes = rules.rs_planes("draft-mtp", 3, True).value
     goes = rules.rs_back(1, planes, 0, 1).value
@@ -67,7 +67,7 @@ def test_a_recurrent_model_gets_no_drafts_before_they_could_be_undone():
     assert (answer.draft_n, talk.right(answer)) == (0, True)
 
 
-def test_bisect_and_why_say_that_a_build_does_not_have_it(capsys):
+def test_bisect_and_why_report_a_missing_kind_of_draft(capsys):
     assert main(["bisect", D15, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["requests"][0]
     absent = {one["profile"] for one in first["outcomes"] if one["status"] is None}
@@ -78,6 +78,6 @@ def test_bisect_and_why_say_that_a_build_does_not_have_it(capsys):
     assert "not in this build by b6160 (2025-08-14), llama_cpp@swa-first" in capsys.readouterr().out
 
 
-def test_run_refuses_it_by_name(capsys):
+def test_run_refuses_a_missing_kind_of_draft(capsys):
     assert main(["run", D15, "-p", "llama_cpp@swa-first"]) == 2
     assert "spec_type 'draft-mtp' is not in llama_cpp@swa-first (b6160)" in capsys.readouterr().err

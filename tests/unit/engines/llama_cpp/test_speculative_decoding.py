@@ -1,4 +1,4 @@
-"""Speculative decoding: what stays, what is taken back, and when the process ends."""
+"""Speculative decoding: kept tokens, removed tokens, and aborts of the server."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def ask(kind, drafts, n=8, **flags):
 
 
 @pytest.mark.parametrize("kind", ["A", "W"])
-def test_a_memory_that_can_be_cut_keeps_what_was_right(kind):
+def test_a_memory_that_can_be_cut_keeps_accepted_tokens(kind):
     talk, answer = ask(kind, [(20, 3, 1), (22, 2, 2)], spec_type="ngram-simple")
     assert talk.events(answer, "spec_step", "spec_ckpt") == [
         {"ev": "spec_step", "accepted": 1, "drafted": 3, "n_tokens": 22},
@@ -31,7 +31,7 @@ def test_a_memory_that_can_be_cut_keeps_what_was_right(kind):
 
 
 @pytest.mark.parametrize("kind", ["R", "H"])
-def test_a_memory_that_cannot_be_cut_goes_back_and_replays(kind):
+def test_a_memory_that_cannot_be_cut_restores_and_replays(kind):
     talk, answer = ask(kind, [(20, 3, 1)], spec_type="ngram-simple")
     assert talk.events(answer, "spec_ckpt", "spec_restore", "spec_step") == [
         {"ev": "spec_ckpt", "pos_min": 19, "pos_max": 19, "n_tokens": 20},
@@ -52,7 +52,7 @@ def test_planes_roll_a_recurrent_state_back(accepted):
 
 @pytest.mark.parametrize(("ubatch", "died"), [(3, True), (4, True), (5, False)])
 def test_a_micro_batch_that_is_no_longer_than_its_planes_ends_the_process(ubatch, died):
-    """As the real b11549 does: 4 tokens, the last and 3 before it, must stay in one."""
+    """As the real b11549: 4 tokens, the last and the 3 before it, must stay in the same micro-batch."""
     _, answer = ask("GGGA+M", [], spec_type="draft-mtp", ubatch_size=ubatch)
     assert (answer.died, "n_ubatch > n_keep_tail" in answer.error) == (died, died)
 
@@ -64,11 +64,11 @@ def test_planes_hold_the_exact_numbers():
 
 
 def test_a_stale_plane_gives_a_wrong_answer():
-    """D15: with one token in the last ubatch the plane before it is older; the simulator is wrong as the engine is."""
+    """D15: with a single token in the last ubatch the plane before is older; the engine is wrong, too."""
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     talk.ask(A, 2, forced=ANSWER)
     server = talk.server
-    assert server.memory.recr.seq_rm(0, 19, 1 << 30)        # two tokens back; the last ubatch held one
+    assert server.memory.recr.seq_rm(0, 19, 1 << 30)        # two tokens back; the last ubatch had a single token
     stale = server.memory.recr.row(0)
     fresh = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
     fresh.ask(A[:19], 1)
@@ -76,7 +76,7 @@ def test_a_stale_plane_gives_a_wrong_answer():
 
 
 def test_a_stop_inside_a_draft_leaves_accepted_tokens_in_the_slot():
-    """D14: the slot holds more than was delivered."""
+    """D14: the slot has more tokens than the answer."""
     talk, answer = ask("A", [(20, 5, 5)], n=3, spec_type="ngram-simple")
     assert answer.tokens == list(ANSWER[:3])
     assert answer.tokens_cached == 20 + 2                   # the budget also bounds the draft
@@ -116,7 +116,7 @@ def test_a_draft_context_of_another_conversation_fails_every_request(tmp_path):
 
 
 def test_a_batch_without_room_for_the_drafts_ends_the_process():
-    """A batch of four holds a sampled token and three drafted ones."""
+    """A batch of four has room for a sampled token and three drafted tokens."""
     for n, died in ((3, False), (4, True)):
         _, answer = ask("A", [(20, n, 1)], batch_size=4, ubatch_size=4, spec_type="ngram-simple")
         assert answer.died is died
@@ -124,8 +124,8 @@ def test_a_batch_without_room_for_the_drafts_ends_the_process():
 
 
 @pytest.mark.parametrize("profile", ["before-min0", "base-24143", "user-turns"])
-def test_before_the_server_asked_the_batch_itself_ended_the_process(profile):
-    """#24843 (in b9765, not in b9518) asks first; what fits is the same."""
+def test_before_24843_the_batch_itself_ended_the_process(profile):
+    """#24843 (in b9765, not in b9518) checks first; the limit is unchanged."""
     flags = {"batch_size": 4, "ubatch_size": 4, "spec_type": "ngram-simple", "profile": profile}
     for n, died in ((3, False), (4, True)):
         _, answer = ask("A", [(20, n, 1)], **flags)
@@ -136,7 +136,7 @@ def test_before_the_server_asked_the_batch_itself_ended_the_process(profile):
 
 
 def cut_off(accepted, profile="head"):
-    """Cells for three of the four tokens of a draft: views of two tokens, and index 2 is not in the first."""
+    """Free cells for three of the four tokens of a draft: views of two tokens; index 2 is not in the first view."""
     flags = {"batch_size": 8, "ubatch_size": 8, "cache_ram": 0, "spec_type": "ngram-simple", "profile": profile}
     talk = Talk("A", parallel=2, kv_unified=True, **flags)
     other = talk.send(word("full", 232), 200, id_slot=1)
@@ -149,22 +149,22 @@ def cut_off(accepted, profile="head"):
 
 
 @pytest.mark.parametrize("profile", ["spring-2026", "base-24143"])
-def test_before_that_was_looked_at_a_cut_off_draft_ended_the_process_where_it_was_read(profile):
-    """The second drafted token is right, and the one behind it lies in the next view."""
+def test_before_24843_a_cut_off_draft_ended_the_process_at_its_output(profile):
+    """The second drafted token is accepted, and the next lies in the next view."""
     _, _, answer, other = cut_off(3, profile)
     assert (answer.died, other.died, answer.error) == (True, True, "GGML_ASSERT(logits != nullptr) failed")
 
 
 @pytest.mark.parametrize("profile", ["spring-2026", "base-24143"])
 def test_a_draft_that_is_wrong_before_the_cut_is_not_missed_until_the_next_view(profile):
-    """The first drafted token is wrong and the others are taken back, but they still stand in the rest of the batch."""
+    """The first drafted token is rejected and the others are removed, but they are still in the rest of the batch."""
     talk, _, answer, other = cut_off(0, profile)
     assert (answer.status, answer.error, answer.died) == (500, "Invalid input batch.", False)
     assert (other.status, other.died) == (500, False)
     assert talk.held() == [0, 0]
 
 
-def test_a_draft_that_a_shortage_cuts_off_is_an_error_and_the_slot_keeps_what_was_put_into_it():
+def test_a_draft_cut_off_by_a_shortage_is_an_error_and_the_slot_keeps_its_tokens():
     talk, A, answer, _ = cut_off(3)
     texts = [e["text"] for e in talk.events(answer, "error")]
     first = next(text for text in texts if text.startswith("got exception"))
@@ -172,7 +172,7 @@ def test_a_draft_that_a_shortage_cuts_off_is_an_error_and_the_slot_keeps_what_wa
     assert (answer.status, answer.error, answer.tokens_cached) == (500, first, len(A) + 4)
 
 
-def test_a_state_that_finds_no_room_is_told_before_the_server_ends():
+def test_a_state_without_free_cells_is_logged_before_the_server_ends():
     scenario = load(corpus_files()["repair-unread"])
     said = [event.text for event in play(scenario, "llama_cpp@b11549", "none").events if event.ev == "error"]
     assert said == ["state_read_meta: failed to find 8 available cells in kv cache",

@@ -1,4 +1,4 @@
-"""How builds cut the batches of recurrent memories, and when they copy rows between buffers."""
+"""Splits of batches for recurrent memories by build, and the time at which rows are copied between buffers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cachesim.engines.rule import Decision
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 MTP = {"spec_type": "draft-mtp", "spec_draft_n_max": 3}
-# first rule set: with three planes in a hybrid, one buffer each and one for all; without planes; recurrent layers only
+# first rule set: hybrid with three planes, separate buffers and a common buffer; without planes; recurrent layers only
 SINCE = {
     "swa-first": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
     "late-2025": (Split(False, True, 0), Split(False, True, 0), Split(False, True, 0), Split(False, True, 0)),
@@ -22,7 +22,7 @@ SINCE = {
 
 
 @pytest.mark.parametrize("name", LINE)
-def test_each_build_cuts_as_it_did(name):
+def test_splits_of_each_build(name):
     cut = PROFILES[name].rs_split
     known = [f"llama_cpp@{first}" for first in SINCE]
     since = next(one for one in reversed(LINE[: LINE.index(name) + 1]) if one in known)
@@ -31,7 +31,7 @@ def test_each_build_cuts_as_it_did(name):
 
 
 def seen(talk):
-    """Sequences of each ubatch from now on."""
+    """Return a list to which the sequences of each later ubatch are appended."""
     out, memory = [], talk.server.memory
     apply = memory.apply
 
@@ -55,8 +55,8 @@ def test_sequences_with_planes_share_a_ubatch_or_not(profile, together):
 
 @pytest.mark.parametrize(("profile", "right"), [("minus-one", False), ("user-turns", False), ("head", True)])
 def test_an_end_of_a_batch_in_two_ubatches_leaves_stale_planes(profile, right):
-    """D15: with ubatches of two tokens the last one reaches one plane of three. Since tails are kept such a server ends
-    at once; ubatches of eight hold a sampled token and three drafted ones."""
+    """D15: with ubatches of two tokens the last ubatch writes a plane of three. Since tails are kept, such a server
+    aborts; ubatches of eight have room for a sampled token and three drafted tokens."""
     talk = Talk("GGGA+M", profile=profile, ubatch_size=8 if right else 2, batch_size=64, **MTP)
     answer = talk.ask(word("A", 20), 8, forced=word("r", 12), drafts=(Draft(20, 3, 0), Draft(21, 3, 1)))
     assert talk.right(answer) is right
@@ -95,7 +95,7 @@ def test_buffers_of_their_own_and_ids_with_a_gap_ended_the_process_before_16442(
 
 
 def test_a_higher_id_in_front_of_a_lower_one_ended_the_process_before_16442():
-    """Slot 1 generates and stands in front of slot 0's prompt."""
+    """Slot 1 generates, and its token comes before slot 0's prompt."""
     talk = Talk("H", profile="hybrid-first", **SLOTS)
     first = talk.send(word("A", 20), 8, id_slot=1)
     for _ in range(3):
@@ -106,7 +106,7 @@ def test_a_higher_id_in_front_of_a_lower_one_ended_the_process_before_16442():
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_rows_of_a_copy_wait_for_the_next_decode(waits):
-    """copy-behind-a-load: what is loaded in between is overwritten only because the rows wait."""
+    """copy-behind-a-load: rows loaded in between are overwritten only if the copy is deferred."""
     rules = {"kv_copy": lambda: Decision(waits, {}, "LC-KV-COPY.TEST")}
     talk = Talk("A", rules={} if waits else rules, parallel=2, ctx_size=1024, ubatch_size=16)
     A = word("A", 30)

@@ -1,11 +1,11 @@
-"""Infill and embedding tasks, as far as they touch the cache: from the text only, no recording shows them."""
+"""Infill and embedding tasks and their effect on the cache: read in the source only, not recorded."""
 
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
 
 
-def test_an_infill_neither_asks_the_prompt_cache_nor_leaves_checkpoints():
+def test_an_infill_neither_uses_the_prompt_cache_nor_creates_checkpoints():
     talk = Talk("H", slot_prompt_similarity=0.0, cache_idle_slots=False)
     talk.ask(A, 1)
     answer = talk.ask(B, 1, kind="infill")
@@ -40,7 +40,7 @@ def test_an_embedding_larger_than_a_ubatch_is_refused():
 
 
 def test_an_embedding_leaves_checkpoints_of_other_tokens_in_force():
-    """The erasing step is skipped with the others, so a later prompt can meet a checkpoint of the text before."""
+    """The erasure is skipped, too, so a later prompt can meet a checkpoint of the previous text."""
     talk = Talk("H", ubatch_size=64)
     talk.ask(A, 1)
     before = talk.lengths()

@@ -1,4 +1,4 @@
-"""Small memories, filled by decoding as a server would fill them."""
+"""Small memories, filled by decoding as in a server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
 
 
 class World:
-    """A context and what it said. ``world.go(seq, pos0, n)`` decodes n tokens; digests of rows are real."""
+    """A context and its log. ``world.go(seq, pos0, n)`` decodes n tokens; digests of rows are real."""
 
     def __init__(self, model, n_seq=1, unified=False, n_ctx_seq=64, n_ubatch=4, swa_full=False, window_pad=PAD):
         self.kind = model_kind(KINDS.get(model, model))
@@ -28,7 +28,7 @@ class World:
         self.context = Context(self.memory, net, 2048, n_ubatch, self.events.append)
 
     def go(self, seq=0, pos0=None, n=1, base=100):
-        """Decode tokens base + position; returns llama_decode's code."""
+        """Decode tokens base + position; return llama_decode's code."""
         start = self.memory.pos_max(seq) + 1 if pos0 is None else pos0
         batch = DecodeBatch()
         for pos in range(start, start + n):
@@ -47,6 +47,6 @@ class World:
 
 
 def held(cache, seq=0):
-    """Positions of the sequence in an attention cache, ascending."""
+    """Return the positions of the sequence in an attention cache, ascending."""
     table = cache.cells(seq)
     return sorted(table.pos[index(table.of(seq))].tolist())

@@ -1,4 +1,4 @@
-"""The attention cache: what a window forgets, what trying leaves behind, what a saved state contains."""
+"""Attention cache: rows lost from a window, effects of a trial, contents of a saved state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cache(size=16, n_seq=2, unified=True, n_swa=0):
 
 
 def fill(mine, seq, n, n_ubatch=4):
-    """Decode n tokens behind what the sequence holds; False = no room, nothing changed."""
+    """Decode n tokens after those of the sequence; False = too few free cells, nothing changed."""
     batch = DecodeBatch()
     for pos in range(mine.pos_max(seq) + 1, mine.pos_max(seq) + 1 + n):
         batch.add(0, pos, seq, False)
@@ -61,7 +61,7 @@ def test_overwriting_the_middle_drops_everything_before_it():
     assert mine.streams[0].head == 7
 
 
-def test_a_purge_is_told_with_its_range():
+def test_a_purge_event_has_the_range():
     told = []
     mine = AttentionCache(16, 1, False, 4, (0,), SHAPE, None, told.append)
     fill(mine, 0, 16)
@@ -77,7 +77,7 @@ def test_without_a_window_nothing_is_overwritten():
     assert held(mine) == list(range(16))
 
 
-def test_trying_leaves_no_trace():
+def test_a_trial_changes_nothing():
     mine = cache(size=16, n_swa=4)
     fill(mine, 0, 10)
     fill(mine, 1, 5)
@@ -93,8 +93,8 @@ def test_trying_leaves_no_trace():
 
 
 @pytest.mark.parametrize("stays, left", [(True, [6, 7]), (False, [4, 5, 6, 7])])
-def test_trying_purges_for_good_what_it_did_not_use(stays, left):
-    """The window lies in cells 0 to 3 with its newest positions first; the last of the micro-batches takes 6 and 7."""
+def test_cells_purged_beside_the_trial_stay_purged(stays, left):
+    """The window lies in cells 0 to 3, newest positions first; the last of the micro-batches takes 6 and 7."""
     mine = AttentionCache(16, 1, True, 4, (0,), SHAPE, None, lambda event: None, BuildTraits(purge_stays=stays))
     mine.state_read(0, AttentionState(np.array([6, 7, 4, 5]), {}))
     batch = DecodeBatch()
@@ -108,7 +108,7 @@ def test_trying_purges_for_good_what_it_did_not_use(stays, left):
 
 
 def test_a_batch_without_room_purges_for_good_too():
-    """The first micro-batch takes the cell of 6 and purges 4 and 5; for the second one there is no room then."""
+    """The first micro-batch takes the cell of 6 and purges 4 and 5; the second then has no free cells."""
     mine = AttentionCache(16, 4, True, 4, (0,), SHAPE, None, lambda event: None, BuildTraits(purge_stays=True))
     for seq, held_there in ((0, [6, 5, 4, 7, 8, 9]), (2, [0, 1, 2]), (3, [0, 1, 2])):
         mine.state_read(seq, AttentionState(np.array(held_there), {}))

@@ -1,4 +1,4 @@
-"""What is known of where a sequence lies: it follows what is done, and is forgotten where that is not easy."""
+"""Known extents of sequences: updated with each change, forgotten where an update is hard."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_range_and_a_list_name_the_same_cells():
 
 
 @pytest.mark.parametrize("cells, pos, stretch", [
-    (range(6, 8), range(6, 8), range(8)),                   # behind in both
+    (range(6, 8), range(6, 8), range(8)),                   # after the last cell and position
     (range(7, 9), range(6, 8), None),                       # a cell is left out
     (range(6, 8), range(7, 9), None),                       # a position is left out
     (np.array([6, 7]), range(6, 8), None),
@@ -51,7 +51,7 @@ def test_a_stretch_shrinks_from_its_ends(p0, p1, want):
     mine.check()
 
 
-def test_who_loses_cells_to_another_is_looked_up_again():
+def test_the_extent_is_unknown_after_another_sequence_takes_cells():
     mine = table()
     assert mine.place(range(1, 3), range(2), 1) == {0: 2}
     assert (known(mine), mine.span(0), known(mine, 1)) == ((None, None), (0, 5), ((0, 1), range(1, 3)))
@@ -67,7 +67,7 @@ def test_the_end_follows_the_last_cell_that_is_used():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_is_done_what_is_known_is_so(seed):
+def test_known_extents_are_correct_after_random_changes(seed):
     rng, mine = Rng(seed, "cells"), table(3, 40)
     for _ in range(60):
         seq, at, n = rng.below(3), rng.below(8), 1 + rng.below(6)

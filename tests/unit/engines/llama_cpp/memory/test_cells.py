@@ -1,4 +1,4 @@
-"""The cell table: which cell is found, what goes, where the search for free cells begins."""
+"""Cell table: search for free cells, removal, head."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.cells import Cells
 
 
 def table(size=16, n_seq=2, **held):
-    """Cells filled from cell 0 on: s0=4 puts positions 0..3 of sequence 0 into the next four cells."""
+    """Return a table filled from cell 0 on: s0=4 puts positions 0..3 of sequence 0 into the next four cells."""
     cells = Cells(size, n_seq)
     for name, n in held.items():
         put(cells, int(name[1:]), range(n))
@@ -71,22 +71,22 @@ def test_without_a_window_an_occupied_cell_is_never_taken():
     assert table(size=8, s0=8).find(1, None) is None
 
 
-def test_a_window_gives_back_what_its_next_token_cannot_see():
+def test_cells_that_the_next_token_cannot_see_are_free():
     cells = table(size=8, s0=8)                        # next token 8 sees 5, 6, 7 and itself
     cells.head = 0
     assert list(cells.find(5, window(4))) == [0, 1, 2, 3, 4]
     assert cells.find(6, window(4)) is None
 
 
-def test_the_mask_asks_for_the_next_token_however_many_are_inserted():
+def test_the_mask_is_that_of_the_next_token_for_any_number_of_tokens():
     cells = table(size=8, s0=8)
     cells.head = 0
     assert list(cells.find(1, window(8))) == [0]    # 8 - 0 >= 8
-    assert cells.find(2, window(8)) is None            # 1 would be invisible to token 9, which is not asked
+    assert cells.find(2, window(8)) is None            # 1 would be invisible to token 9, which is not considered
 
 
-def test_the_oldest_position_that_is_lost_leaves_the_next_that_there_is():
-    """Not the one after it, where there is a gap."""
+def test_after_the_loss_of_pos_min_the_next_held_position_is_pos_min():
+    """Not the position after it if there is a gap."""
     cells = Cells(8, 1)
     for cell, pos in enumerate((0, 5, 6)):
         cells.place(range(cell, cell + 1), range(pos, pos + 1), 0)
@@ -135,7 +135,7 @@ def test_a_shared_cell_survives_the_removal_of_one_of_its_sequences():
     cells.check()
 
 
-def test_remove_for_nobody_in_particular_empties_the_cells():
+def test_removal_of_all_sequences_empties_the_cells():
     cells = table(s0=4, s1=4)
     cells.remove(-1, 2, POS_INF)
     assert (cells.used, cells.span(0), cells.span(1), cells.head) == (4, (0, 1), (0, 1), 2)

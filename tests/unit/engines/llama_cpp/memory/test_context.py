@@ -1,4 +1,4 @@
-"""What llama_decode refuses, and what a refusal leaves behind."""
+"""llama_decode: refused batches, and the state after a refusal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INCONSISTENT = [
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 @pytest.mark.parametrize("pos0", [3, 4, 6, 7])
-def test_a_batch_must_go_on_right_behind_the_memory(kind, pos0):
+def test_a_batch_must_continue_the_memory(kind, pos0):
     world = World(kind)
     world.go(n=5)
     assert world.go(pos0=pos0) == BAD_BATCH
@@ -73,7 +73,7 @@ def test_a_recurrent_memory_is_never_full():
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_it_speaks_exactly_where_it_is_asked(kind):
+def test_outputs_are_those_requested(kind):
     world = World(kind)
     batch = DecodeBatch()
     for pos in range(9):
@@ -84,7 +84,7 @@ def test_it_speaks_exactly_where_it_is_asked(kind):
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_what_is_said_does_not_depend_on_the_cut_into_ubatches(kind):
+def test_outputs_do_not_depend_on_the_split(kind):
     said = set()
     for n_ubatch in (1, 3, 16):
         world = World(kind, n_ubatch=n_ubatch)

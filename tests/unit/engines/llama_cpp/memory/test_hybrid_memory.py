@@ -1,4 +1,4 @@
-"""The memory of each class: which part answers, what a removal does to all parts, what a state contains."""
+"""Memory of each model class: pos_min and pos_max, removals, contents of a state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_architecture_before_the_layers_has_its_positions(name, mrope):
     assert (kind.name, kind.mrope, kind.spec) == (name, mrope, model_kind(name.removeprefix("qwen35-")).spec)
 
 
-def test_an_unknown_architecture_is_no_notation():
+def test_an_unknown_architecture_is_refused():
     with pytest.raises(BadInput, match="column 1 is no layer"):
         model_kind("qwen36-GGGA")
 
@@ -138,7 +138,7 @@ def test_a_partial_state_of_a_hybrid_leaves_newer_attention_cells_until_they_are
     world.memory.state_read(0, blob)
     assert held(world.memory.parts["base"]) == list(range(14))
     assert world.range() == (7, 7)                               # max(0, 7), min(13, 7)
-    assert world.memory.seq_rm(0, 8) is True                     # behind the state: attention only
+    assert world.memory.seq_rm(0, 8) is True                     # after the state: attention only
     assert held(world.memory.parts["base"]) == list(range(8))
 
 
@@ -179,7 +179,7 @@ def test_cells_of_the_window_buffer(n_seq, unified, n_ctx_seq, n_ubatch, swa_ful
     ("llama", False, False, True), ("qwen35", True, False, False), ("gemma3", False, False, False),
     ("gemma3", False, True, True), ("mamba2", False, False, True),
 ])
-def test_can_positions_be_shifted(kind, mrope, swa_full, can):
+def test_positions_that_can_be_shifted(kind, mrope, swa_full, can):
     world = World(kind, n_ctx_seq=1024, swa_full=swa_full)
     assert world.kind.mrope is mrope
     assert world.memory.can_shift() is can
@@ -206,7 +206,7 @@ def test_check_finds_parts_that_end_differently():
 
 
 def test_rows_of_a_copy_between_streams_come_with_the_next_decode():
-    """Until then the other stream's cells hold what they held; what is loaded into it in between is lost."""
+    """Until then the target's cells keep old rows; rows loaded into it in between are lost."""
     world = World("A", n_seq=2)
     world.go(0, n=4)
     saved = world.memory.state_write(0, partial=False)

@@ -1,5 +1,5 @@
-"""Micro-batches that are evaluated in one pass leave what they leave one after the other; so do cells found without
-trying."""
+"""Micro-batches evaluated in a single pass have the effects of separate evaluation; so have cells found without a
+trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 
 
 def decode(world, rng, n_seq):
-    """A batch of one or two sequences, which go on where they end; returns what was said after each token."""
+    """Decode a batch of one or two sequences that continue where they end; return the output after each token."""
     batch, seqs = DecodeBatch(), sorted({rng.below(n_seq), rng.below(n_seq)} if rng.chance(30) else {rng.below(n_seq)})
     for seq in seqs:
         start = world.memory.pos_max(seq) + 1
@@ -29,7 +29,7 @@ def decode(world, rng, n_seq):
 
 
 def left(world):
-    """Everything that a world holds."""
+    """Return the whole contents of a world."""
     memory = world.memory
     tables = [(c.pos.tolist(), c.seqs.tolist(), c.used, c.head) for p in memory.parts.values() for c in p.streams]
     kept = [held for part in memory.parts.values() for held in part.rows]
@@ -44,7 +44,7 @@ def left(world):
 
 
 def story(model, unified, seed):
-    """What a memory says and holds after some batches and removals."""
+    """Return outputs and contents of a memory after some batches and removals."""
     rng, world, out = Rng(seed, "merged"), World(model, n_seq=2, unified=unified), []
     for _ in range(10):
         out.append(decode(world, rng, 2))
@@ -58,7 +58,7 @@ def story(model, unified, seed):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("unified", [False, True])
 @pytest.mark.parametrize("model", KINDS)
-def test_one_pass_leaves_what_several_leave(model, unified, seed):
+def test_a_single_pass_equals_several_passes(model, unified, seed):
     quick = story(model, unified, seed)
     with patch.object(context, "merge_ubatches", lambda *of: None), \
             patch.object(AttentionCache, "_cells_after_end", lambda *of: None):
@@ -67,14 +67,14 @@ def test_one_pass_leaves_what_several_leave(model, unified, seed):
 
 
 def cuts(world, n, n_ubatch=3):
-    """A batch of so many tokens of sequence 0, cut and placed."""
+    """Return a batch of n tokens of sequence 0, split and placed."""
     batch, start = DecodeBatch(), world.memory.pos_max(0) + 1
     batch.extend(list(range(n)), start, 0)
     found = world.memory.parts["base"].prepare(split_simple(batch, n_ubatch))
     return [(ubatch, {"base": cells}) for ubatch, cells in zip(split_simple(batch, n_ubatch), found, strict=True)]
 
 
-def test_what_lies_behind_everything_is_one():
+def test_ubatches_after_all_used_cells_are_merged():
     world = World("A")
     world.go(n=5)
     [run], at, n = (whole := merge_ubatches(cuts(world, 8), world.memory.parts, None))[0]
@@ -82,7 +82,7 @@ def test_what_lies_behind_everything_is_one():
     assert whole[1] == {"base": [range(5, 13)]}
 
 
-def test_what_fills_a_hole_is_not():
+def test_ubatches_in_a_hole_are_not_merged():
     world = World("A", n_seq=2, unified=True)
     world.go(0, n=5)
     world.go(1, n=5)
@@ -92,7 +92,7 @@ def test_what_fills_a_hole_is_not():
     assert merge_ubatches(found, world.memory.parts, None) is None
 
 
-def test_numbers_are_computed_as_the_engine_cuts():
+def test_exact_mode_uses_the_splits_of_the_engine():
     world = World("A")
     batch = DecodeBatch()
     batch.extend(list(range(8)), 0, 0)

@@ -1,4 +1,4 @@
-"""The recurrent memory: what it refuses, who owns which cell, whose state is in which row."""
+"""Recurrent memory: refused removals, owners of cells, rows of states."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cachesim.model import TokenRun
 
 
 class Recurrent(RecurrentCache):
-    """Rows hold a text: the tokens absorbed."""
+    """Recurrent cache whose rows are texts: the absorbed tokens."""
 
     def __init__(self, n_seq=3):
         self.told = []
@@ -25,7 +25,7 @@ class Recurrent(RecurrentCache):
         )
 
     def go(self, *runs):
-        """Decode runs (seq, first position, n) in one ubatch, as the model would."""
+        """Decode runs (seq, first position, n) in a single ubatch, as the model would."""
         made = tuple(TokenRun(seq, pos0, [0] * n) for seq, pos0, n in runs)
         self.apply(Ubatch(made, tuple(range(len(made))), sum(len(r.tokens) for r in made)))
         for run in made:
@@ -40,19 +40,19 @@ class Recurrent(RecurrentCache):
         return self.meta.tail
 
 
-# Columns: p0, p1, removed?, position afterwards (-1 = state dropped). One cell at position 9.
+# Columns: p0, p1, removed?, position afterwards (-1 = state dropped). A single cell at position 9.
 TABLE = [
     (0, POS_INF, True, -1),
     (0, -1, True, -1),
     (0, 10, True, -1),
-    (0, 9, True, 9),            # strictly inside the past: a no-op that the state does not notice
+    (0, 9, True, 9),            # strictly inside the past: no effect on the state
     (3, 7, True, 9),
     (1, 9, True, 9),
     (9, 9, True, 9),
     (1, POS_INF, False, 9),     # would cut off the end but keep a beginning
     (9, 10, False, 9),
     (9, POS_INF, False, 9),
-    (10, POS_INF, True, 9),     # behind the state: nothing to do
+    (10, POS_INF, True, 9),     # after the state: nothing to do
     (-5, POS_INF, True, -1),    # a negative start is 0
 ]
 
@@ -147,7 +147,7 @@ def test_two_new_sequences_at_once_get_two_cells():
     assert (mine.said(0), mine.said(1), mine.tails()[:2]) == ("00", "11", [0, 1])
 
 
-def test_trying_changes_nothing():
+def test_a_trial_changes_nothing():
     mine = Recurrent()
     mine.go((0, 0, 3))
     before = mine.meta.copy()

@@ -1,4 +1,4 @@
-"""Bytes of states, as the real server reports them: typed from the table in the recorded traces' README."""
+"""Bytes of states as reported by the real server: from the table in the recorded traces' README."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a batch is cut into micro-batches."""
+"""Splits of a batch into micro-batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of, split
 
 
 def batch(*runs):
-    """(seq, first position, number of tokens), one after the other; tokens count up from 100."""
+    """Return a batch of (seq, first position, number of tokens) runs; tokens count up from 100."""
     out = DecodeBatch()
     for seq, pos0, n in runs:
         for k in range(n):
@@ -17,7 +17,7 @@ def batch(*runs):
 
 
 def shape(ubatches):
-    """Per ubatch, per run: (sequence, first position, number of tokens)."""
+    """Return per ubatch, per run: (sequence, first position, number of tokens)."""
     return [[(run.seq, run.pos0, len(run.tokens)) for run in ubatch.runs] for ubatch in ubatches]
 
 
@@ -56,8 +56,8 @@ def test_one_stretch_of_a_sequence_at_a_time():
     assert shape(split_equal(batch((0, 0, 2), (0, 9, 2)), 8, sequential=True)) == [[(0, 0, 2)], [(0, 9, 2)]]
 
 
-def test_one_sequence_more_than_a_ubatch_has_tokens_is_let_in():
-    """The engine compares after it has added: a ubatch of at most two tokens has three."""
+def test_a_ubatch_accepts_n_ubatch_plus_1_sequences():
+    """The engine compares after the addition: a ubatch of at most two tokens has three."""
     found = split_equal(batch((0, 0, 2), (1, 0, 1), (2, 0, 1), (3, 0, 1)), 2, sequential=True)
     assert shape(found) == [[(0, 0, 1), (1, 0, 1), (2, 0, 1)], [(0, 1, 1)], [(3, 0, 1)]]
 
@@ -92,7 +92,7 @@ def test_keep_tail_leaves_a_cut_that_spares_the_tail():
     assert shape(split_equal(batch((0, 0, 11)), 8, True, n_keep_tail=3)) == [[(0, 0, 8)], [(0, 8, 3)]]
 
 
-def test_keep_tail_drops_what_stands_behind_a_dropped_sequence_too():
-    """The ids of a ubatch stay consecutive: sequence 2 would not lose its tail and waits all the same."""
+def test_keep_tail_drops_all_sequences_after_a_dropped_sequence():
+    """The ids of a ubatch stay consecutive: sequence 2 would not lose its tail but still waits."""
     found = split_equal(batch((0, 0, 2), (1, 0, 4), (2, 0, 2)), 8, True, n_keep_tail=3)
     assert shape(found) == [[(0, 0, 2)], [(1, 0, 4)], [(2, 0, 2)]]

@@ -1,4 +1,4 @@
-"""Where a prompt is cut, which chunk leaves a checkpoint, which older one gives way: spec 3.10 and 6.7."""
+"""Checkpoint creation: ends of chunks, created and erased checkpoints: spec 3.10 and 6.7."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def chunk(start, n_tokens, starts=(), min_step=8192, room=64, n_batch=64, n_ubat
 
 
 def walk(n_tokens, begin=0, have=(), break_=make.break_cr10, create=make.create_cr10, space=make.space_older, **more):
-    """All chunks of a prompt on an otherwise idle server: ends of chunks, and the list of checkpoints afterwards."""
+    """Return the ends of all chunks of a prompt on an otherwise idle server, and the checkpoints afterwards."""
     ends, ckpts, start = [], list(have), begin
     while start < n_tokens:
         piece = chunk(start, n_tokens, **more)
@@ -35,9 +35,9 @@ def test_example_6_2_and_6_3():
     assert walk(14, begin=9, have=[ckpt(8)]) == (
         [10, 14],
         [8, 10],
-    )  # the distance to 8 is for older ones of another task
+    )  # the distance to 8 matters only for checkpoints of older tasks
     assert walk(14, begin=8, have=[ckpt(8)]) == ([10, 14], [8, 10])
-    assert walk(12, begin=9, have=[ckpt(8), ckpt(10)]) == ([12], [8, 9])    # 10 is within min_step of 8 and goes
+    assert walk(12, begin=9, have=[ckpt(8), ckpt(10)]) == ([12], [8, 9])    # 10 is within min_step of 8 and is erased
     assert walk(12, begin=8, have=[ckpt(8)]) == ([12], [8, 8])              # the same length twice
 
 
@@ -102,7 +102,7 @@ def test_near_the_end_means_less_than_a_ubatch_left(stop, yes):
 
 
 @pytest.mark.parametrize("piece, pos_min", [(chunk(8, 12, do=False), 7), (chunk(8, 12), -1)])
-def test_no_checkpoint_of_an_empty_memory_or_where_none_are_made(piece, pos_min):
+def test_no_checkpoint_of_an_empty_memory_or_if_disabled(piece, pos_min):
     assert make.create_cr10(piece, 12, [], pos_min).value is False
 
 
@@ -116,7 +116,7 @@ def test_checkpoints_are_made_only_where_the_memory_cannot_be_cut(limit, exact, 
 # (n_tokens, task) ..., present task 9
 @pytest.mark.parametrize("have, min_step, gone", [
     ([(7, 1), (47, 1), (54, 1)], 8192, (1, 2)),
-    ([(7, 1), (47, 9), (54, 1)], 8192, (2,)),           # one of the present task stays, and counts as neighbour
+    ([(7, 1), (47, 9), (54, 1)], 8192, (2,)),           # the present task's checkpoint stays, and counts as neighbour
     ([(10, 1), (74, 1)], 64, (1,)),
     ([(10, 1), (75, 1)], 64, ()),
     ([(10, 1), (20, 1), (75, 1)], 64, (1,)),            # measured from the last that stays
@@ -130,14 +130,14 @@ def test_spacing(have, min_step, gone):
 
 
 @pytest.mark.parametrize("n, limit, gone", [(0, 3, ()), (2, 3, ()), (3, 3, (0,)), (5, 3, (0, 1, 2)), (1, 1, (0,))])
-def test_limit_drops_the_oldest_until_one_more_fits(n, limit, gone):
+def test_limit_drops_the_oldest_until_a_new_checkpoint_fits(n, limit, gone):
     assert make.limit_oldest([ckpt(10 * i) for i in range(n)], limit).value == gone
 
 
 @pytest.mark.parametrize("lengths, limit, gone", [
     ((10, 50, 55, 60, 100), 5, (2,)),                   # 55 lies between the closest neighbours
-    ((10, 20, 30, 40), 4, (1,)),                        # of equals the older
-    ((10, 50), 2, (0,)),                                # no interior one: the oldest
+    ((10, 20, 30, 40), 4, (1,)),                        # ties go to the older
+    ((10, 50), 2, (0,)),                                # no interior checkpoint: the oldest
     ((10, 50), 3, ()),
 ])  # fmt: skip
 def test_24035_v3_drops_the_densest(lengths, limit, gone):
@@ -149,10 +149,10 @@ def test_24035_v3_drops_the_densest(lengths, limit, gone):
     (8, 12, (), (), True),
     (2, 4, (), (), False),
     (5, 8, (5,), (), True),
-    (8, 12, (5,), (), True),                            # behind it, near the end
+    (8, 12, (5,), (), True),                            # after it, near the end
     (6, 8, (5,), (), False),
     (2, 12, (5,), (), False),                           # before it, even near the end
-    (8, 12, (), (ckpt(7),), False),                     # within 256 of the last one
+    (8, 12, (), (ckpt(7),), False),                     # within 256 of the last checkpoint
 ])  # fmt: skip
 def test_create_before_24176(start, stop, starts, have, yes):
     piece = chunk(start, 12, starts=starts, min_step=256)

@@ -1,4 +1,4 @@
-"""When a checkpoint is needed, which one is taken, where evaluation goes on, which ones go: spec 3.9 and 6.1 to 6.5."""
+"""Checkpoint restore: need, selection, position at which evaluation continues, erasure: spec 3.9 and 6.1 to 6.5."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt, Resume
 
 
 def ckpt(n, pos_min=None, pos_max=None, task=1):
-    """A checkpoint of n tokens; of a recurrent memory unless a range is given."""
+    """Return a checkpoint of n tokens, of a recurrent memory unless a range is given."""
     return Ckpt(n, n - 1 if pos_min is None else pos_min, n - 1 if pos_max is None else pos_max, task, 100)
 
 
@@ -54,12 +54,12 @@ def test_need(asked, thold, search):
     (ask(9, 14, 14, 0), (8, False)),
     (ask(9, 14, 14, 8), (8, True)),
 ])
-def test_need_before_24110_is_one_earlier_always(asked, need):
+def test_need_before_24110_is_always_lower_by_1(asked, need):
     assert decided(use.need_th3, asked) == need
 
 
 R2, R3 = ckpt(8), ckpt(10)
-# checkpoints (oldest first), request, threshold, which one
+# checkpoints (oldest first), request, threshold, picked index
 PICK = [
     ("6.3 R2", [R2], ask(9), 9, 0),
     ("6.3 R3", [R2, R3], ask(9), 9, 0),                     # 9 < 9 is false
@@ -80,7 +80,7 @@ def test_pick(ckpts, asked, thold, want):
     assert use.pick_pk3(ckpts, asked, thold).value == want
 
 
-def test_pick_before_24411_does_not_ask_where_a_checkpoint_ends():
+def test_pick_before_24411_ignores_pos_max():
     assert use.pick_pk2([ckpt(30, 0, 29)], ask(28), 20).value == 0
     assert use.pick_pk2([ckpt(30, 20, 29)], ask(28), 20).value is None
 
@@ -105,7 +105,7 @@ def test_without_a_checkpoint_everything_is_evaluated():
     assert use.resume_nothing(ask(9)).value == Resume(0, 0)
 
 
-# checkpoints, resume position, which ones go
+# checkpoints, resume position, erased indices
 ERASE = [
     ("6.2 R2", [ckpt(8, 0, 7)], 9, ()),
     ("6.2 R3", [ckpt(10, 0, 9)], 9, ()),
@@ -146,12 +146,12 @@ def test_24035_v1_takes_the_newest_and_v3_the_longest():
     assert use.pick_v3(mixed, exact(99, 120), 99).value == 1
 
 
-def test_24035_goes_on_behind_the_tokens_of_the_checkpoint():
+def test_24035_continues_after_the_tokens_of_the_checkpoint():
     assert use.resume_count(ckpt(96), exact(99, 120)).value == Resume(96, 96)
 
 
 @pytest.mark.parametrize("n_past, resume, v1, v3, er2", [
-    (96, 40, (1,), (), (1,)),       # v3 keeps what lies inside the prefix, v1 and ER2 look at the resume point
+    (96, 40, (1,), (), (1,)),       # v3 keeps checkpoints inside the prefix, v1 and ER2 use the resume position
     (96, 96, (), (), ()),
     (95, 40, (1,), (1,), (1,)),
     (60, 40, (1,), (1,), (1,)),

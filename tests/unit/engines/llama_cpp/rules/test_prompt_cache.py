@@ -1,4 +1,4 @@
-"""Which conversation is stored, which comes back, which has to go: spec 3.5."""
+"""Prompt cache: saved, loaded and evicted conversations: spec 3.5."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_admission(admit, entries, n_tokens, want):
     ([60, 40], 1, 101, Admission("store")),
     ([60, 40], 99, 0, Admission("store")),                           # no byte limit
 ])  # fmt: skip
-def test_bytes_are_made_room_for_from_the_oldest_on(sizes, size, limit, want):
+def test_the_oldest_entries_are_evicted_until_the_bytes_fit(sizes, size, limit, want):
     entries = [entry(20, 3, one) for one in sizes]
     assert admit_strict(entries, 10, size, Limits(limit, 0)).value == want
 
@@ -61,19 +61,19 @@ def test_entries_that_become_obsolete_make_room_first():
     assert admit_strict(entries, 10, 40, Limits(100, 0)).value == Admission("store", (1,), 0)
 
 
-def test_too_big_is_said_before_anything_is_dropped():
+def test_too_big_is_decided_before_any_eviction():
     assert admit_strict([entry(5, 5, 40)], 10, 101, Limits(100, 0)).value == Admission("too_big")
 
 
-def test_already_is_said_before_too_big():
+def test_already_takes_precedence_over_too_big():
     assert admit_strict([entry(10, 10, 40)], 10, 101, Limits(100, 0)).value == Admission("already")
 
 
-def test_before_25070_size_is_not_looked_at_when_storing():
+def test_before_25070_the_size_is_not_checked_when_storing():
     assert admit_any([entry(20, 3, 60)], 10, 1000, Limits(100, 0)).value == Admission("store")
 
 
-# entries (tokens, lcp), held, lcp of the slot, asked, which
+# entries (tokens, lcp), held, lcp of the slot, asked, picked index
 @pytest.mark.parametrize("entries, held, lcp, asked, want", [
     ([(28, 28)], 0, 0, 30, 0),                  # an empty slot: base -1
     ([(28, 7)], 0, 0, 30, 0),                   # exactly a quarter
@@ -83,13 +83,13 @@ def test_before_25070_size_is_not_looked_at_when_storing():
     ([(20, 11)], 20, 10, 30, 0),
     ([(10, 9)], 20, 10, 30, None),              # better share kept, less covered
     ([(40, 15)], 20, 10, 30, None),             # covers more, keeps less
-    ([(20, 15), (40, 29)], 20, 0, 30, 0),       # both bars are raised: the longer one keeps less
+    ([(20, 15), (40, 29)], 20, 0, 30, 0),       # both bounds are raised: the longer has a smaller f_keep
     ([(20, 15), (20, 16)], 20, 0, 30, 1),
-    ([(20, 15), (20, 15)], 20, 0, 30, 0),       # of equals the older
+    ([(20, 15), (20, 15)], 20, 0, 30, 0),       # ties go to the older
     ([(20, 0)], 0, 0, 30, None),
     ([], 0, 0, 30, None),
 ])  # fmt: skip
-def test_which_entry_comes_back(entries, held, lcp, asked, want):
+def test_picked_entry(entries, held, lcp, asked, want):
     assert pick_entry([entry(n, same) for n, same in entries], held, lcp, asked).value == want
 
 
@@ -101,7 +101,7 @@ def test_shares_are_single_precision():
     assert part(n, n - 1) == 1
 
 
-def test_a_hit_consumes_the_entry_and_24143_keeps_it():
+def test_a_hit_removes_the_entry_and_24143_keeps_it():
     assert (take_entry(0).value, clone_entry(0).value) == (True, False)
 
 
@@ -111,7 +111,7 @@ BIG = 1 << 20
 @pytest.mark.parametrize("sizes, lengths, limits, want", [
     ([60, 50], [10, 10], Limits(100, 0), Eviction(1, 0, 20)),               # 50 bytes are left for 10 tokens: 5 a token
     ([100], [10], Limits(100, 0), Eviction(0, 0, 10)),
-    ([101], [10], Limits(100, 0), Eviction(1, 0, 100)),                     # the last one may go; then 1 byte a token
+    ([101], [10], Limits(100, 0), Eviction(1, 0, 100)),                     # the last may go; then 1 byte/token
     ([10, 10], [300, 300], Limits(0, 500), Eviction(0, 1, 500)),                # tokens only
     ([10], [501], Limits(0, 500), Eviction(0, 1, 500)),
     ([10], [500], Limits(0, 500), Eviction(0, 0, 500)),
@@ -132,8 +132,8 @@ def test_a_token_counts_as_at_least_one_byte():
     assert evict_strict([10], [100], Limits(1000, 1)).value.est == 1000
 
 
-def test_the_token_limit_does_not_grow_while_entries_go():
-    # Computed over both entries (est 1000): then the oldest goes although what is left would allow more.
+def test_the_token_limit_does_not_grow_during_evictions():
+    # Computed over both entries (est 1000): the oldest is evicted although the rest would allow more.
     found = evict_strict([900, 100], [100, 950], Limits(1000, 1)).value
     assert (found.for_tokens, found.est) == (1, 1000)
 

@@ -1,4 +1,4 @@
-"""The reusable prefix, the token that is taken back, the next attempt, the end: spec 3.9, 3.11, 3.12."""
+"""Reusable prefix, re-evaluated last token, next attempt, end of generation: spec 3.9, 3.11, 3.12."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cachesim.engines.llama_cpp.rules import prompt_lifecycle
 
 
 @pytest.mark.parametrize("lcp, cache_prompt, n_past", [(9, True, 9), (9, False, 0), (0, True, 0)])
-def test_the_common_prefix_unless_the_client_wants_none(lcp, cache_prompt, n_past):
+def test_n_past_is_the_common_prefix_unless_cache_prompt_is_false(lcp, cache_prompt, n_past):
     assert prompt_lifecycle.n_past_lcp(lcp, cache_prompt).value == n_past
 
 

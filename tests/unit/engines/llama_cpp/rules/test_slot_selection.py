@@ -1,4 +1,4 @@
-"""Which slot a request gets, and when the prompt cache is asked: spec 3.4, 3.6."""
+"""Slot selection, and the decision to search the prompt cache: spec 3.4, 3.6."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def test_a_fresh_server_uses_its_highest_slot_first(select):
 
 
 @by_version
-def test_least_recently_used_and_of_equals_the_highest_id(select):
+def test_least_recently_used_and_ties_go_to_the_highest_id(select):
     assert chosen(select, [slot(0, t=5), slot(1, t=2), slot(2, t=9)]) == (1, "lru", True)
     assert chosen(select, [slot(0, t=2), slot(1, t=2), slot(2, t=9)]) == (1, "lru", True)
 
 
 @by_version
-def test_of_equally_similar_slots_the_lowest_id_wins(select):
+def test_ties_of_similarity_go_to_the_lowest_id(select):
     slots = [slot(0, 50, 10, 9), slot(1, 50, 40, 3), slot(2, 50, 40, 1)]
     assert chosen(select, slots) == (1, "lcp", False)
 
@@ -61,12 +61,12 @@ def test_similarity_must_be_above_the_threshold(select, lcp, asked, sps, by):
 @pytest.mark.parametrize(
     "held, lcp, update", [(100, 50, False), (100, 49, True), (101, 50, True), (99, 50, False), (30, 30, False)]
 )
-def test_the_prompt_cache_is_asked_if_less_than_half_of_the_slot_survives(select, held, lcp, update):
+def test_the_prompt_cache_is_searched_if_f_keep_is_below_a_half(select, held, lcp, update):
     assert chosen(select, [slot(0, held, lcp)], asked=100) == (0, "lcp", update)
 
 
 @by_version
-def test_an_empty_slot_is_not_similar_and_a_busy_one_is_looked_past(select):
+def test_empty_and_busy_slots_are_skipped(select):
     assert chosen(select, [slot(0, busy=True, held=90, lcp=90), slot(1)]) == (1, "lru", True)
     assert chosen(select, [slot(0, busy=True), slot(1, busy=True)]) is None
 
@@ -86,13 +86,13 @@ def test_a_slot_id_counts_modulo_the_number_of_slots(select, id_slot, want):
     (100, 50, False),
     (100, 49, True),
     (100, 0, True),                 # no match at all: f_keep stays 0
-    (0, 0, False),                  # 0/0 is NaN, which is not below one half
+    (0, 0, False),                  # 0/0 is NaN, which is not below a half
 ])  # fmt: skip
-def test_a_named_slot_asks_the_prompt_cache_unless_half_of_it_survives(held, lcp, update):
+def test_a_named_slot_searches_the_prompt_cache_if_f_keep_is_below_a_half(held, lcp, update):
     assert chosen(slot_select_3, [slot(0), slot(1, held, lcp)], 100, id_slot=1) == (1, "id", update)
 
 
-def test_an_empty_named_slot_has_no_share_at_all():
+def test_f_keep_of_an_empty_named_slot_is_nan():
     assert math.isnan(slot_select_3([slot(0)], 100, 0, 0.1).value.f_keep)
 
 
@@ -100,15 +100,15 @@ def test_a_named_slot_below_the_similarity_threshold_counts_as_no_match():
     assert chosen(slot_select_3, [slot(0, 8, 8)], 100, id_slot=0) == (0, "id", True)
 
 
-def test_a_named_busy_slot_is_chosen_and_asks_the_prompt_cache():
+def test_a_named_busy_slot_is_selected_and_searches_the_prompt_cache():
     assert chosen(slot_select_3, [slot(0, 50, 50, busy=True)], 50, id_slot=0) == (0, "id", True)
 
 
-def test_without_a_threshold_a_named_slot_never_asks():
+def test_without_a_threshold_a_named_slot_never_searches():
     assert chosen(slot_select_3, [slot(0, 50, 0)], 50, id_slot=0, sps=0) == (0, "id", False)
 
 
-def test_before_24755_a_named_slot_is_taken_without_a_look():
+def test_before_24755_a_named_slot_is_selected_without_search():
     assert chosen(slot_select_2, [slot(0, 50, 0)], 50, id_slot=0) == (0, "name", False)
 
 

@@ -1,4 +1,4 @@
-"""A generated token that nobody looks at is evaluated later, together with others: nobody can tell."""
+"""Deferred evaluation of generated tokens: results equal those of immediate evaluation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROFILES = ["llama_cpp@head", "llama_cpp@b11549", "llama_cpp@base-24143", "llama
 
 
 class Seen(Silent):
-    """What is answered, and what the memory then holds. ``hears`` each event as it happens."""
+    """Observer that records answers and the memory after each. ``hears`` is called for each event."""
 
     def __init__(self, hears):
         self.hears, self.found = hears, []
@@ -56,7 +56,7 @@ def played(case, profile, mode, hears):
 
 @pytest.mark.long
 @pytest.mark.parametrize("profile", PROFILES)
-def test_nobody_can_tell_the_difference(profile):
+def test_deferred_evaluation_changes_no_result(profile):
     for seed in range(60):
         case = draw_case(seed, "llama_cpp")
         mode = "none" if seed % 5 == 0 else "provenance"
@@ -64,7 +64,7 @@ def test_nobody_can_tell_the_difference(profile):
 
 
 def evaluated(monkeypatch):
-    """Tokens of each pass that is evaluated from now on."""
+    """Return a list to which the number of tokens of each later pass is appended."""
     sizes, compute = [], Context._compute
 
     def counted(self, batch, placed, *more):
@@ -81,7 +81,7 @@ def iterated(talk, n):
 
 
 @pytest.mark.parametrize("kind", ["A", "W", "R", "H", "HW"])
-def test_an_answer_is_evaluated_in_one_pass(monkeypatch, kind):
+def test_an_answer_is_evaluated_in_a_single_pass(monkeypatch, kind):
     sizes, talk = evaluated(monkeypatch), Talk(kind)
     talk.send(word("A", 4), 9)
     while talk.server.working:
@@ -89,7 +89,7 @@ def test_an_answer_is_evaluated_in_one_pass(monkeypatch, kind):
     assert sizes[-1] == 8 and sum(sizes) == 12, "the last token is never evaluated"
 
 
-def test_who_looks_at_the_memory_sees_every_token(monkeypatch):
+def test_reads_of_the_memory_find_every_token(monkeypatch):
     sizes, talk = evaluated(monkeypatch), Talk("H")
     answer = talk.send(word("A", 4), 9)
     iterated(talk, 5)
@@ -99,7 +99,7 @@ def test_who_looks_at_the_memory_sees_every_token(monkeypatch):
     assert sizes[before:] == [4] and talk.server.context.n_deferred == 0
 
 
-def test_a_copy_goes_its_own_way():
+def test_a_copy_is_independent():
     talk = Talk("H")
     answer = talk.send(word("A", 4), 9)
     iterated(talk, 5)
@@ -111,15 +111,15 @@ def test_a_copy_goes_its_own_way():
 @pytest.mark.parametrize("more", [
     {"mode": "exact"}, {"spec_type": "draft-mtp", "kind": "GGA+M"}, {"spec_type": "draft-mtp", "kind": "A+M"},
 ])  # fmt: skip
-def test_numbers_and_drafters_do_not_wait(more):
+def test_exact_mode_and_drafters_do_not_defer(more):
     talk = Talk(**{"kind": "H", **more})
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
     assert talk.server.context.n_deferred == 0
 
 
-def test_nothing_waits_where_earlier_states_are_kept():
-    """The states between the tokens of a pass would be missing."""
+def test_no_token_is_deferred_with_rollback_planes():
+    """Rollback needs the states between the tokens of a pass."""
     talk = Talk("GGA+M", "b11549", spec_type="draft-mtp", spec_draft_n_max=3, ubatch_size=16)
     talk.ask(word("A", 4), 1)
     batch = DecodeBatch([7], [4], [0], [True])
@@ -130,16 +130,16 @@ def test_nothing_waits_where_earlier_states_are_kept():
     assert plain.server.context.defer_token(batch)
 
 
-def test_two_answers_at_once_do_not_wait():
+def test_two_answers_at_once_are_not_deferred():
     talk = Talk("A", parallel=2)
     talk.send(word("A", 4), 9), talk.send(word("B", 4), 9)
     iterated(talk, 6)
     assert talk.server.context.n_deferred == 0
 
 
-def test_no_token_takes_a_cell_that_one_before_it_has_still_to_read(monkeypatch):
-    """A ring of 256 cells for a window of 8. The first 256 positions fill it; then the cell comes round that the first
-    token that waits reads, as soon as 249 wait."""
+def test_no_token_takes_a_cell_that_a_deferred_token_reads(monkeypatch):
+    """A ring of 256 cells for a window of 8. The first 256 positions fill it. After 249 deferred tokens the next free
+    cell would be a cell that the first of them still reads."""
     sizes, said = evaluated(monkeypatch), []
     for heard in (False, True):
         talk = Talk("W", ctx_size=1024)
@@ -152,7 +152,7 @@ def test_no_token_takes_a_cell_that_one_before_it_has_still_to_read(monkeypatch)
     assert sizes[:6] == [4, 252, 1, 249, 1, 196] and set(sizes[6:]) == {4, 1}
 
 
-def test_a_token_of_another_sequence_does_not_join_those_that_wait():
+def test_a_token_of_another_sequence_is_not_deferred_with_the_others():
     talk = Talk("A", parallel=2)
     talk.send(word("A", 4), 9)
     iterated(talk, 5)
@@ -161,8 +161,8 @@ def test_a_token_of_another_sequence_does_not_join_those_that_wait():
     assert context.n_deferred == 4 and not context.defer_token(other) and context.defer_token(one)
 
 
-def test_a_task_that_comes_finds_every_token_evaluated(monkeypatch):
-    """What it loads may take a cell that a token that waits has still to read."""
+def test_a_new_task_finds_every_token_evaluated(monkeypatch):
+    """A load may take a cell that a deferred token has yet to read."""
     found, process = [], server.process_task
     monkeypatch.setattr(
         server, "process_task", lambda srv, task: found.append(srv.context.n_deferred) or process(srv, task))
@@ -175,7 +175,7 @@ def test_a_task_that_comes_finds_every_token_evaluated(monkeypatch):
     assert found == [0, 0]
 
 
-def test_a_server_that_dies_has_said_what_it_evaluated(monkeypatch):
+def test_a_server_that_aborts_has_recorded_every_output(monkeypatch):
     talk = Talk("H")
     answer = talk.send(word("A", 4), 9)
     iterated(talk, 5)
@@ -188,7 +188,7 @@ def test_a_server_that_dies_has_said_what_it_evaluated(monkeypatch):
     assert answer.died and len(answer.outputs) == 5
 
 
-def test_no_more_tokens_wait_than_there_are_cells():
+def test_no_more_tokens_are_deferred_than_there_are_cells():
     talk = Talk("A")
     talk.send(word("A", 250), 20)
     while talk.server.working:
