@@ -1,4 +1,4 @@
-"""ik_llama.cpp's server: its one memory, its rules by version, its loop."""
+"""Engine ik_llama: ik_llama.cpp's server with its memory, its rules by version, and its main loop."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from cachesim.model import make_model
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
-    """A server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
     if not isinstance(rules, Rules):
-        raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+        raise BadInput(f"not a rule set of this engine: {quoted(rules.name)}")
     kind = model_kind(model)
     tiny = None if mode == "none" else make_model(kind.spec, exact=mode == "exact")
     return Server(rules, kind, options_of(Options, {**rules.defaults, **flags}), tiny, log)
 
 
 def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
-    """A decision in words, None where there are none. Only reports need them: they are imported when one asks."""
+    """Return the sentence of a decision, None if it has none. The sentences are imported on demand, because only
+    reports use them."""
     from cachesim.engines.ik_llama.sentences import SENTENCES
 
     return SENTENCES.say(rule, value, because)
 
 
 def log() -> LogGrammar:
-    """The lines of the server's log. Only readers of logs need them: they are imported when one asks."""
+    """Return the grammar of the server's log. It is imported on demand, because only log readers use it."""
     from cachesim.engines.ik_llama.log_lines import GRAMMAR
 
     return GRAMMAR

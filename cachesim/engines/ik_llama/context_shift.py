@@ -1,4 +1,4 @@
-"""Context shift: a full slot gives up part of its past, a prompt longer than the context its middle.
+"""Context shift: a full slot discards part of its past; a prompt longer than the context loses its middle.
 
 Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_shift_prompt (8337e4cd3).
 """
@@ -18,9 +18,9 @@ NO_SHIFT = "context_length_exceeded: the request exceeds the available context s
 NO_FIT = "GGML_ASSERT(slot.n_prompt_tokens < slot.n_ctx) failed"
 
 
-def look_for_full_slots(srv: Core) -> None:
-    """Every slot without room for its next token is shifted, or gets an error. While its prompt is being read it goes
-    on after the error."""
+def shift_full_slots(srv: Core) -> None:
+    """Shift every slot without room for its next token, or report an error to its client. A slot whose prompt is still
+    being evaluated continues after the error."""
     for slot in srv.slots:
         task = slot.task
         if task is None or slot.state is State.LEAVING or not task.begun:
@@ -47,14 +47,14 @@ def _shift(srv: Core, slot: Slot, task: Task) -> None:
     srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     slot.kept, slot.discarded, slot.truncated = plan.n_keep, slot.discarded + plan.n_discard, True
     _cut(srv, slot, task, there, n_past, decision.rule)
-    slot.unheard = len(slot.tokens) - (n_past - there.n_discard)
+    slot.uncounted = len(slot.tokens) - (n_past - there.n_discard)
     task.answer.shifts.append((n_past, there.n_keep, min(there.n_discard, n_past - there.n_keep)))
 
 
 def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
-    """A prompt longer than the context loses its middle, and the slot's tokens lose one block of theirs. In the memory
-    what lies behind does not move up: the server moves what lies before its count of past tokens, which is still 0.
-    Raises Aborted if the prompt does not fit even then."""
+    """Remove the middle of a prompt longer than the context, and one block of the slot's tokens. The rows after the
+    block keep their positions, because the server moves only rows before its past count, which is still 0. Raises
+    ProcessAborted if the prompt does not fit even then."""
     n_ctx = srv.settings.n_ctx_slot
     decision = srv.rules.prompt_shift(len(task.prompt), slot.n_keep, task.request.n_discard, n_ctx)
     plan: PromptShift | None = srv.decide(decision, slot)
@@ -74,7 +74,7 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) -> InCache:
-    """Which tokens of the slot are those of the prompt that a shift discards?"""
+    """Return the range of the slot's tokens that corresponds to the discarded part of the prompt."""
     keep = common(slot.tokens, task.prompt[:n_keep], srv.pieces, strict=False)
     total = common(slot.tokens, task.prompt[: n_keep + n_discard], srv.pieces, strict=False)
     there: InCache = srv.decide(srv.rules.shift_find(keep, total, n_keep, n_discard), slot)
@@ -82,8 +82,8 @@ def _in_cache(srv: Core, slot: Slot, task: Task, n_keep: int, n_discard: int) ->
 
 
 def _cut(srv: Core, slot: Slot, task: Task, there: InCache, n_past: int, rule: str) -> None:
-    """Positions leave both contexts, and those behind them, up to n_past, move up. The slot's tokens leave if the rules
-    say so, and if some remain behind them."""
+    """Remove positions from both contexts and move the positions after them, up to n_past, down. If the rules say so,
+    remove them from the slot's tokens, too."""
     n_keep, n_discard = there
     stop = n_keep + n_discard
     for kv in [srv.memory, *([srv.companion.kv] if srv.companion else [])]:

@@ -1,4 +1,4 @@
-"""From a full batch to sampled tokens: views, what happens when there is no room, who speaks, when an answer ends.
+"""Evaluation of a batch: views, retries without free cells, sampling, and the end of an answer.
 
 Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens, process_token (8337e4cd3).
 """
@@ -25,8 +25,8 @@ GIVEN_UP = ("failed to decode the batch: KV cache is full - try increasing it vi
 TOO_BIG = "Input prompt is too big compared to KV size. Please try increasing KV size."
 
 
-def work(srv: Core, batch: DecodeBatch) -> None:
-    """Evaluate the batch view by view; after each view the slots whose token lies in it speak."""
+def decode_batch(srv: Core, batch: DecodeBatch) -> None:
+    """Evaluate the batch view by view; after each view, sample for the slots whose output token it contains."""
     n, off = srv.settings.n_batch, 0
     if len(batch):
         srv.emit(ev.Decoded(len(batch)))
@@ -43,7 +43,7 @@ def work(srv: Core, batch: DecodeBatch) -> None:
         if not n:
             _give_up(srv, off, ret)
             return
-        srv.emit(ev.Warn(SMALLER.format(i=off - n, n=n)))    # the place is already that from which the loop steps on
+        srv.emit(ev.Warn(SMALLER.format(i=off - n, n=n)))    # the logged index is the one from which the loop continues
         done = srv.decide(srv.rules.decode_again(srv.context.evaluated), None)
         if done:
             off += _evaluated(srv, view.view(0, done), off)
@@ -53,8 +53,8 @@ def work(srv: Core, batch: DecodeBatch) -> None:
 
 
 def _give_up(srv: Core, off: int, ret: int) -> None:
-    """Every slot, idle ones included, gets an error for its last task and is released. What its tokens go on naming is
-    for the rules to say."""
+    """Fail the last task of every slot, idle slots included, and release the slots. The rules decide which tokens stay
+    listed."""
     srv.emit(ev.Error(GIVEN_UP.format(i=off, ret=ret)))
     for slot in srv.slots:
         if slot.task is not None and slot.state is not State.LEAVING:
@@ -66,10 +66,10 @@ def _give_up(srv: Core, off: int, ret: int) -> None:
 
 
 def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
-    """A view is evaluated: the companion follows the prompts, checkpoints are taken, single tokens are sampled. Returns
-    its length."""
+    """Process an evaluated view: the companion follows the prompts, checkpoints are created, single tokens are sampled.
+    Returns the length of the view."""
     n = len(view)
-    srv.said.update({off + k: said for k, said in srv.context.spoken.items()})
+    srv.outputs.update({off + k: output for k, output in srv.context.outputs.items()})
     srv.evaluated(rule_id(srv.rules.ckpt_create))
     for slot in srv.slots:
         first, stop = max(slot.fed[0], off), min(slot.fed[1], off + n)
@@ -90,8 +90,8 @@ def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
 
 
 def _sampled(srv: Core, slot: Slot, task: Task) -> None:
-    """One token is sampled."""
-    _spoken(srv, slot, task, 1)
+    """Sample one token."""
+    _add_outputs(srv, slot, task, 1)
     slot.at = -1
     token = srv.sampler(slot.tokens, task.request, slot.n_decoded)
     slot.n_decoded += 1
@@ -102,19 +102,19 @@ def _sampled(srv: Core, slot: Slot, task: Task) -> None:
     _take(srv, slot, task, [token])
 
 
-def _spoken(srv: Core, slot: Slot, task: Task, n: int) -> None:
-    """What the model said after the last n tokens that stand."""
+def _add_outputs(srv: Core, slot: Slot, task: Task, n: int) -> None:
+    """Add the model outputs after the last ``n`` valid tokens to the answer."""
     for k in range(n):
-        said = srv.said.get(slot.at + k)
-        if said is not None:
-            task.answer.outputs.append(Output(len(slot.tokens) - n + k, said.digest, said.logits))
+        output = srv.outputs.get(slot.at + k)
+        if output is not None:
+            task.answer.outputs.append(Output(len(slot.tokens) - n + k, output.digest, output.logits))
 
 
 def _accepted(srv: Core, slot: Slot, task: Task) -> None:
-    """The draft is verified. Its tokens count before the first of them is looked at."""
+    """Verify the draft. All of its tokens are counted before the first is examined."""
     ids = accept(srv, slot, task)
     slot.n_decoded += len(ids)
-    _spoken(srv, slot, task, len(ids))
+    _add_outputs(srv, slot, task, len(ids))
     step = ev.SpecStep(slot.id, slot.id_task, len(ids) - 1, len(slot.draft), len(slot.tokens))
     slot.at, slot.drafting, slot.draft = -1, False, []
     _take(srv, slot, task, ids)
@@ -122,7 +122,7 @@ def _accepted(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def _take(srv: Core, slot: Slot, task: Task, ids: list[int]) -> None:
-    """Tokens go to the client one by one, until one ends the answer; those behind it are in the slot all the same."""
+    """Send tokens to the client one at a time until one ends the answer; the tokens after it stay in the slot."""
     slot.sampled = ids[-1]
     for token in ids:
         task.answer.tokens.append(token)
@@ -134,15 +134,16 @@ def _take(srv: Core, slot: Slot, task: Task, ids: list[int]) -> None:
 
 
 def _most(task: Task) -> int:
-    """Tokens of the answer, at most: without a number, prompt and answer are as long as what the model was trained on.
+    """Return the largest number of tokens of the answer: n_predict, or without it the trained context minus the prompt.
 
-    Source: ik_llama.cpp examples/server/server-context.cpp process_token "n_ctx_train" (8337e4cd3)."""
-    asked = task.request.n_predict
-    return asked if asked >= 0 else max(1, TRAINED_ON - len(task.request.prompt))
+    Source: ik_llama.cpp examples/server/server-context.cpp process_token "n_ctx_train" (8337e4cd3).
+    """
+    n_predict = task.request.n_predict
+    return n_predict if n_predict >= 0 else max(1, TRAINED_ON - len(task.request.prompt))
 
 
 def finish(srv: Core, slot: Slot, task: Task) -> None:
-    """The final response is sent, a last checkpoint taken; the slot leaves."""
+    """Send the final response, create a last checkpoint, and let the slot leave."""
     slot.tokens += [slot.sampled] * srv.rules.undecoded
     task.answer.tokens_cached = len(slot.tokens)
     create(srv, slot)

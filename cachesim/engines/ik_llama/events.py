@@ -7,8 +7,8 @@ from cachesim.events.base import Event, SlotEvent, frozen
 
 @frozen
 class PcInfo(Event):
-    """What the chosen slot holds, and how much of it the new prompt keeps, against the threshold below which it is
-    saved. ``n_keep`` and ``n_discarded`` remember a shift."""
+    """Number of tokens in the selected slot, and the share that the new prompt keeps, with the threshold below which
+    the slot is saved. ``n_keep`` and ``n_discarded`` describe an earlier shift."""
 
     ev = "pc_info"
     n_tokens: int
@@ -21,7 +21,7 @@ class PcInfo(Event):
 
 @frozen
 class PcEntryShifted(Event):
-    """An entry of the prompt cache; ``discarded`` tokens were lost to a shift before it was stored."""
+    """An entry of the prompt cache; a shift discarded ``discarded`` tokens before it was stored."""
 
     ev = "pc_entry"
     n_tokens: int
@@ -32,7 +32,8 @@ class PcEntryShifted(Event):
 
 @frozen
 class CacheLcp(SlotEvent):
-    """Of ``n_tokens`` in the slot the prompt has ``n_past`` in common, which are ``n_past_prompt`` of its own."""
+    """Common prefix of slot and prompt: ``n_past`` of the ``n_tokens`` in the slot, which are ``n_past_prompt`` tokens
+    of the prompt."""
 
     ev = "cache_lcp"
     n_tokens: int
@@ -42,7 +43,7 @@ class CacheLcp(SlotEvent):
 
 @frozen
 class PromptTruncated(SlotEvent):
-    """A prompt longer than the context has lost its middle; ``n_tokens`` are left."""
+    """A prompt longer than the context lost its middle; ``n_tokens`` are left."""
 
     ev = "prompt_truncated"
     n_keep: int

@@ -1,4 +1,4 @@
-"""The flags of ik_llama.cpp's server, one row each, and its command lines.
+"""Flags of ik_llama.cpp's server, one row each, and its command lines.
 
 Source: ik_llama.cpp common/common.cpp (8337e4cd3).
 """
@@ -15,7 +15,7 @@ from cachesim.engines.shared.flags import flag, flags_of
 
 
 def _read_drafter(text: str) -> Mapping[str, Option]:
-    """``mtp:n_max=4``: the kind of drafter and its parameters."""
+    """Parse ``mtp:n_max=4``: the kind of drafter and its parameters."""
     kind, _, rest = text.partition(":")
     given = dict(pair.partition("=")[::2] for pair in rest.split(",") if pair)
     return {"spec_type": kind, "spec_draft_n_max": parse_integer(given.get("n_max", "1"))}
@@ -28,101 +28,101 @@ def _write_drafter(options: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the server is started with, by the long names of its flags, with the defaults of 8337e4cd3."""
+    """Start options of the server by the long names of their flags, with the defaults of 8337e4cd3."""
 
     ctx_size: int = flag(
         0, "-c", "--ctx-size", also=("n_ctx",), least=1, open=0, tokens=True,
         affects="IK-FULL IK-SHIFT IK-PROMPT-SHIFT",
-        help="Tokens of the whole context; each slot gets an equal part.")
+        help="Size of the whole context [tokens], divided equally among the slots.")
     batch_size: int = flag(
         2048, "-b", "--batch-size", also=("n_batch",), least=1, tokens=True, affects="IK-CKPT-BREAK",
-        help="Most tokens of one batch (n_batch). A prompt is evaluated batch by batch.")
+        help="Largest batch [tokens] (n_batch). A prompt is evaluated batch by batch.")
     ubatch_size: int = flag(
         512, "-ub", "--ubatch-size", also=("n_ubatch",), least=1, tokens=True,
-        help="Most tokens that the model evaluates at once (n_ubatch).")
+        help="Largest micro-batch [tokens], which the model evaluates at once (n_ubatch).")
     parallel: int = flag(
         1, "-np", "--parallel", also=("n_parallel",), least=1, limit=limits.SLOTS, affects="IK-SLOT-SELECT IK-WINDOW",
         help="Number of slots; each keeps one conversation in the context.")
     ctx_checkpoints: int = flag(
         32, "--ctx-checkpoints", "-ctx-ckpt", governs="IK-CKPT-ON IK-CKPT-EVICT",
-        help="Most checkpoints of a slot; 0 = none, so that recurrent and hybrid models evaluate a changed prompt from "
+        help="Most checkpoints per slot; 0 = none: recurrent and hybrid models evaluate a changed prompt from "
              "its start. (8 before #1398.)")
     ctx_checkpoints_interval: int = flag(
         512, "--ctx-checkpoints-interval", "-ctx-ckpt-i", tokens=True, governs="IK-CKPT-INTERVAL",
         tries=(512, 256, 64, 16),
-        help="Tokens between two checkpoints that are created while tokens are evaluated; 0 = none are.")
+        help="Distance between checkpoints created during evaluation [tokens]; 0 = none.")
     ctx_checkpoints_tolerance: int = flag(
         5, "--ctx-checkpoints-tolerance", "-ctx-ckpt-t", tokens=True, governs="IK-CKPT-BREAK IK-CKPT-FIRST",
         tries=(5, 0),
-        help="A checkpoint is created so many tokens before the end of a prompt; 0 = at its end. Since #1346.")
+        help="Distance of the last checkpoint from the end of the prompt [tokens]; 0 = at the end. Since #1346.")
     ctx_checkpoints_eviction: str = flag(
         "variance", "--ctx-checkpoints-eviction", "-ctx-ckpt-e", choices=("variance", "fifo", "auto"),
         governs="IK-CKPT-EVICT", tries=("variance", "fifo"),
-        help="Which checkpoint is evicted when the list is full: variance keeps them evenly spread, fifo evicts the "
+        help="Eviction policy of a full checkpoint list: variance keeps them evenly spread, fifo evicts the "
              "oldest. Since #2020.")
     cache_ram: int = flag(
         8192, "-cram", "--cache-ram", open=-1, governs="IK-PC-SAVE IK-PC-ALLOC IK-PC-LOAD IK-PC-UPDATE",
         help="Limit of the prompt cache in MiB; 0 = no prompt cache, -1 = no limit.")
     cache_ram_similarity: float = flag(
         0.5, "-crs", "--cache-ram-similarity", governs="IK-PC-SAVE IK-PC-LOAD", tries=(1.0, 0.5, 0.25, 0.0),
-        help="A slot is saved to the prompt cache if the next prompt keeps a smaller share of it than this; since "
-             "#2105 an entry is loaded only if it keeps at least this share, too.")
+        help="Similarity threshold of the prompt cache: a slot is saved if the next prompt keeps a smaller share; "
+             "since #2105 an entry is loaded only if the prompt keeps at least this share.")
     cache_ram_n_min: int = flag(
         0, "-cram-n-min", "--cache-ram-n-min", tokens=True, governs="IK-PC-SAVE", tries=(0,),
-        help="Fewest tokens of a slot that is saved to the prompt cache.")
+        help="Shortest slot that is saved to the prompt cache [tokens].")
     slot_prompt_similarity: float = flag(
         0.1, "-sps", "--slot-prompt-similarity", governs="IK-SLOT-SELECT", tries=(0.0, 0.1, 0.5),
-        help="A slot is selected by similarity if the common prefix is a larger share than this; 0 = always by LRU.")
+        help="Similarity threshold of slot selection (share of the common prefix); 0 = always by LRU.")
     reasoning_tokens: str = flag(
         "auto", "--reasoning-tokens", choices=("auto", "none"), governs="IK-PREFIX IK-PC-PEEK", tries=("none",),
-        help="auto leaves out what stands between <think> and </think> when texts are compared, none does not.")
+        help="Reasoning in comparisons of texts: auto omits the text between <think> and </think>, none keeps it.")
     context_shift: bool = flag(
         True, "--context-shift", off=("--no-context-shift",), read=parse_on_off,
         governs="IK-FULL IK-SHIFT IK-PROMPT-SHIFT",
         tries=(True, False),
-        help="A full context drops its older half and goes on generating; off = generation ends.")
+        help="Behaviour of a full context: on drops its older half and continues, off ends generation.")
     flash_attn: bool = flag(
         True, "-fa", "--flash-attn", read=parse_on_off,
-        help="Flash attention; without it the context is made of blocks of 32 cells instead of 256.")
+        help="Flash attention; without it the context consists of blocks of 32 cells instead of 256.")
     swa_compress: bool = flag(
         False, "--swa-compress", governs="IK-WINDOW", tries=(False,),
-        help="Sliding-window caches keep the window only, so that not every cut is possible. Since #2253.")
+        help="Sliding-window caches keep only the window, so some removals are refused. Since #2253.")
     spec_type: str = flag(
         "none", "--spec-type", choices=("none", "ngram-simple", "mtp"), read=_read_drafter, write=_write_drafter,
-        help="How tokens are drafted; a rejected draft is cut off again or restored from a checkpoint.")
+        help="Drafting method; a rejected draft is removed, or undone by restoring a checkpoint.")
     spec_draft_n_max: int = flag(
         16, governs="IK-SPEC-MAX", affects="IK-SPEC-SAVE",
-        help="Most tokens of a draft. Spelled as a part of --spec-type: mtp:n_max=4.")
+        help="Longest draft [tokens]. Written as part of --spec-type: mtp:n_max=4.")
     spec_ckpt_mode: str = flag(
         "auto", "--spec-ckpt-mode", "--recurrent-ckpt-mode", choices=("auto", "per-step", "gpu-fallback", "cpu"),
         governs="IK-SPEC-SAVE",
-        help="How a recurrent state is saved before a draft is checked; auto takes the first mode that works.")
+        help="Method to save a recurrent state before a draft is verified; auto uses the first that works.")
     companion_recurrent: bool = flag(
-        False, help="No flag of the server: the memory of the MTP companion refuses to be cut, as #1889 supposes.")
+        False, help="Not a server flag: the memory of the MTP companion refuses removals, as #1889 assumes.")
 
 
 FLAGS = flags_of(Options)
 
 CONSTANT = ("-t", "1", "-tb", "1", "--no-warmup")
 UNCACHED = ("-np", "1", "--cache-ram", "0", "--ctx-checkpoints", "0")
-"""Flags of a real server in scripts, and those of its cold twin."""
+"""Flags of a real server in scripts, and flags of its cold twin."""
 
-READ_OVER: Mapping[str, int] = {"-t": 1, "-tb": 1, "--verbosity": 1, "--slot-save-path": 1, "--no-warmup": 0}
-"""Flags of recordings that change no decision about caches, and how many values follow them."""
+NO_EFFECT_FLAGS: Mapping[str, int] = {"-t": 1, "-tb": 1, "--verbosity": 1, "--slot-save-path": 1, "--no-warmup": 0}
+"""Flags of recordings without effect on caches -> number of values that follow."""
 
 IGNORED: Mapping[str, int] = {
-    **READ_OVER,
+    **NO_EFFECT_FLAGS,
     "-m": 1, "--host": 1, "--port": 1, "--jinja": 0, "-ngl": 1, "-fmoe": 0, "-rtr": 0, "-ctk": 1, "-ctv": 1, "-mla": 1,
     "-amb": 1, "-ot": 1, "--alias": 1, "--no-mmap": 0, "-v": 0, "--n-gpu-layers": 1, "--threads": 1, "-ger": 0,
 }  # fmt: skip
-"""Flags that a command line may have besides."""
+"""Ignored flags of command lines -> number of values that follow."""
 
 
 def read_flags(words: Sequence[str]) -> CommandLine:
-    """The options of a command line. Raises BadInput for an unknown flag or one whose value is missing or wrong."""
-    return read_line(words, FLAGS, CommandLine(), READ_OVER)
+    """Parse a command line. Raises BadInput for an unknown flag, and for a missing or wrong value."""
+    return read_line(words, FLAGS, CommandLine(), NO_EFFECT_FLAGS)
 
 
 def write_flags(options: Mapping[str, Any]) -> list[str]:
-    """The command line that sets these options; ``read_flags`` reads it back."""
+    """Return the command line that sets these options; ``read_flags`` reads it back."""
     return write_line(options, FLAGS)

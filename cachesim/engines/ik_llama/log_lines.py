@@ -1,7 +1,7 @@
-"""All lines about slots, caches and checkpoints that ik_llama.cpp's server prints, and what they say.
+"""Log lines of ik_llama.cpp's server about slots, caches and checkpoints, with their meaning.
 
-Lines of the form ``INFO [ function] text | key=value`` bring their numbers behind the bar; a reader hands them over by
-those names (``p0``, ``n_past``, ``n_cache_tokens``). Source: ik_llama.cpp examples/server/server-context.cpp,
+Lines of the form ``INFO [ function] text | key=value`` have their numbers after the bar; the reader passes them by
+these names (``p0``, ``n_past``, ``n_cache_tokens``). Source: ik_llama.cpp examples/server/server-context.cpp,
 server-task.cpp (a1e8f94 to 8337e4c).
 """
 
@@ -106,9 +106,9 @@ LINES = (
 )
 
 CLIENT = "the client sent another prompt than before: reasoning removed, a date or an id in it, tools in another order"
-SAID = {"max": "ctx_checkpoints", "n_slots": "parallel", "n_batch": "batch_size", "n_ubatch": "ubatch_size",
+OPTION_FIELDS = {"max": "ctx_checkpoints", "n_slots": "parallel", "n_batch": "batch_size", "n_ubatch": "ubatch_size",
         "limit_mib": "cache_ram"}  # fmt: skip
-"""Option by the name of the number that says it."""
+"""Name of a logged number -> option."""
 _FLAGS = ("--ctx-checkpoints", "--ctx-checkpoints-interval")
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -117,7 +117,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "slot_by_lru": Meaning("the slot used least recently was selected",
                            causes=("more conversations than slots",), flags=("-np",), rules=("IK-SLOT",)),
     "pc_begin": Meaning(
-        "the prompt cache in host memory is asked; f_keep = share of the slot's tokens that the new prompt keeps",
+        "the prompt cache in host memory is searched; f_keep = share of the slot's tokens that the new prompt keeps",
         flags=("-cram", "-crs", "-cram-n-min"), rules=("IK-PC",)),
     "pc_save": Meaning("the slot's conversation is saved to the prompt cache", flags=("-cram",), rules=("IK-PC",)),
     "pc_already": Meaning("an entry of the prompt cache already holds this conversation", rules=("IK-PC",)),
@@ -125,12 +125,12 @@ MEANINGS: Mapping[str, Meaning] = {
                            rules=("IK-PC",)),
     "pc_evict": Meaning("the oldest entry of the prompt cache is removed to keep its limit",
                         causes=("a small limit",), flags=("-cram",), rules=("IK-PC",)),
-    "pc_search": Meaning("an entry is looked for that fits better than what the slot holds",
+    "pc_search": Meaning("the prompt cache is searched for an entry that fits better than the slot",
                          flags=("-cram",), rules=("IK-PC",)),
     "pc_load": Meaning("the best entry is loaded into the slot and leaves the prompt cache",
                        flags=("-cram",), rules=("IK-PC",)),
     "pc_load_failed": Meaning("a saved state did not fit; the slot begins empty", flags=("-c",)),
-    "pc_state": Meaning("what the prompt cache holds, and its limits", flags=("-cram",)),
+    "pc_state": Meaning("contents and limits of the prompt cache", flags=("-cram",)),
     "pc_entry": Meaning("an entry of the prompt cache"),
     "pc_took": Meaning("saving or loading took this long"),
     "launch": Meaning("a request starts in this slot"),
@@ -144,7 +144,7 @@ MEANINGS: Mapping[str, Meaning] = {
         "the prompt shares n_past tokens with the slot, which holds `held`; pos_min = first position still in "
         "memory. A recurrent state has only its end, so a checkpoint must be found",
         causes=(CLIENT,), rules=("IK-CKPT",)),
-    "ckpt_restore": Meaning("evaluation goes on from this checkpoint: what lies behind is evaluated again",
+    "ckpt_restore": Meaning("this checkpoint is restored; the tokens after it are evaluated again",
                             causes=(CLIENT,), flags=_FLAGS, rules=("IK-CKPT",)),
     "ckpt_restore_failed": Meaning("a checkpoint could not be restored; the prompt is evaluated from its start",
                                    rules=("IK-CKPT",)),
@@ -152,19 +152,19 @@ MEANINGS: Mapping[str, Meaning] = {
         "no checkpoint lies at or before the point where the prompts differ: n_past = 0, the whole prompt is "
         "evaluated",
         causes=(CLIENT, "checkpoints were erased or are too far apart"), flags=_FLAGS, rules=("IK-CKPT",)),
-    "ckpt_invalidate": Meaning("a checkpoint behind the point where evaluation goes on is erased", rules=("IK-CKPT",)),
-    "ckpt_create": Meaning("the state is kept as checkpoint n of max: positions pos_min to pos_max",
+    "ckpt_invalidate": Meaning("a checkpoint after the position of the restart is erased", rules=("IK-CKPT",)),
+    "ckpt_create": Meaning("the state is saved as checkpoint n of max: positions pos_min to pos_max",
                            flags=_FLAGS, rules=("IK-CKPT",)),
     "ckpt_evict": Meaning("the slot has its full number of checkpoints; one is erased",
                           flags=(*_FLAGS, "--ctx-checkpoints-eviction"), rules=("IK-CKPT",)),
     "need_one": Meaning("the whole prompt is in the slot; its last token is evaluated again"),
-    "batch": Meaning("evaluation goes on at position p0; the first such line of a request says how much was reused",
+    "batch": Meaning("evaluation continues at position p0; the first such line of a request shows how much was reused",
                      rules=("IK-TRIM",)),
     "companion": Meaning("the draft model's memory could not follow the removal and was cleared; drafts may be worse",
                          rules=("IK-TRIM",)),
-    "window": Meaning("the compacted window of --swa-compress begins behind the common prefix: all is evaluated again",
+    "window": Meaning("the compacted window of --swa-compress begins after the common prefix: all is evaluated again",
                       flags=("--swa-compress",)),
-    "spec_ckpt": Meaning("the state is kept before drafted tokens are verified",
+    "spec_ckpt": Meaning("the state is saved before drafted tokens are verified",
                          flags=("--spec-ckpt-mode",), rules=("IK-SPEC",)),
     "ctx_shift": Meaning("the context is full and loses its middle; answers differ from a cold run",
                          flags=("--context-shift", "-c"), rules=("IK-SHIFT",)),
@@ -176,10 +176,10 @@ MEANINGS: Mapping[str, Meaning] = {
     "slot_data": Meaning("how many slots are idle and how many are processing", flags=("-np",)),
     "no_slot": Meaning("every slot is busy; the request waits", flags=("-np",)),
     "empty": Meaning("the prompt has no tokens; nothing is evaluated"),
-    "cut_off": Meaning("the prompt is longer than the slot may hold and loses its middle, each time another part of it",
+    "cut_off": Meaning("the prompt is longer than the slot's context and loses its middle, a different part each time",
                        causes=("a context that is too small",), flags=("-c",)),
     "in_full": Meaning("n_past = tokens of the prompt that are in the slot by now (only with -v)"),
-    "cache_clear": Meaning("all slots lose what they hold"),
+    "cache_clear": Meaning("the contents of all slots are cleared"),
     "kv_full": Meaning("the batch finds no free rows: it is tried in smaller pieces, or ends with an error",
                        causes=("more tokens in all slots than the context has",), flags=("-c", "-np")),
     "drafts": Meaning("drafted and accepted tokens of the request"),
@@ -191,14 +191,14 @@ MEANINGS: Mapping[str, Meaning] = {
     "start_cache": Meaning("the prompt cache and its limit", flags=("-cram",)),
     "pc_no_room": Meaning("there was no memory for an entry of the prompt cache; its limit becomes smaller",
                           flags=("-cram",), rules=("IK-PC",)),
-    "no_cache": Meaning("there is no prompt cache: a slot that is overwritten is lost", flags=("-cram",)),
+    "no_cache": Meaning("the prompt cache is off: the content of an overwritten slot is lost", flags=("-cram",)),
     "start_shift": Meaning("a flag has no effect with this model's memory", flags=("--context-shift",)),
 }
 
 
 def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
-    """The options of a server that says these numbers of itself."""
-    found = {name: facts[said] for said, name in SAID.items() if said in facts}
+    """Return the server options that these logged numbers determine."""
+    found = {name: facts[field] for field, name in OPTION_FIELDS.items() if field in facts}
     needed, slots, n_ctx = facts.get("needed", 0), facts.get("n_slots", 1), facts.get("n_ctx")
     if isinstance(n_ctx, int):
         found["ctx_size"] = n_ctx

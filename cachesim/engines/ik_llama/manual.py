@@ -1,4 +1,4 @@
-"""What can be asked of ik_llama.cpp's server: its options, its models, what a search draws."""
+"""Interface of ik_llama.cpp's server: options, models, and the values that a search draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cachesim.model.spec import TRAINED_ON
 
 
 def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
-    """A slot for each conversation, or one for all."""
+    """Yield one slot for each conversation, then one slot for all."""
     for n in advice.slot_counts(now, load):
         yield advice.separate_contexts(now, load, n)
         yield {**advice.separate_contexts(now, load, n), "slot_prompt_similarity": advice.UNLIKE}
@@ -28,11 +28,11 @@ TRIES = advice.tries_of(
     advice.smaller_batches, _slots, advice.larger_cache, "swa_compress", advice.context_for_all, "context_shift",
     advice.fewer_drafts,
 )
-"""From what costs nothing to what costs memory."""
+"""Option changes for ``advise``, cheapest first; those that cost memory come last."""
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
-    """A server for this model: the corners among its options, small batches, little room."""
+    """Draw a server for this model: extreme option values, small batches, a small context."""
     batch, ubatch = draw_batches(rng)
     server: dict[str, Any] = {
         "batch_size": batch, "ubatch_size": ubatch, "ctx_size": rng.one((128, 512, 1024, 2048)), "context_shift": False,
@@ -48,21 +48,21 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["cache_ram"] = rng.one((0, 0, 1))
     if rng.chance(30):
         server["cache_ram_similarity"] = rng.one((0.0, 0.5, 1.0))
-    if rng.chance(20):          # in a context so small that prompt and answer fill it
+    if rng.chance(20):          # small context that prompt and answer fill
         server["context_shift"], server["ctx_size"] = True, 128
     if "+M" in model:
         server["spec_type"], server["spec_draft_n_max"] = "mtp", rng.one((1, 2, 4))
-        server.pop("parallel", None)             # the server does not start with both
+        server.pop("parallel", None)             # the server refuses both options together
     edges: tuple[int, ...] = (1, 4, 5, 6, ubatch, batch, server.get("ctx_checkpoints_interval", 512))
     room = server["ctx_size"] // server.get("parallel", 1)
     spare = 2 if server["context_shift"] else 8
     room = room - spare if not rng.chance(10) else room + 40
-    if rng.chance(20):                           # prompts that are longer than the context
+    if rng.chance(20):                           # prompts longer than the context
         server.pop("parallel", None)
         server["ctx_size"] = rng.one((128, 256))
         room = server["ctx_size"] + 150
-        edges = (5, 64, 80, 100, 128)            # 64 tokens are the least that leave a checkpoint
-    server["flash_attn"] = server["ctx_size"] == 2048           # blocks of 256 cells, else of 32
+        edges = (5, 64, 80, 100, 128)            # 64: shortest prompt that leaves a checkpoint
+    server["flash_attn"] = server["ctx_size"] == 2048           # blocks of 256 cells, otherwise 32
     return DrawnServer("ik_llama", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))
 
 

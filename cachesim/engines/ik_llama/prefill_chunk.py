@@ -1,4 +1,4 @@
-"""The next piece of a prompt goes into the batch, and checkpoints are taken where the rules say so.
+"""Addition of the next part of a prompt to the batch, and creation of checkpoints.
 
 Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, create_checkpoint (8337e4cd3).
 """
@@ -16,30 +16,30 @@ from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 
 
 def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
-    """Trim both contexts to the slot's tokens, then append what of the prompt there is room for."""
+    """Trim both contexts to the slot's tokens, then append as much of the prompt as the batch can hold."""
     trim(srv, slot, task)
-    start, asked = slot.n_prompt, len(task.prompt)
+    start, length = slot.n_prompt, len(task.prompt)
     room = srv.settings.n_batch - len(batch)
     tolerance = srv.settings.flags.ctx_checkpoints_tolerance if slot.marks else -1
-    stop, due = srv.decide(srv.rules.ckpt_break(start, asked, room, tolerance), slot)
-    slot.due = slot.due or due                 # nothing but the next request takes it back
+    stop, due = srv.decide(srv.rules.ckpt_break(start, length, room, tolerance), slot)
+    slot.due = slot.due or due                 # only the next request resets it
     first = len(batch)
     batch.extend(task.prompt[start:stop], len(slot.tokens), slot.id)
     slot.tokens.extend(task.prompt[start:stop])
     slot.n_prompt = stop
     task.answer.prompt_n += stop - start
     slot.fed = (first, len(batch))
-    if stop == asked and stop > start:
+    if stop == length and stop > start:
         slot.state, slot.n_decoded = State.GENERATING, 0
         batch.out[-1] = True
         slot.at = len(batch) - 1
 
 
 def trim(srv: Core, slot: Slot, task: Task) -> None:
-    """Everything behind the slot's tokens leaves both contexts. What a refusal costs is for the rules to say."""
-    if slot.unheard:
-        del slot.tokens[-slot.unheard :]
-        slot.unheard = 0
+    """Remove everything after the slot's tokens from both contexts. The rules decide the consequence of a refusal."""
+    if slot.uncounted:
+        del slot.tokens[-slot.uncounted :]
+        slot.uncounted = 0
     p0 = len(slot.tokens)
     target = srv.memory.seq_rm(slot.id, p0, POS_INF)
     companion = True
@@ -51,7 +51,7 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
         srv.decide(failed, slot)
         srv.emit(ev.Warn(f"MTP companion ctx out-of-sync at p0={p0}; wiping companion only, primary cache preserved"))
         srv.companion.kv.seq_rm(slot.id, 0, POS_INF)
-    if repair.reset:                # the slot forgets everything but its prompt's count of evaluated tokens
+    if repair.reset:                # the slot keeps only its count of evaluated prompt tokens
         srv.decide(failed, slot)
         srv.wipe(slot)
         slot.n_prompt = slot.offset = slot.kept = slot.discarded = 0
@@ -62,7 +62,7 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def at_interval(srv: Core, slot: Slot) -> None:
-    """A checkpoint, if the last of its kind lies far enough behind."""
+    """Create a checkpoint if the last interval checkpoint is far enough back."""
     pos_max = srv.memory.pos_max(slot.id)
     due = srv.rules.ckpt_interval(slot.last_checkpoint, pos_max, srv.settings.flags.ctx_checkpoints_interval)
     if slot.marks and srv.decide(due, slot) and create(srv, slot):
@@ -70,13 +70,14 @@ def at_interval(srv: Core, slot: Slot) -> None:
 
 
 def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
-    """A checkpoint of what the slot holds now, if the rules allow it; the list makes room for it."""
+    """Create a checkpoint of the slot's current state if the rules allow it, and evict older ones to make room. Returns
+    whether a checkpoint was created."""
     if not slot.marks:
         return False
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     taken = srv.rules.ckpt_create(slot.facts, len(slot.tokens), pos_min, pos_max, bool(srv.kind.states))
-    yes: bool | None = srv.capture(taken, slot)
-    if not (_compared(srv, slot) if yes is None else yes):
+    wanted: bool | None = srv.capture(taken, slot)
+    if not (_compared(srv, slot) if wanted is None else wanted):
         return False
     while len(slot.checkpoints) >= srv.settings.max_checkpoints:
         evict = srv.rules.ckpt_evict(slot.facts, srv.settings.flags.ctx_checkpoints_eviction)
@@ -94,13 +95,14 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
 
 
 def logged_tokens(srv: Core, facts: Ckpt) -> int:
-    """The number of tokens that the log gives for a checkpoint; what happens to be in memory if nothing set it."""
+    """Return the number of tokens that the log prints for a checkpoint; for an uninitialised field the assumed memory
+    content."""
     return facts.n_tokens if facts.unset is None else srv.rules.unset.get(facts.unset, 0)
 
 
 def _compared(srv: Core, slot: Slot) -> bool:
-    """Does the slot hold more tokens than the last checkpoint is said to have, where nobody wrote down how many? Goes
-    by what this run supposes there, and says that it did."""
+    """Return whether the slot has more tokens than the last checkpoint, whose token count is uninitialised. Uses the
+    content assumed for this run, and logs the comparison."""
     unset = slot.checkpoints[-1].facts.unset
     assert unset is not None
     srv.emit(ev.Compared(slot.id, unset, len(slot.tokens)))

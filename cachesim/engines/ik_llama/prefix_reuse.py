@@ -1,4 +1,4 @@
-"""The start of a prompt: from what the slot holds and what is asked to the first token that is evaluated.
+"""Start of a prompt: selection of the reused prefix and of the first token to evaluate.
 
 Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt, apply_checkpoint (8337e4cd3).
 """
@@ -20,7 +20,7 @@ TOO_LONG = "the request exceeds the available context size, try increasing it"
 
 
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
-    """Settle how many tokens of cache and prompt are passed over. False = there is nothing to evaluate, the task is
+    """Determine how many tokens of the slot and of the prompt are skipped. False = nothing to evaluate, the task is
     done."""
     empty = srv.rules.prompt_empty(len(task.prompt))
     if empty.value:
@@ -28,8 +28,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         slot.n_decoded, task.answer.deciding = 0, empty.rule
         srv.leave(slot)
         return False
-    # A prompt that does not fit gets its error. Where the rules say so it is evaluated all the same from the next
-    # iteration on, from the beginning and past every checkpoint of the conversation before it.
+    # The client of a prompt that does not fit gets an error. Depending on the rules the prompt is still evaluated in
+    # the next iterations, from position 0 and without restoring a checkpoint of the previous conversation.
     if len(task.prompt) >= srv.settings.n_ctx_slot:
         if not srv.settings.context_shift:
             full = srv.rules.full(len(task.prompt), srv.settings.n_ctx_slot, False)
@@ -56,21 +56,22 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
 
 
 def _common(srv: Core, slot: Slot, task: Task) -> Common:
-    """What cache and prompt have in common; nothing, if the client asks for a fresh evaluation."""
+    """Return the common prefix of slot and prompt; empty if the client requests a fresh evaluation."""
     reuse = srv.rules.reuse(task.request.cache_prompt)
     if not srv.decide(reuse, slot):
         task.answer.deciding = reuse.rule
         return Common(0, 0)
-    asked = srv.rules.prefix(slot.tokens, task.prompt, srv.pieces)
-    task.answer.deciding = asked.rule
-    found: Common = srv.decide(asked, slot)
+    prefix = srv.rules.prefix(slot.tokens, task.prompt, srv.pieces)
+    task.answer.deciding = prefix.rule
+    found: Common = srv.decide(prefix, slot)
     slot.offset = found.prompt - found.cache
     srv.emit(CacheLcp(slot.id, task.id, len(slot.tokens), found.cache, found.prompt))
     return found
 
 
 def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int) -> Resume:
-    """Go back to a checkpoint if the live memory does not serve, and erase those that no longer hold."""
+    """Restore a checkpoint if the live memory cannot serve the prompt, and erase the checkpoints that are no longer
+    valid."""
     if back:
         srv.emit(ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
     pos_min, has_states = srv.memory.pos_min(slot.id), bool(srv.kind.states)

@@ -1,4 +1,4 @@
-"""The prompt cache in host memory: ask the rules, act, tell.
+"""Prompt cache in host memory.
 
 Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3).
 """
@@ -24,12 +24,12 @@ from cachesim.engines.shared.restore_point_tracker import RestorePoints
 from cachesim.engines.shared.server_loop import log_decision
 
 MIB = 1 << 20
-NO_SHARE = "-nan"             # as the server prints the share of nothing
+NAN_SHARE = "-nan"             # printed by the server for 0 / 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry(Immutable):
-    """A stored conversation; ``blob`` is the target's whole state, ``size`` counts it and the checkpoints in bytes."""
+    """A stored conversation; ``blob``: the target's whole state; ``size``: bytes of the state and the checkpoints."""
 
     tokens: list[int]
     checkpoints: tuple[Checkpoint, ...]
@@ -40,8 +40,9 @@ class Entry(Immutable):
 
 
 @dataclass(frozen=True)
-class Compare:
-    """How texts are compared with a prompt: the text of tokens, and the marks around what is left out."""
+class PromptComparison:
+    """Comparison of texts with a prompt: ``pieces`` returns the text of a token, ``marks`` are the tokens around
+    omitted reasoning."""
 
     pieces: Pieces
     marks: tuple[int, int] | None
@@ -53,20 +54,20 @@ class Compare:
         return without_reasoning(self.prompt, self.marks, self.pieces)
 
     def facts(self, held: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:
-        """What is held against what is asked, and, if a shift has discarded tokens, against what is asked without
-        them."""
-        mine, theirs = without_reasoning(held, self.marks, self.pieces), self.asked
-        found = common(mine, theirs, self.pieces, strict=False)
+        """Compare the tokens of a slot or an entry with the prompt, and, if a shift discarded tokens, also with the
+        prompt without the discarded part."""
+        kept, prompt = without_reasoning(held, self.marks, self.pieces), self.asked
+        found = common(kept, prompt, self.pieces, strict=False)
         moved = None
         if n_discard > 0:
-            rest = discarded(theirs, n_keep, n_discard)
-            n_cache, n_prompt = common(mine, rest, self.pieces, strict=False)
+            rest = discarded(prompt, n_keep, n_discard)
+            n_cache, n_prompt = common(kept, rest, self.pieces, strict=False)
             moved = Shifted(len(rest), n_prompt, n_cache)
-        return EntryFacts(len(mine), len(theirs), found.cache, found.prompt, shifted=moved)
+        return EntryFacts(len(kept), len(prompt), found.cache, found.prompt, shifted=moved)
 
 
 class PromptCache:
-    """Entries in order of insertion, oldest first."""
+    """The prompt cache; ``entries`` in order of insertion, oldest first."""
 
     def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log, points: RestorePoints) -> None:
         self.rules, self.memory, self.limits, self.log, self.points = rules, memory, limits, log, points
@@ -76,8 +77,8 @@ class PromptCache:
         log_decision(self.log, decision, slot)
         return decision
 
-    def save(self, slot: Slot, compare: Compare) -> None:
-        """Store what the slot holds, with a copy of its checkpoints. The slot keeps everything."""
+    def save(self, slot: Slot, compare: PromptComparison) -> None:
+        """Store a copy of the slot's tokens, state and checkpoints. The slot is unchanged."""
         self.log.emit(ev.PcBegin())
         self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(self.memory.size_of(slot.id, partial=False)), 0.0))
         facts, rest = [], discarded(slot.tokens, slot.kept, slot.discarded)
@@ -99,14 +100,14 @@ class PromptCache:
         self.entries.append(entry)
         self.points.stored(entry)
 
-    def load(self, slot: Slot, compare: Compare, least_keep: float) -> None:
-        """Put the best entry into the slot, if one is better than what it holds."""
-        mine = compare.facts(slot.tokens, slot.kept, slot.discarded)
-        base = self.rules.pc_load([], mine, least_keep)
-        kept = ev.share(base.because["f_keep"]) if mine.n_tokens else NO_SHARE
+    def load(self, slot: Slot, compare: PromptComparison, least_keep: float) -> None:
+        """Load the best entry into the slot if it is better than the slot's content."""
+        held = compare.facts(slot.tokens, slot.kept, slot.discarded)
+        base = self.rules.pc_load([], held, least_keep)
+        kept = ev.share(base.because["f_keep"]) if held.n_tokens else NAN_SHARE
         self.log.emit(ev.PcSearch(kept, ev.share(base.because["f_sim"])))
         facts = [self._reach(e, compare.facts(e.tokens, e.kept, e.discarded)) for e in self.entries]
-        decision = self._decide(self.rules.pc_load(facts, mine, least_keep), slot)
+        decision = self._decide(self.rules.pc_load(facts, held, least_keep), slot)
         peek = self._decide(self.rules.pc_peek(compare.marks is not None), slot)
         if decision.value is not None:
             self._restore(slot, decision)
@@ -119,8 +120,8 @@ class PromptCache:
             self.points.changed(slot, "cleared", peek.rule)
 
     def _reach(self, entry: Entry, facts: EntryFacts) -> EntryFacts:
-        """How far an entry can be gone on from within its common part: to the end of that, unless a recurrent row has
-        to be brought back to it."""
+        """Add the length from which evaluation could resume within the common prefix of an entry: its whole length, or
+        with recurrent layers the end of a checkpoint."""
         if not self.memory.kind.states or facts.n_cache == len(entry.tokens):
             return facts._replace(reach=facts.n_cache)
         ends = [c.facts.pos_max + 1 for c in entry.checkpoints if c.facts.pos_max + 1 < facts.n_cache]
@@ -130,7 +131,7 @@ class PromptCache:
         entry = self.entries[decision.value]
         self.log.emit(ev.PcLoad(ev.share(decision.because["f_keep"]), ev.share(decision.because["f_sim"])))
         if not self.memory.set(slot.id, entry.blob):
-            self.log.emit(ev.PcLoadFailed())       # of the state, then of the prompt
+            self.log.emit(ev.PcLoadFailed())       # once for the state, once for the prompt
             self.log.emit(ev.PcLoadFailed())
             failed = self._decide(self.rules.pc_failed(len(slot.tokens)), slot)
             if failed.value:
@@ -147,7 +148,7 @@ class PromptCache:
             self.points.lost(entry, "consumed", after.rule)
 
     def update(self) -> None:
-        """Drop the oldest entries over the limit, then say what is left."""
+        """Evict the oldest entries over the limit, then log the remaining ones."""
         sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
         decision = self._decide(self.rules.pc_update(sizes, lengths, self.limits), None)
         plan: Eviction = decision.value

@@ -1,4 +1,4 @@
-"""What did a rule of ik_llama.cpp's server say, in words? With the server's own names for the numbers."""
+"""Sentences of decisions of ik_llama.cpp, with the server's names for the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server: tasks come in, slots are chosen, one shared batch is filled and decoded per iteration.
+"""Main loop of the server: tasks get slots, and each iteration fills and decodes one shared batch.
 
 Source: ik_llama.cpp examples/server/server-context.cpp update_slots (8337e4cd3).
 """
@@ -11,12 +11,12 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.ik_llama.context_shift import look_for_full_slots
-from cachesim.engines.ik_llama.decode import work
+from cachesim.engines.ik_llama.context_shift import shift_full_slots
+from cachesim.engines.ik_llama.decode import decode_batch
 from cachesim.engines.ik_llama.prefill_chunk import add_prompt
 from cachesim.engines.ik_llama.prefix_reuse import begin_prompt
 from cachesim.engines.ik_llama.slot import Slot, State, Task
-from cachesim.engines.ik_llama.slot_assignment import process
+from cachesim.engines.ik_llama.slot_assignment import assign_slot
 from cachesim.engines.ik_llama.slot_save_restore import slot_action
 from cachesim.engines.ik_llama.snapshot import Inspected
 from cachesim.engines.ik_llama.speculative_decoding import make_draft
@@ -25,43 +25,43 @@ from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS
 
 
 class Server(Inspected):
-    """The main loop, and what a client can do."""
+    """The main loop and the client requests."""
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request; the answer fills as the server works. Raises BadInput for what is not simulated: it must not
-        look like an answer of the engine."""
+        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for a request that
+        is not simulated."""
         if request.kind != "completion" or request.n_cmpl != 1:
             lacking = f"task '{request.kind}'" if request.kind != "completion" else f"n_cmpl {request.n_cmpl}"
-            raise BadInput(f"{lacking} is not modelled for this engine", hint="single completions are")
+            raise BadInput(f"{lacking} is not modelled for this engine", hint="use single completions")
         answer = Answer(self.log.mark(), died=self.dead)
         if not self.dead:
             self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
         return answer
 
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-        """Save, restore or erase a slot. Raises BadInput; the slot is untouched then."""
+        """Save, restore or erase a slot. Raises BadInput; the slot is unchanged then."""
         self.log.mark()
-        self.take_id()                         # an action is a task of its own
+        self.take_id()                         # an action is a task with its own id
         return slot_action(self, action, id_slot, file)
 
     def take_tasks(self) -> None:
-        """First half of a round: every pending task looks for a slot."""
+        """Run the first half of a round: every pending task looks for a slot."""
         while self.queue:
             task = self.queue.popleft()
             try:
-                process(self, task)
+                assign_slot(self, task)
             except ProcessAborted as abort:
                 self._die(abort, task)
 
     def update(self) -> None:
-        """Second half of a round: slots that are leaving go, then one batch for all busy slots."""
+        """Run the second half of a round: release leaving slots, then evaluate one batch for all busy slots."""
         try:
             self._update_slots()
         except ProcessAborted as abort:
             self._die(abort)
 
     def _die(self, end: ProcessAborted, *more: Task) -> None:
-        """The process ends, and with it every task."""
+        """End the process and all of its tasks."""
         self.emit(ev.Aborted(str(end)))
         self.dead = True
         for task in (*more, *self.queue, *self.deferred, *(slot.task for slot in self.slots if slot.task)):
@@ -73,20 +73,20 @@ class Server(Inspected):
             slot.state, slot.task = State.IDLE, None
 
     def _update_slots(self) -> None:
-        self._hang_up()
+        self._disconnect()
         for slot in self.slots:
             if slot.state is State.LEAVING:
                 self._release(slot)
         if not any(slot.busy for slot in self.slots):
             return
         self.take_id()
-        look_for_full_slots(self)
-        batch, self.said = DecodeBatch(), {}
+        shift_full_slots(self)
+        batch, self.outputs = DecodeBatch(), {}
         for slot in self.slots:
             slot.fed = (0, 0)
             if slot.state is State.GENERATING and slot.task is not None:
                 make_draft(self, slot, slot.task)
-                slot.unheard, slot.at = 0, len(batch)
+                slot.uncounted, slot.at = 0, len(batch)
                 for token in (slot.sampled, *slot.draft):
                     batch.add(token, len(slot.tokens), slot.id, True)
                     slot.tokens.append(token)
@@ -97,22 +97,22 @@ class Server(Inspected):
                     if not begin_prompt(self, slot, slot.task):
                         continue
                 add_prompt(self, slot, slot.task, batch)
-        work(self, batch)
+        decode_batch(self, batch)
 
-    def _hang_up(self) -> None:
-        """Requests whose clients have gone end between two iterations; what was evaluated stays in the slot."""
+    def _disconnect(self) -> None:
+        """End the requests of disconnected clients between two iterations; their evaluated tokens stay in the slot."""
         for slot in self.slots:
             task = slot.task
             if task is None or task.request.cancel_at is None or slot.state is not State.GENERATING:
                 continue
             full = self.rules.full(len(slot.tokens), self.settings.n_ctx_slot, self.settings.context_shift)
-            if len(slot.tokens) >= task.request.cancel_at and not full.value:    # a full slot ends by itself
+            if len(slot.tokens) >= task.request.cancel_at and not full.value:    # a full slot ends anyway
                 task.answer.cancelled = True
                 self.leave(slot)
-                self.take_id()                 # the hang-up is a task of its own
+                self.take_id()                 # the disconnect is a task with its own id
 
     def _release(self, slot: Slot) -> None:
-        """The slot's task ends, if it has one; tokens and checkpoints stay. All deferred tasks are queued again."""
+        """End the slot's task, if it has one; tokens and checkpoints stay. All deferred tasks are queued again."""
         self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grown=True)
         self.emit(ev.Release(slot.id, slot.last_task, len(slot.tokens), int(slot.truncated)))
         if slot.task is not None:

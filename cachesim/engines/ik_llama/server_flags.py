@@ -1,4 +1,4 @@
-"""The server's start-up: from command-line flags to the numbers that stay fixed.
+"""Server start-up: conversion of flags to the numbers that stay fixed.
 
 Source: ik_llama.cpp common/common.cpp, examples/server/server-context.cpp init (8337e4cd3).
 """
@@ -14,37 +14,35 @@ from cachesim.engines.shared.vocab import THINK
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
-LEAST_BATCH = 16            # GGML_KQ_MASK_PAD: a smaller n_batch becomes so large
+LEAST_BATCH = 16            # GGML_KQ_MASK_PAD: a smaller n_batch is raised to this
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What start-up makes of options and model: counts in tokens, limits in bytes. ``marks`` are the tokens around
-    reasoning that similarities leave out, None = nothing is left out; ``pad`` cells of a block, of which the context
-    has a whole number; ``n_max`` drafts of a round, 0 = none."""
+    """Fixed numbers of a running server."""
 
     flags: Options
-    n_slots: int
-    n_ctx: int
-    pad: int
-    n_ctx_slot: int
-    n_batch: int
-    n_ubatch: int
-    context_shift: bool
-    max_checkpoints: int
-    limit_size: int
-    marks: tuple[int, int] | None
-    n_max: int
-    rollback: str
+    n_slots: int                    # number of slots
+    n_ctx: int                      # size of the context [tokens], a multiple of `pad`
+    pad: int                        # cells of a block
+    n_ctx_slot: int                 # share of a slot [tokens]
+    n_batch: int                    # largest batch [tokens]
+    n_ubatch: int                   # largest micro-batch [tokens]
+    context_shift: bool             # a full slot is shifted
+    max_checkpoints: int            # most checkpoints of a slot
+    limit_size: int                 # limit of the prompt cache [bytes], 0 = none
+    marks: tuple[int, int] | None   # tokens around reasoning that similarities omit, None = reasoning counts
+    n_max: int                      # longest draft [tokens], 0 = no drafts
+    rollback: str                   # method to save recurrent states before a draft
 
 
 def settings(opts: Options, kind: ModelKind, pad: int) -> Settings:
-    """The numbers that hold as long as the server runs; ``pad`` cells are a block. Raises BadInput for flags with which
-    it would not start."""
+    """Return the fixed numbers of a server; ``pad``: cells of a block. Raises BadInput for flags with which the server
+    does not start."""
     if opts.spec_type == "mtp" and not kind.spec.mtp:
         raise BadInput(f"model {kind.name} has no MTP head for spec_type 'mtp'", hint="for example GGGA+M")
     if opts.spec_type != "none" and kind.recurrent:
-        raise BadInput("a model of recurrent layers only cannot be speculated with: its memory cannot be cut")
+        raise BadInput("drafts need a model with attention layers: recurrent memory does not support removals")
     can_shift = not kind.states and not kind.private
     n_ctx = -(-(opts.ctx_size or TRAINED_ON) // pad) * pad
     n_batch = max(LEAST_BATCH, min(n_ctx, opts.batch_size))

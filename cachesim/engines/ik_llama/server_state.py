@@ -1,8 +1,8 @@
-"""What every part of the server works on: rules, the two contexts, slots, log, and the few acts that all share.
+"""State of the server: rules, the two contexts, slots and log, with the operations that all parts use.
 
-The parts are functions of a ``Core``; every decision is a rule of the profile. ``decide`` asks, the part acts, ``emit``
-tells.
-Source: ik_llama.cpp examples/server/server-context.cpp server_context (8337e4cd3).
+The parts of the server are functions of a ``Core``. Each decision is a rule of the profile: ``decide`` logs it, the
+part acts on the memory, ``emit`` logs events. Source: ik_llama.cpp examples/server/server-context.cpp server_context
+(8337e4cd3).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from cachesim.model import Model
 
 
 def task_error(task: int, text: str) -> str:
-    """The log line about an error that goes to the client of a task."""
+    """Return the log line about an error that the client of a task gets."""
     return f'task error id_multi=-1 id_task={task} error="{text}"'
 
 
 class Core(SlotDriver):
-    """One server of a given version. ``model`` None = labels only, nothing computed."""
+    """A server of a given version. ``model`` None = labels only, nothing is computed."""
 
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
-        if opts.spec_type != "mtp" and kind.spec.mtp:      # a head that is not used is not loaded
+        if opts.spec_type != "mtp" and kind.spec.mtp:      # an unused head is not loaded
             kind = replace(kind, spec=replace(kind.spec, mtp=False))
         self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
         self.sampler = CountingSampler(sampler, log)
@@ -59,37 +59,38 @@ class Core(SlotDriver):
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
-        self.said: dict[int, TokenOutput] = {}
-        self.known_next: set[int] = set()      # sequences whose companion has drafted a token while committing
+        self.outputs: dict[int, TokenOutput] = {}
+        self.known_next: set[int] = set()      # sequences for which the companion knows the next draft
         self.next_id, self.tick = 1, 0
         self.dead = False
 
     def _cache(self, model: Model | None, compress: bool, recurrent: bool | None) -> KvCache:
-        one = self.settings
+        fixed = self.settings
         window = None
-        if self.rules.window(compress, self.kind.private, one.n_slots).value:
-            window = Window(self.kind.n_swa, capacity(self.kind.n_swa, one.n_ubatch))
-        return KvCache(self.kind, one.n_ctx, one.n_slots, model, lambda *facts: bool(self.rules.seq_rm(*facts).value),
+        if self.rules.window(compress, self.kind.private, fixed.n_slots).value:
+            window = Window(self.kind.n_swa, capacity(self.kind.n_swa, fixed.n_ubatch))
+        return KvCache(self.kind, fixed.n_ctx, fixed.n_slots, model,
+                       lambda *facts: bool(self.rules.seq_rm(*facts).value),
                        self.emit, window, recurrent, lambda partial: bool(self.rules.ckpt_cells(partial).value))
 
     def _companion(self, opts: Options) -> Context:
-        """The MTP head's context: labels only, since drafts are forced. It has no recurrent rows, and counts as
-        recurrent only where that is injected."""
+        """Create the context of the MTP head: labels only, because drafts are forced. It has no recurrent rows and is
+        recurrent only if the options say so."""
         cache = self._cache(None, opts.swa_compress, opts.companion_recurrent)
         unread = replace(self._decode_rules(), seen=lambda pos: self.settings.n_ctx)
         return Context(cache, None, self.settings.n_ubatch, unread)
 
     def _seen(self, pos: np.ndarray) -> int:
-        """Cells that attention reads; written down where used ones are missed."""
+        """Return the number of cells that attention reads; log the decision if used cells are missed."""
         decision = self.rules.kv_seen(pos, self.settings.n_ctx, self.settings.pad)
         if (pos[decision.value :] >= 0).any():
             self.decide(decision, None)
         return int(decision.value)
 
     def _window_from(self, n_kv: int, tokens: int, missed: Callable[[int], bool]) -> int:
-        """The first cell that window layers read; written down where they miss rows that their mask shows."""
+        """Return the first cell that window layers read; log the decision if they miss rows that their mask shows."""
         kind = self.kind
-        if not kind.windows or kind.private:       # DeepSeek-V4 keeps its windows apart
+        if not kind.windows or kind.private:       # DeepSeek-V4 stores its windows separately
             return 0
         decision = self.rules.kv_window(n_kv, tokens, kind.n_swa, self.settings.flags.flash_attn, kind.head)
         low = int(decision.value)
@@ -98,18 +99,18 @@ class Core(SlotDriver):
         return low
 
     def _decode_rules(self) -> DecodeRules:
-        rules, one, hybrid = self.rules, self.settings, self.kind.hybrid
+        rules, fixed, hybrid = self.rules, self.settings, self.kind.hybrid
         return DecodeRules(
             split=lambda seqs: int(rules.ubatch_split(hybrid, seqs).value),
             seen=self._seen,
             window_from=self._window_from,
-            blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, one.flags.flash_attn), None)),
+            blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, fixed.flags.flash_attn), None)),
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
-            keeps=lambda n: str(rules.spec_steps(n, one.n_max + 1).value),
+            keeps=lambda n: str(rules.spec_steps(n, fixed.n_max + 1).value),
         )
 
     def wipe(self, slot: Slot) -> None:
-        """The slot's sequence leaves both contexts; its tokens and its checkpoints are forgotten."""
+        """Remove the slot's sequence from both contexts, and clear its tokens and checkpoints."""
         self.memory.seq_rm(slot.id, 0, POS_INF)
         if self.companion is not None:
             self.companion.kv.seq_rm(slot.id, 0, POS_INF)
@@ -117,19 +118,19 @@ class Core(SlotDriver):
         slot.checkpoints.clear()
 
     def fail(self, slot: Slot, text: str, kind: str, **numbers: int) -> None:
-        """The client of the slot's task gets an error, unless it had its answer before. The slot goes on."""
+        """Send an error to the client of the slot's task, unless it already got one. The slot continues."""
         task = slot.task
         assert task is not None
         self.emit(ev.Error(task_error(task.id, text)))
         if not task.answer.error:
             task.answer.fails(500, text, kind, **numbers)
-            self.take_id()                     # the client hangs up, which is a task of its own
+            self.take_id()                     # the client disconnects: a task with its own id
 
     def leave(self, slot: Slot) -> None:
-        """The slot is released in the next iteration."""
+        """Release the slot in the next iteration."""
         slot.state, slot.at, slot.draft, slot.drafting = State.LEAVING, -1, [], False
 
     def take_id(self) -> int:
-        """Ids of tasks: requests and iterations take one each."""
+        """Return the next task id; requests and iterations take one each."""
         self.next_id += 1
         return self.next_id - 1

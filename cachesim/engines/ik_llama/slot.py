@@ -1,4 +1,4 @@
-"""What the server believes about one conversation: the slot, its tokens, its checkpoints, its task.
+"""Slots: the server's record of a conversation, with its tokens, checkpoints and task.
 
 Source: ik_llama.cpp examples/server/server-context.h server_slot (8337e4cd3).
 """
@@ -16,7 +16,7 @@ from cachesim.engines.shared.slot_base import SlotBase
 
 
 class State(Enum):
-    """Where a slot is in its work. LEAVING is released in the next iteration."""
+    """Work state of a slot. A LEAVING slot is released in the next iteration."""
 
     IDLE = "idle"
     LOADING = "loading the prompt"
@@ -26,7 +26,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint(Immutable):
-    """The facts of a checkpoint and the saved state behind it. Immutable, so a copy is a reference."""
+    """Facts of a checkpoint and its saved state. Immutable, so copies share it."""
 
     facts: Ckpt
     blob: Blob
@@ -34,8 +34,8 @@ class Checkpoint(Immutable):
 
 @dataclass(slots=True)
 class SpecCkpt:
-    """What a rejection would need: ``n_past`` tokens before the round; the state of the recurrent rows, and of the
-    cells or of the whole partial state, where they are not kept step by step."""
+    """State saved for a rejection: ``n_past`` tokens before the round; unless the rows are kept per step, the recurrent
+    rows with the cells, or the partial state as a blob."""
 
     n_past: int
     states: list[States] | None = None
@@ -45,59 +45,54 @@ class SpecCkpt:
 
 @dataclass(slots=True)
 class Task:
-    """A request on its way through the server. Ids count requests and iterations alike."""
+    """A request in progress. Requests and iterations share the sequence of ids."""
 
     id: int
     request: Request
     answer: Answer
-    prompt: list[int]            # what is left of the request's prompt once it was made to fit
+    prompt: list[int]            # prompt, shortened if it did not fit
     begun: bool = False
 
 
 @dataclass(slots=True)
 class Slot(SlotBase):
-    """One slot; its id is also its sequence. ``tokens`` are those believed to be in the memory: they join it before
-    they are evaluated. ``n_prompt`` prompt tokens are consumed, ``offset`` more than tokens held; ``n_keep`` is as the
-    client asked, and stays until a request brings another; ``kept`` and ``discarded`` remember a shift; ``unheard``
-    tokens were not taken out by a shift, though the count of past tokens no longer has them, until the next token is
-    sampled; ``last_checkpoint`` is a position; ``draft`` follows the sampled token at place ``at`` of the batch (-1 =
-    nothing to say); ``fed`` are the places of its prompt tokens there."""
+    """A slot; its id is also its sequence id."""
 
     id: int
     state: State = State.IDLE
-    tokens: list[int] = field(default_factory=list)
-    checkpoints: list[Checkpoint] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)                # recorded tokens; they are added before evaluation
+    checkpoints: list[Checkpoint] = field(default_factory=list)    # oldest first
     task: Task | None = None
-    last_task: int = -1          # id of the present task, or of the one before
-    t_last: int = -1
-    n_prompt: int = 0
-    offset: int = 0
-    n_keep: int = 0
-    kept: int = 0
-    discarded: int = 0
-    unheard: int = 0
-    last_checkpoint: int = -1
-    due: bool = False            # the present batch ends where a checkpoint is to be taken
-    marks: bool = False          # checkpoints are made for this task
-    sampled: int = -1
-    n_decoded: int = 0
-    at: int = -1
-    fed: tuple[int, int] = (0, 0)
+    last_task: int = -1            # id of the current or previous task
+    t_last: int = -1               # logical time of the last release
+    n_prompt: int = 0              # prompt tokens processed
+    offset: int = 0                # prompt tokens processed minus tokens held
+    n_keep: int = 0                # n_keep of the last request that set it
+    kept: int = 0                  # n_keep of an earlier shift
+    discarded: int = 0             # tokens discarded by earlier shifts
+    uncounted: int = 0             # tokens left by a shift, but not counted as past, until the next sample
+    last_checkpoint: int = -1      # position of the last interval checkpoint
+    due: bool = False              # the current batch ends where a checkpoint is created
+    marks: bool = False            # checkpoints are created for this task
+    sampled: int = -1              # last sampled token
+    n_decoded: int = 0             # generated tokens
+    at: int = -1                   # index of the sampled token in the batch, -1 = none; the draft follows it
+    fed: tuple[int, int] = (0, 0)  # range of the prompt tokens in the batch
     draft: list[int] = field(default_factory=list)
-    drafting: bool = False       # the present round is a speculative one, perhaps with an empty draft
-    spec: SpecCkpt | None = None
-    truncated: bool = False
-    source: str = "slot"          # of the tokens that the present task reuses: slot, checkpoint or entry
-    child: bool = False          # never: this server has no further completions
+    drafting: bool = False         # the current round is speculative, possibly with an empty draft
+    spec: SpecCkpt | None = None   # state saved for a rejection
+    truncated: bool = False        # a shift discarded tokens
+    source: str = "slot"           # source of the reused tokens: slot, checkpoint or entry
+    child: bool = False            # always False: this server does not support several completions
 
     def begin(self, task: Task, last_checkpoint: int) -> None:
-        """A task comes to the slot. What is not named here stays from the task before."""
+        """Assign a task. Attributes that are not set here keep the values of the previous task."""
         self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
         self.last_task = task.id
-        self.n_prompt, self.kept, self.discarded, self.unheard, self.due = 0, 0, 0, 0, False
+        self.n_prompt, self.kept, self.discarded, self.uncounted, self.due = 0, 0, 0, 0, False
         self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
 
     @property
     def busy(self) -> bool:
-        """Is a task at work here?"""
+        """True if the slot processes a task."""
         return self.state is not State.IDLE

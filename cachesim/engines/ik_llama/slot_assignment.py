@@ -1,4 +1,4 @@
-"""Which slot does a task get, and what does the prompt cache put into it?
+"""Assignment of tasks to slots, with the exchange of conversations with the prompt cache.
 
 Source: ik_llama.cpp examples/server/server-context.cpp get_available_slot, launch_slot_with_task (8337e4cd3).
 """
@@ -8,16 +8,16 @@ from __future__ import annotations
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.ik_llama.events import PcInfo
-from cachesim.engines.ik_llama.prompt_cache import Compare
+from cachesim.engines.ik_llama.prompt_cache import PromptComparison
 from cachesim.engines.ik_llama.rules.slot_selection import Choice, SlotFacts
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
 from cachesim.engines.shared.prompt_cache_limits import part
 
 
-def process(srv: Core, task: Task) -> None:
-    """Give the task a slot, or defer it."""
-    slot = available(srv, task)
+def assign_slot(srv: Core, task: Task) -> None:
+    """Assign a slot to the task, or defer the task."""
+    slot = select_slot(srv, task)
     if slot is None:
         srv.deferred.append(task)
         return
@@ -28,10 +28,10 @@ def process(srv: Core, task: Task) -> None:
     srv.emit(ev.Launch(slot.id, task.id, 0))
 
 
-def available(srv: Core, task: Task) -> Slot | None:
-    """Choose a slot, and let the prompt cache save and replace what it holds. A slot that was asked for by name is
-    taken as it is."""
-    compare = Compare(srv.pieces, srv.settings.marks, task.prompt)
+def select_slot(srv: Core, task: Task) -> Slot | None:
+    """Select a slot; the prompt cache saves and replaces its content. A slot requested by id is used unchanged. None =
+    no slot is available."""
+    compare = PromptComparison(srv.pieces, srv.settings.marks, task.prompt)
     facts, sps = [_facts(srv, slot, compare) for slot in srv.slots], srv.settings.flags.slot_prompt_similarity
     decision = srv.rules.slot_select(facts, task.request.id_slot, sps)
     choice: Choice | None = decision.value
@@ -50,7 +50,7 @@ def available(srv: Core, task: Task) -> Slot | None:
     return slot
 
 
-def _facts(srv: Core, slot: Slot, compare: Compare) -> SlotFacts:
+def _facts(srv: Core, slot: Slot, compare: PromptComparison) -> SlotFacts:
     if slot.busy:
         return SlotFacts(slot.id, True, 0, 0, 0, slot.t_last)
     found = compare.facts(slot.tokens, slot.kept, slot.discarded)
@@ -59,23 +59,23 @@ def _facts(srv: Core, slot: Slot, compare: Compare) -> SlotFacts:
     return SlotFacts(slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, shifted)
 
 
-def _f_keep(srv: Core, slot: Slot, compare: Compare) -> tuple[float, int]:
-    """How much of what the slot holds the prompt keeps, and how many tokens it holds, reasoning left out. A shifted
-    context is compared with the shifted prompt alone, whose kept beginning is as long as the slot's last request said,
-    not as long as it was."""
-    mine = compare.facts(slot.tokens, max(0, slot.n_keep), slot.discarded)
-    if not mine.n_tokens:
+def _f_keep(srv: Core, slot: Slot, compare: PromptComparison) -> tuple[float, int]:
+    """Return the share of the slot's tokens that the prompt keeps, and the number of these tokens, both without
+    reasoning. A shifted slot is compared with the shifted prompt alone; the kept prefix has the length that the slot's
+    last request stated, not its actual length."""
+    facts = compare.facts(slot.tokens, max(0, slot.n_keep), slot.discarded)
+    if not facts.n_tokens:
         return 0.0, 0
-    n_cache = mine.n_cache
-    if srv.decide(srv.rules.shifted(slot.discarded, mine.asked, srv.settings.n_ctx_slot), slot):
+    n_cache = facts.n_cache
+    if srv.decide(srv.rules.shifted(slot.discarded, facts.asked, srv.settings.n_ctx_slot), slot):
         if slot.n_keep < 0:
             raise ProcessAborted("GGML_ASSERT(n_keep >= 0 && n_discard >= 0) failed", "negative-n-keep")
-        assert mine.shifted is not None
-        n_cache = mine.shifted.n_cache
-    return float(part(n_cache, mine.n_tokens)), mine.n_tokens
+        assert facts.shifted is not None
+        n_cache = facts.shifted.n_cache
+    return float(part(n_cache, facts.n_tokens)), facts.n_tokens
 
 
-def _exchange(srv: Core, slot: Slot, task: Task, compare: Compare) -> None:
+def _exchange(srv: Core, slot: Slot, task: Task, compare: PromptComparison) -> None:
     """Save the slot's conversation if little of it is kept; load a better one if there is any."""
     n_min, least_keep = srv.settings.flags.cache_ram_n_min, srv.settings.flags.cache_ram_similarity
     f_keep, held = _f_keep(srv, slot, compare)

@@ -1,6 +1,7 @@
-"""Slot save, restore and erase: ask the rules, act, tell. The companion is left as it is by all three.
+"""Saving, restoring and erasing slots, and the format of slot files. The companion is unchanged by all three actions.
 
-Source: ik_llama.cpp examples/server/server-context.cpp (8337e4cd3).
+The real server writes the tokens to a separate file, but never without the state; here they share a file. Checkpoints
+are stored in a second file beside it. Source: ik_llama.cpp examples/server/server-context.cpp (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -24,15 +25,11 @@ from cachesim.engines.shared import array_file
 from cachesim.engines.shared.array_file import Arrays
 from cachesim.engines.shared.slot_base import check_action
 
-# A saved slot as bytes: one file for tokens and whole state, one beside it for the checkpoints.
-#
-# The real server writes the tokens to a file of their own; as it never writes one without the other, ours are together.
-
 SLOT, SIDE = b"CACHESIM-IK-SLOT 1\n", b"CACHESIM-IK-CHECKPOINTS 1\n"
 
 
 class SlotFile(NamedTuple):
-    """What a slot file holds; ``model`` is the notation of the model that it belongs to."""
+    """Content of a slot file; ``model``: notation of its model."""
 
     model: str
     tokens: tuple[int, ...]
@@ -40,36 +37,37 @@ class SlotFile(NamedTuple):
 
 
 class SideFile(NamedTuple):
-    """The checkpoints beside it, oldest first."""
+    """Content of a side file: the checkpoints, oldest first."""
 
     model: str
     checkpoints: tuple[Checkpoint, ...]
 
 
 def pack_slot(file: SlotFile) -> bytes:
-    """The bytes of a slot file."""
+    """Return the bytes of a slot file."""
     arrays: Arrays = {"model": array_file.text_array(file.model), "tokens": np.array(file.tokens, np.int64)}
     _put_blob(arrays, "state", file.blob)
     return array_file.pack_arrays(SLOT, arrays)
 
 
 def unpack_slot(data: bytes, name: str) -> SlotFile:
-    """Read them. Raises BadInput, naming the file, for anything else."""
+    """Parse a slot file. Raises BadInput, with the file's name, for other bytes."""
     return array_file.unpack_arrays(SLOT, data, name, lambda arrays: SlotFile(
         array_file.array_text(arrays["model"]), tuple(arrays["tokens"].tolist()), _blob_in(arrays, "state")))
 
 
 def pack_side(model: str, checkpoints: Sequence[Checkpoint]) -> bytes:
-    """The bytes of a side file: of each checkpoint its four positions and its state, not its tokens."""
+    """Return the bytes of a side file: four positions and the state of each checkpoint, without its tokens."""
     arrays: Arrays = {"model": array_file.text_array(model)}
-    for i, one in enumerate(checkpoints):
-        arrays[f"{i}/span"] = np.array(one.facts[:4], np.int64)
-        _put_blob(arrays, f"{i}", one.blob)
+    for i, checkpoint in enumerate(checkpoints):
+        arrays[f"{i}/span"] = np.array(checkpoint.facts[:4], np.int64)
+        _put_blob(arrays, f"{i}", checkpoint.blob)
     return array_file.pack_arrays(SIDE, arrays)
 
 
 def unpack_side(data: bytes, name: str, step: int) -> SideFile:
-    """Read them, in a step of the run. Raises BadInput, naming the file, for anything else."""
+    """Parse a side file in a step of the run, which identifies uninitialised fields. Raises BadInput, with the file's
+    name, for other bytes."""
     return array_file.unpack_arrays(SIDE, data, name, lambda arrays: SideFile(
         array_file.array_text(arrays["model"]),
         tuple(_checkpoint(arrays, i, step) for i in range(sum(key.endswith("/span") for key in arrays)))))
@@ -87,8 +85,8 @@ def _put_blob(arrays: Arrays, part: str, blob: Blob) -> None:
     array_file.put_rows(arrays, f"{part}/rows", blob.rows or {})
     array_file.put_states(arrays, f"{part}/states", blob.states)
     if blob.window is not None:
-        one = blob.window
-        arrays[f"{part}/window"] = np.array([one.width, one.cap, one.base, one.live], np.int64)
+        window = blob.window
+        arrays[f"{part}/window"] = np.array([window.width, window.cap, window.base, window.live], np.int64)
 
 
 def _blob_in(arrays: Arrays, part: str) -> Blob:
@@ -100,17 +98,17 @@ def _blob_in(arrays: Arrays, part: str) -> Blob:
 
 
 FILE_HEAD, SIDE_HEAD, SIDE_ENTRY = 12, 16, 24
-"""Bytes before the tokens of a slot file, before the checkpoints of a side file, and before each of them."""
+"""Header bytes of the real server's slot file, of its side file, and of each checkpoint in the side file."""
 
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-    """Do one action on an idle slot; returns what the server answers. Raises BadInput; the slot is untouched then."""
+    """Save, restore or erase an idle slot; return the server's reply. Raises BadInput; the slot is unchanged then."""
     check_action(len(srv.slots), action, id_slot, file)
     slot = srv.slots[id_slot]
     if file is None or action == "erase":
         return _erase(srv, slot)
     if srv.kind.recurrent:
-        raise BadInput("a slot of recurrent layers only is not modelled as a file", hint="a hybrid model is")
+        raise BadInput("slot files of purely recurrent models are not modelled", hint="use a hybrid model")
     return _save(srv, slot, file) if action == "save" else _restore(srv, slot, file)
 
 
@@ -125,39 +123,40 @@ def _erase(srv: Core, slot: Slot) -> dict[str, Any]:
     return {"status": 200, "n_erased": n_erased}
 
 
-def beside(file: Path) -> Path:
-    """Where the checkpoints of a slot file lie."""
+def side_file_path(file: Path) -> Path:
+    """Return the path of the checkpoints of a slot file."""
     return file.with_name(f"{file.name}.checkpoints")
 
 
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """Tokens and whole state; checkpoints where the rules say so."""
+    """Write tokens and whole state to the slot file, and checkpoints to the side file if the rules say so."""
     model = srv.kind.spec.notation
     made = SlotFile(model, tuple(slot.tokens), srv.memory.get(slot.id, partial=False))
     write_whole(file, pack_slot(made), sync=False)
     n_written = _file_bytes(len(slot.tokens), made.blob.size)
     if srv.decide(srv.rules.slot_save(len(slot.checkpoints)), slot):
-        write_whole(beside(file), pack_side(model, slot.checkpoints), sync=False)
-        n_written += SIDE_HEAD + sum(SIDE_ENTRY + one.facts.size for one in slot.checkpoints)
+        write_whole(side_file_path(file), pack_side(model, slot.checkpoints), sync=False)
+        n_written += SIDE_HEAD + sum(SIDE_ENTRY + checkpoint.facts.size for checkpoint in slot.checkpoints)
     return {"status": 200, "n_saved": len(slot.tokens), "n_written": n_written}
 
 
 def _file_bytes(n_tokens: int, state: int) -> int:
-    """Bytes of the real server's slot file: heading, tokens, state."""
+    """Return the size of the real server's slot file [bytes]: header, tokens, state."""
     return FILE_HEAD + 4 * n_tokens + state
 
 
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
-    """The file's tokens and state replace the slot's, and its checkpoints where the rules say so. No room, or a longer
-    text than the context: the slot's tokens and cells go, its checkpoints stay, the client gets 400."""
+    """Replace the slot's tokens and state by those of the file, and its checkpoints if the rules say so. If cells are
+    lacking, or the text is longer than the context, the slot loses tokens and cells, keeps its checkpoints, and the
+    client gets status 400."""
     saved = unpack_slot(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
     array_file.check_model(saved.model, srv.kind.spec.notation, file)
-    decision: Decision = srv.rules.slot_restore(kind(beside(file)) != "")
+    decision: Decision = srv.rules.slot_restore(kind(side_file_path(file)) != "")
     side: SideFile | None = None
     if decision.value:
-        data = read_bytes(beside(file), SLOT_FILE_BYTES, "slot file")
-        side = unpack_side(data, str(beside(file)), len(srv.log.marks) - 1)
-        array_file.check_model(side.model, srv.kind.spec.notation, beside(file))
+        data = read_bytes(side_file_path(file), SLOT_FILE_BYTES, "slot file")
+        side = unpack_side(data, str(side_file_path(file)), len(srv.log.marks) - 1)
+        array_file.check_model(side.model, srv.kind.spec.notation, side_file_path(file))
     srv.decide(decision, slot)
     if len(saved.tokens) > srv.settings.n_ctx_slot or not srv.memory.set(slot.id, saved.blob):
         srv.memory.seq_rm(slot.id, 0, POS_INF)

@@ -1,4 +1,4 @@
-"""Files of ik_llama.cpp that rules were read from, by short names."""
+"""Source files of ik_llama.cpp from which rules were read, by short names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from cachesim.engines.rule import Source
 
 ik_llama = partial(Source, "ikawrakow/ik_llama.cpp")
-"""A source in ik_llama.cpp: file, function, commit."""
+"""Source in ik_llama.cpp: file, function, commit."""
 
 CONTEXT = "examples/server/server-context.cpp"
 TASK = "examples/server/server-task.cpp"

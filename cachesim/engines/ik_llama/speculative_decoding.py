@@ -1,8 +1,8 @@
-"""Speculative decoding: drafts go into the batch, are verified, and what was wrong is undone; the companion follows.
+"""Speculative decoding: drafts are added to the batch and verified, rejected tokens are undone, the companion follows.
 
-The drafter itself is forced: a request says what is drafted where, and how much of it is right. The companion's context
-is followed in labels only: what it would have drafted changes nothing but how much is accepted.
-Source: ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3).
+The drafter is forced: a request states which tokens are drafted where, and how many are correct. The companion's
+context is simulated as labels only, because its drafts affect nothing but the number of accepted tokens. Source:
+ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cachesim.engines.shared.vocab import forced_draft
 
 
 def make_draft(srv: Core, slot: Slot, task: Task) -> None:
-    """Draft for a generating slot, and save what a rejection would need."""
+    """Draft for a generating slot, and save the state that a rejection would need."""
     request, held = task.request, len(slot.tokens)
     slot.draft, slot.drafting, slot.spec = [], False, None
     plan = next((d for d in request.drafts if d.at == held), None)
@@ -28,7 +28,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     wanted = plan.drafted if plan else request.draft_else
     if wanted == AS_MANY_AS_ALLOWED:
         wanted = srv.settings.n_max
-    most: int = srv.decide(srv.rules.draft_max(held - slot.unheard, srv.settings.n_ctx_slot, wanted, left), slot)
+    most: int = srv.decide(srv.rules.draft_max(held - slot.uncounted, srv.settings.n_ctx_slot, wanted, left), slot)
     if not most:
         return
     slot.drafting = True
@@ -56,8 +56,8 @@ def _save(srv: Core, slot: Slot, held: int) -> SpecCkpt:
 
 
 def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
-    """The companion's own labels while it drafts: the sampled token unless its successor is known from the round
-    before, then every draft but the last; afterwards they are given up again."""
+    """Simulate the labels of the companion while it drafts: the sampled token, unless its successor is known from the
+    previous round, then every draft but the last; afterwards the labels are removed."""
     if srv.companion is None:
         return
     kv = srv.companion.kv
@@ -69,7 +69,7 @@ def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
 
 
 def _decode(srv: Core, slot: Slot, pos: int, n: int) -> bool:
-    """The companion evaluates n tokens from a position on. False = it failed."""
+    """Let the companion evaluate ``n`` tokens from a position on. False = it failed."""
     assert srv.companion is not None
     batch = DecodeBatch()
     batch.extend([0] * n, pos, slot.id)
@@ -77,7 +77,7 @@ def _decode(srv: Core, slot: Slot, pos: int, n: int) -> bool:
 
 
 def warm_up(srv: Core, slot: Slot, view: DecodeBatch, first: int, stop: int) -> None:
-    """Prompt tokens that the target has evaluated go through the companion too."""
+    """Let the companion evaluate prompt tokens that the target has evaluated."""
     if srv.companion is None:
         return
     pos = view.pos[first]
@@ -89,9 +89,9 @@ def warm_up(srv: Core, slot: Slot, view: DecodeBatch, first: int, stop: int) -> 
 
 
 def accept(srv: Core, slot: Slot, task: Task) -> list[int]:
-    """Compare the draft with what the sampler says; undo what was wrong. Returns the accepted drafts and the new
+    """Compare the draft with the sampler's tokens and undo the rejected ones. Returns the accepted drafts and the new
     token."""
-    held = len(slot.tokens) - len(slot.draft)                  # the sampled token included
+    held = len(slot.tokens) - len(slot.draft)                  # includes the sampled token
     ids: list[int] = []
     for k in range(len(slot.draft) + 1):
         ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_decoded + k))
@@ -111,7 +111,7 @@ def accept(srv: Core, slot: Slot, task: Task) -> list[int]:
 
 
 def _commit(srv: Core, slot: Slot, held: int, n: int) -> None:
-    """The companion takes the n tokens that were accepted, and knows what it would draft next."""
+    """Let the companion evaluate the ``n`` accepted tokens; then it knows its next draft."""
     if srv.companion is None:
         return
     kv = srv.companion.kv
@@ -123,9 +123,9 @@ def _commit(srv: Core, slot: Slot, held: int, n: int) -> None:
 
 
 def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
-    """Back to the recurrent row before what was wrong: the one kept after that token (or whatever its place holds, if
-    the round did not fit into one micro-batch), written to the row that the rules say; or the one before the round, and
-    what was right is evaluated again."""
+    """Restore the recurrent row before the first rejected token. Rows kept per step: restore the row kept after the
+    last accepted token (or whatever its place holds, if the round did not fit into one micro-batch) into the row that
+    the rules select. Otherwise: restore the row before the round and evaluate the accepted tokens again."""
     kv, step = srv.memory, len(ids) - 1
     if spec.states is None and spec.blob is None:
         row, relabel = srv.decide(srv.rules.spec_row(slot.id), slot)
@@ -141,7 +141,7 @@ def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
     elif spec.states is not None and spec.cells is not None:
         kv.states, kv.cells = spec.states, spec.cells
     kv.seq_rm(slot.id, spec.n_past, POS_INF)
-    batch = DecodeBatch()                                      # the sampled token and the right drafts once more
+    batch = DecodeBatch()                                      # re-evaluate the sampled token and the accepted drafts
     batch.extend(slot.tokens[spec.n_past :], spec.n_past, slot.id)
     srv.context.per_step = False
     srv.context.decode(batch)

@@ -1,14 +1,14 @@
-"""Which cell holds which position, and for whom? The one table of a context.
+"""Cell table of a context: labels, own positions and users of all cells.
 
-pos     what the cell is labelled with, -1 = empty; attention is masked by it
-own     the position that the row in it was computed for; differs from the label only where a speculative restore has
+pos     label of the cell, -1 = empty; attention is masked by it
+own     position for which the row in the cell was computed; differs from the label only after a speculative restore
         relabelled the cell
-seqs    who uses the cell: seqs[s, i]
-head    where the search for free cells begins
-used    number of cells that are not empty
+seqs    users of the cell: seqs[s, i]
+head    start of the search for free cells
+used    number of non-empty cells
 
-The arrays are as long as the cells that were ever used need: every cell beyond their end is empty.
-Source: ik_llama.cpp src/llama.cpp llama_kv_cache_find_slot, llama_kv_cache_seq_rm (8337e4cd3).
+The arrays are as long as the highest used cell requires; cells after their end are empty. Source: ik_llama.cpp
+src/llama.cpp llama_kv_cache_find_slot, llama_kv_cache_seq_rm (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ class Cells:
 
     def __init__(self, size: int, n_seq: int) -> None:
         self.size, self.n_seq = size, n_seq
-        self.pos = np.zeros(0, dtype=np.int64)                   # (n,) of the first n cells
+        self.pos = np.zeros(0, dtype=np.int64)                   # (n,) labels of the first n cells
         self.own = np.zeros(0, dtype=np.int64)                   # (n,)
         self.seqs = np.zeros((n_seq, 0), dtype=bool)             # (n_seq, n)
         self.head, self.used = 0, 0
-        self._last: list[int | None] = [-1] * n_seq              # largest label, None = to be looked up
+        self._last: list[int | None] = [-1] * n_seq              # largest label, None = not cached
 
     def reach(self, stop: int) -> None:
-        """Make the arrays long enough for the first ``stop`` cells."""
+        """Extend the arrays to at least ``stop`` cells."""
         n = grown_size(len(self.pos), stop, self.size)
         if n > len(self.pos):
             self.pos, self.own = extend_array(self.pos, n, fill=-1), extend_array(self.own, n, fill=-1)
             self.seqs = extend_array(self.seqs, n, axis=1)
 
     def of(self, seq: int) -> np.ndarray:
-        """Indices of the sequence's cells, ascending."""
+        """Return the indices of the sequence's cells, ascending."""
         found: np.ndarray = self.seqs[seq].nonzero()[0]
         return found
 
     def pos_max(self, seq: int) -> int:
-        """Largest label of the sequence, -1 if it has no cell."""
+        """Return the largest label of the sequence, -1 without cells."""
         known = self._last[seq]
         if known is None:
             held = self.pos[self.seqs[seq]]
@@ -51,13 +51,13 @@ class Cells:
         return known
 
     def first(self, seq: int) -> int:
-        """Label of the first cell by index, which need not be the smallest; -1 if there is none."""
+        """Return the label of the first cell by index, which need not be the smallest; -1 without cells."""
         cells = self.of(seq)
         return int(self.pos[cells[0]]) if len(cells) else -1
 
     def find(self, n: int) -> int | None:
-        """The first of n free neighbouring cells, searched from ``head`` around the ring once; None = there are none.
-        Moves ``head`` to where the search ended."""
+        """Return the first of ``n`` contiguous free cells, searched once around the ring from ``head``; None = not
+        found. Moves ``head`` to the end of the search."""
         tested = 0
         while tested < self.size:
             if self.head + n > self.size:
@@ -69,14 +69,14 @@ class Cells:
             taken = self.pos[self.head : self.head + n] >= 0
             if not taken.any():
                 return self.head
-            first = self.head + int(taken.argmax())          # go on behind this cell and its taken neighbours
-            behind = self.pos[first:] < 0
-            stop = first + (int(behind.argmax()) if behind.any() else len(behind))
+            first = self.head + int(taken.argmax())          # continue after this cell and its taken neighbours
+            free = self.pos[first:] < 0
+            stop = first + (int(free.argmax()) if free.any() else len(free))
             tested, self.head = tested + stop - self.head, stop
         return None
 
     def place(self, first: int, pos: np.ndarray, own: np.ndarray, seq: int) -> None:
-        """Label neighbouring cells from ``first`` on for a sequence."""
+        """Label contiguous cells from ``first`` on for a sequence."""
         stop = first + len(pos)
         self.reach(stop)
         self.pos[first:stop], self.own[first:stop] = pos, own
@@ -86,8 +86,8 @@ class Cells:
         self._last[seq] = None if known is None or not len(pos) else max(known, int(np.maximum.reduce(pos)))
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
-        """The sequence lets go of its cells with p0 <= label < p1; the search goes on at the first cell freed, if that
-        lies before ``head``."""
+        """Remove the sequence from its cells with p0 <= label < p1. If the first freed cell precedes ``head``, the next
+        search starts there."""
         if p0 > self.pos_max(seq):
             return
         cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
@@ -100,13 +100,13 @@ class Cells:
             self.head = min(self.head, int(freed[0]))
 
     def relabel(self, cell: int, pos: int) -> None:
-        """Write a label into a cell, whoever uses it."""
+        """Write a label into a cell, regardless of its users."""
         self.reach(cell + 1)
         self.pos[cell] = pos
         self._last = [None] * self.n_seq
 
     def move(self, seq: int, p0: int, p1: int, delta: int) -> np.ndarray:
-        """Add ``delta`` to labels p0 .. p1-1 of the sequence; returns the cells."""
+        """Add ``delta`` to labels p0 .. p1-1 of the sequence; return the cells."""
         cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
         self.pos[cells] += delta
         self.own[cells] += delta
@@ -115,13 +115,13 @@ class Cells:
         return cells
 
     def check(self) -> None:
-        """Raise Crash unless the table is consistent with itself."""
+        """Raise Crash unless the table is consistent."""
         occupied = self.pos >= 0
         if int(occupied.sum()) != self.used:
-            raise Crash(f"{self.used} cells counted as used, {int(occupied.sum())} are")
+            raise Crash(f"used-cell counter is {self.used}, expected {int(occupied.sum())}")
         if not np.array_equal(self.seqs.any(axis=0), occupied):
-            raise Crash("a cell has a position and no sequence, or a sequence and no position")
+            raise Crash("a cell has a position without a sequence, or a sequence without a position")
         for seq in range(self.n_seq):
             held = self.pos[self.seqs[seq]]
             if self.pos_max(seq) != (int(held.max()) if len(held) else -1):
-                raise Crash(f"sequence {seq} ends at {self.pos_max(seq)}, its cells do not")
+                raise Crash(f"recorded end of sequence {seq} is {self.pos_max(seq)}, its cells end elsewhere")

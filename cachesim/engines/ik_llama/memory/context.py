@@ -1,7 +1,7 @@
-"""llama_decode: a batch in micro-batches, each computed as soon as it has cells; what the model sees meanwhile.
+"""llama_decode: evaluation of a batch in micro-batches, each computed as soon as it has cells.
 
-What was computed before a micro-batch found no room stays.
-Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
+Micro-batches computed before one finds no room stay in the cache. Source: ik_llama.cpp src/llama.cpp
+llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv_cache import KvCache, States
-from cachesim.engines.ik_llama.memory.nan_states import is_nan, silenced, spoil
+from cachesim.engines.ik_llama.memory.nan_states import is_nan, mark_nan, mark_nan_outputs
 from cachesim.engines.shared.batch import DecodeBatch, TokenOutput, Ubatch, join_runs, read_outputs, split_by
 from cachesim.engines.shared.kv_rows import read_rows, sort_by_position, write_rows
 from cachesim.model import Hidden, LayerState, Model, Rows, TokenRun
@@ -22,9 +22,9 @@ OK, NO_ROOM, FAILED = 0, 1, -1
 
 
 class UbatchStore(ByPosition):
-    """The store of one run of a micro-batch, whose tokens lie in the cells from ``first`` on. Cells from ``n_kv`` on
-    are not read, and window layers do not read those below ``low`` either. The model works run after run, so a store
-    has one."""
+    """Store of one run of a micro-batch, whose tokens are in the cells from ``first`` on. Cells from ``n_kv`` on are
+    not read; window layers also do not read cells below ``low``. The model evaluates run after run, so a store serves
+    one run."""
 
     def __init__(self, kv: KvCache, run: TokenRun, first: int, n_kv: int, low: int) -> None:
         self.kv, self.seq = kv, run.seq
@@ -33,75 +33,69 @@ class UbatchStore(ByPosition):
         if len(cells) and cells[-1] >= n_kv:
             cells = cells[cells < n_kv]
         self.pos, self.cells = self.window_pos, self.window_cells = sort_by_position(cells, kv.cells.pos[cells])
-        base = kv.window.base if kv.window is not None else 0              # a compacted window has lost those before
+        base = kv.window.base if kv.window is not None else 0      # a compacted window no longer has earlier rows
         if low or base:
             cells = cells[(cells >= low) & (kv.cells.pos[cells] >= base)]
             self.window_pos, self.window_cells = sort_by_position(cells, kv.cells.pos[cells])
 
     def positions(self, part: str, run: int) -> np.ndarray:
-        """(n,) labels that the run may look at, ascending, its own included."""
+        """Return the labels (n,) that the run may attend to, ascending, including its own."""
         return self.window_pos if part == "swa" else self.pos
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
-        """Write the run's own rows into their cells."""
+        """Write the run's rows into their cells."""
         write_rows(self.kv.rows, layer, self.mine, rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        """The rows of the sequence that this layer reads, in the order of ``positions``."""
+        """Return the rows of the sequence that this layer reads, in the order of ``positions``."""
         return read_rows(self.kv.rows[layer], self.window_cells if layer in self.kv.kind.windows else self.cells)
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
-        """The recurrent row before the run, None = zeroed."""
+        """Return the recurrent row before the run, None = zeroed."""
         return self.kv.states[self.seq].get(layer)
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
-        """The recurrent row after the run."""
+        """Store the recurrent row after the run."""
         self.kv.states[self.seq][layer] = state
 
 
 @dataclass(frozen=True)
 class DecodeRules:
-    """What the rules of a version say about micro-batches, as plain functions.
+    """Rules of a version about micro-batches, as plain functions."""
 
-    ``split``: tokens of the next micro-batch, given the sequences of the window; ``seen``: cells that attention reads,
-    given the labels of the cells; ``window_from``: the first of them that window layers read, given their number, the
-    tokens of the micro-batch, and whether rows are missed if it is such a cell; ``blind``: does a token that sees no
-    cell leave rows that are not a number, given the number of such cases; ``zeroes``: is a row zeroed, given its first
-    position and the number of sequences; ``keeps``: how recurrent rows of a micro-batch of so many tokens are kept
-    ("place", "position" or "")."""
-
-    split: Callable[[Sequence[int]], int]
-    seen: Callable[[np.ndarray], int]
+    split: Callable[[Sequence[int]], int]               # sequences of the window -> tokens of the next micro-batch
+    seen: Callable[[np.ndarray], int]                   # labels of the cells -> number of cells that attention reads
+    # (cells read, tokens of the micro-batch, whether rows are missed from a cell on) -> first cell of window layers
     window_from: Callable[[int, int, Callable[[int], bool]], int]
-    blind: Callable[[int], bool]
-    zeroes: Callable[[int, int], bool]
-    keeps: Callable[[int], str]
+    blind: Callable[[int], bool]                        # number of tokens without a visible cell -> their rows are NaN
+    zeroes: Callable[[int, int], bool]                  # (first position, sequences) -> the recurrent row is zeroed
+    keeps: Callable[[int], str]                         # tokens -> index of kept rows: "place", "position" or "" = none
 
 
 class Context:
-    """A cache, a model that fills it, and llama_decode between them. ``model`` None = labels only.
+    """A cache, a model that fills it, and llama_decode. ``model`` None = labels only.
 
-    While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps`` as the rules
-    say: by the place in the micro-batch, from the first one on, or by sequence and position. By place the matrix of a
-    row, kept in ``matrices``, is left out after a micro-batch's last token. Nothing is emptied; a place that was never
-    written holds zeros, and is in neither.
-    Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states, src/llama.cpp per_step_alloc, ggml/src/ggml.c
-    ggml_compute_forward_ssm_conv_f32, ggml/src/iqk/iqk_mul_mat.cpp iqk_fused_delta_net (8337e4cd3).
+    While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps``, indexed as
+    the rules say: by the place in the micro-batch, or by sequence and position. With places, ``matrices`` (the matrix
+    part of a row) omits the last token of a micro-batch. Entries are never cleared; a place that was never written is
+    absent from both and reads as zeros. Source: ik_llama.cpp src/llama-delta-net.cpp save_per_step_states,
+    src/llama.cpp per_step_alloc, ggml/src/ggml.c ggml_compute_forward_ssm_conv_f32, ggml/src/iqk/iqk_mul_mat.cpp
+    iqk_fused_delta_net (8337e4cd3).
     """
 
     def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules) -> None:
         self.kv, self.model, self.n_ubatch, self.rules = kv, model, n_ubatch, rules
-        self.spoken: dict[int, TokenOutput] = {}
+        self.outputs: dict[int, TokenOutput] = {}
         self.per_step = False
         self.steps: dict[int | tuple[int, int], States] = {}
         self.matrices: dict[int | tuple[int, int], States] = {}
-        self.evaluated = 0              # tokens of the last batch that were evaluated
-        self.mixed = False              # was a micro-batch of it cut because it mixed sequences?
+        self.evaluated = 0              # evaluated tokens of the last batch
+        self.mixed = False              # a micro-batch was cut because it mixed sequences
 
     def decode(self, batch: DecodeBatch) -> int:
-        """Evaluate a batch; returns OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
-        ``spoken`` then maps places in the batch to what the model said there."""
-        self.spoken, self.evaluated, self.mixed = {}, 0, False
+        """Evaluate a batch; return OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
+        Afterwards ``outputs`` maps indices in the batch to model outputs."""
+        self.outputs, self.evaluated, self.mixed = {}, 0, False
         for ubatch, cut in split_by(batch, self.n_ubatch, self.rules.split):
             self.mixed |= cut
             window = self.kv.window
@@ -123,52 +117,53 @@ class Context:
             kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         n_kv = kv.cells.size if kv.recurrent else self.rules.seen(kv.cells.pos)
         low = self.rules.window_from(n_kv, ubatch.n, lambda low: self._misses(ubatch, low))
-        blind = self._blind(ubatch, first, n_kv, low) if kv.spoilt or not low <= first <= n_kv - ubatch.n else None
+        blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan or not low <= first <= n_kv - ubatch.n else None
         if self.model is None:
             return
         before = [frozenset(i for i, state in kv.states[run.seq].items() if is_nan(state)) for run in ubatch.runs]
         hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
             hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept, n_kv, low))
-        said = read_outputs(self.model, batch, ubatch, hidden)
-        if blind is not None and kv.spoilt:
-            said = silenced(said, ubatch, spoil(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind))
-        self.spoken |= said
+        found = read_outputs(self.model, batch, ubatch, hidden)
+        if blind is not None and kv.has_nan:
+            lost = mark_nan(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind)
+            found = mark_nan_outputs(found, ubatch, lost)
+        self.outputs |= found
 
     def _misses(self, ubatch: Ubatch, low: int) -> bool:
-        """True if rows of a window lie in cells below ``low``."""
+        """Return whether rows of a window are in cells below ``low``."""
         cells = self.kv.cells
         return any((cells.pos[mine[mine < low]] > run.pos0 - self.kv.kind.n_swa).any()
                    for run in ubatch.runs for mine in (cells.of(run.seq),))  # fmt: skip
 
     def _blind(self, ubatch: Ubatch, first: int, n_kv: int, low: int) -> list[dict[str, np.ndarray]]:
-        """For each run and kind of attention layer: (t,) True for the tokens that see no cell."""
+        """Return for each run and kind of attention layer: (t,) True for tokens without a visible cell."""
         kv, blind = self.kv, []
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
             store = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv, low)
-            asked = run.pos0 + np.arange(len(run.tokens))
-            seen = {layer.notation: store.view(layer.part, 0, asked).visible(layer.window)
+            pos = run.pos0 + np.arange(len(run.tokens))
+            seen = {layer.notation: store.view(layer.part, 0, pos).visible(layer.window)
                     for layer in kv.kind.spec.layers if layer.part}  # fmt: skip
-            blind.append({name: one.lo >= one.hi for name, one in seen.items()})
-        n_blind = sum(int(one.sum()) for views in blind for one in views.values())
-        kv.spoilt = (n_blind > 0 and self.rules.blind(n_blind)) or kv.spoilt
+            blind.append({name: cells.lo >= cells.hi for name, cells in seen.items()})
+        n_blind = sum(int(tokens.sum()) for views in blind for tokens in views.values())
+        kv.has_nan = (n_blind > 0 and self.rules.blind(n_blind)) or kv.has_nan
         return blind
 
     def kept_after(self, seq: int, n_past: int, step: int) -> States:
-        """The recurrent rows kept after token ``step`` of a round behind ``n_past`` tokens; zeroed where there are
-        none."""
+        """Return the recurrent rows kept after token ``step`` of a round that began after ``n_past`` tokens; missing
+        rows are zeros."""
         key = (seq, n_past + step) if (seq, n_past + step) in self.steps else step
         matrices = self.matrices.get(key, {})
         return {layer: with_matrix(state, matrices.get(layer)) for layer, state in self.steps.get(key, {}).items()}
 
     def _run(self, model: Model, run: TokenRun, first: int, place: int, kept: str, n_kv: int, low: int) -> Hidden:
-        """One run from a place of its micro-batch on; token by token where the states between are kept."""
+        """Evaluate one run from a place of its micro-batch on; token by token if the intermediate states are kept."""
         if not kept:
             return model.forward([run], UbatchStore(self.kv, run, first, n_kv, low))[0]
         parts = []
         for k, token in enumerate(run.tokens):
-            one = TokenRun(run.seq, run.pos0 + k, [token])
-            parts += model.forward([one], UbatchStore(self.kv, one, first + k, n_kv, low))
+            step = TokenRun(run.seq, run.pos0 + k, [token])
+            parts += model.forward([step], UbatchStore(self.kv, step, first + k, n_kv, low))
             key = place + k if kept == "place" else (run.seq, run.pos0 + k)
             self.steps[key] = dict(self.kv.states[run.seq])
             if kept != "place" or k + 1 < len(run.tokens):
@@ -177,7 +172,7 @@ class Context:
 
 
 def with_matrix(conv: LayerState | None, matrix: LayerState | None) -> LayerState | None:
-    """The recurrent row whose convolution is that of one and whose matrix that of another; None = zeros."""
+    """Return a recurrent row with the convolution of ``conv`` and the matrix of ``matrix``; None = zeros."""
     if conv is None or conv is matrix:
         return conv
     if matrix is None:

@@ -1,11 +1,12 @@
-"""The K/V cache of a context: one structure for everything, whatever the layers are.
+"""K/V cache of a context: a single structure for all kinds of layers.
 
 cells    labels of positions, and in each cell a K/V row per attention layer
-states   one recurrent row per sequence id: NOT per cell, and no removal of cells touches it
-window   the compacted block of window rows, where the context has one
+states   one recurrent row per sequence id: NOT per cell, and unaffected by removals of cells
+window   the compacted block of window rows, if the context has one
 
-A removal is refused only by a pure recurrent cache and by a compacted window.
-Source: ik_llama.cpp src/llama.cpp llama_kv_cache_seq_rm, llama_data_write (8337e4cd3).
+Only a purely recurrent cache and a compacted window refuse removals. The compacted window (#2253, #2266, #2310) is a
+block of rows that moves forward and cannot move back far; it was derived from the code and never observed on a real
+server. Source: ik_llama.cpp src/llama.cpp llama_kv_cache_seq_rm, llama_data_write (8337e4cd3).
 """
 
 from __future__ import annotations
@@ -25,45 +26,37 @@ from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows
 from cachesim.events import Event, SeqRm
 from cachesim.model import LayerState, Model, Rows
 
-# A compacted sliding window: a block of rows that moves on, and cannot move back far.
-#
-# base    first position whose window rows are still there
-# live    rows in the block: positions base .. base + live - 1
-# width   what a query sees, itself included
-# cap     rows that the block has room for
-#
-# Source: ik_llama.cpp #2253, #2266, #2310 (8337e4cd3). Derived from the code; no run of a real server was seen.
 
 def capacity(width: int, n_ubatch: int, pad: int = 256) -> int:
-    """Rows of the block: the window and a micro-batch of at least 256, in units of ``pad`` (256 with flash
-    attention, the default)."""
+    """Return the rows of a window block: the window plus a micro-batch of at least 256, rounded up to ``pad`` (256 with
+    flash attention, the default)."""
     size = width + max(256, n_ubatch)
     return -(-size // pad) * pad
 
 
 @dataclass(slots=True)
 class Window:
-    """The block of one sequence."""
+    """Compacted sliding window of one sequence."""
 
-    width: int
-    cap: int
-    base: int = 0
-    live: int = 0
+    width: int     # positions that a query attends to, including its own
+    cap: int       # rows that fit into the block
+    base: int = 0  # first position whose window rows are present
+    live: int = 0  # rows in the block: positions base .. base + live - 1
 
     @property
     def end(self) -> int:
-        """The position that comes next."""
+        """The next position."""
         return self.base + self.live
 
     def advance(self, n: int) -> None:
-        """Room for n tokens: where there is none, only the last ``width`` rows stay. Then they are there."""
+        """Add ``n`` rows; if they do not fit, only the last ``width`` rows before them stay."""
         if self.live + n > self.cap:
             self.base += self.live - self.width
             self.live = self.width
         self.live += n
 
     def cut(self, p0: int, p1: int) -> bool:
-        """Give up positions p0 .. p1-1. False = refused, nothing changed."""
+        """Remove positions p0 .. p1-1. False = refused, nothing changed."""
         if p0 >= self.end or p1 <= self.base:
             return True
         if p1 < self.end:
@@ -99,40 +92,39 @@ class Blob(Immutable):
 
 
 class KvCache:
-    """The cache of one context. ``model`` None = labels only; ``recurrent`` None = as the model is."""
+    """The cache of a context. ``model`` None = labels only; ``recurrent`` None = as for the model."""
 
     def __init__(self, kind: ModelKind, size: int, n_seq: int, model: Model | None, refuses: Refuses, emit: Emit,
                  window: Window | None = None, recurrent: bool | None = None,
                  claims: Callable[[bool], bool] = bool) -> None:
-        self.claims = claims                  # does a saved state get cells, given whether it lacks its rows?
+        self.claims = claims                  # whether a saved state gets cells, given that it lacks its rows
         self.kind, self.refuses, self.emit, self.model, self.window = kind, refuses, emit, model, window
         self.recurrent = kind.recurrent if recurrent is None else recurrent
         self.cells = Cells(size, n_seq)
         self.rows = empty_rows(kind.attention if model else ())
         self.states: list[States] = [{} for _ in range(n_seq)]
         self.state_pos = [-1] * n_seq
-        self.tail = [-1] * n_seq              # pure recurrent: last position of the sequence's one cell
-        self.spoilt = False                   # was anything ever written that is not a number?
+        self.tail = [-1] * n_seq              # purely recurrent: last position of the sequence's only cell
+        self.has_nan = False                   # a NaN was ever written
 
     def pos_max(self, seq: int) -> int:
-        """Last position of the sequence; 0, not -1, if it is empty."""
+        """Return the last position of the sequence; 0, not -1, if it is empty."""
         return max(0, self.cells.pos_max(seq), self.tail[seq])
 
     def pos_min(self, seq: int) -> int:
-        """What the engine takes for the first position: with recurrent layers the last one, else that of the first cell
-        by index, -1 if there is none."""
+        """Return the engine's first position: with recurrent layers the last position, otherwise that of the first cell
+        by index, -1 without cells."""
         if self.kind.states or self.recurrent:
             return self.pos_max(seq)
         return self.cells.first(seq)
 
     def empty(self, seq: int) -> bool:
-        """Does the sequence hold nothing?"""
+        """Return whether the sequence holds nothing."""
         return self.cells.pos_max(seq) < 0 and self.tail[seq] < 0
 
-    # --- sequence operations ---------------------------------------------------------------------------------
-
     def seq_rm(self, seq: int, p0: int, p1: int = POS_INF) -> bool:
-        """Remove positions p0 .. p1-1 from the cells; recurrent rows stay as they are. False = refused, unchanged."""
+        """Remove positions p0 .. p1-1 from the cells; recurrent rows are unchanged. False = refused, nothing
+        changed."""
         ok = not self.refuses(self.recurrent, self.tail[seq], p0, p1)
         ok = ok and (self.window is None or self.window.cut(p0, p1))
         if ok:
@@ -143,8 +135,8 @@ class KvCache:
         return ok
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
-        """Move labels p0 .. p1-1; their K rows are turned on at once. The search for free cells begins anew, unless
-        p0 is p1 or nothing is to be added."""
+        """Add ``delta`` to labels p0 .. p1-1 and rotate their K rows. The next search for free cells starts at 0,
+        unless p0 is p1 or ``delta`` is 0."""
         if p0 == p1 or not delta:
             return
         cells = self.cells.move(seq, p0, p1, delta)
@@ -153,10 +145,8 @@ class KvCache:
                 new = self.cells.pos[cells]
                 write_rows(self.rows, layer, cells, self.model.shift_rows(read_rows(rows, cells), new - delta, new))
 
-    # --- decoding --------------------------------------------------------------------------------------------
-
     def claim(self, ubatch: Ubatch) -> int | None:
-        """Cells for a micro-batch, labelled; returns the first, None = no room. ``advance`` is due afterwards."""
+        """Claim and label cells for a micro-batch; return the first, None = no room. Call ``advance`` afterwards."""
         if self.recurrent:
             for run in ubatch.runs:
                 self.tail[run.seq] = run.pos0 + len(run.tokens) - 1
@@ -176,35 +166,33 @@ class KvCache:
         return first
 
     def advance(self, n: int) -> None:
-        """The micro-batch of n tokens is computed."""
+        """Move the search start after a computed micro-batch of ``n`` tokens."""
         self.cells.head += n
         if self.cells.head >= self.cells.size:
             self.cells.head = 0
 
-    # --- saving and loading ----------------------------------------------------------------------------------
-
     def size_of(self, seq: int, partial: bool) -> int:
-        """Bytes that ``get`` would give."""
+        """Return the bytes of the result of ``get``."""
         return self.kind.state_bytes(int(self.cells.seqs[seq].sum()), partial)
 
     def get(self, seq: int, partial: bool) -> Blob:
-        """A copy of the sequence. A partial one leaves the K/V rows out, except those of a compacted window."""
+        """Return a copy of the sequence. A partial copy omits the K/V rows, except those of a compacted window."""
         cells, kept = self.cells.of(seq), self.rows
         if partial:
             kept = {i: kept[i] for i in kept if self.window is not None and i in self.kind.windows}
-        rows = None if partial and not kept else {layer: read_rows(one, cells) for layer, one in kept.items()}
+        rows = None if partial and not kept else {layer: read_rows(table, cells) for layer, table in kept.items()}
         states = dict(self.states[seq]) if self.kind.hybrid else {}
         window = None if self.window is None else replace(self.window)
         return Blob(self.size_of(seq, partial), self.cells.pos[cells], self.cells.own[cells], rows, states,
                     self.state_pos[seq], window)  # fmt: skip
 
     def set(self, seq: int, blob: Blob) -> bool:
-        """Put a copy back: the sequence's cells are freed, a stretch of free neighbours gets the saved labels in order.
-        Rows that the copy leaves out are whatever lies there. False = no stretch; the sequence is empty then. Where the
-        rules say so, a copy without rows leaves the cells up to its last position where they are."""
+        """Restore a copy: free the sequence's cells and give the saved labels contiguous free cells in order. Rows that
+        the copy omits are whatever the cells contain. False = no contiguous cells; the sequence is empty then. If the
+        rules say so, a copy without rows leaves the cells up to its last position in place."""
         if self.kind.hybrid and blob.rows is None and not self.claims(True):
             if self.cells.pos_max(seq) < blob.state_pos:
-                return False                             # fewer cells than the recurrent rows have absorbed tokens
+                return False                             # fewer cells than tokens absorbed by the recurrent rows
             self.cells.remove(seq, blob.state_pos + 1, POS_INF)
             self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
             return True
@@ -220,7 +208,7 @@ class KvCache:
             self.states[seq], self.state_pos[seq] = dict(blob.states), blob.state_pos
         if blob.window is not None:
             self.window = replace(blob.window)
-        self.spoilt = self.spoilt or has_nan(blob.rows or {}, blob.states)
+        self.has_nan = self.has_nan or has_nan(blob.rows or {}, blob.states)
         return True
 
     def check(self) -> None:

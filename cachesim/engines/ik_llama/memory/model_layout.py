@@ -1,12 +1,12 @@
-"""The memory that a model gets, and the bytes that the real engine needs for it.
+"""Memory layout of a model, and the bytes that the real engine needs for it.
 
-recurrent   no attention at all: one cell per sequence holds everything
-hybrid      attention in cells, and beside them one recurrent row per sequence id
-private     states of its own beside the cells (DeepSeek-V4): may keep its windows compacted
-all others  attention in cells, whatever the window of a layer: it is a mask, not a ring
+recurrent   no attention layers: one cell per sequence holds everything
+hybrid      attention in cells, and one recurrent row per sequence id
+private     states outside the cells (DeepSeek-V4): windows may be compacted
+all others  attention in cells, whatever the window of a layer: the window is a mask, not a ring
 
-Source: ik_llama.cpp src/llama.cpp llama_kv_cache_init (8337e4cd3). Sizes fitted to the recorded `mib`
-and `est`: K/V rows are F16, a cell has 8 bytes of its own.
+Source: ik_llama.cpp src/llama.cpp llama_kv_cache_init (8337e4cd3). Sizes fitted to the recorded `mib` and `est`: K/V
+rows are F16, a cell has 8 bytes of metadata.
 """
 
 from __future__ import annotations
@@ -18,23 +18,21 @@ from cachesim.engines.shared.size_formulas import HEAD, split_sizes, states_byte
 from cachesim.model import Spec, parse
 
 KV_ROW = 128                                                      # bytes of a K row plus a V row, F16
-CELL = 8                                                          # bytes of a cell's own facts in a saved state
+CELL = 8                                                          # bytes of a cell's metadata in a saved state
 STATE_ROW = {"G": 35840, "S": 18688, "C": 512, "H": 18688}        # bytes of the recurrent row of one layer
 
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """A model as the memory sees it. ``private``: DeepSeek-V4's rules hold; ``words``: its tokens are those of the
-    recorded vocabulary; ``row_bytes``: a K row and a V row of one layer; ``row_of_state``: the recurrent row of one
-    layer, 0 = that of the recorded models; ``head``: width of an attention head in numbers."""
+    """Memory layout of a model."""
 
     name: str
     spec: Spec
-    private: bool = False
-    words: bool = False
-    row_bytes: int = KV_ROW
-    row_of_state: int = 0
-    head: int = HEAD
+    private: bool = False       # DeepSeek-V4's rules apply
+    words: bool = False         # the tokens are those of the recorded vocabulary
+    row_bytes: int = KV_ROW     # bytes of a K row and a V row of one layer
+    row_of_state: int = 0       # bytes of the recurrent row of one layer, 0 = as in the recorded models
+    head: int = HEAD            # width of an attention head [numbers]
 
     @property
     def attention(self) -> tuple[int, ...]:
@@ -43,7 +41,7 @@ class ModelKind:
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """Those of them that look at a window only."""
+        """Attention layers with a sliding window."""
         return tuple(i for i, layer in enumerate(self.spec.layers) if layer.window)
 
     @property
@@ -53,22 +51,22 @@ class ModelKind:
 
     @property
     def hybrid(self) -> bool:
-        """Attention and recurrent layers."""
+        """True if the model has attention and recurrent layers."""
         return bool(self.attention and self.states)
 
     @property
     def recurrent(self) -> bool:
-        """Recurrent layers only."""
+        """True if all layers are recurrent."""
         return bool(self.states) and not self.attention
 
     @property
     def n_swa(self) -> int:
-        """Width of the windows in positions, 0 = none."""
+        """Width of the windows [positions], 0 = none."""
         return max((layer.window for layer in self.spec.layers), default=0)
 
     def state_bytes(self, n: int, partial: bool) -> int:
-        """Bytes of a saved sequence of n cells: the K/V rows only if it is the whole state. The head of a model's MTP
-        layer has rows in the target too; every layer has a heading, whether it has rows or not."""
+        """Return the bytes of a saved sequence of ``n`` cells; a partial state omits the K/V rows. The head of a
+        model's MTP layer has rows in the target, too. Every layer has a header, with or without rows."""
         rows = len(self.attention) + self.spec.mtp
         states = states_bytes(self.spec, STATE_ROW, self.row_of_state)
         every = len(self.spec.layers) + self.spec.mtp
@@ -85,11 +83,11 @@ RECORDED = {
 """The recorded tiny models."""
 
 PRIVATE = {"deepseek4": "W128 A W128 A+M"}
-"""Models that nobody has recorded, in made-up proportions."""
+"""Models without recordings, with invented proportions."""
 
 
 def model_kind(name: str) -> ModelKind:
-    """The model of a known name, or of a notation, perhaps with declared sizes. Raises BadInput."""
+    """Return the layout of a model given by name or by notation, optionally with declared sizes. Raises BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
         return replace(model_kind(layers), name=name, row_bytes=sizes.row, row_of_state=sizes.state, head=sizes.head)

@@ -1,6 +1,6 @@
-"""Which rules does each version of ik_llama.cpp's server follow? The files read as a changelog, newest first.
+"""Rule sets of the versions of ik_llama.cpp's server. The files read as a changelog, newest first.
 
-A profile is made from its neighbour; its name is the change after which it holds, ``pr...`` is a proposal.
+Each profile is derived from its neighbour and named after the change from which on it applies; ``pr...`` is a proposal.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ PROFILES: dict[str, Rules] = {
 }
 
 BESIDE = {MAIN_REPAIRED.name: MAIN.name, **{rules.name: BASE_1889.name for rules in (PR1889, PR1888, PR1877)}}
-"""What was proposed -> what it was proposed on."""
+"""Proposed rule set -> the rule set that it changes."""
 
 LINE = tuple(name for name in reversed(PROFILES) if name not in BESIDE)
-"""The main branch in order, oldest first."""
+"""Main-branch rule sets, oldest first."""
 
 COMMITS = {"8337e4cd3861406fc04e0854b1409cd1b027fbc9": MAIN.name}
-"""Commit of a recording that names no profile -> profile."""
+"""Commit of recordings without profile -> profile."""
 
 __all__ = ["BESIDE", "COMMITS", "LINE", "MAIN", "PROFILES", "TIMELINE", "Rule", "Rules"]

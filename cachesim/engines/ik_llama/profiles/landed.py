@@ -1,4 +1,4 @@
-"""When did each change reach the main branch? The numbers are counts of commits, `git rev-list --count`.
+"""Points at which changes reached the main branch. The numbers count commits, `git rev-list --count`.
 
 Source: ikawrakow/ik_llama.cpp up to 8337e4cd3.
 """
@@ -23,19 +23,19 @@ _CHANGES: Mapping[str, tuple[int, str, str]] = {
     "#2205": (4756, "2026-07-30", "dd837ff21"), "#2195": (4762, "2026-07-30", "52836917a"),
     "#2253": (4791, "2026-08-05", "cf1aa57e1"),
 }  # fmt: skip
-"""Change -> number of commits, date and commit with it."""
+"""Change -> number of commits, date, commit."""
 
 BASE, MAIN = (4544, "2026-05-26", "d2da6da05"), (4840, "2026-08-15", "8337e4cd3861406fc04e0854b1409cd1b027fbc9")
-AFTER_MAIN = (4841, "2026-09")                  # of #2491 only the month is known
+AFTER_MAIN = (4841, "2026-09")                  # only the month of #2491 is known
 OWN: Mapping[str, tuple[int, str]] = {
     **{f"ik_llama@{n}": _CHANGES[f"#{n}"][:2] for n in (1295, 1310, 1346, 1398, 1673, 1679, 1698, 1716, 1743)},
     "ik_llama@1889-base": BASE[:2],
     **{f"ik_llama@{n}": _CHANGES[f"#{n}"][:2] for n in (1949, 1992, 2020, 2105, 2195)},
-    "ik_llama@2205": _CHANGES["#2195"][:2],     # #2205 came a few commits before #2195
+    "ik_llama@2205": _CHANGES["#2195"][:2],     # #2205 landed a few commits before #2195
     "ik_llama@main": MAIN[:2],
     "ik_llama@2491": AFTER_MAIN,
 }
-"""Rule set -> the point at which it was recorded or read."""
+"""Rule set -> point at which it was recorded or read."""
 
 TIMELINE = Timeline(
     own={name: Landed(*point) for name, point in OWN.items()},

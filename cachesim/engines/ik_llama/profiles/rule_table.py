@@ -1,6 +1,6 @@
-"""What is a version of ik_llama.cpp's server made of? A table of rules and numbers.
+"""Rule table of a version of ik_llama.cpp's server.
 
-A field is a rule or a number: never a boolean, which would be an ``if`` waiting in the driver.
+A field is a rule or a number, never a boolean, so that drivers do not branch on a version.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ Rule = Callable[..., Decision]
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """One version. Fields in the order in which a request meets them; each is a rule or a number.
+    """Rules of one version, in the order in which they apply to a request.
 
-    ``last_checkpoint`` is where the interval of a new request is counted from, ``undecoded`` the sampled tokens that
-    join the slot's tokens at the end without having been evaluated; ``block_flash`` and ``block_plain`` are the cells
-    of a block with and without flash attention. ``silent``, ``unlogged``: what this build does not log; ``late``: kinds
-    of events that another thread writes, some time after they happened; ``defaults``: flags whose default is not that
-    of the options; ``unset``: values of uninitialised numbers, 0 where nothing is said (the judge of a run tries every
-    value that matters); ``inferred``: fields that were not seen running; ``ended``: what ended a number.
+    ``last_checkpoint``: position from which the checkpoint interval of a new request is counted; ``undecoded``: number
+    of sampled tokens that are added to the slot at the end without evaluation; ``block_flash`` and ``block_plain``:
+    cells of a block with and without flash attention. ``RuleSet`` describes the other fields; of ``unset``, a judged
+    run tries every relevant value.
     """
 
     name: str

@@ -10,7 +10,14 @@ from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.rules.checkpoint_create import create_by_position, create_by_tokens, create_from_four
 from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt
-from cachesim.engines.ik_llama.slot_save_restore import SlotFile, beside, pack_side, pack_slot, unpack_side, unpack_slot
+from cachesim.engines.ik_llama.slot_save_restore import (
+    SlotFile,
+    pack_side,
+    pack_slot,
+    side_file_path,
+    unpack_side,
+    unpack_slot,
+)
 from cachesim.events import Log
 from cachesim.judging.compare_answer import Judge
 
@@ -125,9 +132,9 @@ def test_what_cannot_be_done_is_bad_input(tmp_path):
             one.slot(*asked)
     with pytest.raises(BadInput, match="expected a file of model AAAA, found model GGGA"):
         two.slot("restore", 0, tmp_path / "a")
-    with pytest.raises(BadInput, match="recurrent layers only"):
+    with pytest.raises(BadInput, match="purely recurrent models"):
         server("SSSS", "none").slot("save", 0, tmp_path / "a")
-    assert beside(tmp_path / "a").name == "a.checkpoints"
+    assert side_file_path(tmp_path / "a").name == "a.checkpoints"
 
 
 def test_a_number_that_nobody_wrote_is_for_nobody_to_compare():

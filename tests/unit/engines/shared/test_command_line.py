@@ -64,7 +64,8 @@ def test_a_flag_of_requests_is_the_default_of_their_field():
     ("-c 2147483648", "flag '-c': expected a 32-bit integer, found '2147483648'"),
     ("-sps 1e999", "flag '-sps': expected a number, found '1e999'"),
     ("-fa yes", "flag '-fa': expected on or off, found 'yes'"), ("-t", "flag '-t' has no value"),
-    ("--kind mtp:x", "flag '--kind': expected a 32-bit integer"), ("--sleep x", "flag '--sleep': expected a 32-bit integer"),
+    ("--kind mtp:x", "flag '--kind': expected a 32-bit integer"),
+    ("--sleep x", "flag '--sleep': expected a 32-bit integer"),
     ("--sise 3", "unknown flag '--sise' (did you mean '--size'?)"), ("--ours 3", "unknown flag '--ours'"),
 ])  # fmt: skip
 def test_a_line_that_cannot_be_read(words, error):
