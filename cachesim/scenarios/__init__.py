@@ -1,6 +1,6 @@
-"""Scenarios: what a client asks of a server, as a file or as one line, and what is expected to happen.
+"""Scenarios: requests to a server, as a TOML file or a line in notation, with expected results.
 
-``schema`` holds the forms, ``load`` reads TOML files, ``from_notation`` makes a scenario of a line (the line itself is
-read and written by ``notation``), ``words`` turns words into tokens, ``complete`` writes measured expectations back
-into a file.
+``schema`` holds the dataclasses, ``load`` reads TOML files, ``from_notation`` builds a scenario from a line (the line
+itself is parsed and written by ``notation``), ``request_spec`` turns words into tokens, ``runner`` runs a scenario, and
+``toml_writer`` writes scenarios and measured expectations into files.
 """

@@ -1,4 +1,8 @@
-"""Where are the scenarios that come with cachesim? In the checkout, or inside the installed package."""
+"""Bundled scenarios, in the checkout or in the installed package, and file arguments that may be scenario ids.
+
+``rules = ["my_rules.py"]`` at the top of a scenario names the files that define its profiles, relative to its folder.
+It only informs the reader: cachesim never executes a file because a scenario names it.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +17,27 @@ from cachesim.base.untrusted_files import FILE, kind, path_of
 from cachesim.scenarios.load import find, neighbour
 from cachesim.scenarios.schema import Scenario
 
-# Which files of rules does a scenario name, and what is said to somebody who runs it without them?
-#
-# ``rules = ["my_rules.py"]`` at the top says where profiles of the file are from that nobody else has, as a path from
-# the folder of the file. It is a word to the reader: nothing is run because a scenario names it.
 
 def own_profiles(scenario: Scenario, known: AbstractSet[str]) -> tuple[str, ...]:
-    """The profiles that a scenario names. Raises BadInput for one that only a file of rules could bring."""
+    """Return the profiles that a scenario names. Raises BadInput for a profile that only a file of rules defines."""
     absent = next((name for name in scenario.profiles if name not in known), None)
     if absent is None:
         return scenario.profiles
     paths = [os.path.normpath(Path(scenario.file).parent / path) for path in scenario.rules]
     there = [path for path in paths if kind(path) == FILE]
-    cause, hint = f"{cut(', '.join(paths))}, which is not there", ""
+    cause, hint = f"{cut(', '.join(paths))}, which does not exist", ""
     if there:
-        cause = f"{cut(' or '.join(there))}, Python that is run only where you ask for it"
+        cause = f"{cut(' or '.join(there))}, Python code that runs only on request"
         hint = f"add -p {cut(there[0])}"
     raise BadInput(f"profile {quoted(absent)} is of {cause}", file=scenario.file, hint=hint)
 
 
-SHOWN_IN = "SHOWN_IN.txt"    # by which scenarios a rule is shown: "RULE: id id" in each line
+SHOWN_IN = "SHOWN_IN.txt"    # lines "RULE: id id": the scenarios that show a rule
 _ID = re.compile("[a-z0-9]+(-[a-z0-9]+)+")
 
 
 def corpus_root() -> Path:
-    """The folder of the corpus. The checkout comes first, since an editable install has no packed copy."""
+    """Return the folder of the bundled scenarios. The checkout comes first: an editable install has no packed copy."""
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "pyproject.toml").is_file() and (checkout / "scenarios").is_dir():
         return checkout / "scenarios"
@@ -49,36 +49,35 @@ def corpus_root() -> Path:
 
 
 def corpus_files() -> dict[str, Path]:
-    """The files of the corpus by the id of their scenario, which is the name of the file."""
+    """Return the files of the bundled scenarios by scenario id (the file name without its ending)."""
     return {file.stem: file for file in find([corpus_root()])}
 
 
 def shown_in() -> dict[str, list[str]]:
-    """Scenarios that show a rule, by the rule's id; the best ones first."""
+    """Return the ids of the scenarios that show each rule, best first, by rule id."""
     lines = (corpus_root() / SHOWN_IN).read_text("utf-8").splitlines()
     return {rule: ids.split() for rule, _, ids in (line.partition(": ") for line in lines)}
 
 
 def named(text: str) -> Path:
-    """The file or folder that an argument means: a path, or the id of a scenario where no such path exists.
+    """Return the path of an argument: a file, a folder, or the id of a scenario if no such path exists.
 
-    Other paths that do not exist are returned, for the reader to refuse. Raises BadInput for an id that nothing has,
-    and for an empty text.
+    Other missing paths are returned too; reading them raises. Raises BadInput for an unknown id and for "".
     """
     if os.path.exists(text) or not could_be_id(text):          # never raises, however long the name
         return path_of(text)
     files = corpus_files()
     if text not in files:
         hint = nearest(text, files) or neighbour(Path(text)) or "see cachesim scenarios"
-        raise BadInput("no such file, and no scenario of this id", file=text, hint=hint)
+        raise BadInput("no such file, and no scenario with this id", file=text, hint=hint)
     return files[text]
 
 
 def could_be_id(text: str) -> bool:
-    """Has a text the form of an id? Requests in one line never have it."""
+    """True if a text has the form of a scenario id. Requests in notation never have this form."""
     return _ID.fullmatch(text) is not None
 
 
 def is_file(text: str) -> bool:
-    """Does an argument mean a file, a folder or a scenario's id, and not requests in one line?"""
+    """True if an argument is a file, a folder or a scenario id; False for requests in notation."""
     return text.endswith(".toml") or os.path.exists(text) or could_be_id(text)

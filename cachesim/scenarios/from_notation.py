@@ -1,8 +1,8 @@
-"""Which scenario does a line stand for? The line itself is read and written by ``cachesim.scenarios.notation``.
+"""Scenarios from lines in notation. ``cachesim.scenarios.notation`` parses and writes the line itself.
 
-Reading ``repr(scenario)`` back gives the same requests if [words] lists the words in the order of their first use and
-no unused word before a used one; otherwise the same requests with tokens renumbered. Server, model and expectations are
-no part of a line.
+Reading ``repr(scenario)`` back gives the same requests if [words] lists the words in the order of their first use,
+without an unused word before a used word. Otherwise the token numbers differ. A line does not contain the server, the
+model or the expectations.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def from_line(
     line: str, *, model: str = "GGGA", profiles: tuple[str, ...] = (DEFAULT_PROFILE,),
     server: Mapping[str, Option] | None = None,
 ) -> Scenario:
-    """The scenario that a line stands for. ``profiles`` are of one engine, of any version. Raises BadInput naming the
-    column (from 1) and the request (from 0) that are wrong."""
+    """Return the scenario of a line. ``profiles``: any versions of a single engine. Raises BadInput with the column
+    (from 1) and the request (from 0) of the error."""
     engine = profiles[0].partition("@")[0]
-    manual_of(engine)                    # refuses an unknown one
+    manual_of(engine)                    # raises for an unknown engine
     for name in profiles:
         check_profile(name, engine, None)
     words, steps = parse(line, partial(parse_setting, engine=engine))

@@ -1,4 +1,4 @@
-"""Which scenarios do these paths name, and what do they say?"""
+"""Loader of scenario files: finds them in folders, parses them and checks every key."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.scenarios.toml_requests import TomlTable, read_options, read_steps
 from cachesim.scenarios.toml_source import read_toml
 
-# What does a file expect of each profile? The tables ``[expect."NAME"]`` and their checks.
-
 T = TypeVar("T")
 COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries")
-"""Keys with one number for each step."""
+"""Keys of ``[expect."PROFILE"]`` with a number per step."""
 
 _KEYS = (*COUNTS, "broken", "died", "undecided", "checkpoints", "why", "completed")
 
 
 def read_expect(top: TomlTable, requests: int, check: Callable[[str], None]) -> dict[str, Expect]:
-    """Expectations by profile. ``check`` raises BadInput for a profile's name that cannot be used."""
+    """Return the tables ``[expect."PROFILE"]`` by profile. ``requests``: number of steps. ``check`` raises BadInput for
+    an invalid profile name."""
     outer = top.table("expect")
     found: dict[str, Expect] = {}
     for name in outer.raw:
         outer.placed(name, check, name)
-        found[name] = _one(outer.table(name), requests)
+        found[name] = _expect(outer.table(name), requests)
     return found
 
 
-def _one(table: TomlTable, requests: int) -> Expect:
+def _expect(table: TomlTable, requests: int) -> Expect:
     def counts(key: str) -> tuple[Allowed, ...] | None:
         return _each(table, key, requests, _allowed)
 
@@ -54,7 +53,7 @@ def _one(table: TomlTable, requests: int) -> Expect:
 
 
 def _each(table: TomlTable, key: str, requests: int, read: Callable[[TomlTable, str, Any], T]) -> tuple[T, ...] | None:
-    """What the list under a key has for each request; None = there is no list."""
+    """Return the list under a key, an entry per request; None if the key is missing."""
     if key not in table.raw:
         return None
     values = table.items(key)
@@ -64,13 +63,13 @@ def _each(table: TomlTable, key: str, requests: int, read: Callable[[TomlTable, 
 
 
 def _allowed(table: TomlTable, key: str, value: Any) -> Allowed:
-    """A number, or ``{ either = [...] }`` where the engine leaves freedom; the latter needs a reason."""
+    """Read a number, or ``{ either = [...] }`` if the engine's behaviour is not determined, which needs a reason."""
     if type(value) is int and value >= 0:
         return (value,)
     if not isinstance(value, dict) or list(value) != ["either"]:
         raise table.fault(f"{key}: {quoted(value)} must be a count or {{ either = [...] }}", key)
     if not table.text("why", "").strip():
-        raise table.fault(f"{key} leaves freedom, so the table must say why", key)
+        raise table.fault(f"{key} has several values, so the table needs a reason (why)", key)
     allowed = table.integers(key, value["either"])
     if not allowed:
         raise table.fault(f"{key}: either is empty", key)
@@ -78,32 +77,32 @@ def _allowed(table: TomlTable, key: str, value: Any) -> Allowed:
 
 
 def _numbers(table: TomlTable, key: str, requests: int) -> tuple[int, ...]:
-    """Numbers of steps."""
+    """Read a sorted list of step numbers."""
     values = table.integers(key, table.raw.get(key, []))
     if list(values) != sorted(set(values)):
-        raise table.fault(f"{key} must be in ascending order, each request once", key)
+        raise table.fault(f"{key} must be in ascending order, without duplicates", key)
     if values and values[-1] >= requests:
         raise table.fault(f"{key} names request {values[-1]}, there are {requests} (from 0)", key)
     return values
 
 
-KNOWN_FAILURES = "KNOWN.toml"          # the list of accepted failures lies among the scenarios and is none
+KNOWN_FAILURES = "KNOWN.toml"          # list of accepted failures in the folder of the scenarios; not a scenario
 _TOP = ("schema", "id", "title", "symptom", "source", "why", "engine", "model", "profiles", "server", "lives", "words",
         "request", "expect", "rules")  # fmt: skip
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
-    """The scenario files that the paths name, directories searched to the bottom, each file once, sorted
-    within each path. May be empty. Raises BadInput for a path that does not exist."""
+    """Return the scenario files of paths, each once, sorted within a path. Folders are searched recursively. May be
+    empty. Raises BadInput for a missing path."""
     found: dict[str, Path] = {}
     for path in paths:
         for file in inside(path):
-            found.setdefault(os.path.realpath(file), file)       # raises nothing, whatever the links
+            found.setdefault(os.path.realpath(file), file)       # never raises, also for cyclic links
     return list(found.values())
 
 
 def inside(path: Path) -> list[Path]:
-    """The scenario files that one path names, sorted. Raises BadInput if it does not exist."""
+    """Return the scenario files of a file or folder, sorted. Raises BadInput if the path does not exist."""
     there = kind(path)
     if not there:
         raise BadInput("no such file or directory", file=str(path), hint=neighbour(path))
@@ -113,7 +112,7 @@ def inside(path: Path) -> list[Path]:
 
 
 def neighbour(path: Path) -> str:
-    """A hint naming the file beside it whose name is closest, or the empty string."""
+    """Return a hint with the most similar file name in the folder of ``path``, or the empty string."""
     try:
         return nearest(path.name, sorted(entry.name for entry in path.parent.iterdir()))
     except (OSError, ValueError):
@@ -121,23 +120,23 @@ def neighbour(path: Path) -> str:
 
 
 def load_all(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> list[Scenario]:
-    """The scenarios of several files. Raises BadInput; also if two of them have the same id."""
+    """Return the scenarios of several files. Raises BadInput, also for duplicate ids."""
     scenarios = []
-    for one in load_each(paths, known):
-        if isinstance(one, BadInput):
-            raise one
-        scenarios.append(one)
+    for result in load_each(paths, known):
+        if isinstance(result, BadInput):
+            raise result
+        scenarios.append(result)
     return scenarios
 
 
 def load_each(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> Iterator[Scenario | BadInput]:
-    """For each of several files its scenario, or what is wrong with it; also if an earlier one has the same id."""
+    """Yield the scenario of each file, or its error. A duplicate of an earlier id is an error."""
     seen: dict[str, str] = {}
     for path in paths:
         try:
             scenario = load(path, known)
             if scenario.id in seen:
-                raise BadInput(f"id {quoted(scenario.id)} is also that of {seen[scenario.id]}", file=str(path))
+                raise BadInput(f"duplicate id {quoted(scenario.id)}: also in {seen[scenario.id]}", file=str(path))
         except BadInput as bad:
             yield bad
             continue
@@ -146,10 +145,10 @@ def load_each(paths: Iterable[Path], known: AbstractSet[str] | None = None) -> I
 
 
 def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
-    """The scenario in a file. ``known`` holds the profiles that exist; None accepts any name. Where the file names
-    files of rules, its profiles may be of those (``outside.own_profiles``).
+    """Return the scenario in a file. ``known``: existing profiles, None accepts any name. A file that names files of
+    rules may use their profiles (see ``corpus.own_profiles``).
 
-    Raises BadInput with file, line, cause and the nearest right word.
+    Raises BadInput with file, line, cause and the nearest valid word.
     """
     raw, source = read_toml(path)
     top = TomlTable(raw, source)
@@ -168,23 +167,23 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
     steps = top.placed("request", make_steps, asked_steps, words, server, reasons)
     old = renamed()
     rules = top.texts("rules") if "rules" in raw else ()
-    sure = None if rules else known
-    asked = _profiles(top, engine, sure)
-    expect = read_expect(top, len(steps), lambda name: check_profile(old.get(name, name), engine, sure))
+    existing = None if rules else known
+    names = _profiles(top, engine, existing)
+    expect = read_expect(top, len(steps), lambda name: check_profile(old.get(name, name), engine, existing))
     return Scenario(
         id=_id(top, path), title=top.text("title"), source=top.texts("source"), why=top.text("why"), file=str(path),
         engine=engine, model=named.model, model_note="" if named.model == model else named.note,
-        profiles=tuple(old.get(name, name) for name in asked),
-        old_names={name: old[name] for name in asked if name in old},
+        profiles=tuple(old.get(name, name) for name in names),
+        old_names={name: old[name] for name in names if name in old},
         server=server, words=words, steps=steps, rules=rules,
-        expect={old.get(name, name): one for name, one in expect.items()},
+        expect={old.get(name, name): expected for name, expected in expect.items()},
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         symptom=_symptom(top),
     )
 
 
 def load_text(text: str, known: AbstractSet[str] | None = None) -> Scenario:
-    """The scenario that the text of a file says; see ``load``. Raises BadInput."""
+    """Return the scenario in the text of a file; see ``load``. Raises BadInput."""
     name = tomllib.loads(text)["id"]
     with TemporaryDirectory(prefix="cachesim-") as folder:
         file = Path(folder) / f"{name}.toml"
@@ -195,7 +194,7 @@ def load_text(text: str, known: AbstractSet[str] | None = None) -> Scenario:
 def _id(top: TomlTable, path: Path) -> str:
     name = top.text("id")
     if name != path.stem:
-        raise top.fault(f"id is {quoted(name)}, but the file is called {quoted(path.name)}", "id")
+        raise top.fault(f"id is {quoted(name)}, but the file name is {quoted(path.name)}", "id")
     return name
 
 
@@ -212,20 +211,20 @@ def _profiles(top: TomlTable, engine: str, known: AbstractSet[str] | None) -> tu
     for name in present:
         top.placed("profiles", check_profile, name, engine, known)
     if len(set(present)) != len(names):
-        raise top.fault("profiles names one of them twice", "profiles")
+        raise top.fault("profiles contains a duplicate", "profiles")
     return names
 
 
 def _lives(top: TomlTable, n_steps: int, engine: str, known: AbstractSet[str] | None) -> tuple[Lives, ...]:
     found = []
-    for one in top.tables("lives"):
-        one.only(("request", "from", "to"))
-        number, first, last = one.integer("request", None, low=0), one.text("from", ""), one.text("to")
+    for table in top.tables("lives"):
+        table.only(("request", "from", "to"))
+        number, first, last = table.integer("request", None, low=0), table.text("from", ""), table.text("to")
         if number >= n_steps:
-            raise one.fault(f"there is no request {number}", "request", f"0 to {n_steps - 1}")
+            raise table.fault(f"there is no request {number}", "request", f"0 to {n_steps - 1}")
         for key, name in (("from", first), ("to", last)):
             if name:
-                one.placed(key, check_profile, name, engine, known)
+                table.placed(key, check_profile, name, engine, known)
         found.append(Lives(number, first, last))
     return tuple(found)
 

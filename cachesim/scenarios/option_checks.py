@@ -1,4 +1,4 @@
-"""Which server options, models and profiles may a scenario name? One check for files and command lines."""
+"""Checks of server options, models and profiles, for scenario files and command lines; help on request fields."""
 
 from __future__ import annotations
 
@@ -13,59 +13,58 @@ from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.spec import LETTERS, parse
 from cachesim.scenarios.notation.value_checks import HIGHEST, literal
 
-# What may a request say beside its words, how is that written in a line, and what does it mean?
 
 class Help(NamedTuple):
-    """A field of a request: an example in a line, and what it means."""
+    """Help on a request field: an example in notation, and its meaning."""
 
     example: str
     help: str
 
 
 EVERY: Mapping[str, Help] = {
-    "answer": Help("A5>r4", "the model's answer: these words"),
+    "answer": Help("A5>r4", "forced answer of the model"),
     "n_predict": Help("A5>3", "tokens to generate, chosen by the sampler (default 1; -1 = until the context is full)"),
-    "together": Help("B5{together+1}", "sent while the request before is at work, so many rounds later"),
+    "together": Help("B5{together+1}", "sent 1 round after the previous request, without waiting for it"),
 }
-"""What every engine takes."""
+"""Fields that every engine supports."""
 
 FIELDS: Mapping[str, Help] = {
     "messages": Help("s:S40+u:A5", "a chat of a system and a user message (a assistant, t tool)"),
     "user_starts": Help("S40.|A5", "a user message starts here"),
-    "cache_prompt": Help("A5!", "cache_prompt = false: nothing of the slot is reused"),
-    "id_slot": Help("A5@1", "asks for slot 1"),
+    "cache_prompt": Help("A5!", "cache_prompt = false: the slot's tokens are not reused"),
+    "id_slot": Help("A5@1", "requests slot 1"),
     "n_keep": Help("{n_keep=4}", "tokens at the start that a context shift keeps; -1 = the whole prompt"),
-    "n_discard": Help("{n_discard=8}", "tokens that a context shift drops; 0 = half of those behind n_keep"),
-    "n_cache_reuse": Help("{n_cache_reuse=4}", "fewest tokens of a block that is reused by shifting its positions"),
-    "cancel_at": Help("{cancel_after=2}", "the client disconnects after so many generated tokens; 0 = in the prompt"),
-    "drafts": Help("{drafts=3:1,2:0}", "tokens drafted and how many of them are accepted, iteration by iteration"),
-    "draft_else": Help("{draft_else=3}", "afterwards so many are drafted, all of them right"),
-    "seed": Help("{seed=True}", "the request has a seed of its own, so that it is not batched"),
+    "n_discard": Help("{n_discard=8}", "tokens that a context shift drops; 0 = half of the tokens after n_keep"),
+    "n_cache_reuse": Help("{n_cache_reuse=4}", "minimum tokens of a block that is reused by shifting its positions"),
+    "cancel_at": Help("{cancel_after=2}", "client disconnects after 2 generated tokens; 0 = in the prompt"),
+    "drafts": Help("{drafts=3:1,2:0}", "tokens drafted and accepted, per iteration"),
+    "draft_else": Help("{draft_else=3}", "tokens drafted in later iterations, all accepted"),
+    "seed": Help("{seed=True}", "seed of its own, so that the request is not batched"),
 }
-"""Field of a ``Request`` that only some engines look at -> how it is written. Fields that only recordings have are not
-here."""
+"""Help by ``Request`` field, for fields that only some engines support. Fields that only recordings have are
+excluded."""
 
 COMPLETIONS: Mapping[str, Help] = {
     "task": Help("{task=embedding}", "completion, infill, embedding or rerank"),
     "n_cmpl": Help("{n_cmpl=2}", "several completions of the prompt"),
-    "answers": Help("{answers=s4/t4}", "what the further completions say"),
+    "answers": Help("{answers=s4/t4}", "forced answers of the further completions"),
 }
-"""What only engines take that give several completions of a prompt."""
+"""Fields of engines that support several completions of a prompt."""
 
 SLOTS: Mapping[str, Help] = {
     "save": Help("{save@0 f}", "saves slot 0 to the file f"),
-    "restore": Help("{restore@0 f}", "restores it"),
+    "restore": Help("{restore@0 f}", "restores slot 0 from the file f"),
     "erase": Help("{erase@0}", "erases slot 0"),
-    "restart": Help("{restart np=2}", "starts the server anew, with another option or without"),
+    "restart": Help("{restart np=2}", "restarts the server, optionally with other options"),
 }
-"""Steps that are no requests, of engines with slots."""
+"""Steps of engines with slots that are not requests."""
 
 
 def fields_of(manual: Manual) -> dict[str, Help]:
-    """What a request to this engine may say, and its other steps, in the order in which they are listed."""
-    found = {**EVERY, **{name: said for name, said in FIELDS.items() if name in manual.takes}}
-    own = {one.name: Help(f"{{{one.name}={one.drawn[0] if one.drawn else one.default}}}", one.help)
-           for one in manual.fields}  # fmt: skip
+    """Return the help on request fields and other steps of an engine, in the order of listings."""
+    found = {**EVERY, **{name: text for name, text in FIELDS.items() if name in manual.takes}}
+    own = {declared.name: Help(f"{{{declared.name}={declared.drawn[0] if declared.drawn else declared.default}}}",
+                               declared.help) for declared in manual.fields}  # fmt: skip
     return {**found, **own, **(COMPLETIONS if manual.completions else {}), **(SLOTS if manual.slots else {})}
 
 
@@ -73,32 +72,32 @@ DEFAULT_ENGINE = DEFAULT.name
 
 
 def manual_of(engine: str) -> Manual:
-    """What can be asked of this engine's server. Raises BadInput for an unknown engine."""
+    """Return the capabilities of an engine's server. Raises BadInput for an unknown engine."""
     return engine_named(engine).manual
 
 
 def filled(given: Mapping[str, Option], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
-    """All options of an engine: those given, the defaults of its newest real server for the rest. Raises BadInput for
-    an unknown engine."""
+    """Return all options of an engine: the given ones, and the newest real server's defaults. Raises BadInput for an
+    unknown engine."""
     return {**manual_of(engine).defaults, **given}
 
 
 def in_force(given: Mapping[str, Option], profile: str) -> dict[str, Option]:
-    """All options of a server of this version: those given, the version's own defaults for the rest. Raises BadInput
-    for an unknown profile."""
+    """Return all options of a server under a profile: the given ones, and the profile's defaults. Raises BadInput for
+    an unknown profile."""
     return filled({**rules_of(profile).defaults, **given}, profile.partition("@")[0])
 
 
 def spoken(given: Mapping[str, Option], engine: str) -> dict[str, Option]:
-    """Those of the options that do not say what every version of the engine does without them."""
+    """Return the options that differ from the engine's default, or whose default depends on the version."""
     kit = engine_named(engine)
     vary = {name for rules in kit.profiles.values() for name in rules.defaults}
     return {name: value for name, value in given.items() if name in vary or kit.manual.defaults[name] != value}
 
 
 def option_named(word: str, engine: str = DEFAULT_ENGINE) -> tuple[Flag, bool]:
-    """The option that a word means, in the server's spelling or ours, and whether the word switches it on. Raises
-    BadInput for none, with the nearest and the command that lists them."""
+    """Return the option with this spelling (the server's or cachesim's), and True if the spelling switches it on.
+    Raises BadInput for an unknown option, with the nearest name."""
     manual = manual_of(engine)
     found = manual.named(word)
     if found is None:
@@ -109,7 +108,7 @@ def option_named(word: str, engine: str = DEFAULT_ENGINE) -> tuple[Flag, bool]:
 
 
 def read_option(word: str, value: object, engine: str = DEFAULT_ENGINE) -> tuple[str, Option]:
-    """Our name and the value of an option, whatever its spelling. Raises BadInput."""
+    """Return cachesim's name of an option and its checked value, for any spelling. Raises BadInput."""
     flag, switches_on = option_named(word, engine)
     if switches_on or not isinstance(value, bool):
         return flag.name, check_option(flag.name, value, engine)
@@ -117,7 +116,7 @@ def read_option(word: str, value: object, engine: str = DEFAULT_ENGINE) -> tuple
 
 
 def check_option(name: str, value: object, engine: str = DEFAULT_ENGINE) -> Option:
-    """The value if the engine's server option of this name accepts it. Raises BadInput otherwise."""
+    """Return the value if the option accepts it. Raises BadInput otherwise."""
     flag, _ = option_named(name, engine)
     if isinstance(flag.default, bool):
         if not isinstance(value, bool):
@@ -145,7 +144,7 @@ def _number(flag: Flag, value: object) -> int:
 
 
 def _text(flag: Flag, value: object, engine: str) -> str:
-    """A word, or the name of a model."""
+    """Check an option whose value is a word or a model name."""
     if not isinstance(value, str):
         raise BadInput(f"{flag.name} must be a string, not {quoted(value)}")
     if flag.choices and value not in flag.choices:
@@ -155,24 +154,23 @@ def _text(flag: Flag, value: object, engine: str) -> str:
 
 
 def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
-    """The options of ``--set key=value`` arguments for a server of this engine; of a switch, its name alone. Raises
-    BadInput."""
+    """Return the options of ``--set key=value`` arguments; a switch may be given without a value. Raises BadInput."""
     given: dict[str, Option] = {}
     for pair in pairs:
         word, equals, text = pair.partition("=")
         if not equals and not isinstance(option_named(word, engine)[0].default, bool):
-            raise BadInput(f"--set {quoted(pair)} is not of the form key=value")
+            raise BadInput(f"--set: expected key=value, found {quoted(pair)}")
         name, value = parse_setting(word, text if equals else "true", engine)
         given[name] = value
     return given
 
 
 SWITCH = {"on": True, "off": False}
-"""What may be written for true and false, as servers do."""
+"""Spellings of true and false that servers accept."""
 
 
 def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
-    """Name and value of an option of this engine's server, as they are typed. Raises BadInput."""
+    """Return the name and value of a typed server option. Raises BadInput."""
     flag, _ = option_named(word, engine)
     text = text.strip()
     value = SWITCH.get(text, literal(text)) if isinstance(flag.default, bool) else literal(text)
@@ -180,15 +178,15 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
 
 
 class Named(NamedTuple):
-    """A model as an engine takes it, and what a reader should know of it ("" = nothing)."""
+    """A model as an engine accepts it, and a note for the user ("" if there is nothing to explain)."""
 
     model: str
     note: str = ""
 
 
 def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
-    """The model of this engine that a text means: a name of ours, a notation of layers, or the name of a real model,
-    which becomes its layers. Raises BadInput for none."""
+    """Return the model that a text names: a model name in cachesim, a notation of layers, or the name of a real model,
+    which is replaced by its layers. Raises BadInput if the engine lacks it."""
     check_has(text, engine)
     manual, name = manual_of(engine), find(text)
     real = manual.known.get(name) if name else None
@@ -203,15 +201,15 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE) -> Named:
 
 
 def check_has(text: str, engine: str) -> None:
-    """Raise BadInput for the name of a real model that this engine does not have."""
+    """Raise BadInput for the name of a real model that this engine does not support."""
     manual, name = manual_of(engine), find(text)
     if name and name not in manual.known and text not in manual.models:
         raise BadInput(f"{engine} has no model {quoted(name)}", hint=f"its models: cachesim options {engine}")
 
 
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
-    """Raise BadInput unless ``model`` is the name of a model of this engine or a notation of layers, perhaps behind an
-    architecture, perhaps with declared sizes."""
+    """Raise BadInput unless ``model`` is a model name of this engine or a notation of layers. Layers may follow an
+    architecture (``arch-GGGA``) and have declared sizes."""
     manual, model = manual_of(engine), split_sizes(model)[0]
     named = manual.models
     if model in named:
@@ -222,7 +220,7 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
         if len({layer.window for layer in spec.layers if layer.window}) > 1:
             raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")
     except BadInput as bad:
-        if any(letter.islower() for letter in model):       # no layer has one: this was meant to be a name
+        if any(letter.islower() for letter in model):       # layers have capital letters, so this is a name
             near = nearest(model.casefold(), (*named, *known_names()))
             hint = f"{near} see cachesim options {engine}" if near else f"{LETTERS}; names: cachesim options {engine}"
             raise BadInput(f"unknown model {quoted(model)}", hint=hint) from None
@@ -230,10 +228,10 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
 
 
 def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:
-    """Raise BadInput unless ``profile`` is a known one of this engine; ``known`` None = any name."""
+    """Raise BadInput unless ``profile`` belongs to this engine and is in ``known`` (None = any name)."""
     if known is not None and profile not in known:
         near = nearest(profile, sorted(known)) or PROFILE_HINT
         meant = f"the build is {latest()[profile]}" if profile in latest() else near
         raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:
-        raise BadInput(f"profile {quoted(profile)} is not one of the engine {quoted(engine)}")
+        raise BadInput(f"profile {quoted(profile)} is not a profile of the engine {quoted(engine)}")

@@ -1,4 +1,7 @@
-"""How does one parsed request become a Step? Shared by the file form and the one-line form."""
+"""Steps from parsed requests, for scenario files and lines in notation; tokens of words.
+
+A word has the same tokens everywhere. Two words never share a token, unless they are spelled in pieces of text.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,20 @@ from cachesim.scenarios.notation.tree import Action, Asked, Pieces
 from cachesim.scenarios.notation.word_lengths import THINK, canonical, predicted, prompt_size, span, user_starts
 from cachesim.scenarios.schema import Step
 
-# How do words become tokens? The token numbers of each word, and words that are spelled out in pieces of text.
-#
-# The same word is the same tokens everywhere; two words never share a token, unless they are spelled out.
-
-FIRST = 1_000                # smaller numbers are left to the engines' special tokens
-STRIDE = 1_000_000           # tokens reserved per word; no word may be longer
+FIRST = 1_000                # smaller numbers are special tokens of the engines
+STRIDE = 1_000_000           # tokens reserved per word; the maximum length of a word
 
 
 class Words(dict[str, int]):
-    """Lengths by word. ``spelled`` are the tokens of those words that are given piece by piece, as texts of the
-    recorded models' vocabulary: two words may then be the same text in other tokens."""
+    """Lengths by word [tokens]. ``spelled``: tokens of the words that a file spells in pieces of the recorded models'
+    vocabulary. Two spelled words may be the same text in different tokens."""
 
     def __init__(self) -> None:
         super().__init__()
         self.spelled: dict[str, Tokens] = {}
 
     def spell(self, name: str, texts: Sequence[Any]) -> None:
-        """Enter a word by its pieces. Raises BadInput for one that the vocabulary lacks."""
+        """Define a word by its pieces of text. Raises BadInput for a piece that is not in the vocabulary."""
         known = {text: token for token, text in enumerate(PIECES)}
         for text in texts:
             if not isinstance(text, str) or text not in known:
@@ -43,8 +42,8 @@ class Words(dict[str, int]):
 
 
 def expand(pieces: Pieces, words: Mapping[str, int], made: dict[str, Tokens] | None = None) -> Tokens:
-    """The tokens of the pieces. A word's tokens depend on its place in ``words`` only, not on any length. ``made``
-    keeps whole words, so that prompts share their tokens: a place of a prompt costs 8 bytes then, not 40."""
+    """Return the tokens of pieces. The tokens of a word depend only on its index in ``words``, not on lengths. ``made``
+    caches whole words, so that prompts share token objects (8 bytes per prompt position instead of 40)."""
     made = {} if made is None else made
     spelled = words.spelled if isinstance(words, Words) else {}
     out: list[int] = []
@@ -62,15 +61,16 @@ def make_steps(
     asked: Sequence[Asked | Action], words: Mapping[str, int], server: Mapping[str, Option] | None = None,
     why: Iterable[str] = repeat(""),
 ) -> tuple[Step, ...]:
-    """The steps of a scenario, ``why`` each of them is there; chats go through the template that ``server`` names.
-    Raises BadInput if the prompts, or the tokens to be generated, are too many together, or if the template refuses a
-    chat. How many tokens of the prompts are new is seen when the scenario runs."""
-    requests = [one for one in asked if isinstance(one, Asked)]
-    limits.PROMPT_TOKENS.check(sum(prompt_size(one, words) for one in requests), "all prompts together")
-    limits.NEW_TOKENS.check(sum(one.n_cmpl * max(0, predicted(one, words)) for one in requests), "all answers together")
+    """Return the steps of a scenario. ``why``: purpose of each step. Chats are rendered with the template that
+    ``server`` names. Raises BadInput if the prompts or answers are too long in total, or the template rejects a chat.
+    The number of new prompt tokens is checked when the scenario runs."""
+    requests = [step for step in asked if isinstance(step, Asked)]
+    limits.PROMPT_TOKENS.check(sum(prompt_size(step, words) for step in requests), "all prompts together")
+    answers = sum(step.n_cmpl * max(0, predicted(step, words)) for step in requests)
+    limits.NEW_TOKENS.check(answers, "all answers together")
     template = template_of(server or {})
     made: dict[str, Tokens] = {}
-    return tuple(_step(one, words, template, made, reason) for one, reason in zip(asked, why, strict=False))
+    return tuple(_step(step, words, template, made, reason) for step, reason in zip(asked, why, strict=False))
 
 
 def _step(
@@ -93,5 +93,6 @@ def _step(
 
 
 def _held_at(generated: int | None, prompt: int) -> int | None:
-    """Tokens in the slot once so many were generated: the last one is not in it. 0 = whatever the first chunk holds."""
+    """Return the number of tokens in the slot after ``generated`` tokens; the last generated token is not in the slot.
+    For 0 (cancelled in the prompt) 1: the first chunk has been evaluated."""
     return None if generated is None else prompt + generated - 1 if generated else 1

@@ -1,7 +1,7 @@
-"""How does a scenario run? Starts the server of a profile, sends the requests, does what else a client can do.
+"""Runner of scenarios: starts the server of a profile, sends the requests and performs the other client actions.
 
-Whoever wants to look (the judge) is told of every answer as soon as it is complete, while the server still holds what
-it left behind. Saved slots lie in a temporary folder that ends with the run.
+An observer (the judge) is called for every answer as soon as it is complete, while the server still holds the state
+after it. Saved slots lie in a temporary folder, which is removed after the run.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from cachesim.events import Log
 from cachesim.scenarios.schema import Action, Scenario, Step, at_once
 
 Waiting = dict[int, tuple[Request, Answer]]
-"""Requests that are not answered yet, by the number of their step."""
+"""Unanswered requests, by the number of their step."""
 DEAD = "before this step"
-"""The error of whoever asks a server whose process has ended."""
-SLOT_FILE = 10         # micro-batches that a slot takes as long as to be written to a file, or read from one
-STUCK = 10_000         # rounds without an event or a token after which a server is taken for one that waits for ever
+"""Error of a request to a server whose process has ended."""
+SLOT_FILE = 10         # cost of saving or restoring a slot file, in micro-batches
+STUCK = 10_000         # rounds without an event or a token after which the server counts as deadlocked
 
 
 class Silent:
-    """What a runner tells, to a watcher that does nothing with it. Steps are numbered from 0."""
+    """Observer of a run that ignores all calls; base class of the other observers. Steps are numbered from 0."""
 
     def started(self, server: Server) -> None:
-        """A server has started, the first one or after a restart."""
+        """Called when a server has started, also after a restart."""
 
     def begins(self, number: int, step: Step) -> None:
-        """The step comes next."""
+        """Called before a step."""
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
-        """A request is answered, or never will be (``answer.done`` False)."""
+        """Called when a request is answered, or will never be (``answer.done`` False)."""
 
     def acted(self, number: int, action: Action, reply: Mapping[str, Any]) -> None:
-        """A step that is no completion is done; ``reply`` is what the server said."""
+        """Called after a step that is not a completion; ``reply`` is the server's response."""
 
 
 class Answers(Silent):
-    """Keeps the answers: ``found`` by number of the step, in the order in which they were complete."""
+    """Observer that collects the answers. ``found``: by number of the step, in order of completion."""
 
     def __init__(self) -> None:
         self.found: dict[int, tuple[Request, Answer]] = {}
@@ -59,10 +59,12 @@ def play(
     scenario: Scenario, profile: str, mode: str, watcher: Silent | None = None, table: RuleSet | None = None,
     place: str | None = None,
 ) -> Log:
-    """Run every step of a scenario under a profile, or under a ``table`` of rules of that profile's engine. ``mode``
-    "none", "provenance" or "exact". ``place``: where the folder of saved slots is made, None = where the system has its
-    temporary files. Returns the whole log. Raises BadInput."""
-    saves = any(step.action is not None and step.action.file for step in scenario.steps)       # else no folder is made
+    """Run every step of a scenario and return the whole log. Raises BadInput.
+
+    ``table``: rule set to use instead of the profile's; it must belong to the profile's engine. ``mode``: "none",
+    "provenance" or "exact". ``place``: parent of the folder for saved slots, None = the system's temporary folder.
+    """
+    saves = any(step.action is not None and step.action.file for step in scenario.steps)   # create a folder on demand
     with TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".") as folder:
         stage = Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
         for first, group in groups(scenario.steps):
@@ -79,13 +81,13 @@ def play(
 
 
 def groups(steps: Sequence[Step]) -> Iterator[tuple[int, list[Step]]]:
-    """Steps that are sent together, with the number of the first."""
+    """Yield groups of steps that are sent together, with the number of the first step."""
     for group in at_once(step.together for step in steps):
         yield group.start, list(steps[group.start : group.stop])
 
 
 class Stage:
-    """A server on its way through a scenario, step by step. ``rules`` is a profile or a table of rules."""
+    """A server that runs a scenario step by step. ``rules``: a profile or a rule set."""
 
     def __init__(
         self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Silent, rules: RuleSet | str
@@ -100,12 +102,13 @@ class Stage:
         self.watcher.started(self.server)
 
     def send(self, first: int, group: Sequence[Step]) -> None:
-        """Send requests at the same time, each so many iterations of the loop after the one before, and work until
-        everything is answered."""
+        """Send a group of requests, each ``after`` server-loop iterations later than its predecessor, and run the
+        server until all are answered. ``first``: number of the first step."""
         self.work(self.submit(first, group))
 
     def submit(self, first: int, group: Sequence[Step]) -> Waiting:
-        """The same up to the last of them, which has only come: what is not answered yet."""
+        """Send a group of requests like ``send``, stop after the last has been submitted, and return the unanswered
+        requests."""
         waiting: Waiting = {}
         for number, step in enumerate(group, first):
             self.engine.check_request(step.request)
@@ -118,35 +121,36 @@ class Stage:
         return waiting
 
     def work(self, waiting: Waiting, until: Callable[[], bool] | None = None) -> None:
-        """Work until everything is answered, or not on once ``until`` is true; calling it again goes on."""
-        quiet, told = 0, len(self.log.events)
+        """Run the server until all requests are answered or ``until()`` is true; call again to resume. Raises Crash if
+        nothing happens for ``STUCK`` rounds."""
+        quiet, logged = 0, len(self.log.events)
         while self.server.working:
             if until is not None and until():
                 return
             self._iterate(waiting)
-            quiet, told = quiet + 1 if len(self.log.events) == told else 0, len(self.log.events)
+            quiet, logged = quiet + 1 if len(self.log.events) == logged else 0, len(self.log.events)
             if quiet > STUCK + sum(len(answer.tokens) for _, answer in waiting.values()):
                 raise Crash(f"nothing has happened for {STUCK} rounds, and {len(waiting)} requests wait")
-        self._tell(waiting, everything=True)
+        self._notify(waiting, everything=True)
 
     def _wait(self, rounds: int, waiting: Waiting) -> None:
-        """So many rounds; those of a server that has nothing to do are passed over. Raises BadInput for one that spins
-        for too long."""
+        """Run the server loop for ``rounds`` iterations, fewer if the server becomes idle. Raises BadInput if the
+        server makes no progress for too many of them."""
         spun = 0
         for _ in range(rounds):
             self._iterate(waiting)
             if self.server.idle:
                 return
             spun += self.server.stuck
-            limits.SPINNING.check(spun, "waiting for a server that gets nowhere")
+            limits.SPINNING.check(spun, "waiting for a server that makes no progress")
 
     def _iterate(self, waiting: Waiting) -> None:
         self.server.take_tasks()
-        self._tell(waiting)
+        self._notify(waiting)
         self.server.update()
-        self._tell(waiting)
+        self._notify(waiting)
 
-    def _tell(self, waiting: Waiting, everything: bool = False) -> None:
+    def _notify(self, waiting: Waiting, everything: bool = False) -> None:
         for number, (request, answer) in list(waiting.items()):
             over = answer.done and all(child.done for child in answer.children)
             if over or answer.died or everything:
@@ -154,7 +158,7 @@ class Stage:
                 self.watcher.answered(number, request, answer)
 
     def act(self, number: int, step: Step, action: Action) -> None:
-        """Do a step that is no completion."""
+        """Perform a step that is not a completion."""
         self.watcher.begins(number, step)
         if action.do == "restart":
             self.log.mark()
@@ -172,8 +176,8 @@ class Stage:
 
 
 def placed(step: Step, server: Server) -> Request:
-    """The step's request with its drafts put where the iterations begin: each goes on behind the token before it and
-    what was right; a rejection that the memory cannot take back is replayed, which adds the replay's own token."""
+    """Return the request of a step with the positions of its drafts. Each draft starts after the last accepted token; a
+    rejection that the memory cannot undo is evaluated again, which adds a token."""
     at, drafts = len(step.request.prompt), []
     for drafted, accepted in step.drafts:
         drafts.append(Draft(at, drafted, accepted))

@@ -1,4 +1,4 @@
-"""What is a scenario? Its dataclasses."""
+"""Dataclasses of scenarios."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cachesim.scenarios.notation.tree import Action as Action
 from cachesim.scenarios.notation.tree import Asked, ScenarioLine
 
 Allowed = tuple[int, ...]
-"""The values that an expectation accepts: one, or several where the engine leaves freedom (``either``)."""
+"""Values that an expectation accepts; several if the engine's behaviour is not determined (``either``)."""
 
 SCHEMA = 2
-"""The form of scenario files. An option that a file does not set is the server's own default."""
+"""Version of the file format. Options that a file does not set have the server's own defaults."""
 
 DEFAULT_PROFILE = DEFAULT.newest
-"""The rule set of a command that names none: the newest recorded one of the first engine."""
+"""Profile of commands without ``-p``: the newest recorded profile of the first engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request, or the ``action`` in its place (the request is empty then). ``asked`` is the step in words,
-    canonical."""
+    """A request, or an ``action`` with an empty request. ``asked``: the step in words, in canonical form; ``why``: its
+    purpose."""
 
     request: Request
     asked: Asked | Action
@@ -34,7 +34,7 @@ class Step:
 
     @property
     def action(self) -> Action | None:
-        """The step, if it is no request."""
+        """The action of the step, None for a request."""
         return self.asked if isinstance(self.asked, Action) else None
 
     @property
@@ -44,16 +44,16 @@ class Step:
 
     @property
     def together(self) -> bool:
-        """Is it sent while the step before is at work, ``after`` iterations of the server's loop later?"""
+        """True if the step is sent ``after`` server-loop iterations after the previous step, without waiting for it."""
         return isinstance(self.asked, Asked) and self.asked.together
 
     @property
     def after(self) -> int:
-        """Iterations between the step before and this one, if they are sent together."""
+        """Server-loop iterations between the previous step and this step, if they are sent together."""
         return self.asked.after if isinstance(self.asked, Asked) else 0
 
     def alone(self) -> Step:
-        """The step, sent by itself."""
+        """Return a copy of the step that is not sent together with the previous step."""
         if isinstance(self.asked, Action) or not self.together:
             return self
         return replace(self, asked=self.asked._replace(together=False, after=0))
@@ -71,31 +71,25 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What one profile is expected to do, an entry per step. None = nothing is expected.
+    """Expected results under a profile. Lists have an entry per step unless they list step numbers; None = no
+    expectation. Step numbers count from 0."""
 
-    ``broken`` lists the steps (from 0) whose answer differs from a cold run, ``died`` those that the server's process
-    did not survive or that found it dead; ``slots`` are slot ids, ``status`` HTTP codes, ``entries`` how many
-    conversations are stored; ``undecided`` the steps whose outcome depends on a number that the server never wrote
-    (their numbers leave freedom). ``completed`` marks numbers that were written by a run and that no human has read
-    yet.
-    """
-
-    cache_n: tuple[Allowed, ...] | None = None
-    prompt_n: tuple[Allowed, ...] | None = None
-    broken: tuple[int, ...] = ()
-    checkpoints: tuple[tuple[int, ...], ...] | None = None
-    slots: tuple[Allowed, ...] | None = None
-    status: tuple[Allowed, ...] | None = None
-    entries: tuple[Allowed, ...] | None = None
-    died: tuple[int, ...] | None = None
-    undecided: tuple[int, ...] = ()
-    why: str = ""
-    completed: bool = False
+    cache_n: tuple[Allowed, ...] | None = None                  # reused prompt tokens
+    prompt_n: tuple[Allowed, ...] | None = None                 # evaluated prompt tokens
+    broken: tuple[int, ...] = ()                                # numbers of steps with a wrong answer
+    checkpoints: tuple[tuple[int, ...], ...] | None = None      # n_tokens of the slot's checkpoints
+    slots: tuple[Allowed, ...] | None = None                    # slot ids
+    status: tuple[Allowed, ...] | None = None                   # HTTP status codes
+    entries: tuple[Allowed, ...] | None = None                  # number of prompt-cache entries
+    died: tuple[int, ...] | None = None                         # numbers of steps that crashed or found a dead server
+    undecided: tuple[int, ...] = ()                             # numbers of steps that depend on uninitialised values
+    why: str = ""                                               # reason for ``either``
+    completed: bool = False                                     # numbers written by a run, not yet checked by a human
 
 
 class Lives(NamedTuple):
-    """A fault shows in the outcome of a request under the versions of the line from ``first`` ("" = as soon as the
-    version has what the scenario uses) to ``last``."""
+    """Versions in which a request shows a fault: from ``first`` ("" = the first version that supports the scenario) to
+    ``last``."""
 
     request: int
     first: str
@@ -103,8 +97,8 @@ class Lives(NamedTuple):
 
 
 def at_once(together: Iterable[bool]) -> list[range]:
-    """Numbers of the requests that are sent at once, group by group. ``together``: is each sent while the one before
-    it is at work?"""
+    """Return the groups of requests that are sent together, as ranges of numbers. ``together``: for each request, True
+    if it is sent without waiting for the previous request."""
     joins = list(together)
     starts = [number for number, joined in enumerate(joins) if not joined or number == 0]
     return [range(start, stop) for start, stop in pairwise([*starts, len(joins)])]
@@ -112,25 +106,25 @@ def at_once(together: Iterable[bool]) -> list[range]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Scenario:
-    """A whole scenario; ``repr()`` is its requests in the one-line notation."""
+    """A scenario. ``repr()`` is its requests in notation."""
 
-    id: str
+    id: str                                                          # file name without .toml
     title: str
-    source: tuple[str, ...]
-    why: str
+    source: tuple[str, ...]                                          # reports, pull requests, or "cachesim"
+    why: str                                                         # explanation
     engine: str
-    model: str
-    profiles: tuple[str, ...]
-    server: Mapping[str, Option]
-    words: Mapping[str, int]
+    model: str                                                       # model name or layers
+    profiles: tuple[str, ...]                                        # profiles to run under
+    server: Mapping[str, Option]                                     # server options that are set
+    words: Mapping[str, int]                                         # length of each word [tokens]
     steps: tuple[Step, ...]
-    expect: Mapping[str, Expect] = field(default_factory=dict)
-    file: str = ""
-    lives: tuple[Lives, ...] = ()
-    model_note: str = ""                                             # what the name of a real model stands for
-    old_names: Mapping[str, str] = field(default_factory=dict)       # of profiles, as the file has them -> present ones
-    rules: tuple[str, ...] = ()                                      # files of rules that its profiles may be of
-    symptom: str = ""                                                # what a user sees (``symptoms``)
+    expect: Mapping[str, Expect] = field(default_factory=dict)       # expected results by profile
+    file: str = ""                                                   # path, "" for a line in notation
+    lives: tuple[Lives, ...] = ()                                    # versions that show a fault
+    model_note: str = ""                                             # explanation of a real model's name
+    old_names: Mapping[str, str] = field(default_factory=dict)       # old profile names in the file -> current names
+    rules: tuple[str, ...] = ()                                      # files of rules that may define its profiles
+    symptom: str = ""                                                # a key of ``symptoms.SYMPTOMS``
 
     @property
     def line(self) -> ScenarioLine:

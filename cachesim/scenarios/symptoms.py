@@ -1,4 +1,4 @@
-"""What does a user see? The short list of symptoms that scenarios are sorted by, and which of them some words mean."""
+"""Symptoms that classify scenarios, and recognition of symptoms in a user's words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cachesim.scenarios.schema import Scenario
 
 
 class Symptom(NamedTuple):
-    """``text`` says in one line what is seen; ``words`` are others for it, as people write them."""
+    """A symptom: ``text`` describes it in a line, ``words`` lists other descriptions as users write them."""
 
     text: str
     words: str
@@ -34,13 +34,13 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "prompt, slow follow-up, second request as slow as the first, no longer cached",
     ),
     "lost-conversation": Symptom(
-        "a conversation comes back after others, and what was stored of it is gone",
+        "a conversation continues after others, and its stored state is gone",
         "switching between conversations, alternating, two agents, another client, another slot, comes back "
         "cold, evicted, overwritten, consumed, prompt cache entry vanishes, thrown away, lost, loses, idle slot "
         "cleared, gone after another chat",
     ),
     "error": Symptom(
-        "the client gets an error, the server goes on",
+        "the client gets an error, the server continues",
         "HTTP 500, 400, 404, status, refused, rejected, invalid input batch, context size exceeded, request "
         "fails, too large, exception for one request, too long, llama_decode, ret -1",
     ),
@@ -51,21 +51,21 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "remove sequence",
     ),
     "memory": Symptom(
-        "the prompt cache holds more than its limit allows, or more than is of use",
+        "the prompt cache exceeds its limit, or holds useless entries",
         "memory grows, RAM, out of memory, OOM, leak of memory, limit ignored, not enforced, too many entries, "
         "--cache-ram, cache size, MiB, GiB",
     ),
     "slow": Symptom(
-        "the answer is right and nothing is lost, but it takes longer than it should",
+        "the answer is correct and nothing is re-evaluated, but it takes too long",
         "slow, tokens per second, t/s, speed, many small batches, waits, waiting, queue, blocked, stalls, "
         "drafts rejected, acceptance rate, low acceptance",
     ),
     "right": Symptom(
-        "nothing is wrong: how it should be, or the counterpart of a fault",
+        "correct behaviour, or the counterpart of a fault",
         "correct, as expected, control, example, lesson, normal, ok",
     ),
 }
-"""The symptoms by name, in the order in which tables show them."""
+"""Symptoms by name, in the order of tables."""
 
 _EMPTY = frozenset({
     "a", "all", "always", "an", "and", "are", "at", "be", "but", "by", "each", "every", "for", "from", "has",
@@ -75,14 +75,14 @@ _EMPTY = frozenset({
     "using", "chat", "completion", "completions", "cpp", "llama", "llm", "model", "models", "request", "requests",
     "server",
 })  # fmt: skip
-"""Words that say nothing of a symptom: small ones, and those that every report has."""
-CLOSE = 0.82                 # how alike two words are that are taken for the same
-SHORT = 5                    # a shorter word has to be the same
-ENOUGH = 0.3                 # the share of the words that has to be known
+"""Stop words: function words, and words that occur in every report."""
+CLOSE = 0.82                 # minimum similarity of two words (difflib ratio) to count as equal
+SHORT = 5                    # words with fewer letters must be equal
+ENOUGH = 0.3                 # minimum share of known words in a description
 
 
 def stems(text: str) -> list[str]:
-    """The words of a text that mean something, without their endings; ``re-processes`` and a flag are one word."""
+    """Return the stems of the words of a text, without stop words. ``re-processes`` and flags are single words."""
     joined = re.sub(r"\bre-(?=[a-z])", "re", text.lower())
     joined = re.sub(r"\b(tokens? (per|a|/) ?second|tokens?/s|t/s)\b", "tps", joined)
     joined = re.sub(r"--[a-z]+(-[a-z]+)+", lambda flag: flag[0].replace("-", ""), joined)
@@ -98,41 +98,41 @@ def _stem(word: str) -> str:
 
 @cache
 def _known() -> dict[str, set[str]]:
-    """The stems of every symptom's words."""
-    return {name: set(stems(f"{name} {one.text} {one.words}")) for name, one in SYMPTOMS.items()}
+    """Return the stems of the words of every symptom."""
+    return {name: set(stems(f"{name} {symptom.text} {symptom.words}")) for name, symptom in SYMPTOMS.items()}
 
 
 def grouped(scenarios: Iterable[Scenario]) -> dict[str, list[Scenario]]:
-    """Scenarios by symptom, in the order of the first of each; those without one under ""."""
+    """Return scenarios by symptom, in the order of first occurrence; scenarios without a symptom under ""."""
     groups: dict[str, list[Scenario]] = {}
-    for one in scenarios:
-        groups.setdefault(one.symptom, []).append(one)
+    for scenario in scenarios:
+        groups.setdefault(scenario.symptom, []).append(scenario)
     return groups
 
 
 def meant(text: str) -> list[str]:
-    """The symptoms that a description means, best first; [] where none is known in it. A word counts for less where
-    several symptoms have it."""
-    return [text] if text in SYMPTOMS else meant_by(stems(text))
+    """Return the symptoms with the highest score in a description; [] if it contains too few known words. A word that
+    several symptoms share counts less."""
+    return [text] if text in SYMPTOMS else symptoms_of_stems(stems(text))
 
 
-def meant_by(asked: Sequence[str]) -> list[str]:
-    """The symptoms that some stems mean."""
-    scores = {name: sum(_share(word, name) for word in asked) / max(1, len(asked)) for name in SYMPTOMS}
+def symptoms_of_stems(words: Sequence[str]) -> list[str]:
+    """Return the symptoms with the highest score for some stems; [] if too few of them are known."""
+    scores = {name: sum(_share(word, name) for word in words) / max(1, len(words)) for name in SYMPTOMS}
     best = max(scores.values())
     return [name for name, score in scores.items() if score == best] if best >= ENOUGH / 2 else []
 
 
-def is_of(word: str, name: str) -> bool:
-    """Does a stem describe the symptom, spelled like this?"""
+def describes(word: str, name: str) -> bool:
+    """True if a stem occurs in the description of a symptom, in exactly this spelling."""
     return word in _known()[name]
 
 
 def _share(word: str, name: str) -> float:
-    """What a word says for a symptom: 1 if it is known there only, less if elsewhere too, 0 if it is not. One that is
-    spelled like another counts as that one only where no symptom has the word itself."""
-    known = [other for other, words in _known().items() if word in words]
-    known = known or [other for other, words in _known().items() if _like(word, words)]
+    """Return the weight of a word for a symptom: 1 / number of symptoms that have the word, 0 if this symptom lacks it.
+    Words with a similar spelling count only if no symptom has the word itself."""
+    known = [symptom for symptom, words in _known().items() if word in words]
+    known = known or [symptom for symptom, words in _known().items() if _like(word, words)]
     return 1 / len(known) if name in known else 0.0
 
 

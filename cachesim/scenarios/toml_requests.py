@@ -1,4 +1,4 @@
-"""What does a file ask of the server, step by step? The tables ``[[request]]`` and their checks."""
+"""Reader of the tables ``[[request]]`` of a scenario file. Every error carries the file and the line."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from cachesim.scenarios.notation.word_lengths import size
 from cachesim.scenarios.option_checks import manual_of, read_option
 from cachesim.scenarios.toml_source import Key, TomlSource
 
-# Has this table the right keys with the right types? Every complaint carries the file and the line.
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class TomlTable:
-    """A table of the file, at ``path``. Readers take a default; None as default makes the key required."""
+    """A table of the file, at ``path``. Readers take a default value; default None makes the key mandatory."""
 
     def __init__(self, raw: Any, source: TomlSource, path: Key = ()) -> None:
         self.source, self.path = source, path
@@ -32,19 +30,19 @@ class TomlTable:
         self.raw: dict[str, Any] = raw
 
     def fault(self, cause: str, key: str = "", hint: str = "") -> BadInput:
-        """The error to raise for ``key`` of this table, or for the table itself."""
+        """Return the error for ``key`` of this table, or for the table itself, with its line."""
         line = self.source.line_of((*self.path, key) if key else self.path)
         return BadInput(cause, file=self.source.file, line=line, hint=hint)
 
     def placed(self, key: str, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of ``check(...)``; what it finds wrong gets the place of ``key``."""
+        """Return ``check(*args, **kwargs)``; add the line of ``key`` to a BadInput that it raises."""
         try:
             return check(*args, **kwargs)
         except BadInput as bad:
             raise self.fault(bad.cause, key, bad.hint) from None
 
     def only(self, known: Iterable[str]) -> None:
-        """Refuse a key that is not among ``known``."""
+        """Raise BadInput for a key that is not in ``known``."""
         allowed = list(known)
         for key in self.raw:
             if key not in allowed:
@@ -63,7 +61,7 @@ class TomlTable:
         return self.placed(key, value_checks.truth, key, self._get(key, default))
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings with at least one entry, none of them empty."""
+        """Return a list of at least 1 string, all of them non-empty. Raises BadInput."""
         found = self.items(key)
         if not found or not all(isinstance(value, str) and value.strip() for value in found):
             raise self.fault(f"{cut(key)} must be a list of strings with at least one entry", key)
@@ -73,15 +71,15 @@ class TomlTable:
         return self.placed(key, value_checks.items, key, self._get(key, None))
 
     def integers(self, key: str, value: Any) -> tuple[int, ...]:
-        """``value``, found under ``key``, as non-negative integers."""
+        """Check that ``value``, found under ``key``, is a list of non-negative integers, and return it."""
         return self.placed(key, value_checks.integers, key, value)
 
     def table(self, key: str) -> TomlTable:
-        """The table below ``key``; an empty one where there is none."""
+        """Return the table ``key``, an empty table if it is missing."""
         return TomlTable(self.raw.get(key, {}), self.source, (*self.path, key))
 
     def tables(self, key: str) -> list[TomlTable]:
-        """The list of tables ``[[key]]``, with at least one entry."""
+        """Return the tables ``[[key]]``, at least 1. Raises BadInput."""
         found = self._get(key, None)
         if not isinstance(found, list) or not found:
             raise self.fault(f"{cut(key)} must be written as [[{cut(key)}]], once for each", key)
@@ -99,7 +97,7 @@ _COMPLETION = ("prompt", "chat", "answer", "answers", "n_predict", "cache_prompt
 
 
 def read_steps(tables: list[TomlTable], words: Mapping[str, int], engine: str) -> list[Asked | Action]:
-    """All steps as they are written, for a server of this engine. Raises BadInput with the place of what is wrong."""
+    """Return all steps as written in the file, checked for this engine. Raises BadInput with file and line."""
     steps: list[Asked | Action] = []
     saved: list[str] = []
     for table in tables:
@@ -111,7 +109,7 @@ def read_steps(tables: list[TomlTable], words: Mapping[str, int], engine: str) -
 
 
 def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
-    """A step that is no completion. ``saved``: files written so far, to which its own is added."""
+    """Return a step that is not a completion. ``saved``: slot files written so far; a save adds its file."""
     do = table.text("do")
     if do not in ACTIONS:
         raise table.fault(f"unknown action {quoted(do)}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
@@ -127,7 +125,7 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
 
 
 def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
-    """The server's options that a table sets, by our names; the server's spellings are taken too. Raises BadInput."""
+    """Return the server options of a table by cachesim's names. Accepts the server's spellings too. Raises BadInput."""
     given: dict[str, Option] = {}
     for key, value in table.raw.items():
         name, checked = table.placed(key, read_option, key, value, engine)
@@ -139,9 +137,9 @@ def read_options(table: TomlTable, engine: str) -> dict[str, Option]:
 
 def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Asked:
     raw, manual = table.raw, manual_of(engine)
-    extra = [one.name for one in manual.fields]
-    table.only((*_COMPLETION, *extra))  # before a key that is spelled wrong is missed
-    # An engine may have an answer to an empty prompt.
+    extra = [declared.name for declared in manual.fields]
+    table.only((*_COMPLETION, *extra))  # first, so that a misspelled key is reported before it is reported missing
+    # Some engines answer an empty prompt.
     unsaid = "chat" in raw or (manual.empty_prompt and raw.get("prompt") == "")
     asked = Asked(
         prompt=() if unsaid else _pieces(table, "prompt", table.text("prompt"), words),
@@ -163,12 +161,12 @@ def _completion(table: TomlTable, words: Mapping[str, int], engine: str) -> Aske
 
 
 def _checked(table: TomlTable, names: Iterable[str]) -> dict[str, Any]:
-    """Those of the fields that a request has; none of them is a text, or has a sign in a line."""
+    """Return the given fields of a request, checked; for fields that are neither texts nor signs of the notation."""
     return {name: table.placed(name, check_flag, name, table.raw[name]) for name in names if name in table.raw}
 
 
 def _chat(table: TomlTable, words: Mapping[str, int]) -> tuple[tuple[str, Pieces], ...]:
-    """Messages, each written as its role and, behind a space, its words; a message may be empty."""
+    """Return the messages of a chat. Each is written as its role, a space and its words; a message may be empty."""
     if "chat" not in table.raw:
         return ()
     messages = []

@@ -1,6 +1,6 @@
-"""What does a TOML file hold, and on which line is a key? Every way a file can be unreadable ends here.
+"""TOML parser with line numbers of keys and one-line errors.
 
-The standard library's parser gives no lines for values, so they are found by searching the text.
+The standard library's parser does not report line numbers, so they are found by searching the text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DOTTED = re.compile(r"""[\w"'-]++(?:\s*+\.\s*+[\w"'-]++)*+\s*+[=\]]?""")
 
 
 class TomlSource:
-    """The text of a file, and where its keys are."""
+    """Text of a TOML file with the lines of its keys."""
 
     def __init__(self, file: str, text: str) -> None:
         self.file, self.text = file, text
@@ -34,12 +34,12 @@ class TomlSource:
         return _lines(self.text)
 
     def line_of(self, key: Key) -> int | None:
-        """Line of the key, or of the nearest table around it that has one."""
+        """Return the line of a key, else of the nearest enclosing table with a line, else None."""
         return next((self._lines[key[:cut]] for cut in range(len(key), 0, -1) if key[:cut] in self._lines), None)
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], TomlSource]:
-    """The parsed file and its source. Raises BadInput for everything that cannot be read."""
+    """Return the parsed file and its source. Raises BadInput for every unreadable or invalid file."""
     source = TomlSource(str(path), read_text(path, SCENARIO_BYTES, "scenario file"))
     _refuse_long_keys(source)
     try:
@@ -54,7 +54,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], TomlSource]:
 
 
 def _refuse_long_keys(source: TomlSource) -> None:
-    """A dotted key of thousands of parts would keep the parser busy for hours."""
+    """Raise BadInput for dotted keys with too many parts: the parser would need hours for thousands of them."""
     for match in _DOTTED.finditer(source.text):
         if match[0][-1:] in "=]" and match[0].count(".") > NESTING.now:
             line = source.text.count("\n", 0, match.start()) + 1
@@ -70,7 +70,7 @@ def _syntax(error: ValueError, source: TomlSource) -> BadInput:
 
 
 def _depth(value: Any) -> int:
-    """Depth of nested tables and lists, without recursion."""
+    """Return the nesting depth of tables and lists, without recursion."""
     depth, level = 0, [value]
     while level:
         level = [inner for outer in level if isinstance(outer, dict | list)
@@ -80,7 +80,7 @@ def _depth(value: Any) -> int:
 
 
 def _lines(text: str) -> dict[Key, int]:
-    """Line number of every table header and of every key that starts a line."""
+    """Return the line number (from 1) of every table header and of every key at the start of a line."""
     found: dict[Key, int] = {}
     count: dict[Key, int] = {}
     table: Key = ()

@@ -1,4 +1,8 @@
-"""How does a scenario that a program made become a file?"""
+"""Writer of scenario files: whole scenarios, and measured expectations added to existing files.
+
+``complete`` only adds lines: missing keys directly after the header of the profile's table, or a new table at the end.
+It parses the new text before writing; a file that would change in any other way is left unchanged.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,11 @@ _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "
 def to_toml(
     head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[Asked | Action]
 ) -> str:
-    """The text of a file that ``load`` reads back. ``head`` has the keys of the top, ``server`` the options that are
-    given."""
+    """Return the text of a scenario file. ``head``: top-level keys; ``server``: options that are set."""
     parts = [_table("", {"schema": SCHEMA, **head}), _table("server", server), _table("words", words)]
-    steps = [canonical(one, words) for one in asked]
-    parts += [_table("[request]", dict(_action(one) if isinstance(one, Action) else _request(one))) for one in steps]
+    steps = [canonical(step, words) for step in asked]
+    parts += [_table("[request]", dict(_action(step) if isinstance(step, Action) else _request(step)))
+              for step in steps]  # fmt: skip
     return "\n".join(part for part in parts if part)
 
 
@@ -41,10 +45,10 @@ def _table(name: str, values: Mapping[str, Any]) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, tuple | list):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
+        return "[" + ", ".join(_value(entry) for entry in value) + "]"
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(one)}" for key, one in value.items()) + " }"
-    return json.dumps(value)            # strings, numbers, true and false are written alike in both
+        return "{ " + ", ".join(f"{key} = {_value(entry)}" for key, entry in value.items()) + " }"
+    return json.dumps(value)            # JSON and TOML write strings, numbers, true and false alike
 
 
 def _request(step: Asked) -> Iterator[tuple[str, Any]]:
@@ -70,29 +74,23 @@ def _action(action: Action) -> Iterator[tuple[str, Any]]:
         yield "server", dict(action.server)
 
 
-# How do measured numbers get into a scenario file without touching what a human wrote there?
-#
-# Only lines are added: missing keys right below the header of the profile's table, or a new table at the end.
-# The text is parsed again before it is written; a file that would come out different in any other way is
-# left alone.
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 ORDER = ("cache_n", "prompt_n", "broken", "status", "checkpoints")
 
 
 def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head: Mapping[str, Any] = NOTHING) -> bool:
-    """Write the expectations of ``found`` that the file lacks for ``profile``; True if anything was written.
+    """Add the expectations in ``found`` that the file lacks for ``profile``; return True if the file was changed.
 
-    ``found`` holds plain lists under the keys of ORDER. What the file already expects is never changed. ``head``: keys
-    that the top of the file needs besides, where it does not have them.
+    ``found``: lists under the keys of ``ORDER``. Existing expectations are never changed. ``head``: top-level keys to
+    add if they are missing. Raises BadInput.
     """
     raw, source = read_toml(path)
     present = raw.get("expect", {}).get(profile)
     missing = {key: list(found[key]) for key in ORDER if key in found and key not in (present or {})}
     if not missing.get("broken"):
-        missing.pop("broken", None)          # absent already says: none
+        missing.pop("broken", None)          # a missing key means the same as an empty list
     if set(missing.get("status", ())) <= {200}:
-        missing.pop("status", None)          # only an error is worth a line
+        missing.pop("status", None)          # written only if there is an error
     if not missing:
         return False
     added = {**missing, "completed": True}
@@ -112,10 +110,10 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head:
 
 
 def _with_keys(text: str, header: int | None, added: Mapping[str, Any]) -> str:
-    """The text with keys below line ``header``: valid there whatever the table goes on with."""
+    """Return the text with keys added after line ``header``, where they are valid whatever follows in the table."""
     lines = text.split("\n")
     at = header or 0
-    end = _newline(text)[:-1]                # "\r" where lines end so
+    end = _newline(text)[:-1]                # "\r" for CRLF line ends
     new = [f"{line}{end}" for line in _written(added)]
     if at == len(lines):                     # the header is the last line and has no line end
         lines[-1] += end
@@ -132,7 +130,7 @@ def _newline(text: str) -> str:
 
 
 def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, Any], file: str) -> None:
-    """Raise BadInput unless the new text says exactly the old things and the added ones."""
+    """Raise BadInput unless the new text contains exactly the old and the added keys."""
     old = raw.get("expect", {})
     wanted = {**raw, "expect": {**old, profile: {**old.get(profile, {}), **added}}}
     try:

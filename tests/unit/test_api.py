@@ -75,7 +75,7 @@ def test_load_takes_a_file_an_id_and_a_line(tmp_path):
 
 
 @pytest.mark.parametrize("case, what", [
-    ("no-such-id", "no scenario of this id"), ("S4.A/", "request 0"), ("missing.toml", "no such file"),
+    ("no-such-id", "no scenario with this id"), ("S4.A/", "request 0"), ("missing.toml", "no such file"),
 ])
 def test_what_cannot_be_loaded_is_one_line(case, what):
     with pytest.raises(BadInput, match=what) as raised:
@@ -146,7 +146,7 @@ def test_signatures_are_the_documented_ones():
 def test_a_file_of_rules_is_a_profile(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(registry, "ENGINES", registry.Engines())      # nothing of it stays for other tests
     monkeypatch.setattr(rule_files, "_files", {})
-    monkeypatch.setattr(pool, "_first", [])
+    monkeypatch.setattr(pool, "_init_calls", [])
     file = tmp_path / "api_rules.py"
     file.write_text(
         "from dataclasses import replace\n"

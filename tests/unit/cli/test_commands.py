@@ -232,7 +232,7 @@ def test_try_takes_the_options_of_the_profiles_engine(capsys):
     assert main([*line, "spec_type=draft-mtp"]) == exits.BAD_INPUT
     assert "(none, ngram-simple, mtp)" in capsys.readouterr().err
     assert main(["try", "S40", "-p", "ik_llama@main", "-p", "llama_cpp@head"]) == exits.BAD_INPUT
-    assert "is not one of the engine 'ik_llama'" in capsys.readouterr().err
+    assert "is not a profile of the engine 'ik_llama'" in capsys.readouterr().err
 
 
 def test_bisect_asks_the_versions_of_the_profiles_engine(capsys):
@@ -318,7 +318,7 @@ def test_bad_files_among_several_are_told_and_the_others_are_run(capsys, tmp_pat
     assert "5 runs: 5 OK" in out and out.rstrip().endswith("; 4 not run") and len(told) == 4
     assert any(f"{tmp_path / 'typo.toml'}:2: unknown key" in line for line in told)
     assert any(f"{tmp_path / 'no.toml'}: no such file" in line for line in told)
-    assert any("is also that of" in line for line in told)
+    assert any("duplicate id" in line for line in told)
     assert any("too-new.toml under llama_cpp@hybrid-first: spec_type" in line for line in told)
     code, data = call_json(capsys, *line)
     assert (code, len(data["runs"]), data["failed"]) == (exits.BAD_INPUT, 5, 4)

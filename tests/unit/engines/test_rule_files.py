@@ -46,7 +46,7 @@ def fresh(monkeypatch):
     """No file was run yet, and none was when the test is over."""
     monkeypatch.setattr(registry, "ENGINES", registry.Engines())
     monkeypatch.setattr(rule_files, "_files", {})
-    monkeypatch.setattr(pool, "_first", [])
+    monkeypatch.setattr(pool, "_init_calls", [])
     assert all(one.profiles for one in registry.BUILTIN.values())       # their rules are known before and after
     before = dict(RULES)
     yield
@@ -196,12 +196,12 @@ def test_it_runs_nothing(capsys, rules, tmp_path, monkeypatch):
     rules("import pathlib; pathlib.Path(__file__).with_name('was-run').touch()\n" + GOOD)
     monkeypatch.setattr(registry, "ENGINES", registry.Engines())
     file = tmp_path / "my_rules.py"
-    told = f"{case}: profile 'llama_cpp@mine' is of {file}, Python that is run only where you ask for it"
+    told = f"{case}: profile 'llama_cpp@mine' is of {file}, Python code that runs only on request"
     for argv in (("run", case), ("why", case, "0"), ("run", case.parent)):
         assert refused(capsys, *argv) == f"{told} (add -p {file})"
     assert not (tmp_path / "was-run").exists()
     file.unlink()
-    assert refused(capsys, "run", case) == f"{case}: profile 'llama_cpp@mine' is of {file}, which is not there"
+    assert refused(capsys, "run", case) == f"{case}: profile 'llama_cpp@mine' is of {file}, which does not exist"
 
 
 def test_a_campaign_goes_on_under_the_same_rules_only(capsys, rules, tmp_path, monkeypatch):
@@ -237,10 +237,10 @@ def test_expectations_are_written_and_kept(capsys, rules, tmp_path):
     ('rules = "my_rules.py"', "rules must be a list"),
     ("rules = []", "rules must be a list of strings with at least one entry"),
     ("rules = [7]", "rules must be a list of strings with at least one entry"),
-    ('rules = ["a\\u0000b.py"]', "which is not there"),
-    ('rules = ["' + "x" * 5000 + '.py"]', "which is not there"),
-    ('rules = ["/dev/zero"]', "which is not there"),
-    ('rules = ["."]', "which is not there"),
+    ('rules = ["a\\u0000b.py"]', "which does not exist"),
+    ('rules = ["' + "x" * 5000 + '.py"]', "which does not exist"),
+    ('rules = ["/dev/zero"]', "which does not exist"),
+    ('rules = ["."]', "which does not exist"),
 ], ids=lambda text: text[:20])  # fmt: skip
 def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
     case = tmp_path / "seed-24143-dense.toml"

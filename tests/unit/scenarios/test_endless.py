@@ -38,7 +38,7 @@ def test_ik_llama_shifts_until_the_length_it_was_trained_on(monkeypatch):
 
 
 def test_mlx_lm_wants_a_number():
-    with pytest.raises(BadInput, match="no n_predict = -1"):
+    with pytest.raises(BadInput, match="not supported by this engine: n_predict = -1"):
         run_judged(from_line("A20>-1", model="A", profiles=("mlx_lm@0.32.2",)), "mlx_lm@0.32.2")
 
 

@@ -57,13 +57,13 @@ SPOILT = [
     ('title = "a good one"', "", ": title is missing"),
     ('title = "a good one"', 'title = " "', ":2: title must not be empty"),
     ('title = "a good one"', 'titel = "a good one"', ":2: unknown key 'titel' (did you mean 'title'?)"),
-    ('id = "good"', 'id = "bad"', ":1: id is 'bad', but the file is called 'good.toml'"),
+    ('id = "good"', 'id = "bad"', ":1: id is 'bad', but the file name is 'good.toml'"),
     ('source = ["cachesim"]', "source = []", ":3: source must be a list of strings"),
     ('source = ["cachesim"]', 'source = "x"', ":3: source must be a list"),
     ('engine = "llama_cpp"', 'engine = "llamacpp"', ":5: unknown engine 'llamacpp' (did you mean 'llama_cpp'?)"),
     ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'? see cachesim "),
     ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@haed"]', ":7: unknown profile 'llama_cpp@haed' (did you"),
-    ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@head", "llama_cpp@head"]', ":7: profiles names"),
+    ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@head", "llama_cpp@head"]', ":7: profiles contains"),
     ("parallel = 2", "paralel = 2", ":9: unknown server option 'paralel' (did you mean 'parallel'? see cachesim "),
     ("parallel = 2", "parallel = true", ":9: parallel must be an integer, not True"),
     ("parallel = 2", "parallel = 0", ":9: parallel is 0"),
@@ -93,7 +93,7 @@ SPOILT = [
     ('[expect."llama_cpp@head"]', '[expect."llama_cpp@hed"]', ":23: unknown profile 'llama_cpp@hed' (did you mean"),
     ("cache_n = [0, {", "cache_n = [{", ":24: cache_n has 1 entries for 2 requests"),
     ("either", "eithr", ":24: cache_n:"),
-    ('why = "freedom"', "", ":24: cache_n leaves freedom, so the table must say why"),
+    ('why = "freedom"', "", ":24: cache_n has several values, so the table needs a reason"),
     ("cache_n = [0,", "cache_n = [false,", ":24: cache_n: False must be a count"),
     ("broken = [1]", "broken = [2]", ":25: broken names request 2, there are 2 (from 0)"),
     ("broken = [1]", "broken = [1, 0]", ":25: broken must be in ascending order"),
@@ -139,13 +139,13 @@ def test_any_profile_of_the_engine_passes_where_none_are_known(tmp_path):
     file = write(tmp_path, GOOD.replace("llama_cpp@head", "llama_cpp@new"))
     assert load(file).profiles == ("llama_cpp@new",)
     file = write(tmp_path, GOOD.replace("llama_cpp@head", "mlx_lm@new"))
-    assert "not one of the engine 'llama_cpp'" in refusal(file, None)
+    assert "not a profile of the engine 'llama_cpp'" in refusal(file, None)
 
 
 def test_two_files_with_one_id(tmp_path):
     (tmp_path / "sub").mkdir()
     files = [write(tmp_path, GOOD), write(tmp_path / "sub", GOOD)]
-    with pytest.raises(BadInput, match=r"id 'good' is also that of .*good\.toml"):
+    with pytest.raises(BadInput, match=r"duplicate id 'good': also in .*good\.toml"):
         load_all(files)
 
 

@@ -48,8 +48,8 @@ def test_an_unknown_engine_has_no_options():
     ("profiles", "told"),
     [
         (("vllm@v1",), "unknown engine 'vllm'"),
-        (("llama_cpp",), "'llama_cpp' is not one of the engine 'llama_cpp'"),
-        (("llama_cpp@head", "ik_llama@main"), "'ik_llama@main' is not one of the engine 'llama_cpp'"),
+        (("llama_cpp",), "'llama_cpp' is not a profile of the engine 'llama_cpp'"),
+        (("llama_cpp@head", "ik_llama@main"), "'ik_llama@main' is not a profile of the engine 'llama_cpp'"),
     ],
 )
 def test_a_line_is_for_versions_of_one_engine_that_exists(profiles, told):

@@ -183,14 +183,14 @@ def test_a_constants_docstring_stands_below_it():
     (True, 0, [9, 12, 15]),
 ])  # fmt: skip
 def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(exact, n_rs_seq, places):
-    server = SimpleNamespace(replays=lambda wrong: exact and wrong > n_rs_seq)
+    server = SimpleNamespace(reevaluates_draft=lambda wrong: exact and wrong > n_rs_seq)
     step = from_line("S9{drafts=3:1,2:1,2:2}").steps[0]
     assert [draft.at for draft in runner.placed(step, server).drafts] == places
 
 
 def test_a_draft_that_was_right_is_not_replayed_wherever_it_is():
     step = from_line("S9{drafts=2:2,1:0,1:1}").steps[0]
-    server = SimpleNamespace(replays=lambda wrong: True)
+    server = SimpleNamespace(reevaluates_draft=lambda wrong: True)
     assert [draft.at for draft in runner.placed(step, server).drafts] == [9, 12, 14]
 
 
