@@ -1,1 +1,1 @@
-"""Speed and memory of cachesim, measured: ``make bench``. Not part of the test suite, which never times anything."""
+"""Benchmarks of speed and memory: ``make bench``. They are not part of the test suite, which does not measure time."""

@@ -1,4 +1,4 @@
-"""Every figure in a process of its own, the median of five runs on one core, as a table against the aim."""
+"""Table of all benchmarks against their aims: each in a separate process, median of five runs on one core."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREAD
 
 
 def measure(name: str) -> float | None:
-    """One run of a case in a fresh process; None = it cannot be measured here (no recorded traces)."""
+    """Run a benchmark in a fresh process. Return None if it cannot be measured here (no recorded traces)."""
     command = [sys.executable, "-m", "tests.bench.cases", name]
     out = subprocess.run(command, cwd=ROOT, env={**os.environ, **ONE_CORE}, capture_output=True, text=True, check=True)
     word = out.stdout.strip()
@@ -23,7 +23,7 @@ def measure(name: str) -> float | None:
 
 
 def main(wanted: list[str]) -> None:
-    """Measure and print. Arguments choose cases by the beginning of their names."""
+    """Run and print the benchmarks whose names begin with an argument; without arguments all."""
     print(f"{'case':44} {'measured':>12} {'aim':>12}  unit")
     for name, case in CASES.items():
         if wanted and not any(name.startswith(word) for word in wanted):

@@ -1,4 +1,4 @@
-"""A slot of 128k tokens with 32 checkpoints, to see how much memory it takes."""
+"""Slot of 128k tokens with 32 checkpoints, for measuring memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ N = 131_072 - 256
 
 
 def big_slot(mode: str) -> Server:
-    """Provenance: a real prefill with a checkpoint every 4096 tokens. Exact: a short real one for the states, the
-    rest of the cells filled."""
+    """Return a server with the slot. Provenance: a real prefill with a checkpoint every 4096 tokens. Exact: a short
+    real prefill for the states, other cells filled."""
     flags = {"ctx_size": 131_072, "batch_size": 512, "ubatch_size": 512, "checkpoint_min_step": 0}
     server = start("llama_cpp@head", "GGGA", flags, mode, Log())
     n = N if mode == "provenance" else 2048
@@ -28,7 +28,7 @@ def big_slot(mode: str) -> Server:
 
 
 def _fill(server: Server) -> None:
-    """Give every cell of the slot numbers, as a prefill of the whole context would."""
+    """Fill every cell of the slot with numbers, as a prefill of the whole context would."""
     for cache in server.memory.parts.values():
         table = cache.streams[0]
         table.reach(N)

@@ -1,4 +1,5 @@
-"""What is measured, and against which aim? ``python -m tests.bench.cases NAME`` prints one number."""
+"""Benchmarks and their aims. ``python -m tests.bench.cases NAME`` prints the result of a benchmark as a number.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ TRACES = shared.TRACES / "llama_cpp"
 
 
 class Case(NamedTuple):
-    """A measurement: how, its aim and unit; ``more`` = larger is better; ``runs`` of which the median counts."""
+    """A benchmark: function, aim, unit. ``more``: larger is better. ``runs``: number of runs for the median."""
 
     measure: Callable[[], float | None]
     aim: float
@@ -32,15 +33,15 @@ class Case(NamedTuple):
 
 
 def server(model: str, mode: str, ctx: int, ub: int, profile: str = "llama_cpp@head"):  # type: ignore[no-untyped-def]
-    """A one-slot server without prompt cache or checkpoints: nothing but evaluation."""
+    """Return a one-slot server without prompt cache or checkpoints, to measure evaluation alone."""
     flags = {"ctx_size": ctx, "batch_size": max(ub, 512), "ubatch_size": ub, "cache_ram": 0, "ctx_checkpoints": 0}
     return engine_of(profile).start(profile, model, flags, mode, Log())
 
 
 def prefill(model: str, mode: str, n: int, ub: int, profile: str = "llama_cpp@head") -> float:
-    """Prompt tokens per second, through the whole server."""
+    """Return prompt tokens per second through the whole server."""
     seconds = 0.0
-    for _ in range(2):                      # the interpreter specialises code that it has seen a few times
+    for _ in range(2):                      # warm up: the interpreter specialises frequent code
         one = server(model, mode, n + 256, ub, profile)
         begin = perf_counter()
         one.complete(Request(tuple(range(1000, 1000 + n)), n_predict=1))
@@ -49,7 +50,7 @@ def prefill(model: str, mode: str, n: int, ub: int, profile: str = "llama_cpp@he
 
 
 def decode_ms(model: str, mode: str, n: int) -> float:
-    """Milliseconds per generated token after n tokens of prompt."""
+    """Return milliseconds per generated token after a prompt of n tokens."""
     one = server(model, mode, n + 512, 512)
     one.complete(Request(tuple(range(1000, 1000 + n)), n_predict=100))
     begin = perf_counter()
@@ -58,7 +59,7 @@ def decode_ms(model: str, mode: str, n: int) -> float:
 
 
 def mlx_prefill(model: str, n: int) -> float:
-    """Prompt tokens per second, through mlx-lm's server and its batches: one text, in steps of 2048."""
+    """Return prompt tokens per second through mlx-lm's server and batches: one text in steps of 2048 tokens."""
     seconds = 0.0
     for _ in range(2):
         one = engine_of(MLX).start(MLX, model, {}, "provenance", Log())
@@ -69,7 +70,7 @@ def mlx_prefill(model: str, n: int) -> float:
 
 
 def mlx_decode_ms(model: str, rows: int, n: int) -> float:
-    """Milliseconds for one token of each of so many rows, which came with ragged prompts of about n tokens."""
+    """Return milliseconds for a decode step of ``rows`` rows, whose ragged prompts have about n tokens."""
     one = engine_of(MLX).start(MLX, model, {}, "provenance", Log())
     for row in range(rows):
         one.submit(Request(tuple(range(1000 * row, 1000 * row + n + row)), n_predict=201))
@@ -82,7 +83,7 @@ def mlx_decode_ms(model: str, rows: int, n: int) -> float:
 
 
 def mlx_bursts() -> float:
-    """Seconds to replay the recorded bursts of the real mlx-lm, labels only."""
+    """Return seconds to replay the recorded bursts of the real mlx-lm, labels only."""
     from tests.peers.bursts import Ours, World
     from tests.peers.test_bursts import WORLDS, Template, asked
 
@@ -96,8 +97,8 @@ def mlx_bursts() -> float:
 
 
 def sequential(file: Path) -> bool:
-    """Does the recording hold nothing but requests one after the other, without drafts, shifts, moves and hang-ups? The
-    aims were set for these: 230 files, 1,779 steps."""
+    """True if the recording contains only sequential requests, without drafts, shifts, moves and disconnects. The aims
+    were set for these: 230 files, 1,779 steps."""
     data = json.loads(file.read_text())
     if {"--spec-type", "-md", "--context-shift", "--cache-reuse"} & set(data["flags"]):
         return False
@@ -106,12 +107,12 @@ def sequential(file: Path) -> bool:
 
 
 def replay_ik(mode: str) -> float | None:
-    """Seconds to replay the recordings of ik_llama.cpp."""
+    """Return seconds to replay the recordings of ik_llama.cpp."""
     return _timed(sorted((TRACES.parent / "ik_llama").glob("*.json")), mode)
 
 
 def replay(mode: str, everything: bool = False) -> float | None:
-    """Seconds to replay the sequential recordings, or all 409, with the cold oracle where anything is computed."""
+    """Return seconds to replay the sequential or all 409 recordings, with the cold oracle if tokens are computed."""
     if not TRACES.is_dir():
         return None
     return _timed([file for file in sorted(TRACES.glob("*.json")) if everything or sequential(file)], mode)
@@ -127,7 +128,7 @@ def _timed(files: list[Path], mode: str) -> float | None:
 
 
 def fuzz(profile: str, kind: str, n: int = 200) -> float:
-    """Conversations per second: drawn, played in provenance and judged by every property that one run can tell. The
+    """Return conversations per second: drawn, run by provenance and checked for every property of a single run. The
     engine is loaded before."""
     from cachesim.tools.search.campaign import CampaignJob, CampaignPlan, work
     from cachesim.tools.search.drawn_conversation import KINDS, MODELS
@@ -141,25 +142,25 @@ def fuzz(profile: str, kind: str, n: int = 200) -> float:
 
 
 def command(*words: str) -> float:
-    """Seconds from process start to end of a cachesim command."""
+    """Return seconds from process start to end of a cachesim command."""
     begin = perf_counter()
     subprocess.run([sys.executable, "-m", "cachesim", *words], cwd=ROOT, capture_output=True, check=False)
     return perf_counter() - begin
 
 
 def peak_mib() -> float:
-    """Peak resident memory of this process."""
+    """Return the peak resident memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def prefill_rss() -> float:
-    """Peak MiB of an exact prefill of 16k tokens."""
+    """Return peak MiB of an exact prefill of 16k tokens."""
     server("GGGA", "exact", 16384 + 256, 512).complete(Request(tuple(range(16000)), n_predict=1))
     return peak_mib()
 
 
 def slot_rss(mode: str) -> float:
-    """Peak MiB of a slot of 128k tokens with 32 checkpoints; in exact mode its cells are filled, not computed."""
+    """Return peak MiB of a slot of 128k tokens with 32 checkpoints; in exact mode its cells are filled."""
     from tests.bench.big_slot import big_slot
 
     big_slot(mode)

@@ -1,7 +1,7 @@
-"""How do CPU seconds grow? Four points for each figure, every point in a process of its own, on one core.
+"""Growth of CPU time with size: four points for each figure, every point in a separate process, on one core.
 
     python -m tests.bench.growth [NAME...]              the table
-    python -m tests.bench.growth --point NAME SIZE      CPU seconds of one point, and MiB at the most
+    python -m tests.bench.growth --point NAME SIZE      CPU seconds of a point, and peak MiB
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ POINTS, RUNS, STEEPEST = 4, 3, 1.2
 
 
 class Figure(NamedTuple):
-    """``make(n)`` are the requests of a size; the last of the four points is ``size``, each one half of the next.
-    ``before``: seconds of that one when issue 18 was written, 0 = not possible; ``wanted``: what it asks for."""
+    """A figure. ``make(n)``: requests of a size. ``size``: last of four points, each twice the previous. ``before``:
+    seconds of that point when issue 18 was written, 0 = not possible. ``wanted``: the seconds it demands."""
 
     make: Callable[[int], list[Request]]
     size: int
@@ -39,17 +39,17 @@ class Figure(NamedTuple):
 
 
 def word(number: int, n: int) -> tuple[int, ...]:
-    """So many tokens that no other word has."""
+    """Return n tokens that no other word number has."""
     return tuple(range(number * 1_000_000 + 1, number * 1_000_000 + 1 + n))
 
 
 def asked(prompt: tuple[int, ...], n: int, number: int, mark: int = 0) -> Request:
-    """A request whose answer is known; the last message begins at ``mark``."""
+    """Return a request with a given answer; the last message begins at ``mark``."""
     return Request(prompt, n_predict=n, forced=word(4000 + number, n), user_starts=(mark,) if mark else ())
 
 
 def short_requests(n: int) -> list[Request]:
-    """Turns of four conversations, of which every fifth goes back to the beginning."""
+    """Return turns of four conversations; every fifth turn restarts its conversation."""
     found, talks = [], [word(i, 20) for i in range(4)]
     for i in range(n):
         talk = talks[i % 4][:200] if i % 5 else talks[i % 4][:16]
@@ -59,22 +59,22 @@ def short_requests(n: int) -> list[Request]:
 
 
 def conversations(n: int) -> list[Request]:
-    """Conversations that share nothing, through one slot."""
+    """Return conversations without a common prefix, through one slot."""
     return [asked(word(i, 200), 4, i, 100) for i in range(n)]
 
 
 def answer(n: int) -> list[Request]:
-    """One answer of so many tokens."""
+    """Return a request with an answer of n tokens."""
     return [asked(word(0, 20), n, 0)]
 
 
 def prompt(n: int) -> list[Request]:
-    """One prompt of so many tokens."""
+    """Return a request with a prompt of n tokens."""
     return [asked(word(0, n), 2, 0)]
 
 
 def long_session(n: int) -> list[Request]:
-    """Turns of one conversation that begins with 100,000 tokens; every eighth leaves out what was answered before."""
+    """Return turns of a conversation that begins with 100,000 tokens; every eighth turn omits the earlier answers."""
     found, talk = [], word(0, 100_000)
     for i in range(n):
         if i % 8 == 7:
@@ -96,7 +96,7 @@ FIGURES = {
 
 
 def point(name: str, size: int) -> tuple[float, float]:
-    """CPU seconds of one size, played by provenance and judged, and MiB of the process at the most."""
+    """Return CPU seconds of a size, run by provenance and judged, and peak MiB of the process."""
     limits.lift({one.name: 10**12 for one in limits.OF_A_RUN})
     figure = FIGURES[name]
     requests = figure.make(size)
@@ -113,7 +113,7 @@ def point(name: str, size: int) -> tuple[float, float]:
 
 
 def measured(name: str, size: int) -> tuple[float, float]:
-    """The same in a process of its own, on the first core that we may use."""
+    """Return ``point`` measured in a separate process, on the first available core."""
     command = [sys.executable, "-m", "tests.bench.growth", "--point", name, str(size)]
     out = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, preexec_fn=on_one_core)
     seconds, mib = map(float, out.stdout.split())
@@ -121,12 +121,12 @@ def measured(name: str, size: int) -> tuple[float, float]:
 
 
 def on_one_core() -> None:
-    """From now on this process, and what it starts, use one core."""
+    """Bind this process and its children to one core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 def main(words: list[str]) -> None:
-    """Measure and print, in 80 columns."""
+    """Run the figures and print a table, at most 80 columns wide."""
     if words[:1] == ["--point"]:
         print(*point(words[1], int(words[2])))
         return

@@ -1,12 +1,12 @@
-"""CPU time of a real llama-server, divided by that of cachesim for the same requests: one core, median of five runs.
+"""CPU time of a real llama-server divided by that of cachesim for the same requests: one core, median of five runs.
 
     python -m tests.bench.ratios [--runs N]
 
 The real server logs nothing while it is timed (``QUIET``), and its start, which loads the model, is subtracted. Replay:
-the requests of recordings are sent to the real server, and the recordings are replayed here. Search: drawn
-conversations are played once on a server that logs, which gives their requests. They are then sent to one that does
-not, and their cold twins to a cold server; here they are played and judged. ``make live`` builds the binary; what it
-answers is compared by other tools.
+the requests of recordings are sent to the real server, and the simulator replays the recordings. Search: drawn
+conversations run once on a server with a log, which gives their requests. They are then sent to a server without a log,
+and their cold twins to a cold server; the simulator runs and judges them. ``make live`` builds the binary; other tools
+compare its answers.
 """
 
 from __future__ import annotations
@@ -45,42 +45,42 @@ from tests.shared import MODELS, TRACES
 
 COMMIT, PROFILE = "b11549", "llama_cpp@b11549"
 QUIET = ("-lv", "0", "--log-disable")
-EVERY = 8                     # recordings: every eighth of the sequential ones
+EVERY = 8                     # every eighth of the sequential recordings
 SETS, EACH = 3, 8             # option sets of the campaign of `make live`, conversations of each
 WANTED = {"replay, no model": 6.0, "replay, provenance, judged": 3.3, "replay, exact, judged": 0.2,
           "search, judged": 5.0}  # fmt: skip
 
 Talk = list[Step]
-"""The steps of one conversation, as they were recorded."""
+"""Recorded steps of a conversation."""
 
 
 def server() -> Path | None:
-    """The real server, None if it was not built here."""
+    """Return the real server, None if it was not built here."""
     found = cache() / "build" / BUILDS[COMMIT].folder / "bin" / "llama-server"
     return found if works(found) else None
 
 
 def children() -> float:
-    """CPU seconds of all processes that we started and that have ended."""
+    """Return CPU seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def spent(clock: Callable[[], float], what: Callable[..., object], *args: object) -> float:
-    """What the clock says it took."""
+    """Return the time that a call takes by this clock."""
     begin = clock()
     what(*args)
     return clock() - begin
 
 
 def recordings() -> list[Path]:
-    """Recordings of the build that are played again."""
+    """Return the recordings of the build that are replayed."""
     files = [one for one in sorted((TRACES / "llama_cpp_b11549").glob("*.json")) if sequential(one)]
     return files[::EVERY]
 
 
 def serve(start: ServerStart, work: Callable[[Client], object]) -> None:
-    """Start a server that logs nothing, do some work on it, and end it."""
+    """Start a server without a log, do some work on it, and end it."""
     with TemporaryDirectory() as folder:
         quiet = replace(start, flags=(*start.flags, *QUIET))
         with run_server(quiet, Path(folder), Path(folder, "log"), listen=False) as one:
@@ -88,7 +88,7 @@ def serve(start: ServerStart, work: Callable[[Client], object]) -> None:
 
 
 def hot(start: ServerStart, talks: Sequence[Talk]) -> float:
-    """CPU seconds of a real server for these conversations, without its start."""
+    """Return CPU seconds of a real server for these conversations, without its start."""
 
     def send(client: Client) -> None:
         for talk in talks:
@@ -99,7 +99,7 @@ def hot(start: ServerStart, talks: Sequence[Talk]) -> float:
 
 
 def cold(start: ServerStart, talks: Sequence[Talk]) -> float:
-    """CPU seconds of a cold server that answers the same requests, without its start."""
+    """Return CPU seconds of a cold server for the same requests, without its start."""
     members = [one for talk in talks for step in talk for one in step.get("steps", [step]) if one["op"] != "slot"]
 
     def ask(client: Client) -> None:
@@ -124,7 +124,7 @@ def _send(client: Client, step: Step) -> None:
 
 
 def real_replay(file: Path, binary: Path) -> float:
-    """CPU seconds of a real server for the requests of a recording."""
+    """Return CPU seconds of a real server for the requests of a recording."""
     trace = json.loads(file.read_text("utf-8"))
     start = ServerStart(
         binary, MODELS / trace["model"], tuple(trace["flags"]), trace["commit"], tuple(trace["base_flags"])
@@ -133,13 +133,13 @@ def real_replay(file: Path, binary: Path) -> float:
 
 
 def our_replay(file: Path, mode: str) -> float:
-    """CPU seconds of ours."""
+    """Return CPU seconds of the simulator for a recording."""
     return spent(process_time, replay_one, (file, mode))
 
 
 def drawn(start: ServerStart, cases: Sequence[DrawnConversation]) -> dict[int, Talk]:
-    """What a real server that logs was asked in each of these cases, by place. Left out are those that it refuses, or
-    restarts or ends in."""
+    """Return the requests that a real server with a log received in each case, by place. Cases that it refuses, or in
+    which it restarts or ends, are left out."""
     talks: dict[int, Talk] = {}
     with Recorder(start, cold=False) as recorder:
         for place, case in enumerate(cases):
@@ -155,7 +155,7 @@ def drawn(start: ServerStart, cases: Sequence[DrawnConversation]) -> dict[int, T
 
 
 def searches(binary: Path, models: Path) -> tuple[float, float]:
-    """CPU seconds of the same drawn conversations: the real server's with their cold twins, and ours."""
+    """Return CPU seconds for drawn conversations: the real server's, with their cold twins, and the simulator's."""
     real, ours = 0.0, 0.0
     for number in range(SETS):
         options = option_set(0, number)
@@ -165,14 +165,14 @@ def searches(binary: Path, models: Path) -> tuple[float, float]:
         talks = drawn(start, cases)
         real += hot(start, [*talks.values()]) + cold(start, [*talks.values()])
         judges: dict[str, Any] = {}
-        findings(options.case(EACH), PROFILE, tuple(PROPERTIES), judges)          # the engine is loaded before
+        findings(options.case(EACH), PROFILE, tuple(PROPERTIES), judges)          # load the engine first
         for place in talks:
             ours += spent(process_time, findings, cases[place], PROFILE, tuple(PROPERTIES), judges)
     return real, ours
 
 
 def main(argv: list[str]) -> int:
-    """Measure and print; 0 also where there is nothing to measure."""
+    """Measure and print. Return 0, also if there is nothing to measure."""
     parser = argparse.ArgumentParser(prog="tests.bench.ratios")
     parser.add_argument("--runs", type=int, default=5)
     args = parser.parse_args(argv)
@@ -181,7 +181,7 @@ def main(argv: list[str]) -> int:
         what = f"llama-server {COMMIT} is not built here (make live builds it)" if binary is None else "no recordings"
         print(f"ratios against the real server: absent, {what}")
         return 0
-    if len(os.sched_getaffinity(0)) > 1:        # anew on one core: the threads of a BLAS are counted when it is loaded
+    if len(os.sched_getaffinity(0)) > 1:        # restart on one core: a BLAS counts its threads when it is loaded
         on_one_core()
         os.execv(sys.executable, [sys.executable, "-m", "tests.bench.ratios", *argv])
     found: dict[str, list[float]] = {name: [] for name in WANTED}

@@ -1,1 +1,1 @@
-"""Pages in a real browser: `make browser`."""
+"""Tests of pages in a real browser: `make browser`."""

@@ -1,4 +1,4 @@
-"""One browser for all tests: Debian's, by its path. Nothing is downloaded, and nothing is asked of a network."""
+"""Fixtures: a browser for all tests (Debian's, by its path). Nothing is downloaded, and the network is not used."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ def browser():
 
 @pytest.fixture
 def opened(browser, files):
-    """A function that opens a page: its name, "wide" or "narrow", "light" or "dark". What the console says is in
-    ``page.said``, what was asked of a network in ``page.asked``."""
+    """Return a function that opens a page: its name, "wide" or "narrow", "light" or "dark". ``page.said``: console
+    messages. ``page.asked``: network requests."""
     with opening(browser) as open_file:
         yield lambda name, *given, **more: open_file(files[name], *given, **more)
 
 
 @contextmanager
 def opening(browser):
-    """Opens a file in a context of its own; listens to its console, its errors and its requests."""
+    """Return a function that opens a file in a new context and records its console, errors and requests."""
     contexts = []
 
     def open_file(file, size="wide", scheme="light", anchor="", script=True):

@@ -1,4 +1,4 @@
-"""The pages that are opened: what commands write, of every kind and size."""
+"""Pages for the browser tests: output of commands, of every kind and size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINES = {
     "walk_ik": ("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", "GA"),
     "walk_mlx": ("S40.A60>r4/B70>q2{together}/S.A", "mlx_lm@0.32.2", "GA"),
 }
-"""Name -> line, profile and model of a run that is compared with one that is stopped at each event."""
+"""Name -> line, profile and model of a run that is compared with runs stopped at each event."""
 PAGES = {
     "one": "run seed-24143-hybrid -p llama_cpp@head",
     "two": "run seed-1889-as-released",

@@ -1,5 +1,5 @@
-"""Does the page of lessons work in a browser: no complaint, no text over another, light and dark, wide and narrow, on
-paper, and by keyboard?"""
+"""Tests of the page of lessons in a browser: no console messages, no overlapping text, light and dark, wide and narrow,
+on paper, and by keyboard."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def shown(browser, file):
-    """A function that opens the page of lessons; what the console says is in ``page.said``, what was asked of a network
-    in ``page.asked``."""
+    """Return a function that opens the page of lessons. ``page.said``: console messages. ``page.asked``: network
+    requests."""
     with opening(browser) as open_file:
         yield lambda *given, **more: open_file(file, *given, **more)
 
@@ -69,12 +69,12 @@ def test_nothing_is_said_asked_or_written_over(shown, size, scheme):
     assert [url for url in page.asked if not url.startswith("file://")] == []
 
 
-@pytest.mark.parametrize("one", LESSONS, ids=lambda one: one.anchor)
-def test_an_anchor_leads_to_its_lesson(shown, one):
-    page = shown(anchor=f"#{one.anchor}")
-    top = f"() => document.getElementById('{one.anchor}').getBoundingClientRect().top"
-    assert abs(page.evaluate(top)) < 2 or one.anchor == "lesson-0"
-    assert page.locator(f"#{one.anchor} h1").inner_text() == one.title
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.anchor)
+def test_an_anchor_leads_to_its_lesson(shown, lesson):
+    page = shown(anchor=f"#{lesson.anchor}")
+    top = f"() => document.getElementById('{lesson.anchor}').getBoundingClientRect().top"
+    assert abs(page.evaluate(top)) < 2 or lesson.anchor == "lesson-0"
+    assert page.locator(f"#{lesson.anchor} h1").inner_text() == lesson.title
 
 
 def test_the_lessons_are_read_by_their_links(shown):

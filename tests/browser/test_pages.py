@@ -1,4 +1,4 @@
-"""Do the pages work in a browser, with and without script, light and dark, wide and narrow?"""
+"""Tests of pages in a browser, with and without JavaScript, light and dark, wide and narrow."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_slider_reaches_every_event_both_ways(opened, name):
         assert not page.locator("#tools").is_visible()
         return
     last = int(page.locator("#at").get_attribute("max"))
-    assert page.locator("#at").input_value() == str(last)         # it opens with the whole picture
+    assert page.locator("#at").input_value() == str(last)         # the page opens with the complete picture
     reached = page.evaluate("""() => places.reduce((all, ks) => { ks.forEach((k, i) => all[i].add(k)); return all; },
         runs.map(() => new Set())).map(one => one.size)""")
     assert reached == [n + 1 for n in events]                      # every event of every run, and the end
@@ -55,7 +55,7 @@ def test_the_slider_reaches_every_event_both_ways(opened, name):
 
 
 def walked(page, number, last):
-    """Moves the slider; what is said and marked then."""
+    """Move the slider. Return the text and the marks."""
     page.locator("#at").fill(str(number))
     count = page.locator("#count").text_content()
     assert count == (f"end, {last} events" if number == last else f"{number + 1} of {last}")
@@ -177,7 +177,7 @@ def test_names_of_lanes_and_requests_stay_when_a_picture_is_scrolled(opened, siz
     box = page.locator(".draw").first
     edge = box.evaluate("e => [e, e.querySelector('svg')].map(one => one.getBoundingClientRect().left)")[1]
     text = page.locator("#r40 .name text").first.text_content().split(" ")[0]
-    page.evaluate("size(2)")                                     # so that it is wider than its box
+    page.evaluate("size(2)")                                     # wider than its box
     for zoomed in (False, True):
         if zoomed:
             page.locator("#in").click()
@@ -221,7 +221,7 @@ def test_two_runs_stand_side_by_side_where_there_is_room(opened, browser, files)
 
 
 def test_a_thousand_requests_stay_fluid(opened):
-    """By what the browser has done, not by the clock: a step of the slider lays out the page a few times at most."""
+    """Measured by the browser's work, not by time: a step of the slider lays out the page a few times at most."""
     page = opened("many")
     page.evaluate("go(places.length >> 1)")
     assert page.locator("svg g[role=listitem]").count() > 900

@@ -1,4 +1,4 @@
-"""At event k the page shows what a run that is stopped at event k holds: in words, and at its place."""
+"""Tests that the page at event k shows the contents of a run stopped at event k, in words and at the right place."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def numbers(text):
 
 
 def positions(bars):
-    """The positions that bars of rows name."""
+    """Return the positions that bars of rows name."""
     return frozenset(pos for title, _ in bars for low, high in [numbers(title)] for pos in range(low, high + 1))
 
 
 def check_slot(row, holds, px):
-    """The memory that is drawn beneath a request is that of a slot, in words and where it stands."""
+    """Check that the memory drawn below a request is that of a slot, in words and by position."""
     assert positions(row["rows"]) == holds.rows and positions(row["window"]) == holds.window
     assert [numbers(title)[0] for title, _ in row["dot"]] == ([] if holds.state is None else [holds.state])
     assert [tuple(numbers(title)) for title, _ in row["marks"]] == [tuple(one) for one in holds.checkpoints]
@@ -97,4 +97,4 @@ def test_what_is_taken_from_the_prompt_cache_leaves_its_lane(opened):
     page.evaluate("k => go(k)", k)
     titles = page.locator(".now title").all_text_contents()
     assert "prompt cache entry of 103 tokens, removed at this event" in titles
-    assert page.locator(".now path.gone").count() == 1                     # the way to the slot
+    assert page.locator(".now path.gone").count() == 1                     # the arrow to the slot

@@ -1,1 +1,1 @@
-"""What must the fuzzer find, and where must it find nothing? Most of it is marked slow."""
+"""Tests of the search: known defects that it must find, and properties that hold. Most are marked slow."""

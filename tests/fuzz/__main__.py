@@ -1,8 +1,8 @@
 """``python -m tests.fuzz --minutes M --jobs J``: a long campaign over the newest rules of every engine, and over the
-table of what must hold. Prints how many conversations were played, and every distinct failure with its one-line case.
+table of properties that should hold. Prints the number of conversations and every distinct failure with its line.
 
-Findings under the newest rules are known defects as a rule; one where a property should hold is news, and exit code 1.
-What was found until then is printed too when the campaign is interrupted.
+Failures under the newest rules are usually known defects. A failure of a property that should hold is new: exit code 1.
+An interrupted campaign prints its results so far.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from tests.fuzz.expected import HOLD, held, unexpected
 from tests.fuzz.rediscovery import one_line
 
 MAIN = ("llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2", "llama_cpp@pr24143-on-head", "llama_cpp@24035-v3")
-ROUND = 1000           # conversations under one profile before the next one has its turn
-HELD = 100             # conversations of a row of the table in each round
+ROUND = 1000           # conversations under a profile in each round
+HELD = 100             # conversations under a row of the table in each round
 
 
 class News(NamedTuple):
-    """Something that was found where nothing should be: row of the table, conversation (None = it could not be drawn),
-    finding."""
+    """A failure of a property that should hold: row of the table, conversation (None = could not be drawn), finding."""
 
     row: int
     case: DrawnConversation | None
@@ -39,23 +38,23 @@ class News(NamedTuple):
 
 
 def hold(row: int, first: int) -> list[News]:
-    """What is found in a block of conversations under a row of the table."""
+    """Return the findings in a block of conversations under a row of the table."""
     return [News(row, case, finding) for case, finding in unexpected(HOLD[row], 0, first + HELD, first)]
 
 
-def told_of(one: News) -> str:
-    """A finding with its smallest case."""
+def told_of(news: News) -> str:
+    """Return a finding with its smallest case."""
 
     def fails(case: DrawnConversation) -> bool:
         try:
-            return any(found.group == one.finding.group for found in held(HOLD[one.row], case))
+            return any(found.group == news.finding.group for found in held(HOLD[news.row], case))
         except BadInput:
             return False
 
-    head = f"  {HOLD[one.row].profile} {one.finding.name}: {one.finding.text} ({one.finding.label})"
-    if one.case is None:
-        return f"{head}\n         {one.finding.causes[-1]}"
-    return f"{head}\n         {one_line(shrink(one.case, fails, 800, one.case.seed), HOLD[one.row].profile)}"
+    head = f"  {HOLD[news.row].profile} {news.finding.name}: {news.finding.text} ({news.finding.label})"
+    if news.case is None:
+        return f"{head}\n         {news.finding.causes[-1]}"
+    return f"{head}\n         {one_line(shrink(news.case, fails, 800, news.case.seed), HOLD[news.row].profile)}"
 
 
 def plan_of(profile: str) -> CampaignPlan:
@@ -63,14 +62,14 @@ def plan_of(profile: str) -> CampaignPlan:
 
 
 def failure_of(profile: str, failure: Failure) -> str:
-    """A failure under the newest rules with its smallest case."""
+    """Return a failure under the newest rules with its smallest case."""
     small = shrunk(failure, plan_of(profile))
     line = one_line(small.small, profile) if small.small else "?"
     return f"  {failure.times:6} {small.finding.name}: {small.finding.text} ({small.finding.label})\n         {line}"
 
 
 def search(minutes: int, jobs: int, campaigns: dict[str, Campaign], news: list[News]) -> None:
-    """Round after round until the time is over, one at least."""
+    """Search round after round until the time is over, at least one round."""
     end, first, played = time.monotonic() + 60 * minutes, 0, 0
     while not first or time.monotonic() < end:
         for profile, campaign in campaigns.items():
@@ -83,7 +82,7 @@ def search(minutes: int, jobs: int, campaigns: dict[str, Campaign], news: list[N
 
 
 def spread(jobs: int, work: Callable[..., Any], todo: Iterable[tuple[Any, ...]]) -> Iterable[Any]:
-    """Results in the order of the work, from so many processes."""
+    """Yield results in the order of the work, from ``jobs`` processes."""
     yield from whole(pooled(partial(_apart, work), todo, jobs))
 
 
@@ -92,7 +91,7 @@ def _apart(work: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def main() -> int:
-    """0 = nothing was found where nothing should be."""
+    """Return 0 if every property of the table held."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=int, default=60)
     parser.add_argument("-j", "--jobs", type=int, default=1)

@@ -1,7 +1,7 @@
-"""How is it shown that a failing conversation fails because of one defect? It holds once that defect is cured.
+"""Cures of known defects: changes that show that a conversation fails because of a certain defect.
 
-A cure changes one thing: fields of the rule table (those of the version that repaired it, where there is one), an
-option of the server, or a method of a class.
+A cure changes one thing: fields of the rule table (those of the version with the repair, if there is one), an option of
+the server, or a method of a class.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from cachesim.tools.search.drawn_conversation import DrawnConversation
 
 
 class Cure(NamedTuple):
-    """``table``: what becomes of the rules, ``case``: of the conversation, ``around``: holds while it is played;
-    ``text`` says it."""
+    """A cure. ``table``: changes the rules. ``case``: changes the conversation. ``around``: context during the run.
+    ``text``: description."""
 
     text: str
     table: Callable[[Any], Any] = lambda rules: rules
@@ -29,20 +29,20 @@ class Cure(NamedTuple):
 
 
 def rules_of(profile: str, *fields: str) -> Cure:
-    """These fields of another version's table."""
+    """Return the cure that takes these fields from another version's table."""
     newer = engine_of(profile).rules(profile)
     text = f"{', '.join(fields)} of {profile.partition('@')[2]}"
     return Cure(text, table=lambda rules: rules.mixed(newer, fields))
 
 
 def option(name: str, value: Any) -> Cure:
-    """Another value of a server option."""
+    """Return the cure that sets a server option."""
     return Cure(f"{name} = {value}", case=lambda case: replace(case, server={**case.server, name: value}))
 
 
 @rule("TEST-RESUME-BEHIND", Role.RESUME, "a test")
 def resume_behind(ckpt: Any, ask: Any) -> Decision:
-    """Go on behind the checkpoint, and do not evaluate its last token again."""
+    """Resume after the checkpoint without evaluating its last token again."""
     from cachesim.engines.llama_cpp.rules.checkpoint_restore import Resume
 
     n = min(ckpt.n_tokens, ask.n_past)
@@ -51,7 +51,7 @@ def resume_behind(ckpt: Any, ask: Any) -> Decision:
 
 @rule("TEST-REST-ONE", Role.PROMPT, "a test")
 def rest_at_least_one(parts: Any, n_cached: int) -> Decision:
-    """As the wheel has it, but one token is always left."""
+    """Decide like the released package, but leave at least one token to evaluate."""
     whole = sum(len(one.tokens) for one in parts)
     return segments.rest_or_value_error(parts, min(n_cached, whole - 1))
 
@@ -63,7 +63,7 @@ WIDER = Cure("a context of twice the size", case=lambda case: replace(
 
 
 def straight_first() -> AbstractContextManager[Any]:
-    """The ring is put straight before the mask of several tokens is made."""
+    """Rearrange the ring buffer before the mask of several tokens is made."""
     plain = BatchRotatingKVCache.make_mask
 
     def make_mask(self: Any, N: int, window_size: int | None = None, return_array: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""The defects that a search from nothing must find: where, by which property, and how it is recognised."""
+"""Defects that a search without prior knowledge must find: profile, property, and how to recognise each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ WARM, STORED = "warm-equals-cold", "stored-equals-cold"
 
 
 class Defect(NamedTuple):
-    """``said``: a pattern in the rule and the text of the finding; ``cure``: with it the conversation holds.
-    ``models``: layers of which the model must have one, "" = any; ``about``: what else the conversation must have;
-    ``longest``: tokens of the longest request of a shrunk case, at most; ``least`` says why a shrunk case is longer
-    than 40 tokens, where it is."""
+    """A defect. ``said``: pattern of the finding's rule and text. ``cure``: makes the conversation hold. ``models``:
+    layers of which the model must have at least one, "" = any. ``about``: further condition on the conversation.
+    ``longest``: maximum tokens of the longest request of a shrunk case. ``least``: why a shrunk case has more than 40
+    tokens."""
 
     name: str
     profile: str
@@ -30,7 +30,7 @@ class Defect(NamedTuple):
 
 
 def refused(case: DrawnConversation) -> bool:
-    """Is there a prompt for which the context is too small?"""
+    """True if the context is too small for a prompt."""
     room = case.server["ctx_size"] // case.server.get("parallel", 1)
     return any(size(one.prompt, case.words) >= room for one in case.asked if isinstance(one, Asked))
 

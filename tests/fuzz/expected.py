@@ -1,16 +1,16 @@
-"""Where must a search find nothing? Profiles, kinds of models and properties that should hold.
+"""Table of properties that should hold, by profile and kind of model: a search must find nothing there.
 
-``without`` names what is taken out of every conversation first, because a defect that is known and has a scenario of
-its own would be found again and again: "room" a batch too small for the drafts of all slots (LC-SPEC-ROOM), "id_slot"
-D2 and D3, "completions" D23, "cache_reuse" D4, "files" D11, "drafts" mlx-lm 7.4 and 7.5, "swa_full" D5, "slots"
-failed-load-leaves-tokens of ik_llama.cpp; under base-24035 and older a slot that is restored keeps the checkpoints of
-another text (#25649).
+``without`` names features that are removed from every conversation first, because a known defect with its own scenario
+would be found again and again: "room" a batch too small for the drafts of all slots (LC-SPEC-ROOM), "id_slot" D2 and
+D3, "completions" D23, "cache_reuse" D4, "files" D11, "drafts" mlx-lm 7.4 and 7.5, "swa_full" D5, "slots"
+failed-load-leaves-tokens of ik_llama.cpp; under base-24035 and older a restored slot keeps the checkpoints of another
+text (#25649).
 
 Both versions of #24035 keep a checkpoint that ends within the common prefix although the prompt begins again from 0.
-If that is interrupted the list names more tokens than the slot has. It does no harm (the next prompt shares fewer
-tokens, and it is erased), but what it stands for can no longer be told: "stored-equals-cold" is not among their
-properties. ik_llama.cpp lists tokens of a refused prompt that were never evaluated (D13) and saves them too; with
-attention only nobody can ask for so many.
+If that is interrupted, the list names more tokens than the slot has. This is harmless (the next prompt shares fewer
+tokens, and the checkpoint is erased), but the checkpoint's tokens are unknown: "stored-equals-cold" is not among their
+properties. ik_llama.cpp lists tokens of a refused prompt that were never evaluated (D13) and saves them, too; with
+attention only, a request cannot reach them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LLAMA = tuple(f"llama_cpp@{name}" for name in (
 
 
 class Hold(NamedTuple):
-    """These properties hold for these kinds of models under a profile."""
+    """Properties that hold for these kinds of models under a profile."""
 
     profile: str
     kinds: tuple[str, ...]
@@ -55,19 +55,19 @@ class Hold(NamedTuple):
 
 
 def but(*names: str) -> tuple[str, ...]:
-    """All properties but these."""
+    """Return all properties except these."""
     return tuple(name for name in ALL if name not in names)
 
 
 SOUND = ("memory-sound", "accounting", "limits", "seq-rm-atomic")
 KNOWN = ("id_slot", "cache_reuse", "completions", "room")   # of llama.cpp; moved chunks never hold, by design
 KEEPS = LLAMA[LLAMA.index("llama_cpp@before-min0"):]
-"""Before #20993 a slot that waits for its turn keeps the rows of its last conversation, and a unified cache of 256 may
-be too small for a request that a fresh server answers."""
+"""Before #20993 a waiting slot keeps the rows of its last conversation, and a unified cache of 256 cells may be too
+small for a request that a fresh server answers."""
 REPAIRED = ("warm-equals-cold", "stored-equals-cold", "survives")
 HOLD = (
     Hold("llama_cpp@latest-repaired", tuple(KINDS), REPAIRED, ("cache_reuse",)),
-    Hold("llama_cpp@latest-repaired", ("R", "H", "HW"), REPAIRED),       # with it too: D4
+    Hold("llama_cpp@latest-repaired", ("R", "H", "HW"), REPAIRED),       # including cache_reuse: D4
     Hold("llama_cpp@latest-repaired", tuple(KINDS), ("survives",)),      # and D21
     *(Hold(profile, ("A",), but("answered") if profile in KEEPS else ALL, KNOWN) for profile in LLAMA),
     Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
@@ -92,7 +92,7 @@ HOLD = (
 
 
 def told(case: DrawnConversation, without: tuple[str, ...]) -> DrawnConversation:
-    """The conversation without what is known to go wrong."""
+    """Return the conversation without the features of known defects."""
     plain = filled({}, case.engine)
     options = {DEFAULTS[name]: plain[DEFAULTS[name]] for name in without if DEFAULTS.get(name) in plain}
     asked = case.asked
@@ -117,20 +117,19 @@ def told(case: DrawnConversation, without: tuple[str, ...]) -> DrawnConversation
 
 
 def held(hold: Hold, case: DrawnConversation, judges: dict[str, Judge] | None = None) -> list[PropertyFailure]:
-    """What is found in a conversation of which ``told`` has taken out what is known. Raises BadInput."""
+    """Return the findings in a conversation that ``told`` has returned. Raise BadInput if it is not supported."""
     try:
         return findings(case, hold.profile, hold.properties, {} if judges is None else judges)
     except BadInput:
         raise
-    except Exception as error:          # the simulator fails at it: that is found too
+    except Exception as error:          # a failure of the simulator is a finding
         return [crashed(error)]
 
 
 def unexpected(
     hold: Hold, seed: int, stop: int, start: int = 0
 ) -> Iterator[tuple[DrawnConversation | None, PropertyFailure]]:
-    """What is found all the same in the conversations start .. stop-1 of a seed; no conversation where drawing it
-    fails."""
+    """Yield the findings in the conversations start .. stop-1 of a seed; None as conversation if drawing it fails."""
     judges: dict[str, Judge] = {}
     engine = hold.profile.partition("@")[0]
     for i in range(start, stop):

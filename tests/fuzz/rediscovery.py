@@ -1,7 +1,7 @@
-"""``python -m tests.fuzz.rediscovery``: does a search from nothing find what is known, and how long does it take?
+"""``python -m tests.fuzz.rediscovery``: searches for known defects without using that knowledge, and measures the time.
 
-Conversation after conversation of a seed is played under the defect's profile; nothing else is said to the search.
-A conversation counts when its finding is this defect (it goes away with the defect's cure), and is then shrunk.
+The conversations of a seed run under the defect's profile one after the other. A conversation counts if its finding is
+the defect (it disappears with the defect's cure), and is then shrunk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIMIT = 20_000
 
 
 class Found(NamedTuple):
-    """A defect that was found: conversations and seconds until then, seconds to shrink it, and the shrunk case."""
+    """A rediscovered defect: conversations and seconds until then, seconds to shrink it, and the shrunk case."""
 
     name: str
     seed: int
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def is_it(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> PropertyFailure | None:
-    """The finding of this case, if it is this defect: once that is cured, nothing alike is found so early."""
+    """Return the finding of this case if it is the defect: with its cure, similar findings do not occur as early."""
     if (defect.models and not set(defect.models) & set(case.model)) or not defect.about(case):
         return None
     found = [one for one in findings(case, defect.profile, (defect.prop,), judges)
@@ -59,12 +59,12 @@ def is_it(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> 
     return next(new, None)
 
 
-def _what(one: PropertyFailure) -> tuple[str, str]:
-    return one.kind, one.stored
+def _what(found: PropertyFailure) -> tuple[str, str]:
+    return found.kind, found.stored
 
 
 def cured(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> list[PropertyFailure]:
-    """What is found when the defect is cured."""
+    """Return the findings with the defect cured."""
     from cachesim.engines.registry import engine_of
 
     cure = defect.cure
@@ -75,7 +75,7 @@ def cured(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> 
 
 @rarely_collected()
 def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
-    """Conversation after conversation of a seed until the defect is met, then its smallest case."""
+    """Run the conversations of a seed until the defect is found, then shrink the case."""
     judges: dict[str, Judge] = {}
     engine = defect.profile.partition("@")[0]
     begin = time.monotonic()
@@ -100,13 +100,13 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
 
 
 def search_named(job: tuple[str, int, int]) -> Found:
-    """The same for another process, which knows the table too."""
+    """Run ``search`` in another process, with the defect given by its number in the table."""
     name, seed, limit = job
     return search(next(one for one in DEFECTS if one.name == name), seed, limit)
 
 
 def one_line(case: DrawnConversation, profile: str) -> str:
-    """The case as it is typed: requests, model, options."""
+    """Return the case as typed: requests, model, options."""
     flags = "".join(
         f" --set {name}={str(value).lower() if isinstance(value, bool) else value}"
         for name, value in case.given().items()
@@ -115,7 +115,7 @@ def one_line(case: DrawnConversation, profile: str) -> str:
 
 
 def report(defect: Defect, found: list[Found]) -> str:
-    """One defect, all seeds."""
+    """Return the report of a defect over all seeds."""
     got = [one for one in found if one.case]
     best = min(got, key=lambda one: (one.steps, one.longest, one.seed), default=None)
     head = (f"{defect.name:14} {defect.profile:24} {defect.prop:21} {len(got)}/{len(found)}"
@@ -130,7 +130,7 @@ def report(defect: Defect, found: list[Found]) -> str:
 
 
 def main() -> int:
-    """0 = all were found with every seed."""
+    """Return 0 if every defect was found with every seed."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.rediscovery", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")

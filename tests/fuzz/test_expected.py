@@ -1,4 +1,4 @@
-"""A search finds nothing where nothing should be found; minutes, so only with ``-m slow``."""
+"""Tests that a search finds nothing where properties should hold. They take minutes: only with ``-m slow``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = 300
 
 
 def test_the_table_names_what_exists():
-    """What exists is asked of another process: here other tests may have added rule sets."""
+    """Ask another process: in this process other tests may have registered rule sets."""
     code = "from cachesim.engines.registry import profiles; print(*profiles())"
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     names = there.stdout.split()

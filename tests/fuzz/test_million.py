@@ -1,5 +1,4 @@
-"""What ``make million`` keeps: two campaigns under the repaired rules, each with one file that a later run goes on
-with."""
+"""Tests of the state files of ``make million``: two campaigns under the repaired rules, each in a file for resuming."""
 
 from __future__ import annotations
 

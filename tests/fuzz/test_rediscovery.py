@@ -1,4 +1,4 @@
-"""Every known defect is found from nothing; the quick ones always, all of them with ``-m slow``."""
+"""Tests that every known defect is found without prior knowledge; slow searches only with ``-m slow``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The whole table: cells of all sessions, then the page and its pictures. What was played before is not played again.
+"""The complete table: cells of all sessions, then the page and its pictures. Cells that exist are not run again.
 
     python -m tests.workloads SESSIONS [--out LINES] [--jobs N] [--agree SESSIONS]
 
-Sessions with sub-agents (``--agree``) are played scaled and unscaled, and under the settings of shared servers.
+Sessions with sub-agents (``--agree``) run scaled and unscaled, and under the settings of shared servers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.workloads.grid import TOGETHER, WITHOUT
 LINES = "workloads/lines.jsonl"
 FIRST = ("default", WITHOUT)
 UNSCALED = ("trace_0012", "trace_0462", "trace_0576", "trace_0646", "trace_0650")
-"""Sessions that are played unscaled, too."""
+"""Sessions that also run unscaled."""
 PASSES: Sequence[Sequence[str]] = (
     ("--how", JUDGED, *(word for one in FIRST for word in ("--settings", one))),
     ("--how", BILLED, "--settings", "default", "--kinds", "hybrid"),
@@ -31,12 +31,12 @@ PASSES: Sequence[Sequence[str]] = (
      "ik main", "--rules", "mlx 0.32.2"),
     ("--how", COUNTED),
 )
-"""What is played, the first first: a table that is interrupted has all rule sets, then all settings. Answers are judged
+"""Steps in order of priority: an interrupted table has all rule sets first, then all settings. Answers are judged
 with the default settings, and where sessions share a server."""
 
 
 def main(argv: Sequence[str]) -> None:
-    """Play, then write."""
+    """Run the cells, then write the page."""
     parser = argparse.ArgumentParser(prog="tests.workloads")
     parser.add_argument("sessions")
     parser.add_argument("--out", default=LINES)

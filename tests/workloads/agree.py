@@ -1,4 +1,4 @@
-"""Scaled against unscaled, session by session; a line of JSON for each.
+"""Scaled against unscaled runs, a line of JSON for each session.
 
     python -m tests.workloads.agree SESSIONS --out LINES [-p PROFILE]... [--model qwen3-next] [--scale 64]
 """
@@ -18,7 +18,7 @@ from tests.workloads.cells import PATIENT
 
 
 def main(argv: Sequence[str]) -> None:
-    """Play all sessions, short ones first; those that are there already are left out."""
+    """Run all sessions, short sessions first; skip those with a line."""
     parser = argparse.ArgumentParser(prog="tests.workloads.agree")
     parser.add_argument("sessions")
     parser.add_argument("--out", type=Path, required=True)

@@ -1,9 +1,8 @@
-"""Does a scaled workload say what the unscaled one says? Both are played; tokens and deciding rules are compared.
+"""Comparison of scaled and unscaled runs of a workload: tokens and deciding rules.
 
-What is scaled are tokens, options, numbers of rule sets, windows and bytes. What is not are constants inside of rules
-(64 tokens before the first checkpoint), rounding (a token is the least), and the rounds of a server's loop: a scaled
-answer takes fewer of them while a prompt takes as many. Requests that are at work together may therefore end in another
-order, and be given other slots.
+Tokens, options, numbers of rule sets, windows and bytes are scaled. Constants inside rules (64 tokens before the first
+checkpoint), rounding (to at least a token) and the rounds of a server's loop are not: a scaled answer takes fewer
+rounds while a prompt takes as many. Simultaneous requests may therefore end in another order and get other slots.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from cachesim.tools.workload.run_cell import Cell, cell
 from cachesim.tools.workload.simulated_servers import served
 
 CLOSE, SAME = 1, 99
-"""How far apart the evaluated tokens may be, and the least share of requests with the same deciding rule: per cent."""
+"""Maximum difference of evaluated tokens, and minimum share of requests with the same deciding rule, in per cent."""
 
 
 class Agreement(NamedTuple):
-    """A session under a rule set, in both ways. ``scaled`` and ``unscaled`` are evaluated tokens, ``same`` the requests
-    that the same rule settled, ``together`` those that were at work together with the one before."""
+    """A session under a rule set, both ways. ``scaled``, ``unscaled``: evaluated tokens. ``same``: requests with equal
+    deciding rules. ``together``: requests that overlap the previous request."""
 
     session: str
     profile: str
@@ -35,18 +34,18 @@ class Agreement(NamedTuple):
 
     @property
     def off(self) -> float:
-        """How far the scaled tokens are from the unscaled ones, as a share of these."""
+        """Difference of scaled from unscaled tokens, as a share of the unscaled tokens."""
         return self.scaled / self.unscaled - 1 if self.unscaled else 0.0
 
     @property
     def holds(self) -> bool:
-        """Do they agree?"""
+        """True if both agree within the limits."""
         near = 100 * abs(self.scaled - self.unscaled) <= CLOSE * self.unscaled
         return near and 100 * self.same >= SAME * self.requests
 
 
 def agreement(session: WorkloadSession, profile: str, model: str, given: Mapping[str, Option], scale: int) -> Agreement:
-    """Play a session scaled and unscaled. Raises BadInput."""
+    """Run a session scaled and unscaled. Raise BadInput for invalid options."""
     fewer, whole = (_cell(session, profile, model, given, n) for n in (scale, 1))
     together = sum(one.together for one in played_within(session, scale))
     same = sum(a == b for a, b in zip(fewer.deciding, whole.deciding, strict=True))

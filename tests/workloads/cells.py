@@ -1,4 +1,4 @@
-"""Results are lines of JSON that merge: a cell that is there is not played again.
+"""Cells as lines of JSON that can be merged: a cell that exists is not run again.
 
     python -m tests.workloads.cells SESSIONS --out LINES [--how judged] [--scale 64] [--jobs 2] [--until HH:MM]
 """
@@ -24,7 +24,7 @@ Key = tuple[str, str, str, str, int]
 
 
 class Share(NamedTuple):
-    """One session, or several on one server, under some cells: what one process does at a time."""
+    """A session, or several on one server, under several cells: the work of a process at a time."""
 
     files: tuple[str, ...]
     cells: tuple[Column, ...]
@@ -34,7 +34,7 @@ class Share(NamedTuple):
 
 
 def play_share(share: Share) -> list[dict[str, Any]]:
-    """The lines of one share."""
+    """Return the lines of a share."""
     session = read_all([Path(file) for file in share.files])
     requests, out = played_within(session, share.scale), []
     for one in share.cells:
@@ -50,13 +50,13 @@ def play_share(share: Share) -> list[dict[str, Any]]:
     return out
 
 
-def key(one: dict[str, Any]) -> Key:
-    """What a line is the answer to; how closely it was looked at aside."""
-    return one["session"], one["rules"], one["kind"], one["setting"], one["scale"]
+def key(line: dict[str, Any]) -> Key:
+    """Return the cell of a line, without the level of detail."""
+    return line["session"], line["rules"], line["kind"], line["setting"], line["scale"]
 
 
 def read_lines(path: Path) -> dict[Key, dict[str, Any]]:
-    """All lines; of several for one cell the one that was looked at most closely. A line cut short is none."""
+    """Read all lines; of several for a cell the most detailed. Ignore an incomplete line."""
     out: dict[Key, dict[str, Any]] = {}
     for text in path.read_text("utf-8").splitlines() if path.exists() else ():
         try:
@@ -72,7 +72,7 @@ def read_lines(path: Path) -> dict[Key, dict[str, Any]]:
 
 
 def groups(args: argparse.Namespace) -> list[tuple[Path, ...]]:
-    """Sessions by server, the short ones first. Those that share one are neighbours by their names, as they are for
+    """Return the sessions by server, short sessions first. Sessions on one server are adjacent by name, as with
     ``cachesim workload --sessions``."""
     files = [file for file in find_files([args.sessions]) if not args.only or file.name.partition(".")[0] in args.only]
     found = [tuple(files[i : i + args.together]) for i in range(0, len(files), args.together)]
@@ -80,7 +80,7 @@ def groups(args: argparse.Namespace) -> list[tuple[Path, ...]]:
 
 
 def shares(args: argparse.Namespace) -> Iterator[Share]:
-    """What is left to do: short sessions first, settings in their order."""
+    """Yield the remaining work: short sessions first, settings in their order."""
     done, every = read_lines(args.out), columns_shared() if args.shared else columns()
     wanted = [one for one in every if not args.settings or one.setting in args.settings]
     wanted = [one for one in wanted if one.setting == "default" or not as_default(one.profile, one.kind, one.given)]
@@ -95,13 +95,13 @@ def shares(args: argparse.Namespace) -> Iterator[Share]:
                 yield Share(tuple(map(str, files)), mine, args.scale, args.how, setting == "default" and args.scale > 1)
 
 
-def _done(done: dict[Key, dict[str, Any]], name: str, one: Column, args: argparse.Namespace) -> bool:
-    found = done.get((name, one.rules, one.kind, one.setting, args.scale))
+def _done(done: dict[Key, dict[str, Any]], name: str, column: Column, args: argparse.Namespace) -> bool:
+    found = done.get((name, column.rules, column.kind, column.setting, args.scale))
     return found is not None and DEPTH[found["how"]] >= DEPTH[args.how]
 
 
 def arguments(prog: str) -> argparse.ArgumentParser:
-    """What can be said of what is to be played."""
+    """Return the parser of the options that select cells."""
     parser = argparse.ArgumentParser(prog=prog)
     parser.add_argument("sessions")
     parser.add_argument("--out", type=Path, required=True)
@@ -120,7 +120,7 @@ def arguments(prog: str) -> argparse.ArgumentParser:
 
 
 def play_left(args: argparse.Namespace) -> None:
-    """Play what is left."""
+    """Run the remaining cells."""
     begin_with(limits.lift, PATIENT)
     limits.lift(PATIENT)
     todo = (one for one in shares(args) if not args.until or time.strftime("%H:%M") < args.until)

@@ -1,6 +1,6 @@
-"""Pictures of many lines, as SVG written by hand: losses by cause as bars, tokens against memory as points.
+"""SVG charts of many lines: losses by cause as bars, tokens against memory as points.
 
-Every colour has a letter, so that none is the only signal. Text is escaped; nothing is fetched.
+Every colour has a letter as a second signal. Text is escaped; no external resource is used.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from cachesim.tools.picture.page_assets import asset
 
 WIDTH, LEFT, RIGHT, TOP = 860, 170, 90, 64
 BAR, STEP = 20, 32
-COLOURS = 8                  # of charts.css: --c0 to --c7
+COLOURS = 8                  # number of colours in charts.css: --c0 to --c7
 
 
 class Bar(NamedTuple):
-    """A row: parts in per cent of the prompt tokens, by name."""
+    """A bar: its parts by name, in per cent of the prompt tokens."""
 
     name: str
     parts: Mapping[str, float]
 
 
 class Dot(NamedTuple):
-    """A point: ``x`` MiB, ``y`` per cent of the prompt tokens were evaluated; dots of one ``group`` have a colour."""
+    """A point. ``x``: MiB. ``y``: evaluated tokens in per cent of the prompt. Dots of a ``group`` share a colour."""
 
     name: str
     group: str
@@ -32,8 +32,8 @@ class Dot(NamedTuple):
 
 
 def bars(title: str, said: str, rows: Sequence[Bar], line: float, told: str) -> str:
-    """Stacked bars, one below the other; ``line`` is a bound that all of them have, ``told`` what it is. Parts keep the
-    order in which they come first."""
+    """Return stacked bars, one below the other. ``line``: a bound common to all, with the label ``told``. Parts are in
+    order of first occurrence."""
     names = list(dict.fromkeys(name for row in rows for name in row.parts))
     most = max([line, *(sum(row.parts.values()) for row in rows)]) or 1.0
     scale, height = (WIDTH - LEFT - RIGHT) / most, TOP + STEP * len(rows) + 50
@@ -53,7 +53,7 @@ def bars(title: str, said: str, rows: Sequence[Bar], line: float, told: str) -> 
 
 
 def dots(title: str, said: str, points: Sequence[Dot], line: float, told: str) -> str:
-    """Points over an axis of memory; ``line`` is a bound, ``told`` what it is. A point has its name as its title."""
+    """Return points over an axis of memory. ``line``: a bound with the label ``told``. A point's title is its name."""
     groups = list(dict.fromkeys(one.group for one in points))
     high, right = 300, WIDTH - RIGHT
     most_x, most_y = max(one.x for one in points) * 1.05 or 1.0, max([line, *(one.y for one in points)]) * 1.08

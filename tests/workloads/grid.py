@@ -1,4 +1,4 @@
-"""Which cells has the table? Rule sets by kinds of model by settings; what an engine lacks is n/a."""
+"""Cells of the table: rule sets by kinds of model by settings. Missing features of an engine are n/a."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Iterator, Mapping, NamedTuple
 from cachesim.engines.registry import engine_of
 
 MODELS = {"attention": "llama-3", "window": "gpt-oss", "recurrent": "mamba-2", "hybrid": "qwen3-next"}
-"""Kind of model -> the real one whose layers and sizes stand for it."""
+"""Kind of model -> the real model whose layers and sizes represent it."""
 
 MODELS_IN_LAYERS = {"attention": "A", "window": "W2 A", "recurrent": "S", "hybrid": "GA"}
 
@@ -24,11 +24,11 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "cache-ram -1": {"cache_ram": -1}, "-np 4 -kvu": {"parallel": 4, "kv_unified": True},
 }  # fmt: skip
 WITHOUT = "ctx-checkpoints 0"
-"""The setting of the newest rule set only: no checkpoints at all."""
+"""Setting for only the newest rule set: no checkpoints."""
 
 
 TOGETHER = 4
-"""Sessions that use one server at the same time, in the table of those that share one."""
+"""Number of sessions on a server, in the table of shared servers."""
 
 SHARED: Mapping[str, Mapping[str, Any]] = {
     "default": {}, "cache-ram -1": {"cache_ram": -1}, "-np 1": {"parallel": 1},
@@ -40,7 +40,7 @@ RULES_SHARED = ("latest", "repaired", "head", "ik main", "mlx 0.32.2")
 
 
 class Column(NamedTuple):
-    """One cell of every session."""
+    """A column: a cell of every session."""
 
     rules: str
     kind: str
@@ -49,18 +49,18 @@ class Column(NamedTuple):
 
     @property
     def profile(self) -> str:
-        """The rule set."""
+        """Name of the rule set."""
         return RULE_SETS[self.rules]
 
 
 def has(profile: str, given: Mapping[str, Any]) -> bool:
-    """Has the engine all of these options?"""
+    """True if the engine has all of these options."""
     manual = engine_of(profile).manual
     return all(manual.flag(name) is not None for name in given)
 
 
 def knows(profile: str, kind: str) -> bool:
-    """Does the engine have this model?"""
+    """True if the engine has this model."""
     return MODELS[kind] in engine_of(profile).manual.known
 
 
@@ -68,9 +68,9 @@ CHECKPOINTS = {"ctx_checkpoints", "checkpoint_min_step"}
 
 
 def as_default(profile: str, kind: str, given: Mapping[str, Any]) -> bool:
-    """Is it the same server as without these options? It is, if what start-up makes of them is the same (four slots
-    with a unified cache are the default), and where options of checkpoints meet a model of attention layers only, which
-    has none. Such a cell is that of the default setting, and is not played again."""
+    """True if these options give the default server: either start-up turns them into the defaults (four slots with a
+    unified cache), or they are checkpoint options for a model of attention layers, which has no checkpoints. Such a
+    cell copies the default setting and is not run."""
     if not given or (kind == "attention" and set(given) <= CHECKPOINTS):
         return True
     engine = engine_of(profile)
@@ -80,7 +80,7 @@ def as_default(profile: str, kind: str, given: Mapping[str, Any]) -> bool:
 
 
 def columns_shared() -> Iterator[Column]:
-    """The cells of servers that several sessions, or sub-agents, use: hybrid only."""
+    """Yield the cells of servers with several sessions or sub-agents: hybrid model only."""
     for setting, given in SHARED.items():
         for rules in RULES_SHARED:
             if has(RULE_SETS[rules], given):
@@ -88,7 +88,7 @@ def columns_shared() -> Iterator[Column]:
 
 
 def columns() -> Iterator[Column]:
-    """Every cell: settings outermost, so that the first ones are whole first."""
+    """Yield every cell; settings vary slowest, so that the first settings are completed first."""
     for setting, given in SETTINGS.items():
         for rules, profile in RULE_SETS.items():
             if has(profile, given):

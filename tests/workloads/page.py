@@ -1,4 +1,4 @@
-"""The page and the pictures, made from the lines of cells.
+"""Page and pictures, made from the lines of cells.
 
     python -m tests.workloads.page LINES [--agree LINES] [--unscaled LINES]
 """
@@ -55,37 +55,37 @@ class Results:
         self.sessions = {kind: self._common(kind) for kind in MODELS}
 
     def _common(self, kind: str) -> frozenset[str]:
-        """The sessions in which every cell of this kind was played that was played at all: those of the tables."""
+        """Return the sessions of the tables: those with every cell of this kind that ran in any session."""
         found = [{one["session"] for one in lines} for (_, of, _), lines in self.cells.items() if of == kind]
         return frozenset(set.intersection(*found)) if found else frozenset()
 
     def total(self, rules: str, kind: str, setting: str) -> Line | None:
-        """The sum of a cell over the sessions of its kind, None where nothing was played."""
+        """Return the sum of a cell over the sessions of its kind, None if it did not run."""
         found = [one for one in self.cells.get((rules, kind, setting), ()) if one["session"] in self.sessions[kind]]
         return summed(found) if found else None
 
     def every(self, rules: str, kind: str) -> Line | None:
-        """The sum of the default setting over all sessions in which it was played."""
+        """Return the sum of the default setting over all sessions in which it ran."""
         found = self.cells.get((rules, kind, "default"))
         return summed(found) if found else None
 
     def billed(self, rules: str, kind: str) -> dict[str, Line]:
-        """Lines of the default setting that have causes, by session."""
+        """Return the lines of the default setting with causes, by session."""
         found = self.cells.get((rules, kind, "default"), ())
         return {one["session"]: one for one in found if one["lost"] is not None}
 
     def judged(self, rules: str, kind: str, setting: str) -> tuple[int, int]:
-        """Sessions whose answers were judged, and the wrong answers among them."""
+        """Return the number of sessions with judged answers, and of wrong answers in them."""
         found = [one for one in self.cells.get((rules, kind, setting), ()) if one["wrong"] is not None]
         return len(found), sum(one["wrong"] for one in found)
 
     def seen(self, rules: str, kind: str, setting: str) -> str:
-        """A note on wrong answers that no real server was seen to give."""
+        """Return a note on wrong answers that were never seen on a real server."""
         return seen_of(self.cells.get((rules, kind, setting), ()))
 
 
 def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[Line], str]) -> str:
-    """What a table shows of a cell."""
+    """Return the text of a cell in a table."""
     given = {} if setting == WITHOUT else SETTINGS[setting]
     known = has(RULE_SETS[rules], given) and knows(RULE_SETS[rules], kind)
     if not known or (setting == WITHOUT and rules != "latest"):
@@ -97,13 +97,13 @@ def cell(results: Results, rules: str, kind: str, setting: str, show: Callable[[
 
 
 def evaluated(results: Results, kind: str) -> str:
-    """Rule sets by settings: evaluated tokens in per cent of the prompts."""
+    """Return rule sets by settings: evaluated tokens in per cent of the prompts."""
     rows = [[rules, *(cell(results, rules, kind, one, answered) for one in COLUMNS)] for rules in RULE_SETS]
     return table(["rule set", *COLUMNS], rows)
 
 
 def sessions_of(results: Results, kind: str) -> str:
-    """Over which sessions the tables of a kind are."""
+    """Return the sessions that the tables of a kind cover, in words."""
     one = results.total("latest", kind, "default")
     if one is None:
         return "Not run.\n"
@@ -113,7 +113,7 @@ def sessions_of(results: Results, kind: str) -> str:
 
 
 def everything(results: Results) -> str:
-    """Rule sets over all sessions that were played with the default setting, hybrid."""
+    """Return rule sets over all sessions that ran with the default setting, hybrid."""
     rows = []
     for rules in RULE_SETS:
         one = results.every(rules, "hybrid")
@@ -129,7 +129,7 @@ def everything(results: Results) -> str:
 
 
 def facts(results: Results, together: Shared, agents: Shared) -> dict[str, str]:
-    """The numbers of the findings; "-" for what was not run."""
+    """Return the numbers of the findings; "-" for missing results."""
     def full(rules: str, show: Callable[[Line], str]) -> str:
         one = results.every(rules, "hybrid")
         return show(one) if one is not None else "-"
@@ -166,7 +166,7 @@ def facts(results: Results, together: Shared, agents: Shared) -> dict[str, str]:
 
 
 def bounds(results: Results) -> str:
-    """Kinds by bounds, with the default setting."""
+    """Return kinds by bounds, with the default setting."""
     def shown(name: str) -> Callable[[Line], str]:
         return lambda one: share(one[name], one["prompt"]) if one[name] is not None else "-"
 
@@ -179,7 +179,7 @@ def bounds(results: Results) -> str:
 
 
 def best(results: Results, rules: str, kind: str) -> tuple[str, Line] | None:
-    """The setting of all sessions with the fewest evaluated tokens; of equals that with the least memory, and then the
+    """Return the setting with the fewest evaluated tokens over all sessions; of equals the least memory, then the
     default."""
     found = []
     for number, setting in enumerate(COLUMNS):
@@ -190,7 +190,7 @@ def best(results: Results, rules: str, kind: str) -> tuple[str, Line] | None:
 
 
 def distances(results: Results) -> str:
-    """Rule sets by kinds: how far from the bound by default, and with the best setting."""
+    """Return rule sets by kinds: distance from the bound by default and with the best setting."""
     def shown(rules: str, kind: str) -> str:
         plain, found = results.total(rules, kind, "default"), best(results, rules, kind)
         if plain is None or found is None:
@@ -203,13 +203,13 @@ def distances(results: Results) -> str:
 
 
 def memory(results: Results, kind: str) -> str:
-    """Rule sets by settings: MiB of checkpoints + prompt cache, the most after any answer of any session."""
+    """Return rule sets by settings: MiB of checkpoints + prompt cache, maximum after any answer of any session."""
     rows = [[rules, *(cell(results, rules, kind, one, held) for one in COLUMNS)] for rules in RULE_SETS]
     return table(["rule set", *COLUMNS], rows)
 
 
 def wrong(results: Results) -> str:
-    """Rule sets by kinds: wrong answers with the default setting, in how many sessions they were looked for."""
+    """Return rule sets by kinds: wrong answers with the default setting, and the number of judged sessions."""
     def shown(rules: str, kind: str) -> str:
         n, bad = results.judged(rules, kind, "default")
         if n:
@@ -220,7 +220,7 @@ def wrong(results: Results) -> str:
 
 
 def losses(results: Results, kind: str) -> tuple[str, list[Bar], float]:
-    """Rule sets by causes, over the sessions in which all of them were asked for; the bars, and the bound."""
+    """Return rule sets by causes over the sessions with causes for all rule sets; the bars, and the bound."""
     found = {rules: results.billed(rules, kind) for rules in RULE_SETS}
     common = set.intersection(*(set(one) for one in found.values()))
     if not common:
@@ -241,7 +241,7 @@ def losses(results: Results, kind: str) -> tuple[str, list[Bar], float]:
 
 
 def points(results: Results, kind: str) -> tuple[list[Dot], float]:
-    """Evaluated tokens over memory: a dot for each rule set and setting of all sessions; and the bound."""
+    """Return evaluated tokens against memory, a dot for each rule set and setting of all sessions, and the bound."""
     out, least = [], 0.0
     for rules in RULE_SETS:
         for setting in COLUMNS:
@@ -256,7 +256,7 @@ def points(results: Results, kind: str) -> tuple[list[Dot], float]:
 
 
 def unscaled(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
-    """Rule sets by sessions: evaluated tokens less finely scaled, and how far those of the other scale are off."""
+    """Return rule sets by sessions: evaluated tokens at a finer scale, and the deviation of the other scale."""
     known = {(one["session"], one["rules"], one["kind"]): one for one in scaled if one["setting"] == "default"}
     names = sorted({one["session"] for one in lines})
     cells = {(one["rules"], one["session"]): one for one in lines}
@@ -273,7 +273,7 @@ def unscaled(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
 
 
 def finer(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
-    """Rule sets: evaluated tokens of all sessions at both scales, in the sessions that were played at both."""
+    """Return rule sets: evaluated tokens at both scales, over the sessions that ran at both."""
     known = {(one["session"], one["rules"]): one for one in scaled
              if one["setting"] == "default" and one["kind"] == "hybrid"}  # fmt: skip
     rows = []
@@ -287,7 +287,7 @@ def finer(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
 
 
 def agreements(lines: Sequence[Line]) -> str:
-    """Sessions with sub-agents, scaled and unscaled."""
+    """Return the sessions with sub-agents, scaled and unscaled."""
     rows = [
         [one["session"], one["profile"], f"{one['requests']}", f"{one['agents']}", f"{one['together']}",
          f"{one['unscaled']:,}", f"{100 * (one['scaled'] / one['unscaled'] - 1):+.2f} %",
@@ -302,7 +302,7 @@ def page(
     results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
     together: Sequence[Line] = (), agents: Sequence[Line] = (),
 ) -> str:
-    """The whole page. Writes the pictures."""
+    """Return the page and write the pictures."""
     several, delegating = Shared(together), Shared(agents)
     whole_set = results.every("latest", "hybrid") or {"requests": 0, "prompt": 0, "sessions": 0}
     parts = [HEAD.format(sessions=whole_set["sessions"], requests=f"{whole_set['requests']:,}",
@@ -347,7 +347,7 @@ def _memory_picture(results: Results) -> list[str]:
 
 
 def read_plain(path: Path | None) -> list[Line]:
-    """Lines of JSON, [] where there is no file."""
+    """Read lines of JSON; [] without a file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path and path.exists() else []
 
 

@@ -1,4 +1,4 @@
-"""Several sessions, or sub-agents, on one server: the parts of the page about them."""
+"""Parts of the page about servers with several sessions or sub-agents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Line = dict[str, Any]
 
 
 class Shared:
-    """Sums by rule set and setting, over the groups of sessions in which every cell was played that was played."""
+    """Sums by rule set and setting, over the groups of sessions in which all cells ran that ran in any group."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         cells: dict[tuple[str, str], list[Line]] = {}
@@ -30,7 +30,7 @@ class Shared:
                     self.cells[rules, setting] = plain
 
     def rows(self, show: Callable[[Line], str]) -> str:
-        """Settings by rule sets."""
+        """Return a table of settings by rule sets."""
         def cell(rules: str, setting: str, given: Mapping[str, Any]) -> str:
             one = self.cells.get((rules, setting))
             return show(one) if one is not None else "not run" if has(RULE_SETS[rules], given) else "n/a"
@@ -41,7 +41,7 @@ class Shared:
         ])  # fmt: skip
 
     def part(self) -> str:
-        """The tables."""
+        """Return the tables."""
         if not self.cells:
             return "Not run.\n"
         first = next(iter(self.cells.values()))
@@ -57,34 +57,34 @@ class Shared:
                           self.rows(held)])  # fmt: skip
 
     def fact(self, rules: str, setting: str, show: Callable[[Line], str]) -> str:
-        """A number of the findings; "-" for what was not run."""
+        """Return a number of the findings; "-" for missing results."""
         one = self.cells.get((rules, setting))
         return show(one) if one is not None else "-"
 
 
-def answered(one: Line) -> str:
-    """In per cent of the prompt tokens, and what has no answer."""
-    lost = one["refused"] + one["died"]
-    return share(one["evaluated"], one["prompt"]) + (f" [{lost} unanswered]" if lost else "")
+def answered(line: Line) -> str:
+    """Return the evaluated tokens in per cent of the prompt tokens, and the requests without an answer."""
+    lost = line["refused"] + line["died"]
+    return share(line["evaluated"], line["prompt"]) + (f" [{lost} unanswered]" if lost else "")
 
 
-def in_words(one: Line) -> str:
-    """The same in a sentence."""
-    lost = one["refused"] + one["died"]
-    return f"{share(one['evaluated'], one['prompt'])} %" + (f" ({lost} unanswered)" if lost else "")
+def in_words(line: Line) -> str:
+    """Return the evaluated tokens and the requests without an answer in a sentence."""
+    lost = line["refused"] + line["died"]
+    return f"{share(line['evaluated'], line['prompt'])} %" + (f" ({lost} unanswered)" if lost else "")
 
 
-def wrong_of(one: Line) -> str:
-    """Of those that were judged."""
-    return "not judged" if one["wrong"] is None else f"{one['wrong']:,} of {one['requests']:,}{seen_of([one])}"
+def wrong_of(line: Line) -> str:
+    """Return the wrong answers among the judged answers."""
+    return "not judged" if line["wrong"] is None else f"{line['wrong']:,} of {line['requests']:,}{seen_of([line])}"
 
 
 def seen_of(lines: Iterable[Line]) -> str:
-    """How many of the wrong answers no real server was seen to give, "" where all were."""
+    """Return the number of wrong answers that were never seen on a real server, "" if it is 0."""
     n = sum(one.get("predicted", 0) for one in lines)
     return f" ({n:,} {PREDICTED})" if n else ""
 
 
-def held(one: Line) -> str:
-    """Checkpoints and stored conversations."""
-    return f"{one['peak_checkpoints']:,.0f} + {one['peak_cache']:,.0f}"
+def held(line: Line) -> str:
+    """Return the memory of checkpoints and stored conversations."""
+    return f"{line['peak_checkpoints']:,.0f} + {line['peak_cache']:,.0f}"

@@ -1,4 +1,4 @@
-"""Scaled and unscaled say the same of a session whose requests follow each other."""
+"""Test that scaled and unscaled runs agree for a session of sequential requests."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ AGENTS = Path(__file__).parent / "data/agents.json"
 def test_the_same_rules_settle_scaled_and_unscaled_requests(profile):
     found = agreement(read_session(AGENTS), profile, "qwen3-next", {}, 64)
     assert (found.requests, found.agents) == (9, 2) and found.same >= 8
-    assert abs(found.off) < 0.2           # of the few tokens of a short session a rounding is a large part
+    assert abs(found.off) < 0.2           # in a short session rounding has a large share
 
 
 @pytest.mark.parametrize(("scaled", "same", "holds"), [(1010, 99, True), (1011, 100, False), (990, 98, False)])

@@ -1,4 +1,4 @@
-"""Charts are well-formed, say every number, and escape what they are given."""
+"""Tests of charts: well-formed, with every number, with escaped text."""
 
 from itertools import pairwise
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""The table's maker: results merge, what is there is not played again, the page shows what an engine lacks."""
+"""Tests of the table: lines merge, existing cells are not run again, the page marks missing features of engines."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the page says in words: what it is, what was found, how it was counted."""
+"""Text of the page: introduction, findings, method."""
 
 HEAD = """# Recorded agent sessions under the rules of servers
 

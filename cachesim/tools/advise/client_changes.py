@@ -213,7 +213,7 @@ def _kept(rest: Pieces, answer: Pieces) -> int:
 
 
 def changing_last(line: ScenarioLine) -> ScenarioLine | None:
-    """Move text in the middle of a prompt that differs from an earlier prompt to the end; None if there is none.
+    """Move text in the middle of a prompt that differs from an earlier prompt to the end; None without such text.
 
     Such text lies between two common parts: the prompts diverge, and later continue with a common piece (a date or
     a status has changed). Answers are not moved.

@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
     else:
         show(*map(advise_report, found))
     tip = try_sentence(found[0]) if found else ""
-    note = f"First run: unchanged. Second run: best advice. {tip}" if tip else "Unchanged run; there is no advice."
+    note = f"First run: unchanged. Second run: best advice. {tip}" if tip else "Unchanged run; no advice."
     draw_cases(args, drawn[:2], Shown(f"cachesim advise {shlex.join(asked)}", note))
     if ended is not None:
         return exits.interrupted(ended)
@@ -152,7 +152,7 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
 
 def newest_that_loses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:
     """Return the newest profile of the scenario under which tokens are re-evaluated or answers are wrong, preferably of
-    the main branch; if there are none, the newest of all. Raise BadInput if the scenario cannot run."""
+    the main branch; without such a profile the newest. Raise BadInput if the scenario cannot run."""
     from cachesim.engines.registry import engine_of
     from cachesim.tools.advise.setup_changes import loses
 

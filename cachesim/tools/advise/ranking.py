@@ -30,7 +30,7 @@ class Since(NamedTuple):
 
 def since(case: Setup, profile: str, want: TrialOutcome, engine: Engine) -> list[Since]:
     """Return the changes that give the preceding rule set the outcome of a later one: those that suffice alone, else a
-    minimal set; [] if there is no preceding rule set or all changes are needed."""
+    minimal set; [] without preceding rule set, or if all changes are needed."""
     line = list(engine.line)
     if profile not in line[1:]:
         return []

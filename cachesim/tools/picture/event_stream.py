@@ -37,7 +37,7 @@ class Held(NamedTuple):
     tokens: int = 0                                     # length of the slot's token list
     rows: Sequence[Span] = ()                           # ranges lo .. hi-1 of attention rows
     window: Sequence[Span] = ()                         # ranges lo .. hi-1 of window layers' rows
-    state: int | None = None                            # position after the recurrent state, None = there is none
+    state: int | None = None                            # position after the recurrent state, None = absent
     checkpoints: Sequence[Sequence[int]] = ()           # length, and pos_min and pos_max if the engine records them
 
 
@@ -54,7 +54,7 @@ class Walk(NamedTuple):
 
     def behind(self, request: int, rule: str, cause: str) -> int | None:
         """Return the last event of a request at which a rule changed the memory for this cause (an event name of a
-        charge), or decided; None if there is none."""
+        charge), or decided, or None."""
         stop = self.begins[request + 1] if request + 1 < len(self.begins) else len(self.events)
         cause = "evaluated" if cause == "advanced" else cause
         mine = range(stop - 1, self.begins[request] - 1, -1)
@@ -219,8 +219,8 @@ def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
         "at": list(scale.at), "x": [round(scale.left + x, 1) for x in scale.x], "top": TOP, "step": STEP,
         "width": [round(drawn.plain), round(drawn.width)], "names": lanes.names, "head": [HEAD, TOP - 16],
         "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
-        "lanes": [lanes.slot(row.slot) for row in drawn.one.rows],
-        "taken": [row.number for row in drawn.one.rows if row.entries.consumed],
+        "lanes": [lanes.slot(row.slot) for row in drawn.scene.rows],
+        "taken": [row.number for row in drawn.scene.rows if row.entries.consumed],
     }  # fmt: skip
 
 

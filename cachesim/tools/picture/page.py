@@ -44,7 +44,7 @@ def page(
 class _Run(NamedTuple):
     """One run of a page."""
 
-    one: Scene
+    scene: Scene
     told: Told | None
     number: int
 
@@ -60,7 +60,7 @@ class _Run(NamedTuple):
 
     def html(self, focus: int | None, differs: int) -> str:
         """Return the heading, drawing, table and decisions of every request."""
-        one, name = self.one, escape(self.one.profile, quote=True)
+        one, name = self.scene, escape(self.scene.profile, quote=True)
         kind = "" if one.fine else ' class="bad"'
         rows = "".join(_table_row(row, one.causes) for row in one.rows)
         heads = ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how", "evaluated again")
@@ -77,7 +77,7 @@ class _Run(NamedTuple):
 
     def _region(self, what: str) -> str:
         """Return the attributes of a part that can scroll: keyboard focus and a name."""
-        return f' tabindex="0" role="region" aria-label="{what}, run {self.number + 1}: {escape(self.one.profile)}"'
+        return f' tabindex="0" role="region" aria-label="{what}, run {self.number + 1}: {escape(self.scene.profile)}"'
 
     def _details(self, row: StepRow, decided: Sequence[str], shown: bool) -> str:
         mine = "".join(_decision(says, len([*same])) for says, same in groupby(decided))
@@ -99,7 +99,7 @@ class _Run(NamedTuple):
                 at = f" at <a href='#{mark}r{part.at}'>request {part.at}</a>" if part.at >= 0 else ""
                 at += self._event(row, part, mark)
                 tokens = f"{part.stop - part.start} tokens from {part.start} on"
-                cause = _cause(part.rule, self.one.causes.get(part.rule))
+                cause = _cause(part.rule, self.scene.causes.get(part.rule))
                 yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{cause}</p>"
 
     def _event(self, row: StepRow, part: TokenStretch, mark: str) -> str:
@@ -111,7 +111,7 @@ class _Run(NamedTuple):
     def _rules(self) -> str:
         """Return a table of the rules that caused losses, with sources and governing options."""
         rows = ""
-        for cause in self.one.causes.values():
+        for cause in self.scene.causes.values():
             flags = "<br>".join(f"<code>{escape(flag)}</code>" for flag in cause.flags)
             rule = f"<td><code>{escape(cause.rule)}</code></td>"
             rows += f"<tr>{rule}<td>{escape(cause.source)}</td><td>{flags}</td></tr>"

@@ -84,7 +84,7 @@ class Word(NamedTuple):
 class SlotMemory(NamedTuple):
     """Contents of a slot after a request."""
 
-    rows: tuple[int, int] | None            # attention rows lo .. hi-1, None = there are none
+    rows: tuple[int, int] | None            # attention rows lo .. hi-1, None = no such rows
     window: tuple[int, int] | None          # remaining rows of window layers
     state: int | None                       # position of the recurrent state
     checkpoints: Sequence[int]              # lengths in tokens

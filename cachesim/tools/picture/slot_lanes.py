@@ -36,7 +36,7 @@ class Columns:
         self.held[free] = tokens, when
 
     def take(self, tokens: int) -> tuple[int, int] | None:
-        """Remove the oldest entry of this length. Return its column and when it was added, None if there is none."""
+        """Remove the oldest entry of this length. Return its column and when it was added, or None."""
         mine = [(when, column) for column, (length, when) in self.held.items() if length == tokens]
         if not mine:
             return None
@@ -62,17 +62,17 @@ class Lanes:
     """Positions of the lanes in pixels. ``names``: right end of the request labels. ``left``: left end of the tokens.
     ``stores``: True if there is a lane for the prompt cache, whose contents a recording does not show."""
 
-    def __init__(self, one: Scene) -> None:
-        self.slots = sorted({row.slot for row in one.rows if row.slot >= 0})
+    def __init__(self, scene: Scene) -> None:
+        self.slots = sorted({row.slot for row in scene.rows if row.slot >= 0})
         self.shared = len(self.slots) > MOST
         self.count = 1 if self.shared else max(1, len(self.slots))
-        self.lives = lives(one.rows)
+        self.lives = lives(scene.rows)
         wide = min(SHOWN, 1 + max((entry.column for entry in self.lives), default=0))
         self.more = any(entry.column >= SHOWN for entry in self.lives)
-        self.names = 24 + 7.25 * max((len(line) for row in one.rows for line in label(row.number, row.text)), default=0)
-        self.names = round(max(self.names, 52.0))
+        letters = max((len(line) for row in scene.rows for line in label(row.number, row.text)), default=0)
+        self.names = round(max(24 + 7.25 * letters, 52.0))
         self.cache = self.names + self.count * LANE + 6
-        self.stores = not one.recorded
+        self.stores = not scene.recorded
         self.width = (max(50.0, wide * BOX + 8) + 34 * self.more) * self.stores
         self.left = self.cache + self.width + 14
 
@@ -91,13 +91,13 @@ class Lanes:
         return self.entry(went[0]) + 4 if went else None
 
 
-def bands(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
+def bands(lanes: Lanes, scene: Scene, top: float) -> Iterator[str]:
     """Draw the backgrounds of the lanes, and a line through the requests of each slot."""
-    high = TOP - 50 + len(one.rows) * STEP
+    high = TOP - 50 + len(scene.rows) * STEP
     for lane in range(lanes.count):
         x = lanes.names + lane * LANE
         yield f'<rect class="lane" x="{x:g}" y="{top + 46:g}" width="{LANE - 4:g}" height="{high:g}"/>'
-        mine = [index for index, row in enumerate(one.rows)
+        mine = [index for index, row in enumerate(scene.rows)
                 if row.slot >= 0 and (lanes.shared or row.slot == lanes.slots[lane])]  # fmt: skip
         if len(mine) > 1:
             first, last = (top + TOP + index * STEP + BAR / 2 for index in (mine[0], mine[-1]))
@@ -127,26 +127,26 @@ def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
     yield text(x, y + 15, str(row.number), "num")
 
 
-def stored(lanes: Lanes, one: Scene, top: float) -> Iterator[str]:
+def stored(lanes: Lanes, scene: Scene, top: float) -> Iterator[str]:
     """Draw the entries of the prompt cache: a full box where an entry is saved, a line while it exists, a dashed box
     where it is removed. An arrow leads from an entry removed on load to the slot that loaded it."""
     for entry in lanes.lives:
         if entry.column < SHOWN:
-            yield from _life(lanes, one, entry, top + TOP)
-    for index, row in enumerate(one.rows):
+            yield from _life(lanes, scene, entry, top + TOP)
+    for index, row in enumerate(scene.rows):
         if (hidden := len(row.entries.lengths) - SHOWN) > 0:
             yield text(lanes.cache + lanes.width - 3, top + TOP + index * STEP + 15, f"+{hidden}", "dim end")
 
 
-def _life(lanes: Lanes, one: Scene, entry: Entry, top: float) -> Iterator[str]:
+def _life(lanes: Lanes, scene: Scene, entry: Entry, top: float) -> Iterator[str]:
     x, born = lanes.entry(entry.column), top + entry.born * STEP + 7
-    says = f"prompt cache entry of {entry.tokens} tokens, saved during request {one.rows[entry.born].number}"
+    says = f"prompt cache entry of {entry.tokens} tokens, saved during request {scene.rows[entry.born].number}"
     if entry.gone is None:
-        last = top + (len(one.rows) - 1) * STEP + 15
+        last = top + (len(scene.rows) - 1) * STEP + 15
         line = f'<path class="life" d="M{x + 4:g} {born:g}V{last:g}"/>'
         yield f'<g><title>{says}</title>{line}{_box("full", x, born)}</g>'
         return
-    gone, row = top + entry.gone * STEP + 7, one.rows[entry.gone]
+    gone, row = top + entry.gone * STEP + 7, scene.rows[entry.gone]
     says += f", removed {'on load ' * entry.consumed}during request {row.number}"
     line = f'<path class="life" d="M{x + 4:g} {born:g}V{gone:g}"/>'
     yield f'<g><title>{escape(says)}</title>{line}{_box("full", x, born)}{_box("gone box", x, gone)}'

@@ -39,19 +39,19 @@ LEGEND = 600                 # pixels of a line of the legend on a page
 class Drawn:
     """Layout of a run: lanes at the left, and the scale of the tokens beside them."""
 
-    def __init__(self, one: Scene) -> None:
-        self.one, self.lanes = one, Lanes(one)
-        edges = [edge for row in one.rows for part in row.stretches for edge in (part.start, part.stop)]
-        edges += [edge for row in one.rows for word in row.words for edge in (word.start, word.stop)]
-        marks = [mark for row in one.rows for mark in row.memory.checkpoints]
-        ends = [end for row in one.rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
-        reads = [edge for row in one.rows for read in row.foreign for edge in (read.start, read.stop)]
-        self.scale = Scale([*edges, *marks, *ends, *reads, one.length], self.lanes.left)
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.lanes = scene, Lanes(scene)
+        edges = [edge for row in scene.rows for part in row.stretches for edge in (part.start, part.stop)]
+        edges += [edge for row in scene.rows for word in row.words for edge in (word.start, word.stop)]
+        marks = [mark for row in scene.rows for mark in row.memory.checkpoints]
+        ends = [end for row in scene.rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
+        reads = [edge for row in scene.rows for read in row.foreign for edge in (read.start, read.stop)]
+        self.scale = Scale([*edges, *marks, *ends, *reads, scene.length], self.lanes.left)
 
     @property
     def plain(self) -> float:
         """Width in pixels up to the end of the tokens, at least that of the title."""
-        return max(self.scale.left + self.scale.width + 16, min(24 + 9.1 * len(self.one.title), 900), 560)
+        return max(self.scale.left + self.scale.width + 16, min(24 + 9.1 * len(self.scene.title), 900), 560)
 
     @property
     def width(self) -> float:
@@ -85,7 +85,7 @@ def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, al
 
 
 def first_difference(scenes: Sequence[Scene]) -> int:
-    """Return the first request whose reuse, verdict or memory differs from the first run; -1 if there is none."""
+    """Return the first request whose reuse, verdict or memory differs from the first run, or -1."""
     seen = [[(row.number, row.stretches, row.verdict, row.memory, row.entries) for row in one.rows] for one in scenes]
     for others in zip_longest(*seen):
         if any(one != others[0] for one in others):
@@ -96,7 +96,7 @@ def first_difference(scenes: Sequence[Scene]) -> int:
 def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tuple[str, float]:
     """Return the drawing of a run from ``top`` on, and its height. ``mark``: prefix of the requests' anchors.
     ``differs``: first request that differs from another run, -1 = none. ``alone``: not on a page."""
-    one = drawn.one
+    one = drawn.scene
     said = f"{one.profile}, model {one.model}: {one.verdict}"
     out = [text(12, top + 22, one.title, "big") + text(12, top + 42, said, "dim" if one.fine else "bad")] * alone
     out += bands(drawn.lanes, one, top)
@@ -142,7 +142,7 @@ def _row(
     yield f'<g class="name">{"".join(names)}</g>'
     yield from block(drawn.lanes, row, y)
     yield '<g class="bar">'
-    yield from (_stretch(part, scale, y, drawn.one.causes, alone) for part in row.stretches)
+    yield from (_stretch(part, scale, y, drawn.scene.causes, alone) for part in row.stretches)
     if row.wrong and row.stretches:
         box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
@@ -159,7 +159,7 @@ def _notes(row: StepRow, drawn: Drawn, y: float) -> Iterator[str]:
     said = ": ".join(filter(None, (row.verdict, row.reason)))
     yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
     lines = list(dict.fromkeys([*row.read[:1], *(one for one in row.read if one == PREDICTED)]))
-    lines += [lost_line(part, drawn.one.causes) for part in row.stretches if part.origin == "again"]
+    lines += [lost_line(part, drawn.scene.causes) for part in row.stretches if part.origin == "again"]
     broken = [piece for line in filter(None, lines) for piece in wrap(line, SHOWN, break_on_hyphens=False)]
     red = len(wrap(row.read[0], SHOWN, break_on_hyphens=False)) if row.wrong and row.read else 0
     for number, line in enumerate(broken[:LINES]):

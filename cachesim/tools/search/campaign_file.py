@@ -43,8 +43,8 @@ def packed(plan: CampaignPlan, campaign: Campaign, files: Mapping[Group, str], o
     }, indent=1).encode()  # fmt: skip
 
 
-def _packed(one: Failure) -> dict[str, Any]:
-    return {"first": one.first, "times": one.times, "finding": one.finding._asdict()}
+def _packed(failure: Failure) -> dict[str, Any]:
+    return {"first": failure.first, "times": failure.times, "finding": failure.finding._asdict()}
 
 
 def read_campaign(file: Path) -> StoredCampaign:

@@ -50,20 +50,21 @@ def _in_order(failures: Mapping[Group, Failure]) -> list[Failure]:
     return sorted(failures.values(), key=lambda one: (one.first, one.finding.group))
 
 
-def _mended(one: Failure, plan: CampaignPlan) -> dict[str, Any]:
+def _mended(failure: Failure, plan: CampaignPlan) -> dict[str, Any]:
     """Return a failure that only the other rule set has, with its first conversation as drawn."""
-    case = drawn(one, plan)
+    case = drawn(failure, plan)
     what = {} if case is None else case.typed(plan.profile)
-    return {**finding_data(one.finding), "times": one.times, "conversation": one.first, **what}
+    return {**finding_data(failure.finding), "times": failure.times, "conversation": failure.first, **what}
 
 
-def failure_data(one: Failure, plan: CampaignPlan, folder: Path | None = None) -> dict[str, Any]:
+def failure_data(failure: Failure, plan: CampaignPlan, folder: Path | None = None) -> dict[str, Any]:
     """Return a failure with its case: the shrunk case, else the conversation as drawn, if it can be drawn. ``folder``:
     folder of its file, None for the current folder."""
-    found = {**finding_data(one.finding), "times": one.times, "conversation": one.first, "shrunk": one.shrunk}
-    case = one.kept
-    if case is None and (small := one.small or drawn(one, plan)):
-        case = case_data(small, plan.profile, one.finding, folder)
+    found = {**finding_data(failure.finding), "times": failure.times, "conversation": failure.first,
+             "shrunk": failure.shrunk}  # fmt: skip
+    case = failure.kept
+    if case is None and (small := failure.small or drawn(failure, plan)):
+        case = case_data(small, plan.profile, failure.finding, folder)
     if case is None:
         return found
     return {**found, **case, "command": try_command(case["line"], plan.profile, case["model"], case["server"])}

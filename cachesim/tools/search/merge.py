@@ -103,12 +103,12 @@ def _adopt(whole: Campaign, same: Campaign) -> None:
             known.kept = one.kept
 
 
-def _refuse_overlap(one: CampaignSource, taken: Iterable[CampaignSource]) -> None:
-    for other in taken:
-        both = _size(one.kept.campaign.done) + _size(other.kept.campaign.done)
-        if _size(joined([*one.kept.campaign.done, *other.kept.campaign.done])) < both:
-            raise BadInput(f"overlaps partly with {other.file}",
-                           file=str(one.file), hint="parts of one --shard N do not overlap")  # fmt: skip
+def _refuse_overlap(source: CampaignSource, taken: Iterable[CampaignSource]) -> None:
+    for previous in taken:
+        both = _size(source.kept.campaign.done) + _size(previous.kept.campaign.done)
+        if _size(joined([*source.kept.campaign.done, *previous.kept.campaign.done])) < both:
+            raise BadInput(f"overlaps partly with {previous.file}",
+                           file=str(source.file), hint="parts of one --shard N do not overlap")  # fmt: skip
 
 
 def _missing(spans: Spans, among: Spans) -> bool:

@@ -50,14 +50,14 @@ def _has_campaigns(folder: Path) -> bool:
     return any(folder.glob("campaign-*.json"))
 
 
-def _write(one: MergedCampaign, out: Any) -> list[int]:
+def _write(merged: MergedCampaign, out: Any) -> list[int]:
     """Write a campaign into the folder. Return the exit codes of write errors. Raise BadInput for a bad folder."""
     from cachesim.tools.search.campaign_folder import CampaignFolder
 
-    folder = CampaignFolder(out, one.plan)
+    folder = CampaignFolder(out, merged.plan)
     with folder.held():
         folder.begin(resume=True)
-        for _ in folder.keep(one.campaign):
+        for _ in folder.keep(merged.campaign):
             pass
     if folder.refused is None:
         return []
@@ -65,27 +65,27 @@ def _write(one: MergedCampaign, out: Any) -> list[int]:
     return [exits.BAD_INPUT]
 
 
-def _data(one: MergedCampaign) -> dict[str, Any]:
+def _data(merged: MergedCampaign) -> dict[str, Any]:
     from cachesim.tools.search.campaign_folder import campaign_data
 
-    plan, campaign = one.plan, one.campaign
+    plan, campaign = merged.plan, merged.campaign
     return {
         **campaign_data(campaign, plan),
-        "files": [str(file) for file in one.files], "left_out": [str(file) for file in one.left_out],
+        "files": [str(file) for file in merged.files], "left_out": [str(file) for file in merged.left_out],
         "done": [list(span) for span in campaign.done],
     }  # fmt: skip
 
 
-def _workload_data(one: result_store.MergedWorkload, out: Path | None) -> dict[str, Any]:
+def _workload_data(workload: result_store.MergedWorkload, out: Path | None) -> dict[str, Any]:
     """Return a workload as data. Write it first if ``out`` is given. Raise BadInput if it cannot be written."""
     from cachesim.tools.workload.cell_jobs import totals_of
     from cachesim.tools.workload.report import workload_data
     from cachesim.tools.workload.result_store import write_merged
 
     if out is not None:
-        write_merged(one, out)
-    found = workload_data(one.in_order, totals_of(one.in_order))
-    return {"jobs": len(one.jobs), "files": [str(file) for file in one.files], **found}
+        write_merged(workload, out)
+    found = workload_data(workload.in_order, totals_of(workload.in_order))
+    return {"jobs": len(workload.jobs), "files": [str(file) for file in workload.files], **found}
 
 
 def _tell(campaigns: Sequence[dict[str, Any]], workloads: Sequence[dict[str, Any]], as_json: bool) -> None:

@@ -113,7 +113,7 @@ def numbers(seed: int, examples: int) -> range:
 
 
 class RepairShrink(NamedTuple):
-    """Job of a process: a failing conversation to shrink. ``change``: the change that cures it, or None."""
+    """Job of a process: a failing conversation to shrink. ``change``: a change that cures it, or None."""
 
     search: MutationSearch
     told: Told
@@ -201,8 +201,8 @@ def _findings(tried: tuple[CureTrial, ...]) -> list[Data]:
     return [{"property": name, "rule": rule, "times": n} for (name, rule), n in counts.most_common()]
 
 
-def _uncured(one: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[Variant, ...]) -> Data:
-    first = (one.heard.found or ())[0]
-    pairs = [[known[i]._asdict(), known[k]._asdict()] for i, k in one.pairs]
+def _uncured(trial: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[Variant, ...]) -> Data:
+    first = (trial.heard.found or ())[0]
+    pairs = [[known[i]._asdict(), known[k]._asdict()] for i, k in trial.pairs]
     said = {"property": first.name, "rule": first.label, "text": first.text}
-    return {**_example(one, case, profile), **said, "pairs": pairs}
+    return {**_example(trial, case, profile), **said, "pairs": pairs}

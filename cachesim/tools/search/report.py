@@ -96,14 +96,14 @@ def _numbered(*counts: str) -> Table:
     return table
 
 
-def _failure(number: int, one: Data) -> RenderableType:
+def _failure(number: int, failure: Data) -> RenderableType:
     """Return a failure: its text, its causes and the line that reproduces it."""
-    left = "" if one["shrunk"] or "line" not in one else "   (not shrunk)"
-    left = f"   (also in {one['known']})" if "known" in one else left
-    head = Text.assemble(f"\n{number}  ", (f"{one['property']}: {one['text']}", "bold red"), (left, "yellow"))
-    if "line" not in one:
-        return Group(head, *(indented(cause, "dim") for cause in one["causes"]))
-    return Group(head, block_of_case(one))
+    left = "" if failure["shrunk"] or "line" not in failure else "   (not shrunk)"
+    left = f"   (also in {failure['known']})" if "known" in failure else left
+    head = Text.assemble(f"\n{number}  ", (f"{failure['property']}: {failure['text']}", "bold red"), (left, "yellow"))
+    if "line" not in failure:
+        return Group(head, *(indented(cause, "dim") for cause in failure["causes"]))
+    return Group(head, block_of_case(failure))
 
 
 def repair_report(data: Data) -> RenderableType:
@@ -151,24 +151,25 @@ def _together(data: Data) -> Text:
     return Text(f"all changes together: {one['held']} of {data['failing']} fixed, {broken}")
 
 
-def _group(number: int, one: Data) -> RenderableType:
-    out = Text.assemble(f"{number}  ", (f"{one['field']}: {one['new']}", "bold"), f"  of {one['profile']}")
+def _group(number: int, group: Data) -> RenderableType:
+    out = Text.assemble(f"{number}  ", (f"{group['field']}: {group['new']}", "bold"), f"  of {group['profile']}")
     found = [indented(f"{each['times']} {each['property']}: {each['rule']}", "dim", 3)
-             for each in one["findings"][:OTHERS]]  # fmt: skip
-    others = [indented(_other(other), "dim", 3) for other in one["others"][:OTHERS]]
-    return Group(out, *found, *_case(one), *others, Text(""))
+             for each in group["findings"][:OTHERS]]  # fmt: skip
+    others = [indented(_other(alternative), "dim", 3) for alternative in group["others"][:OTHERS]]
+    return Group(out, *found, *_case(group), *others, Text(""))
 
 
-def _other(one: Data) -> str:
-    breaks = f", breaks {one['broken']}" if one["broken"] else ""
-    return f"{one['cures']} of them also cured by {one['field']}: {one['new']} ({_percent(one['cost'])}{breaks})"
+def _other(change: Data) -> str:
+    breaks = f", breaks {change['broken']}" if change["broken"] else ""
+    price = _percent(change["cost"])
+    return f"{change['cures']} of them also cured by {change['field']}: {change['new']} ({price}{breaks})"
 
 
-def _case(one: Data) -> list[RenderableType]:
+def _case(case: Data) -> list[RenderableType]:
     """Return the chain of causes of a conversation, or its number if it has no line."""
-    if "line" not in one:
-        return [indented(f"conversation {one['conversation']}", "", 3)]
-    return [block_of_case(one)]
+    if "line" not in case:
+        return [indented(f"conversation {case['conversation']}", "", 3)]
+    return [block_of_case(case)]
 
 
 def _left(uncured: list[Data]) -> Iterator[RenderableType]:

@@ -159,10 +159,10 @@ def others_of(known: Sequence[Variant]) -> Others:
     return found
 
 
-def _says(other: Any, args: Any, names: Any, said: Any) -> bool:
+def _says(rule: Any, args: Any, names: Any, said: Any) -> bool:
     """True if another rule makes the decision ``said``."""
     try:
-        return is_same_answer(said, other(*args, **names))
+        return is_same_answer(said, rule(*args, **names))
     except Exception:                   # a rule that fails on these arguments decides differently
         return False
 

@@ -31,9 +31,9 @@ class Cost(NamedTuple):
     right_mine: int = 0             # tokens of these under the rule set of the search
     right_theirs: int = 0           # tokens of these under the other
 
-    def plus(self, other: Cost) -> Cost:
+    def plus(self, addend: Cost) -> Cost:
         """Return the sum of two costs."""
-        return Cost(*(a + b for a, b in zip(self, other, strict=True)))
+        return Cost(*(a + b for a, b in zip(self, addend, strict=True)))
 
 
 class CampaignDiff(NamedTuple):
@@ -75,11 +75,11 @@ def _has(known: Sequence[PropertyFailure], finding: PropertyFailure) -> bool:
                and one.step <= finding.step for one in known)  # fmt: skip
 
 
-def cost(one: PlayedConversation, other: PlayedConversation) -> Cost:
+def cost(first: PlayedConversation, second: PlayedConversation) -> Cost:
     """Return the evaluated tokens of the requests that occur in both runs."""
-    theirs = {fact.number: fact for fact in other.facts}
+    theirs = {fact.number: fact for fact in second.facts}
     found = Cost()
-    for fact in one.facts:
+    for fact in first.facts:
         if same := theirs.get(fact.number):
             a, b = tokens(fact), tokens(same)
             found = found.plus(Cost(1, a, b, *((1, a, b) if _right(fact) and _right(same) else ())))
@@ -155,14 +155,14 @@ def findings(
 
 
 def examined(
-    case: DrawnConversation, profile: str, properties: Sequence[str], one: PlayedConversation | None,
+    case: DrawnConversation, profile: str, properties: Sequence[str], observed: PlayedConversation | None,
     table: Any | None = None, mode: str = "provenance",
 ) -> list[PropertyFailure]:
     """Return the findings of an observed run; the run may be None if no property in ``properties`` needs it."""
-    if one is not None and one.unset:
+    if observed is not None and observed.unset:
         return []                       # the outcome depends on a number that was never written: undecided
-    found = [finding for name in properties if name in PROPERTIES and one is not None
-             for finding in PROPERTIES[name](one)]  # fmt: skip
+    found = [finding for name in properties if name in PROPERTIES and observed is not None
+             for finding in PROPERTIES[name](observed)]  # fmt: skip
     if bills := [name for name in properties if name in BILLS]:
         run = run_judged(case.scenario(profile), profile, mode, table=table)
         found += [finding for name in bills for finding in BILLS[name](run)]

@@ -47,19 +47,19 @@ def run(args: Namespace) -> int:
     return _nothing(undecided, args.json)
 
 
-def _shrunk(one: Smallest, tries: int, as_json: bool) -> int:
+def _shrunk(shrinking: Smallest, tries: int, as_json: bool) -> int:
     """Shrink and print the result; after an interruption the smallest scenario so far. Return the exit code."""
     from cachesim.tools.search.property_failure import exit_code
 
     ended = None
     try:
         with closing(progress(range(tries), tries, "shrinking")) as ticks:
-            one.run(lambda: next(ticks, None))
+            shrinking.run(lambda: next(ticks, None))
     except KeyboardInterrupt as error:
         ended = error
         complain("interrupted: smallest scenario so far")
-    _tell(one.data(), as_json)
-    return exits.interrupted(ended) if ended else exit_code(one.found[0].name)
+    _tell(shrinking.data(), as_json)
+    return exits.interrupted(ended) if ended else exit_code(shrinking.found[0].name)
 
 
 def _tell(data: dict[str, Any], as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Does the client's history become what it should be, and nothing where the pattern is not there?"""
+"""Tests of client changes: the rewritten history, and None where the pattern is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cachesim.tools.advise.client_changes import (
 
 
 def changed(change, text):
-    """The line with a change, None where it changes nothing."""
+    """Return the changed line, None if the change has no effect."""
     line = change(parse(text))
     return None if line is None else spell(normal(line))
 

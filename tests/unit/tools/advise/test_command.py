@@ -1,4 +1,4 @@
-"""Does the command say what was found so far, take sizes of real models, and refuse what it cannot use in one line?"""
+"""Tests of ``cachesim advise``: partial results, sizes of real models, and one-line errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE = "S40.A60/B80/S.C50/S.A.D5"
 
 
 def told(capsys, *words):
-    """Exit code, what is printed, and what is complained of."""
+    """Return the exit code, stdout and stderr."""
     code = main(["advise", *words])
     out = capsys.readouterr()
     return code, out.out, out.err
@@ -46,7 +46,7 @@ def test_mib_are_those_of_the_real_model(capsys):
     (data,) = json.loads(out)["advise"]
     assert (code, data["model"]) == (0, "GGGA@24576/26345472")
     assert data["sizes"].endswith("Qwen3-Next-80B-A3B-Instruct")
-    assert data["base"]["mib"] > 2 * 36 * 2195456 / (1 << 20)           # a state in the slot, one in the prompt cache
+    assert data["base"]["mib"] > 2 * 36 * 2195456 / (1 << 20)      # a state in the slot, another in the prompt cache
     assert "--model GGGA@24576/26345472" in data["advice"][0]["command"]
     _, out, _ = told(capsys, LINE, "--model", "qwen3-next", "--json", "-q")
     assert json.loads(out)["advise"] == [data]

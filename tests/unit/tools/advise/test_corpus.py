@@ -1,5 +1,5 @@
-"""On every scenario of the corpus: is what is advised what its command shows, and is no wrong answer advised without a
-mark?"""
+"""Test of advice on every scenario of the corpus: the printed command gives the stated result, and advice with wrong
+answers is marked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def printed(capsys, *words):
-    """What a command prints as JSON."""
+    """Return the JSON that a command prints."""
     main([*words, "--json", "-q"])
     return json.loads(capsys.readouterr().out)
 
@@ -38,6 +38,6 @@ def test_every_advice_is_what_its_command_shows(name, capsys):
         assert not_right(one) or one["evaluated"] >= one["bound"]
 
 
-def not_right(one):
-    """How many requests have no right answer."""
-    return len({*one["wrong"], *one["failed"], *one["undecided"]})
+def not_right(outcome):
+    """Return the number of requests without a correct answer."""
+    return len({*outcome["wrong"], *outcome["failed"], *outcome["undecided"]})

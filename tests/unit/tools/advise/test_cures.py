@@ -1,5 +1,5 @@
-"""Is the known cure among the first three, is no advice wrong, and do the commands that are printed show what is said?
-"""
+"""Tests of advice for known cases: the cure is among the first three, all advice is correct, and the printed commands
+give the stated results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cachesim.cli.main import main
 CURES = {
     "lc-77-date-in-front": "changing part last",
     "lc-77-reasoning-removed": "keep the answer",
-    "lc-77-shared-header": "warm up",                     # no checkpoint lies at three common tokens but for this
+    "lc-77-shared-header": "warm up",                     # creates a checkpoint after the three common tokens
     "lc-83-spacing-without-effect": "llama_cpp@user-turns",
     "seed-24143-dense": "llama_cpp@pr24143-on-head",
     "seed-24143-hybrid": "llama_cpp@pr24143-on-head",
@@ -29,11 +29,11 @@ CURES = {
     "consumed-on-hit": "mlx_lm@v911",
     "who-goes-first": "prompt_cache_size",
 }
-"""Scenario -> what cures it, as its text or its source says."""
+"""Scenario -> its cure, as stated in its text or its source."""
 
 
 def printed(capsys, *words):
-    """What a command prints as JSON."""
+    """Return the JSON that a command prints."""
     main([*words, "--json", "-q"])
     return json.loads(capsys.readouterr().out)
 
@@ -50,7 +50,7 @@ def test_the_known_cure_is_among_the_first_three(name, capsys):
 
 @pytest.mark.parametrize("name", ["lc-77-reasoning-removed", "lc-83-spacing-without-effect", "consumed-on-hit"])
 def test_every_command_shows_what_is_said(name, capsys):
-    """Of all scenarios: ``test_corpus``, which is slow."""
+    """``test_corpus``, which is slow, covers all scenarios."""
     (data,) = printed(capsys, "advise", name)["advise"]
     for one in (*data["advice"], *data["traps"]):
         (again,) = printed(capsys, *shlex.split(one["command"])[1:], "--provenance")["runs"]

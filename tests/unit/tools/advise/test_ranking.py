@@ -1,4 +1,4 @@
-"""Which changes are worth a line, in which order, and which are traps."""
+"""Tests of the selection of advice: worthwhile changes, their order, and traps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BASE = trial(1000)
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """What is chosen of these trials, whose memory is 1 byte but for those named."""
+    """Choose among these trials; memory is 1 byte except for those named."""
 
     def of(*found, base=BASE, **sizes):
         names = {id(one.case): sizes[name] for one in found for name in one.changes[0].options if name in sizes}
@@ -52,8 +52,8 @@ def advised(advice):
 
 
 @pytest.mark.parametrize(("evaluated", "least", "worth"), [
-    (990, 400, True), (991, 400, False),            # one of a hundred tokens
-    (995, 990, True), (996, 990, False),            # half of what is lost at all
+    (990, 400, True), (991, 400, False),            # 1 % of the tokens
+    (995, 990, True), (996, 990, False),            # half of the tokens above the bound
     (1000, 400, False),
 ])  # fmt: skip
 def test_a_line_is_worth_a_hundredth_of_the_tokens_or_half_of_what_is_lost(evaluated, least, worth):

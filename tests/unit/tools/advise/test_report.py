@@ -1,4 +1,4 @@
-"""What the report says of an outcome, beside the numbers."""
+"""Tests of the advice report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def advice(*changes, **more):
 
 
 def report(*pieces, base=(), traps=(), **more):
-    """The words of a report, each once blank from the next."""
+    """Return the text of a report with single spaces between words."""
     data = {"scenario": "a-case", "profile": "llama_cpp@head", "model": "GA", "requests": 2, "prompt_tokens": 1200,
             "sizes": None, "rule_sets": 1, "base": {**OUTCOME, **dict(base)}, "bound": {"total": 200},
             "advice": list(pieces), "traps": list(traps), "tried": 7, **more}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Is what is advised better, right or marked, and is it what the simulator says?"""
+"""Tests of the search for advice: better or correct outcomes, marked wrong ones, as simulated."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ B11549 = "llama_cpp@b11549"
 
 
 def searched(line, profile=B11549, model="GGGA", **server):
-    """A search that was made, and what was chosen."""
+    """Return a completed search and its chosen advice."""
     search = AdviceSearch(Setup(from_line(line, model=model, profiles=(profile,), server=server), profile))
     list(search)
     return search, chosen(search)
 
 
 def chosen(search, sizes=UNITS):
-    """What matters of a search."""
+    """Return the chosen advice of a search."""
     return choose(search.base, search.bound.total, search.found, sizes)
 
 
@@ -104,10 +104,10 @@ def test_every_option_that_is_tried_is_one_of_the_server(name):
 def test_memory_is_that_of_the_model():
     search, advice = searched("S40.A60/B80", parallel=1)
     rows, states = Sizes(1 << 20, 0, 0, "rows"), Sizes(0, 0, 1 << 20, "states")
-    assert chosen(search, rows._replace(source="")).base.bytes == (100 + 80) << 20     # stored, and in the slot
+    assert chosen(search, rows._replace(source="")).base.bytes == (100 + 80) << 20     # in the store and in the slot
     assert chosen(search, states._replace(source="")).base.bytes >= 2 << 20
     assert advice_data(search, advice, UNITS)["base"]["mib"] is None
-    assert advice_data(search, chosen(search, rows), rows)["base"]["mib"] >= 80        # the slot, and what is declared
+    assert advice_data(search, chosen(search, rows), rows)["base"]["mib"] >= 80        # the slot and the declared size
 
 
 def test_a_line_is_shown_by_a_command_with_its_model_its_options_and_the_change():

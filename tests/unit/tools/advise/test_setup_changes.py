@@ -1,4 +1,4 @@
-"""Which changes of a case are tried, and do they clash?"""
+"""Tests of the changes that are tried, and of clashes between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANUAL = engine_of(PROFILE).manual
 
 
 def slots(**server):
-    """The options with which each conversation gets a slot of its own."""
+    """Return the options that give each conversation its own slot."""
     case = Setup(from_line("S40.A60/B80", profiles=(PROFILE,), server=server), PROFILE)
     return [one.options for one in of_the_client(case, MANUAL) if one.client and one.client.name == "id_slot"]
 

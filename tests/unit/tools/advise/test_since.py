@@ -1,4 +1,4 @@
-"""Is the change behind a better build found, alone or with the one that it needs?"""
+"""Tests that find the rule changes behind a better build, alone or in combination."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cachesim.tools.advise.setup_changes import Setup, tried
 
 
 def changes(name, profile):
-    """What made the outcome of a scenario what it is under this rule set: source, build, alone."""
+    """Return the changes behind the outcome of a scenario under this rule set: source, build, alone."""
     case = Setup(load(named(name)), profile)
     found = since(case, profile, tried(case).outcome, engine_of(profile))
     return [(one.source, one.build, one.new, one.alone) for one in found]

@@ -1,4 +1,4 @@
-"""Is the Markdown of lessons read as blocks?"""
+"""Tests of the Markdown parser for lessons."""
 
 from __future__ import annotations
 

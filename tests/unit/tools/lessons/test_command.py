@@ -1,4 +1,4 @@
-"""``cachesim lesson``: in a pipe it is printed, on a terminal it is walked through."""
+"""Tests of ``cachesim lesson`` in a pipe and in a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def walked(monkeypatch):
-    """What a terminal shows after these keys."""
+    """Return the output of a terminal for these keys."""
 
     def walk(keys, *argv):
         shown = Terminal()
@@ -70,7 +70,7 @@ def test_q_and_the_end_of_the_input_leave(walked):
 
 
 def answers():
-    """What each question of the quiz is answered with."""
+    """Return the expected answers to the questions of the quiz."""
     found = lesson_files.quiz().parts
     return [said for number in range(len(found)) if (said := quiz.expected(found, number))]
 

@@ -1,4 +1,4 @@
-"""Is the page of lessons whole: well-formed, without network or script, names used once?"""
+"""Tests of the HTML page of lessons: well-formed, without network or script, with unique names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
 class Whole(HTMLParser):
-    """Notes what is open, and every name and address."""
+    """Parser that records open elements, names and addresses."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which lessons are there, and what is shown at once?"""
+"""Tests of lesson files and their parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What answers a question, and is what was typed the answer?"""
+"""Tests of expected and typed answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a lesson look in a terminal?"""
+"""Tests of lessons as terminal text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is stopped at an event: what its server holds then, read without the code that pages are made with."""
+"""Run that is stopped at an event, to read the server's contents independently of the code for pages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cachesim.scenarios.schema import Scenario
 
 
 class Holds(NamedTuple):
-    """Of a slot: how many tokens it is believed to hold, the positions of its rows and of those of window layers, the
-    tokens behind its state (None = no state), and its checkpoints."""
+    """Contents of a slot: length of the token list, positions of its rows and of window layers' rows, tokens before its
+    state (None = no state), and its checkpoints."""
 
     tokens: int
     rows: frozenset[int]
@@ -22,7 +22,7 @@ class Holds(NamedTuple):
 
 
 class Stop(Exception):
-    """The event was reached."""
+    """Raised when the event is reached."""
 
 
 class _Cut(Silent):
@@ -40,7 +40,7 @@ class _Cut(Silent):
 
 
 def cut(scenario: Scenario, profile: str, k: int) -> tuple[dict[int, Holds], list[int]]:
-    """What every slot holds when event k happens, and the lengths of the stored conversations, ascending."""
+    """Return the contents of every slot when event k happens, and the sorted lengths of the stored conversations."""
     watcher = _Cut(k)
     with suppress(Stop):
         play(scenario, profile, "provenance", watcher)

@@ -1,4 +1,4 @@
-"""Does every command that shows a run draw it too, and say the same in the drawing?"""
+"""Tests of picture options: every command that shows a run can draw it, with the same content."""
 
 from __future__ import annotations
 

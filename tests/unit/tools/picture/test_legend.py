@@ -1,4 +1,4 @@
-"""The signs beneath a drawing: as many in a line as have room."""
+"""Tests of the legend's layout: each line has as many signs as fit."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def drawn():
 
 
 def signs(drawn, wide, y=0.0):
-    """(x, y, right end) of each sign, and the height of all."""
-    text, height = legend_of(y, drawn.one, drawn.lanes, drawn.scale, wide)
+    """Return (x, y, right end) of each sign, and the total height."""
+    text, height = legend_of(y, drawn.scene, drawn.lanes, drawn.scale, wide)
     found = re.findall(r'<g transform="translate\(([\d.]+) ([\d.]+)\)">.*?>([^<>]+)</text></g>', text)
     return [(float(x), float(at), float(x) + WIDE + 6 + LETTER * len(says)) for x, at, says in found], height
 

@@ -1,4 +1,4 @@
-"""The HTML, CSS, JavaScript and SVG files of tools: how they are formatted, written, and which names they refer to."""
+"""Tests of the HTML, CSS, JavaScript and SVG files of tools: formatting, style, and the names they refer to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME = r"([a-z][\w-]*)"
 
 
 class Tree(HTMLParser):
-    """Compares the indentation of a tag that begins a line with the number of open elements; ``names``: all ids."""
+    """Parser that compares indentation at line starts with the number of open elements. ``names``: all ids."""
 
     def __init__(self, text):
         super().__init__()
@@ -51,18 +51,18 @@ class Tree(HTMLParser):
 
 
 def code(name):
-    """A file without its comments."""
+    """Return a file without its comments."""
     return re.sub(r"/\*.*?\*/|^ *//.*", "", FILES[name], flags=re.MULTILINE)
 
 
 def neighbours(name, *ends):
-    """The text of the files of a tool with one of these endings."""
+    """Return the text of a tool's files with these endings."""
     folder = (TOOLS / name).parent
     return "\n".join(path.read_text("utf-8") for path in sorted(folder.iterdir()) if path.suffix in ends)
 
 
 def selectors(name):
-    """What stands before the braces of a style sheet."""
+    """Return the selectors of a style sheet."""
     return "\n".join(re.findall(r"([^{};]+)\{", code(name)))
 
 
@@ -99,7 +99,7 @@ def test_brackets_are_closed_where_their_line_is_indented(name):
 
 
 def test_nothing_is_lost_where_spaces_are():
-    """What ``asset`` drops must not stand in a text, and a page must not end early."""
+    """``asset`` removes spaces that must not occur in text, and embedded files must not end the page early."""
     for name in FILES:
         assert name.endswith((".html", ".svg")) or not re.search(r"</|<!--", FILES[name])
     assert [line for line in code("picture/walk.js").splitlines() if line.count("`") % 2 or "/*" in line] == []

@@ -1,4 +1,4 @@
-"""What is drawn adds up, and says what the tables say."""
+"""Tests of scenes: ranges add up, and agree with the tables."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_attention_has_rows_and_a_state_has_one_position():
 
 
 @pytest.mark.parametrize(("line", "profile", "rows", "window"), [
-    ("S40.A60>r4", "llama_cpp@head", (0, 103), (0, 103)),          # its cache has 768 cells, and has lost nothing
+    ("S40.A60>r4", "llama_cpp@head", (0, 103), (0, 103)),          # its cache has 768 cells: nothing is lost
     ("P900>r4", "llama_cpp@head", (0, 903), (135, 903)),
-    ("P900>r4", "ik_llama@main", (0, 903), (0, 903)),              # keeps everything
-    ("P900>r4", "mlx_lm@0.32.2", (0, 904), (896, 904)),            # a ring of just the window
+    ("P900>r4", "ik_llama@main", (0, 903), (0, 903)),              # keeps all rows
+    ("P900>r4", "mlx_lm@0.32.2", (0, 904), (896, 904)),            # a ring of the window's size
 ])  # fmt: skip
 def test_of_a_window_the_rows_are_drawn_that_are_left(line, profile, rows, window):
     memory = seen(line, profile, "W8 A").rows[0].memory
@@ -171,7 +171,7 @@ def test_the_first_difference_of_two_runs_is_marked():
     assert first_difference(two) == 2 and draw(two).count(">first difference<") == 2
     frame, note = (float(re.search(one, draw(two))[1]) for one in (r'class="first" x="4"[^>]* width="([\d.]+)"',
                                                                    r'<g class="notes"><text x="([\d.]+)"'))  # fmt: skip
-    assert 4 + frame < note                                     # and no line goes through what is said beside it
+    assert 4 + frame < note                                     # and lines do not cross the notes
     assert first_difference([two[0], two[0]]) == first_difference(two[:1]) == -1
     assert "first difference" not in draw([two[0], two[0]])
 
@@ -198,14 +198,14 @@ def test_texts_are_escaped():
     says = ["LC-X: </script><img src=x>"] * len(found.events)
     html = page([one], "a <b> 'c'", told=[Told(found, says, [True] * len(says))])
     assert "<script>alert" not in html and "</script><img" not in html and "<b>" not in html
-    assert html.count("</script>") == 2                       # our own
+    assert html.count("</script>") == 2                       # those of the page
 
 
 def test_a_page_needs_no_network_and_is_small(tmp_path):
     scenes = [seen(HYBRID, "llama_cpp@head")]
     html = page(scenes, "cachesim run x")
     assert not re.search(r"src=|<link|@import|url\(http", html)
-    assert re.findall(r"<(\w+) href=[\"'](?!#)", html) == ["a"] * 3        # sources of rules, for whoever follows them
+    assert re.findall(r"<(\w+) href=[\"'](?!#)", html) == ["a"] * 3        # links to sources of rules
     line = "/".join(["S40.A60>r4", *["B70", "S.A"] * 24])
     file = tmp_path / "fifty.html"
     main(["try", line, "-p", "llama_cpp@head", "--html", str(file), "-q"])
@@ -214,7 +214,7 @@ def test_a_page_needs_no_network_and_is_small(tmp_path):
 
 
 def chats(several, turns):
-    """Conversations with one beginning that grow in turn: of each request the question is new."""
+    """Return conversations with a common beginning that grow in turn; each request has a new question."""
     known, said, steps = set(), [["S"] for _ in range(several)], []
 
     def word(name, tokens):
@@ -248,7 +248,7 @@ def test_a_page_of_fifty_requests_of_growing_chats_is_small(tmp_path, profile, m
 
 def test_a_wide_scale_has_narrower_tokens():
     assert Scale([300]).width == MOST and Scale(range(0, 400, 10)).width == 390 * 3.0
-    assert Scale(range(0, 2000, 20)).width == 99 * LEAST                    # narrower is not to be seen
+    assert Scale(range(0, 2000, 20)).width == 99 * LEAST                    # narrower would be invisible
 
 
 def test_the_legend_explains_what_is_drawn_and_nothing_else():
@@ -287,7 +287,7 @@ def test_the_files_are_written_whole(tmp_path, capsys):
 
 def test_a_picture_of_two_scenarios_is_refused(tmp_path, capsys):
     code = main(["run", HYBRID, "seed-24143-dense", "-p", "llama_cpp@head", "--svg", str(tmp_path / "a.svg")])
-    assert code == 2 and "a picture can show one scenario only" in capsys.readouterr().err and not list(tmp_path.iterdir())
+    assert code == 2 and "can show one scenario only" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_a_loss_names_rule_source_and_flag_in_the_drawing_and_in_the_text():

@@ -1,4 +1,4 @@
-"""Entries of the prompt cache and requests in their lanes."""
+"""Tests of lanes: entries of the prompt cache and requests."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def scene(*rows, **more):
     return Scene("t", "", "p", "A", "OK", rows, **more)
 
 
-def boxes(one, top=0.0):
-    """(x, y, width, height) of each lane."""
-    drawn = ET.fromstring(f"<g>{''.join(bands(Lanes(one), one, top))}</g>")
+def boxes(scene, top=0.0):
+    """Return (x, y, width, height) of each lane."""
+    drawn = ET.fromstring(f"<g>{''.join(bands(Lanes(scene), scene, top))}</g>")
     return [[float(each.get(name)) for name in ("x", "y", "width", "height")] for each in drawn.iter("rect")]
 
 
@@ -34,7 +34,7 @@ def test_of_entries_of_one_length_the_oldest_goes():
         columns.save(tokens, when)
     assert columns.take(50) == (0, 0) and columns.take(50) == (2, 2) and columns.take(50) is None
     columns.save(50, 9)
-    columns.save(50, 8)                                 # a column that is free is taken first, and is no older for it
+    columns.save(50, 8)                                 # reuses the free column, as a new entry
     assert columns.take(50) == (2, 8) and columns.held == {0: (50, 9), 1: (70, 1)}
 
 

@@ -1,4 +1,4 @@
-"""What the slider of a page walks: at every event it is what a run that is stopped there holds."""
+"""Tests of the slider's data: at every event the page has the contents of a run that is stopped there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def case_of(name):
 
 
 def at(changes, k):
-    """The last value that is not later than event k."""
+    """Return the last value that is not later than event k."""
     return changes[bisect_right([when for when, _ in changes], k) - 1][1]
 
 
@@ -121,7 +121,7 @@ def test_the_slider_has_the_scale_of_the_drawing():
     says = [""] * len(found.events)
     (run,) = json.loads(script_data([drawn], [Told(found, says, [False] * len(says))]))["runs"]
     assert dict(zip(run["at"], run["x"], strict=True)) == {n: round(drawn.scale.px(n), 1) for n in drawn.scale.at}
-    assert run["lanes"] == [drawn.lanes.slot(row.slot) for row in drawn.one.rows] and len(set(run["lanes"])) > 1
+    assert run["lanes"] == [drawn.lanes.slot(row.slot) for row in drawn.scene.rows] and len(set(run["lanes"])) > 1
 
 
 def test_the_slider_moves_the_entries_that_have_a_column():

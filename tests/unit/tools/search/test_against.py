@@ -1,4 +1,4 @@
-"""Does a search against another rule set tell what only one of them has, and what both evaluate?"""
+"""Tests of searches against another rule set: new and mended findings, and tokens evaluated under both."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
 WARM = ("warm-equals-cold",)
 
 
-def seen(profile, other):
-    """A prompt sent twice on a hybrid: the older rules restore what is one token too long."""
+def seen(profile, other_profile):
+    """Compare a prompt sent twice on a hybrid model: the older rules restore an entry that is a token too long."""
     case = made("ik_llama", {"A": 12}, "A", "A", model="GA")
-    return compared(case, profile, other, WARM, {})
+    return compared(case, profile, other_profile, WARM, {})
 
 
 def test_a_fault_of_one_is_new_for_it_and_mended_for_the_other():
@@ -33,7 +33,7 @@ def test_a_fault_of_one_is_new_for_it_and_mended_for_the_other():
     assert [one.name for one in here.new] == [*WARM] and here.mended == []
     assert (there.new, there.mended) == ([], here.new)
     assert there.cost == Cost(2, here.cost.theirs, here.cost.mine, 1, 12, 12)
-    assert here.cost.mine < here.cost.theirs            # what is wrong was cheap
+    assert here.cost.mine < here.cost.theirs            # the wrong answer was cheap
 
 
 def finding(step, rule, kind=Kind.ROW, stored="entry"):
@@ -42,21 +42,21 @@ def finding(step, rule, kind=Kind.ROW, stored="entry"):
     )
 
 
-@pytest.mark.parametrize(("other", "new"), [
-    (finding(3, "OTHER"), False),                           # behind another rule it is the same
-    (finding(2, "R"), False),                               # what follows a first fault is not told
-    (finding(4, "R"), True),                                # later: this rule set broke it
+@pytest.mark.parametrize(("other_finding", "new"), [
+    (finding(3, "OTHER"), False),                           # a different deciding rule does not matter
+    (finding(2, "R"), False),                               # the other rule set fails earlier: hidden
+    (finding(4, "R"), True),                                # the other rule set fails later: new here
     (finding(3, "R", stored="checkpoint"), True),
     (finding(3, "R", Kind.STATE), True),
 ])  # fmt: skip
-def test_what_is_the_same_fault_under_another_rule_set(other, new):
-    found = {BAD: [finding(3, "R")], GOOD: [other]}
+def test_what_is_the_same_fault_under_another_rule_set(other_finding, new):
+    found = {BAD: [finding(3, "R")], GOOD: [other_finding]}
     case = made("ik_llama", {"A": 12}, "A", model="A")
     with patch.object(run_properties, "examined", lambda case, profile, *_, **__: found[profile]):
         assert compared(case, BAD, GOOD, WARM, {}).new == ([found[BAD][0]] if new else [])
 
 
-def test_a_number_that_nobody_wrote_compares_nothing():
+def test_an_unset_number_gives_an_empty_comparison():
     class Unset:
         unset = True
 
@@ -120,9 +120,9 @@ def test_a_campaign_against_another_goes_on_where_it_stopped(capsys, tmp_path):
     assert len(list(tmp_path.glob("campaign-*.json"))) == 1
 
 
-@pytest.mark.parametrize(("other", "words"), [
+@pytest.mark.parametrize(("profile", "words"), [
     (BAD, "is the rule set of -p"), ("llama_cpp@head", "is of another engine"), ("ik_llama@mian", "unknown profile"),
 ])  # fmt: skip
-def test_what_cannot_be_compared_is_exit_2(capsys, other, words):
-    code, out, err = call(capsys, "fuzz", "-p", BAD, "--against", other)
+def test_what_cannot_be_compared_is_exit_2(capsys, profile, words):
+    code, out, err = call(capsys, "fuzz", "-p", BAD, "--against", profile)
     assert (code, out) == (exits.BAD_INPUT, "") and words in err

@@ -1,4 +1,4 @@
-"""Does a campaign find the same in any number of processes, and keep one failure from hiding another?"""
+"""Tests of campaigns: results are independent of the number of processes, and failures do not hide each other."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_was_played_is_not_played_again():
 
 
 def test_a_part_of_a_campaign_plays_nothing_of_the_parts_before_it():
-    """As ``--shard 2/3 --resume``: what is done lies before the part's first conversation."""
+    """``--shard 2/3 --resume``: the finished conversations lie before the shard's first conversation."""
     jobs = list(blocks(plan(2), 200, 100, done=[(0, 60), (70, 120)]))
     assert [(job.first, job.stop) for job in jobs] == [(120, 170), (170, 200)]
     assert gaps([(0, 60)], 100, 200) == [(100, 200)] and gaps([(210, 260)], 100, 200) == [(100, 200)]
@@ -120,7 +120,7 @@ def test_two_parts_find_what_the_whole_finds():
 
 
 def work_of(campaign_):
-    """The failures of a campaign as the block that would have found them, with their times."""
+    """Return the failures of a campaign as the block that would have found them, with their counts."""
     pairs = [(one.first, one.finding) for one in campaign_.failures.values() for _ in range(one.times)]
     yield CampaignBlock(pairs, campaign_.played, campaign_.refused)
 
@@ -157,7 +157,7 @@ def test_a_crash_of_the_simulator_is_a_finding():
 
 
 def planted(server, request):
-    """A fault of the simulator: a later request of seven tokens or more."""
+    """Raise an error in a later request of seven tokens or more, as a fault of the simulator."""
     if server.log.marks and len(request.prompt) >= 7:
         raise IndexError("list index out of range")
     return SUBMIT(server, request)
@@ -203,7 +203,7 @@ def test_a_plain_conversation_breaks_nothing(name):
         assert findings(case, profile, (name,), {}) == []
 
 
-def test_a_number_that_nobody_wrote_decides_nothing():
+def test_an_unset_number_is_not_a_finding():
     class Unset:
         unset = True
 

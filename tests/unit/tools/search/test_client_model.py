@@ -1,4 +1,4 @@
-"""Do clients cut, branch and repeat as they say?"""
+"""Tests of the client model: cutting, branching and repeating."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a drawn conversation the same for a seed, valid, and the same again from a file?"""
+"""Tests of drawn conversations: determined by the seed, valid, and unchanged after a round trip through a file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEDS = range(300)
 
 
 def made(engine, words, *prompts, server=(), model="A"):
-    """A case from prompts as they are written."""
+    """Return a conversation from prompts in the notation."""
     asked = tuple(Asked(parse_text(prompt)) for prompt in prompts)
     return DrawnConversation(engine, model, dict(server), words, asked, 0)
 
@@ -32,7 +32,7 @@ def test_a_seed_is_one_conversation(engine):
 @pytest.mark.long
 @pytest.mark.parametrize("engine", MODELS)
 def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
-    """Nearly all: a template may refuse a chat, and a server a pair of options."""
+    """A few may fail: a template may refuse a chat, and a server a pair of options."""
     refused = 0
     for seed in SEEDS:
         case = draw_case(seed, engine)

@@ -1,4 +1,4 @@
-"""Does ``cachesim fuzz`` print, write and return what it promises?"""
+"""Tests of ``cachesim fuzz``: output, files and exit codes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
 
 
 def test_nothing_found_is_exit_0(capsys):
-    """Attention only and one completion for each request: several would bring up a known fault of the engine, whatever
-    the seed (copy-behind-a-load)."""
+    """Only attention, and a single completion per request: several completions trigger a known fault of the engine with
+    any seed (copy-behind-a-load)."""
     drawn = campaign.draw_case
 
     def one_completion(*args):
@@ -90,13 +90,13 @@ def test_without_shrinking_there_are_the_conversations_as_they_were(capsys):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Shrinking as it is, but not for long."""
+    """Shorten shrinking to a few tries."""
     plain = campaign.shrink
     monkeypatch.setattr(campaign, "shrink", lambda case, fails, _, seed: plain(case, fails, 30, seed))
 
 
 def interrupt_at(monkeypatch, name, number, error=KeyboardInterrupt):
-    """The work called so is interrupted when it is done for the so-manieth time."""
+    """Make the named function raise ``error`` after its call number ``number``."""
     plain, calls = getattr(campaign_jobs, name), []
 
     def interrupted(job, **how):
@@ -157,7 +157,7 @@ def test_two_processes_do_not_work_on_one_campaign(capsys, tmp_path):
 
 
 def test_a_file_that_a_killed_campaign_left_is_removed_when_it_goes_on(capsys, monkeypatch, tmp_path):
-    """The campaign's file names it before it is there: that of a conversation which is not the first of its group."""
+    """The state file names a scenario file before it exists, here that of a conversation not first in its group."""
     written = []
 
     def killed(file, data, plain=campaign_folder.write_new):
@@ -212,7 +212,7 @@ def deadly(job):
 
 
 def endless(job):
-    """The first block has a failure, the others are never done."""
+    """Return a failure in the first block; never finish the others."""
     if job.first:
         signal.pause()
     found = PropertyFailure("warm-equals-cold", 0, Kind.ROW, {"layer": 0, "position": 3}, "R")

@@ -1,4 +1,4 @@
-"""Can what a campaign found be typed as it is told?"""
+"""Tests of the campaign report: printed commands can be typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted while a conversation is played?"""
+"""Tests of the record that is made while a conversation runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_only_kinds_that_were_asked_for_are_heard():
 
 
 def noting(held=(), **server):
-    """Notes about a server whose sequences hold these positions; what is found goes into the other thing returned."""
+    """Return an observer of a server whose sequences hold these positions, and the run that receives its findings."""
     one = PlayedConversation(from_line("A1"), HEAD, Log())
     notes = InvariantObserver(one, {})
     sequences = [np.array(positions) for positions in held]
@@ -94,7 +94,7 @@ def test_the_memory_is_looked_at_as_long_as_it_is_there(action, status, looked):
     (False, [0, 1, 2, 3], False), (False, [0, 1], True), (False, [0, 1, 2, 4], True),
 ])  # fmt: skip
 def test_a_removal_is_done_or_refused_as_a_whole(ok, after, torn):
-    """Positions 2 and 3 of four are to go."""
+    """Positions 2 and 3 of four shall be removed."""
     one, notes = noting()
     notes._removed(Removal(0, 2, 4, ok, np.arange(4), np.array(after)))
     told = {"seq": 0, "p0": 2, "p1": 4, "answer": "done" if ok else "refused", "before": 4, "after": len(after)}

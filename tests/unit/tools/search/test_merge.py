@@ -1,4 +1,4 @@
-"""Are parts of a campaign, put together, the campaign, whichever order and however often they come?"""
+"""Tests of merging: the parts of a campaign, in any order and with duplicates, give the whole campaign."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARGV = (*BAD[:-1], "120", "--no-shrink")
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """Folders of three parts, the second made in two goes, and the campaign in one."""
+    """Folders of three parts, the second interrupted and resumed, and the campaign in a single folder."""
     folders = [tmp_path_factory.mktemp(f"part{i}") for i in range(3)]
     for i, folder in enumerate(folders, 1):
         assert main([*ARGV, "--shard", f"{i}/3", "--out", str(folder), "-q", "--json"]) in (0, 1)

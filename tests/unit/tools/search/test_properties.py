@@ -1,4 +1,4 @@
-"""Is what was found charged to the rule behind it, and is a refusal for want of room no failure?"""
+"""Tests of properties: findings are charged to the deciding rule, and a refusal for lack of room is not a failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW
 
 
 def conversation(*steps, armed=(), **answer):
-    """A played conversation: for every step its decisions (rule, value); the last one left these stored objects."""
+    """Return a run with the given decisions (rule, value) of each step and the objects stored after the last step."""
     log, facts = Log(), []
     for number, decisions in enumerate(steps):
         log.mark()
@@ -48,7 +48,7 @@ def conversation(*steps, armed=(), **answer):
 
 
 def charged(*decisions):
-    """The rule that a wrong entry is charged to."""
+    """Return the rule that a wrong entry is charged to."""
     [found] = stored_equals_cold(conversation(decisions, armed=WRONG))
     return found.deciding
 
@@ -120,14 +120,14 @@ def test_two_ends_of_a_server_that_differ_in_numbers_are_one_failure():
 
 
 class Refuses:
-    """A memory that takes nothing back."""
+    """A memory that refuses every removal."""
 
     def seq_rm(self, *_):
         return False
 
 
 def told(stored, verdict, **answer):
-    """What is found of one wrong object."""
+    """Return the finding about a wrong stored object."""
     [found] = stored_equals_cold(conversation([("LC-PC-ALLOC.PC6", STORE)], armed=((stored, verdict),), **answer))
     return found
 
@@ -155,7 +155,7 @@ WARM_ERROR = broken("error", Kind.WARM_ERROR, status=500, error="no")
 
 
 def judged(*verdicts, **answer):
-    """A conversation of steps with these verdicts (about the answer, about what it left)."""
+    """Return a run of steps with these verdicts (on the answer, on the memory after it)."""
     one = conversation(*[()] * len(verdicts), **answer)
     one.facts = [fact._replace(said=said, state=state) for fact, (said, state) in zip(one.facts, verdicts, strict=True)]
     return one
@@ -165,7 +165,7 @@ def judged(*verdicts, **answer):
     ([(HOLDS, HOLDS)] * 2, []), ([(HOLDS, HOLDS), (WRONG_ANSWER, HOLDS)], [(1, Kind.ANSWER)]),
     ([(HOLDS, WRONG_STATE), (WRONG_ANSWER, HOLDS)], [(0, Kind.STATE)]),            # the first counts
     ([(WRONG_ANSWER, WRONG_STATE)], [(0, Kind.ANSWER)]), ([(Verdict(None), HOLDS)], []),
-    ([(WARM_ERROR, HOLDS)], []), ([(WARM_ERROR, WRONG_STATE)], [(0, Kind.STATE)]),  # an error is no other answer
+    ([(WARM_ERROR, HOLDS)], []), ([(WARM_ERROR, WRONG_STATE)], [(0, Kind.STATE)]),  # an error is not a wrong answer
 ])  # fmt: skip
 def test_the_first_wrong_answer_or_state_is_found(verdicts, found):
     assert [(one.step, one.kind) for one in warm_equals_cold(judged(*verdicts))] == found

@@ -1,4 +1,4 @@
-"""Are the words of a finding made from its kind and its numbers, and is a crash told as far as it helps?"""
+"""Tests of findings: sentences are made from kind and numbers, and crashes are reported with a shortened traceback."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_long_traceback_is_told_from_both_ends():
 
 
 def test_a_crash_is_exit_70_and_its_file_says_where(capsys, tmp_path):
-    """It is made small as any failure is; the traceback stands in its file and in JSON."""
+    """A crash is shrunk like any failure; the traceback is in its file and in JSON."""
     argv = ["fuzz", "-p", "llama_cpp@head", "--property", "survives", "--examples", "4", "--out", str(tmp_path)]
     with patch("cachesim.engines.llama_cpp.server.Server.submit", planted):
         code = main([*argv, "--json"])

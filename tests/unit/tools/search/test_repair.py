@@ -1,4 +1,4 @@
-"""Does ``cachesim repair`` group failures by what cures them, and say what it costs?"""
+"""Tests of ``cachesim repair``: groups of failures by cure, and prices of changes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_rule_set_that_holds_has_nothing_to_repair(capsys):
 
 
 def test_what_no_single_change_cures_is_listed(capsys):
-    """Rows that --cache-reuse moves are another answer in every rule set that moves them."""
+    """Rows moved by --cache-reuse give a wrong answer in every rule set that moves them."""
     moved = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
     [file] = moved.rglob("chunk-reuse-moves.toml")
     code, out, _ = call(capsys, "repair", LATEST, file, "--examples", "0")
@@ -109,7 +109,7 @@ def test_what_no_single_change_cures_is_listed(capsys):
 
 
 @pytest.mark.parametrize(("argv", "says"), [
-    (("nobody@x",), "unknown profile"),
+    (("unknown@x",), "unknown profile"),
     ((LATEST, "--property", "warm"), "unknown property"),
     ((LATEST, "--examples", "0"), "must be at least 1"),
     ((LATEST, "--model", "Q"), "unknown model for this engine"),
@@ -143,7 +143,7 @@ MINE = replace(PROFILES[NEWEST], name="llama_cpp@mine", kv_shift=skips)
 
 
 def test_rules_of_a_file_are_tried_too(tmp_path):
-    """In a process of its own: rules stay registered."""
+    """Runs in a separate process: rules stay registered."""
     (tmp_path / "mine.py").write_text(RULES)
     words = [sys.executable, "-m", "cachesim", "repair", LATEST, str(REPAIRS / "repair-shift.toml"), "-p", "mine.py",
              "--examples", "0", "--json"]  # fmt: skip

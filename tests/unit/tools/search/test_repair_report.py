@@ -1,4 +1,4 @@
-"""Is it told what each change cures, and that a rule set has nothing to repair?"""
+"""Tests of the repair report: cures of each change, and rule sets without failures."""
 
 from __future__ import annotations
 

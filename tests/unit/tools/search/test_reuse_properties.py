@@ -1,4 +1,4 @@
-"""What is worth a finding of all that requests paid for?"""
+"""Tests of the properties that read the recompute ledger."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def run(*accounts):
 
 
 def bill(*charges, best=20, n_past=0):
-    """The ledger of request 1 with charges (tokens, event, at, kind), all by one rule."""
+    """Return the ledger of request 1 with charges (tokens, event, at, kind), all of one rule."""
     charged = tuple(Charge(1, n, event, "R.1", at, kind) for n, event, at, kind in charges)
     return RequestLedger(best, best, n_past, charged)
 
 
 def found(name, *accounts):
-    """(request, kind, numbers, rule) of every finding."""
+    """Return (request, kind, numbers, rule) of every finding."""
     return [(one.step, one.numbers, one.deciding) for one in BILLS[name](run(*accounts))]
 
 
@@ -63,7 +63,7 @@ def test_a_checkpoint_is_wasted_if_it_was_there_and_would_have_served(charge, ne
 
 
 def reusing(monkeypatch, **reused):
-    """Plays in which each request reuses so many tokens, by the option that was raised ("plain" = none)."""
+    """Fake runs with these reused tokens per request, by the option that was raised ("plain" = none)."""
     def _reused(scenario, profile, more):
         return reused.get(next(iter(more), "plain"), reused["plain"])
 
@@ -75,7 +75,7 @@ def reusing(monkeypatch, **reused):
     ([0, 9, 9], [], None), ([], [0, 0, 0], None),
 ])  # fmt: skip
 def test_less_is_reused_if_the_sum_is_less(monkeypatch, plain, plenty, first):
-    """The first request that lost something is named; runs in which a request fails are not compared."""
+    """The first request with less reuse is named; runs with a failing request are not compared."""
     reusing(monkeypatch, plain=plain, ctx_checkpoints=plenty)
     got = [(one.step, one.numbers["before"], one.numbers["after"], one.deciding)
            for one in monotone(from_line("A1/B1/C1", server={**SMALL, "ctx_checkpoints": 2}), HEAD)]  # fmt: skip

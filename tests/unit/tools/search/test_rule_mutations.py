@@ -1,4 +1,4 @@
-"""Is a cure proved by playing, and is a change that decides nothing otherwise rightly left unplayed?"""
+"""Tests of rule mutations: cures are verified by a run, and mutations without a different decision are skipped."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_change_that_does_not_matter_leaves_everything_as_it_was():
 @pytest.mark.long
 @pytest.mark.parametrize("file", REPAIRS, ids=lambda file: file.stem)
 def test_what_cures_a_kept_conversation_is_found(file):
-    """The change that the rule set of the same name makes, or it takes part in a pair."""
+    """The cure is the change of the rule set with that name, alone or in a pair."""
     known = tuple(variants(LATEST))
     heard = hear(load(file), SEARCH, {}, others=others_of(known))
     assert heard.found
@@ -91,7 +91,7 @@ def test_what_cures_a_kept_conversation_is_found(file):
 
 
 def test_two_faults_in_one_conversation_need_a_pair(monkeypatch):
-    """Changes one of which alone makes the first failure come later are tried together with all others."""
+    """A change that only delays the first failure is tried together with all others."""
     known = (Variant("a", "A", "A1", ""), Variant("b", "B", "B1", ""), Variant("a", "A", "A2", ""))
     found = {(): (0, 2), ("A1",): (2,), ("B1",): (0,), ("A2",): (0, 2), ("A1", "B1"): ()}
 
@@ -126,9 +126,9 @@ def test_what_cannot_be_played_is_neither_right_nor_wrong():
     assert other.found is None
 
 
-@pytest.mark.parametrize(("other", "same"), [
+@pytest.mark.parametrize(("rule", "same"), [
     (lambda x: x + 1, True), (lambda x: x, False), (lambda x: float(x + 1), False), (lambda x: x / 0, False),
     (lambda: 4, False), (lambda x: Decision(x + 1, {"by": "another"}), True),
 ])  # fmt: skip
-def test_a_rule_that_cannot_be_asked_does_not_decide_the_same(other, same):
-    assert rule_mutations._says(other, (3,), {}, Decision(4, {"by": "this"})) is same
+def test_a_rule_that_cannot_be_asked_does_not_decide_the_same(rule, same):
+    assert rule_mutations._says(rule, (3,), {}, Decision(4, {"by": "this"})) is same

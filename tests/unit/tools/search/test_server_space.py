@@ -1,4 +1,4 @@
-"""Are the servers that are drawn ones that start, and do their corners come up?"""
+"""Tests of drawn servers: all start, and their corner cases occur."""
 
 from __future__ import annotations
 

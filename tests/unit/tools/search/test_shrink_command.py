@@ -1,4 +1,4 @@
-"""Is the printed line the smallest that is broken in the same way, and does it run as it is printed?"""
+"""Tests of ``cachesim shrink``: the printed line is minimal, fails in the same way, and runs as printed."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_crash_of_the_simulator_is_made_smaller_too(capsys, monkeypatch):
 
 
 def test_every_try_is_played_as_its_line_is_read_back():
-    """Words of a file may be in any order, and have other tokens then than in a line."""
+    """Words of a file may be in any order; their tokens then differ from those of a line."""
     from cachesim.scenarios.corpus import named
     from cachesim.scenarios.load import load
 

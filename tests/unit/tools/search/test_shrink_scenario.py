@@ -1,4 +1,4 @@
-"""Does the smallest line show what was wrong with the given one, and not merely something?"""
+"""Tests of shrinking a scenario: the smallest line shows the original failure, not another failure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEAD = "llama_cpp@head"
 
 
 def search(monkeypatch, line, found):
-    """The search for a line of which the findings (kinds, by the number of its steps) are these."""
+    """Shrink a line with the given findings (kinds, by the number of its steps)."""
     def shown(case, profile, properties, judges, mode):
         return [PropertyFailure("survives", 0, kind, {"error": kind}) for kind in found(len(case.asked))]
 

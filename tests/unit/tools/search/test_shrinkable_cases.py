@@ -1,4 +1,4 @@
-"""Is a shrunk case one that still fails, and small?"""
+"""Tests of shrunk cases: they are small and still fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PROFILE = "llama_cpp@head"
 
 
 def drawn(least, seed=0):
-    """A case with at least so many requests, one of them of 30 tokens or more."""
+    """Return a case with at least this number of requests, at least one of them with 30 tokens or more."""
     while True:
         case = draw_case(seed, "llama_cpp")
         if len(case.asked) >= least and longest(case) >= 30:
@@ -35,7 +35,7 @@ def test_a_length_that_words_must_add_up_to():
 
 
 def test_two_words_that_are_made_shorter_together():
-    """Of a first prompt with 5 tokens more than the second only the difference matters."""
+    """If only the first prompt's excess of 5 tokens matters, both words are shortened together."""
     def fails(case):
         lengths = [len(request.prompt) for request in requests(case) if request.prompt]
         return len(lengths) >= 2 and lengths[0] == lengths[1] + 5

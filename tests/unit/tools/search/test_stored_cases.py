@@ -1,4 +1,4 @@
-"""Are conversations that failed once played first, and their failures known?"""
+"""Tests of stored cases: they run first, and their failures are not shrunk again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAIN = (*BAD[:-1], "1")
 
 @pytest.fixture
 def kept(capsys, tmp_path, hasty):  # noqa: F811
-    """A folder with what a search has kept."""
+    """A folder with the files of an earlier search."""
     call(capsys, *SHORT, "--out", tmp_path)
     assert list(tmp_path.glob("fuzz-*.toml"))
     return tmp_path
@@ -40,7 +40,7 @@ def test_any_number_of_processes_says_the_same(capsys, kept):
 
 
 def test_one_that_fails_is_enough_to_fail(capsys, kept):
-    """Nothing that is drawn fails, and yet."""
+    """The exit code is that of stored cases if drawn conversations do not fail."""
     argv = ("fuzz", "-p", "ik_llama@1889-base", "--property", "survives", "--examples", "1", "--corpus", str(kept))
     code, out, _ = call(capsys, *argv)
     assert code == exits.HOLDS and " run, 0 fail" in out

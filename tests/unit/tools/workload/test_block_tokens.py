@@ -1,4 +1,4 @@
-"""Blocks become tokens: what follows a prompt tells what is not recorded of it."""
+"""Tests of the conversion of blocks to tokens, and of tokens inferred from the follow-up request."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A job of a workload as JSON, there and back."""
+"""Tests of workload jobs and results as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOB = CellJob(("tests/workloads/data/chat.jsonl",), "llama_cpp@b11549", "GA", {"
 
 
 def test_a_job_is_a_text_and_so_is_its_line(monkeypatch, tmp_path):
-    """The worker's current folder is another one."""
+    """The worker has a different current folder."""
     text, want = packed(JOB, id_of(JOB)), line_of(JOB)
     monkeypatch.chdir(tmp_path)
     assert line_in(play(text)) == want

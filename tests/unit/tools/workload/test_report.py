@@ -1,4 +1,4 @@
-"""What the report says of sums, and what it leaves out."""
+"""Tests of the workload report."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LINE = {"profile": "llama_cpp@head", "model": "m", "layers": "GA", "scale": 1, "
 
 
 def said(*totals):
-    """The lines of a report."""
+    """Return the lines of a report."""
     lines = [{**LINE, **one} for one in totals]
     return [line.rstrip() for line in as_text(*workload_report(workload_data(lines, lines))).splitlines()]
 
 
 @pytest.mark.parametrize(("wrong", "cell"), [(None, "-"), (0, "0"), (2, "2")])
-def test_a_row_has_every_number_and_a_dash_where_nobody_judged(wrong, cell):
+def test_a_row_has_every_number_and_a_dash_without_judging(wrong, cell):
     (row,) = (line for line in said({"wrong": wrong}) if line.startswith("llama_cpp@head "))
     assert row.split() == ["llama_cpp@head", "400", "40.0", "300", "200", "100", cell, "12", "0"]
 

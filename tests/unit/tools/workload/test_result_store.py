@@ -1,4 +1,4 @@
-"""Lines in a folder: killed anywhere and resumed, in one place or in several, nothing is lost or counted twice."""
+"""Tests of stored lines: after kills and resumes, in one folder or several, no line is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_is_missing_is_said_and_resumed_from_what_was_merged(capsys, parts,
 
 
 def test_a_file_that_was_cut_anywhere_is_gone_on_with(capsys, parts, tmp_path, monkeypatch):
-    """As a kill may leave it: some whole lines, and a part of another one."""
+    """A killed process leaves complete lines and a part of another line."""
     call(capsys, "merge", *parts, "--out", tmp_path)
     [file] = files_of(tmp_path)
     whole, kept = file.read_bytes(), read_lines(file)

@@ -1,4 +1,4 @@
-"""A workload is played, counted and judged."""
+"""Tests of running, counting and judging a workload."""
 
 from pathlib import Path
 

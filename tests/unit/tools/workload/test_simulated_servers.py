@@ -1,4 +1,4 @@
-"""Servers for a workload: what counts tokens is scaled, and told."""
+"""Tests of servers for workloads: numbers that count tokens are scaled and listed."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_every_option_that_counts_tokens_is_scaled(profile):
 def test_an_option_of_one_token_stays_one_and_is_told():
     found = served("llama_cpp@b11549", QWEN, {"cache_reuse": 1, "ctx_checkpoints": 1}, 1000, 64)
     assert (found.shown["cache_reuse"], found.flags["cache_reuse"]) == ((1, 1), 1)
-    assert "ctx_checkpoints" not in found.shown                  # which counts no tokens
+    assert "ctx_checkpoints" not in found.shown                  # does not count tokens
 
 
 def test_a_context_that_is_not_given_has_room_for_the_longest_request():

@@ -1,4 +1,4 @@
-"""Reading workloads: three forms, and what is refused with its place."""
+"""Tests of the reader of workload files: three formats, and errors with their position."""
 
 import json
 
