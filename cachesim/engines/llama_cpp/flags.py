@@ -115,8 +115,8 @@ class Options:
     cache_prompt: bool = flag(
         True, "--cache-prompt", off=("--no-cache-prompt",), unwritten=True, request=True, tries=(True,),
         governs="LC-NPAST-LCP",
-        help="Requests reuse the contents of their slot, unless their own cache_prompt says otherwise; off = every "
-             "prompt is evaluated from its start.",
+        help="Default of the request field cache_prompt: reuse the contents of the slot; off = every prompt is "
+             "evaluated from its start.",
     )
     cache_reuse: int = flag(
         0, "--cache-reuse", also=("n_cache_reuse",), unwritten=0, tokens=True, tries=(256, 1),

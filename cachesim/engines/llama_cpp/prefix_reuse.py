@@ -37,11 +37,11 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     if request.shared:                   # the children start from the shared prefix
         lcp = min(lcp, request.shared)
     reuses = srv.rules.task_reuse(request.kind)
-    asked = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
-    n_past: int = reuse(srv, slot, task, srv.decide(asked, slot))
-    task.answer.deciding = (asked if reuses.value else reuses).rule
+    prefix = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
+    n_past: int = reuse(srv, slot, task, srv.decide(prefix, slot))
+    task.answer.deciding = (prefix if reuses.value else reuses).rule
     slot.reused = n_past
-    resume = _use_checkpoint(srv, slot, task, _ask(srv, slot, n_past, len(prompt)))
+    resume = _use_checkpoint(srv, slot, task, _prompt_facts(srv, slot, n_past, len(prompt)))
     needed = srv.rules.need_one(resume.n_past, len(prompt))
     n_past = srv.decide(needed, slot)
     if n_past != resume.n_past:
@@ -93,7 +93,7 @@ def _begin_unsplit(srv: Core, slot: Slot, task: Task, fits: bool) -> bool:
     return True
 
 
-def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
+def _prompt_facts(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
     pos_min = srv.memory.pos_min(slot.id)
     if 0 < n_past <= len(slot.tokens) and pos_min < 0:
         held = f"slot.prompt.tokens.size() = {len(slot.tokens)}"
@@ -103,38 +103,38 @@ def _ask(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> Ask:
     return Ask(n_past, n_past, len(slot.tokens), n_tokens, pos_min, srv.settings.n_swa, srv.settings.exact)
 
 
-def _use_checkpoint(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
+def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
     """Restore a checkpoint if the live memory cannot be used, and erase invalidated checkpoints."""
-    resume = Resume(ask.pos_next, ask.n_past)
-    need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
+    resume = Resume(facts.pos_next, facts.n_past)
+    need: Need = srv.decide(srv.rules.ckpt_need(facts), slot)
     if need.search:
-        resume = _search(srv, slot, task, ask, need.thold)
-    erase, n_swa = srv.rules.ckpt_erase(slot.facts, ask, resume), srv.settings.n_swa
-    for c in srv.drop(slot, erase, srv.rules.erase_told, "erased", ask.n_past):
+        resume = _search(srv, slot, task, facts, need.thold)
+    erase, n_swa = srv.rules.ckpt_erase(slot.facts, facts, resume), srv.settings.n_swa
+    for c in srv.drop(slot, erase, srv.rules.erase_told, "erased", facts.n_past):
         srv.emit(ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, n_swa, resume.pos_next))
     return resume
 
 
-def _reset(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
+def _reset(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
     """CKPT-RESET: handle a prompt for which no checkpoint can be restored."""
-    reset = srv.rules.ckpt_reset(ask)
+    reset = srv.rules.ckpt_reset(facts)
     srv.emit(ev.FullReprocess(slot.id, task.id))
     task.answer.deciding, slot.source = reset.rule, "slot"
     resume: Resume = srv.decide(reset, slot)
     if resume.forget:
         slot.checkpoints.clear()
-        srv.changed(slot, "erased", reset.rule, ask.n_past)
+        srv.changed(slot, "erased", reset.rule, facts.n_past)
     return resume
 
 
-def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
-    srv.emit(ev.CkptSearch(slot.id, task.id, ask.n_past, ask.held, slot.id, ask.pos_min, ask.n_swa))
-    pick = srv.rules.ckpt_pick(slot.facts, ask, thold)
+def _search(srv: Core, slot: Slot, task: Task, facts: Ask, thold: int) -> Resume:
+    srv.emit(ev.CkptSearch(slot.id, task.id, facts.n_past, facts.held, slot.id, facts.pos_min, facts.n_swa))
+    pick = srv.rules.ckpt_pick(slot.facts, facts, thold)
     found: int | None = srv.decide(pick, slot)
     for c in reversed(slot.facts[found or 0 :]):
         srv.emit(ev.CkptCheck(slot.id, task.id, c.pos_min, c.pos_max, thold))
     if found is None:
-        return _reset(srv, slot, task, ask)
+        return _reset(srv, slot, task, facts)
     ckpt = slot.checkpoints[found]
     try:
         srv.memory.state_read(slot.id, ckpt.blob)
@@ -148,11 +148,11 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask, thold: int) -> Resume:
         if last_words:
             raise ProcessAborted(last_words, "checkpoint-unreadable") from error
         srv.changed(slot, "overwritten", unread.rule)    # part of it may have been read
-        return _reset(srv, slot, task, ask)
+        return _reset(srv, slot, task, facts)
     srv.changed(slot, "overwritten", pick.rule)
-    again: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, ask), slot)
+    resume: Resume = srv.decide(srv.rules.ckpt_restore(ckpt.facts, facts), slot)
     c = srv.with_note(slot, ckpt.facts, USED, task)
     slot.checkpoints[found] = replace(ckpt, facts=c)
-    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, again.n_past, ev.mib(c.size)))
+    srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, resume.n_past, ev.mib(c.size)))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"
-    return again
+    return resume

@@ -55,7 +55,8 @@ class Server(Inspected):
         each. Raises BadInput if there are more prompts than slots; the real server groups them."""
         prompts = (request.prompt, *request.others)
         if len(prompts) > self.settings.n_slots:
-            raise BadInput("a decision of more prompts than there are slots is not modelled")
+            most = self.settings.n_slots
+            raise BadInput(f"a decision with more prompts than slots is not simulated: {len(prompts)} (at most {most})")
         shared: int | None = self.decide(self.rules.shared(prompts), None)
         if shared is None:
             answer.fails(404, "File Not Found", "no-such-endpoint")

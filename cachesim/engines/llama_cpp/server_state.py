@@ -57,7 +57,7 @@ class Core(SlotDriver):
         self.dft = self._draft_context(self.settings.draft)
         self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None)
         sizes, has_cache = self.settings.sizes, self.settings.has_cache
-        for asked in (
+        for decision in (
             rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
@@ -65,7 +65,7 @@ class Core(SlotDriver):
             rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
             rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
         ):
-            self.decide(asked, None)
+            self.decide(decision, None)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]

@@ -24,12 +24,12 @@ def process_task(srv: Core, task: Task) -> None:
         defer(srv, task)
         return
     if task.request.n_cmpl > 1:
-        wanted = task.request.n_cmpl - 1
-        free = [other for other in srv.slots if not other.busy and other is not slot]
-        if len(free) < wanted:
+        n_children = task.request.n_cmpl - 1
+        free = [idle for idle in srv.slots if not idle.busy and idle is not slot]
+        if len(free) < n_children:
             defer(srv, task)
             return
-        launch_children(srv, slot, task, free[:wanted])         # lowest ids first, whatever they hold
+        launch_children(srv, slot, task, free[:n_children])         # lowest ids first, whatever they hold
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -70,24 +70,24 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
 
 def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
     """PC-ASK for tasks that use the prompt cache: True if the cache is searched. Recorded if it is not."""
-    asks = (srv.rules.task_caches(kind), srv.rules.pc_ask(len(slot.tokens)))
-    return all(ask.value or srv.decide(ask, slot) for ask in asks)
+    conditions = (srv.rules.task_caches(kind), srv.rules.pc_ask(len(slot.tokens)))
+    return all(condition.value or srv.decide(condition, slot) for condition in conditions)
 
 
-def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, asked: int, id_slot: int) -> None:
+def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, n_prompt: int, id_slot: int) -> None:
     by = choice.by if choice else ""
-    looked = [f for f in facts if f.id == id_slot] if by == "id" else facts
+    examined = [f for f in facts if f.id == id_slot] if by == "id" else facts
     if choice and by == "id":
         srv.emit(ev.SlotById(choice.slot, srv.slots[choice.slot].id_task, id_slot))
-    for fact in looked if srv.settings.sps and by != "name" else ():
+    for fact in examined if srv.settings.sps and by != "name" else ():
         id_task = srv.slots[fact.id].id_task
         if fact.busy:
             srv.emit(ev.SlotSkipBusy(fact.id, id_task))
         elif not fact.held:
             srv.emit(ev.SlotSkipEmpty(fact.id, id_task))
         else:
-            f_sim = ev.share(part(fact.lcp, asked)) if asked else 0.0
-            srv.emit(ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, asked, srv.settings.sps))
+            f_sim = ev.share(part(fact.lcp, n_prompt)) if n_prompt else 0.0
+            srv.emit(ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, n_prompt, srv.settings.sps))
     if choice and by == "lcp":
         f_sim, lcp = round(choice.f_sim, srv.rules.share_digits), facts[choice.slot].lcp
         last = srv.slots[choice.slot].last_task
@@ -130,11 +130,11 @@ def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> N
         prompt = _nth(request.others, number, request.prompt)
         answer = Answer(task.answer.request)
         task.answer.children.append(answer)
-        mine = replace(
+        child_request = replace(
             request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
             drafts=_nth(request.children_drafts, number, request.drafts),
         )
-        slot.begin(Task(srv.next_tick(), mine, answer, task.id), State.WAITING)
+        slot.begin(Task(srv.next_tick(), child_request, answer, task.id), State.WAITING)
         slot.child = True
         srv.emit(ev.Launch(slot.id, slot.id_task, 1))
     parent.children = [slot.id for slot in slots]
@@ -168,8 +168,8 @@ def activate_children(srv: Core) -> None:
             srv.common_memory.seq_cp(parent.id, child.id)
             child.tokens, child.checkpoints = list(parent.tokens), list(parent.checkpoints)
             child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
-            mine, theirs = child.task.answer, parent.task.answer
-            mine.reused, mine.prompt_n, mine.deciding = theirs.reused, theirs.prompt_n, theirs.deciding
+            answer, source = child.task.answer, parent.task.answer
+            answer.reused, answer.prompt_n, answer.deciding = source.reused, source.prompt_n, source.deciding
             srv.changed(child, "overwritten", "")
         parent.children = []
 

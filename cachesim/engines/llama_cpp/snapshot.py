@@ -67,7 +67,7 @@ def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray,
     if start and not isinstance(cells, range):
         at = cells[pos >= start]
         pos = table.pos[at]
-    return pos, {layer: read_rows(one, at) for layer, one in cache.rows[cache.stream(seq)].items()}
+    return pos, {layer: read_rows(rows, at) for layer, rows in cache.rows[cache.stream(seq)].items()}
 
 
 def _blob(blob: Blob, n_swa: int) -> tuple[tuple[RowsPart, ...], StatePart | None]:
@@ -133,10 +133,10 @@ class Inspected(Core):
         ckpt: Checkpoint = self.points.checkpoint(key)
         held, owner = self.text_of(key)
         facts, n = ckpt.facts, ckpt.facts.n_tokens
-        ask = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
-        again: Resume = self.rules.ckpt_restore(facts, ask).value           # for a longer prompt with this prefix
+        request = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
+        resume: Resume = self.rules.ckpt_restore(facts, request).value           # for a longer prompt with this prefix
         rows, state = _blob(ckpt.blob, self.kind.n_swa)
-        return Stored(kind, owner, tuple(held[:n]), min(again.n_past, n), rows, state)
+        return Stored(kind, owner, tuple(held[:n]), min(resume.n_past, n), rows, state)
 
     def _live(self, slot: int, start: int) -> Stored:
         """Return a slot's full-attention rows from position ``start`` on, its windows and its states."""

@@ -31,8 +31,8 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
         return
     slot.draft = []
     share = max(srv.settings.n_batch // srv.settings.n_slots, 1)        # the batch has at least a token per slot
-    asked = srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share)
-    most: int = srv.decide(asked, slot)
+    limit = srv.rules.draft_max(held, srv.settings.n_ctx_slot, request.n_predict, slot.n_gen, share)
+    most: int = srv.decide(limit, slot)
     plan = next((d for d in request.drafts if d.at == held), None)
     drafted = min(most, plan.drafted if plan else request.draft_else)
     if drafted <= 0:

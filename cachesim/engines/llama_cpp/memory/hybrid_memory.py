@@ -189,7 +189,7 @@ class Memory:
                     self.emit(Error(f"init_batch: failed to prepare {part} ubatches"))
                 return None
             found[name] = cells
-        return [Placed(one, {name: cells[i] for name, cells in found.items()}) for i, one in enumerate(ubatches)]
+        return [Placed(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)]
 
     def apply(self, placed: Placed) -> UbatchStore:
         """Write the metadata of a ubatch; return the model's view of the memory."""

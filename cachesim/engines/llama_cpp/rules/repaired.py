@@ -33,7 +33,7 @@ def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision
 # [New in llama_cpp@latest-repaired]
 @rule("LC-CKPT-RESTORE.BEHIND", Role.RESUME,
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "b11549",
-                note="proposed here: behind load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
+                note="proposed here: after load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
 def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
     """Continues after the checkpoint's last token, also in a window: a saved window has all rows that the next token
     reads. Re-evaluating the last token would drop the window's first row, and the next checkpoint would lack it."""

@@ -304,7 +304,7 @@ def test_prompts_that_share_nothing_are_tasks_of_their_own():
     answer = talk.ask(word("x", 10), kind="decision", others=(word("y", 20),))
     assert (answer.prompt_n, answer.children[0].prompt_n) == (10, 20)
     assert not talk.events(answer, "copy_shared")
-    with pytest.raises(BadInput, match="more prompts than there are slots"):
+    with pytest.raises(BadInput, match="more prompts than slots"):
         talk.ask(word("x", 10), kind="decision", others=(word("y", 20),) * 2)
 
 

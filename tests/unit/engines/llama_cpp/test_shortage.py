@@ -54,7 +54,7 @@ HALVES = [32, 16, 8, 4, 2, 1]
 
 @pytest.mark.parametrize("b, attempts", [
     (126, HALVES),                  # full: a view of two tokens is retried with half the size
-    (125, HALVES + HALVES),         # a single free cell: the first token fits, and the rest starts again with a full view
+    (125, HALVES + HALVES),         # a free cell: the first token fits, the rest starts again with a full view
 ])  # fmt: skip
 def test_halving_starts_from_n_batch_and_starts_over_after_a_success(b, attempts):
     talk = Talk("A", **SHARED)
