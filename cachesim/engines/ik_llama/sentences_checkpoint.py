@@ -1,4 +1,4 @@
-"""What did a rule about ik_llama.cpp's checkpoints say, in words? Each with its own rule's condition."""
+"""Sentences of decisions about ik_llama.cpp's checkpoints."""
 
 from __future__ import annotations
 

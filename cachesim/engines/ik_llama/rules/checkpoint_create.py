@@ -1,6 +1,6 @@
-"""When is a checkpoint taken, and which one goes when there are too many?
+"""Creation and eviction of checkpoints.
 
-interval    positions between two checkpoints of a long prompt or answer; last = position of the last one of this kind
+interval    positions between two checkpoints of a long prompt or answer; last = position of the last such checkpoint
 tolerance   tokens before the end of the prompt at which a batch ends, so that a checkpoint can be taken there
 Source: ik_llama.cpp examples/server/server-context.cpp create_checkpoint, create_checkpoint_at_interval (8337e4cd3).
 """
@@ -62,7 +62,7 @@ def first_always(tolerance: int) -> Decision:
 @rule("IK-CKPT-INTERVAL.EXACT", Role.PLAN,
       ik_llama(CONTEXT, "create_checkpoint_at_interval", "8337e4cd3"), since="#2195")
 def interval_exact(last: int, pos_max: int, interval: int) -> Decision:
-    """Returns True if a checkpoint is due: pos_max is at least ``interval`` positions behind the last one."""
+    """Returns True if a checkpoint is due: pos_max is at least ``interval`` positions after the last checkpoint."""
     due = interval > 0 and last + interval <= pos_max
     return Decision(due, {"last": last, "pos_max": pos_max, "interval": interval})
 
@@ -71,8 +71,8 @@ def interval_exact(last: int, pos_max: int, interval: int) -> Decision:
 @rule("IK-CKPT-INTERVAL.ONE-EARLY", Role.PLAN,
       ik_llama(CONTEXT, "create_checkpoint_at_interval", "d2da6da05"), until="#2195")
 def interval_one_early(last: int, pos_max: int, interval: int) -> Decision:
-    """Returns True if a checkpoint is due: pos_max is at least ``interval`` - 1 positions behind the last one, counted
-    from 0 at the start of every request."""
+    """Returns True if a checkpoint is due: pos_max is at least ``interval`` - 1 positions after the last checkpoint,
+    counted from 0 at the start of every request."""
     due = interval > 0 and last + interval <= 1 + pos_max
     return Decision(due, {"last": last, "pos_max": pos_max, "interval": interval})
 
@@ -98,13 +98,14 @@ def create_from_four(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: in
 @rule("IK-CKPT-CREATE.POSITION", Role.CREATE,
       ik_llama(CONTEXT, "create_checkpoint"), since="#1310 (3fac78c48)", until="#1743")
 def create_by_position(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
-    """Creates a checkpoint if pos_max is at least 16, and behind that of the last checkpoint."""
+    """Creates a checkpoint if pos_max is at least 16, and greater than that of the last checkpoint."""
     more = not ckpts or pos_max > ckpts[-1].pos_max
     return Decision(pos_min >= 0 and pos_max >= 16 and more, _facts(ckpts, held, pos_max))
 
 
 def _more(ckpts: Sequence[Ckpt], held: int) -> bool | None:
-    """Are more tokens held than the last one has? None = nobody wrote down how many it has."""
+    """Return whether the slot holds more tokens than the last checkpoint; None if the checkpoint's token count is
+    uninitialised."""
     if not ckpts:
         return True
     return None if ckpts[-1].unset else held > ckpts[-1].n_tokens
@@ -116,10 +117,10 @@ def _facts(ckpts: Sequence[Ckpt], held: int, pos_max: int) -> dict[str, object]:
 
 @rule("IK-CKPT-EVICT.PROMPT-END", Role.DROP, ik_llama(pull=2491, note="merged 2026-09; its description"), since="#2491")
 def evict_but_prompt_end(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """Erases one checkpoint to make room, as VARIANCE does, but one created at the end of a prompt only if there is no
-    other; returns its index. Such checkpoints are not compared by their gaps, though they count for the gaps of their
-    neighbours; if all between the ends are such, the oldest other one is erased. Inferred: the thread says that it
-    stays as long as another one can be erased, not which one that is."""
+    """Erases a checkpoint to make room, as VARIANCE does, but a checkpoint created at the end of a prompt only if all
+    others are such; returns its index. Prompt-end checkpoints are not compared by their gaps, although they count for
+    the gaps of their neighbours; if all checkpoints between the ends are such, the oldest other checkpoint is erased.
+    Inferred: the thread states that they stay as long as another checkpoint can be erased, but not which."""
     because = {"how": how, "pos_max": [c.pos_max for c in ckpts], "prompt_end": [c.prompt_end for c in ckpts]}
     if how == "fifo":
         return Decision(0, because)
@@ -132,20 +133,20 @@ def evict_but_prompt_end(ckpts: Sequence[Ckpt], how: str) -> Decision:
 @rule("IK-CKPT-EVICT.VARIANCE", Role.DROP,
       ik_llama(CONTEXT, "create_checkpoint", "8337e4cd3"), since="#2020 (befbc0945)")
 def evict_by_option(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """Erases one checkpoint to make room; returns its index. ``fifo``: the oldest. Else of fewer than three the oldest,
-    of three the middle one, of more the one between the ends with the smallest product of its two gaps (the second as a
-    part of the whole)."""
+    """Erases a checkpoint to make room; returns its index. ``fifo``: the oldest. Otherwise: of fewer than three the
+    oldest, of three the middle, of more the interior checkpoint with the smallest product of its two gaps (the second
+    as a part of the whole)."""
     found = 0 if how == "fifo" else _least_gaps(ckpts, _interior(ckpts))
     return Decision(found, {"how": how, "pos_max": [c.pos_max for c in ckpts]})
 
 
 def _interior(ckpts: Sequence[Ckpt]) -> list[int]:
-    """Indices between the ends; of fewer than three the oldest."""
+    """Return the indices between the ends; of fewer than three checkpoints the oldest."""
     return list(range(1, len(ckpts) - 1)) or [0]
 
 
 def _least_gaps(ckpts: Sequence[Ckpt], pool: Sequence[int]) -> int:
-    """The index whose loss leaves the smallest product of its two gaps, the first of equals."""
+    """Return the index whose removal leaves the smallest product of its two gaps, the first of equals."""
     x = [c.pos_max for c in ckpts]
     if len(pool) == 1:
         return pool[0]
@@ -162,6 +163,5 @@ def evict_oldest(ckpts: Sequence[Ckpt], how: str) -> Decision:
 # [New in ik_llama@pr1877]
 @rule("IK-CKPT-EVICT.KEEP-FIRST", Role.DROP, ik_llama(pull=1877, note="open"))
 def evict_second(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """Erases the oldest checkpoint but the first to make room: others share the beginning of a conversation. Returns
-    its index."""
+    """Erases the oldest checkpoint except the first, whose prefix other conversations share; returns its index."""
     return Decision(min(1, len(ckpts) - 1), {"pos_max": [c.pos_max for c in ckpts]})

@@ -1,8 +1,8 @@
-"""Must the slot go back to a checkpoint, to which one, and which ones no longer hold?
+"""Restoring of checkpoints: need, selection, position after it, and erasure of invalid checkpoints.
 
 n_past     tokens of the cache that the prompt has in common with it
 pos_next   position after them; thold = max(0, pos_next - 1)
-pos_min, pos_max   what the engine took for a checkpoint's range; with recurrent layers both are its last position
+pos_min, pos_max   range of a checkpoint as the engine recorded it; with recurrent layers both are its last position
 Source: ik_llama.cpp examples/server/server-context.cpp apply_checkpoint (8337e4cd3).
 """
 
@@ -17,10 +17,11 @@ Unset = tuple[int, int]
 
 
 class Ckpt(NamedTuple):
-    """A checkpoint: positions in the cache, positions in the prompt it was taken for, tokens, bytes. ``unset`` is the
-    number that ``n_tokens`` goes by where nobody wrote it (it is not in a slot's file): the step that restored it, and
-    its place there. ``n_tokens`` is then what it ought to be, for the eye; no rule may look at it. ``prompt_end``:
-    taken at the end of a prompt, or ``tolerance`` tokens before it; it is not in a slot's file (inferred)."""
+    """A checkpoint: positions in the cache, positions in the prompt for which it was created, tokens, bytes. ``unset``:
+    key of the uninitialised ``n_tokens`` (a slot's file does not contain it): the step that restored the checkpoint,
+    and its place in the file; ``n_tokens`` is then the true value, for display only, which no rule may use.
+    ``prompt_end``: created at the end of a prompt, or ``tolerance`` tokens before it; not in a slot's file
+    (inferred)."""
 
     pos_min: int
     pos_max: int
@@ -33,8 +34,8 @@ class Ckpt(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A prompt against a slot: ``n_past`` common tokens of ``held``, ``n_past_prompt`` of the prompt; ``pos_min`` of
-    the target as the engine sees it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states."""
+    """A prompt compared with a slot: ``n_past`` common tokens of ``held``, ``n_past_prompt`` of the prompt; ``pos_min``
+    of the target as the engine computes it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states."""
 
     n_past: int
     n_past_prompt: int
@@ -45,12 +46,12 @@ class Ask(NamedTuple):
 
     @property
     def thold(self) -> int:
-        """A state that reaches it holds a token that is not wanted."""
+        """Position from which on a state contains an unwanted token."""
         return max(0, self.n_past - 1)
 
 
 class Need(NamedTuple):
-    """Is a checkpoint needed?"""
+    """Whether a checkpoint is needed."""
 
     search: bool
 
@@ -59,8 +60,8 @@ class Need(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """Where evaluation goes on: tokens of the cache, tokens of the prompt; whether the slot forgets its tokens;
-    position of a checkpoint from which the interval is counted on, -1 = none."""
+    """Where evaluation resumes: tokens of the cache, tokens of the prompt; whether the slot forgets its tokens;
+    position of a checkpoint from which the interval is counted, -1 = none."""
 
     n_past: int
     n_past_prompt: int
@@ -147,15 +148,15 @@ def pick_within(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 # [New in ik_llama@pr1888]
 @rule("IK-CKPT-PICK.PR1888", Role.PICK, ik_llama(pull=1888, note="open"))
 def pick_pr1888(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """Picks the newest checkpoint with pos_min < pos_min_thold, pos_min = 0 or pos_max <= n_past, which is one token
-    too far; returns its index."""
+    """Picks the newest checkpoint with pos_min < pos_min_thold, pos_min = 0 or pos_max <= n_past, which is a token too
+    far; returns its index."""
     found = _newest(ckpts, lambda c: c.pos_min < ask.thold or c.pos_min == 0 or c.pos_max <= ask.n_past)
     return Decision(found, _because(ask, ckpts))
 
 
 @rule("IK-CKPT-RESUME.PROMPT-END", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
 def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues behind the checkpoint's last token, never behind the common prefix; intervals are counted from
+    """Continues after the checkpoint's last token, at most at the end of the common prefix; intervals are counted from
     there."""
     upto = ckpt.pos_max + 1 if ask.private else max(ckpt.pos_min + 1, ckpt.pos_max)
     prompt = min(ask.n_past_prompt, ckpt.pos_max_prompt + 1)
@@ -166,8 +167,8 @@ def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-RESUME.PROMPT-MAX", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"))
 def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues behind the checkpoint's last token, never behind the common prefix; tokens of the prompt are counted
-    like those of the cache."""
+    """Continues after the checkpoint's last token, at most at the end of the common prefix; tokens of the prompt are
+    counted like those of the cache."""
     resume = Resume(
         min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max)),
         min(ask.n_past_prompt, max(ckpt.pos_min_prompt + 1, ckpt.pos_max_prompt)),
@@ -177,22 +178,22 @@ def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
 
 @rule("IK-CKPT-RESET.TOKENS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#1789 (f4f4b3ff2)")
 def reset_tokens(ask: Ask) -> Decision:
-    """Forces full prompt re-processing where no checkpoint is usable (n_past = 0), and drops the slot's tokens."""
+    """Forces full prompt re-processing if no checkpoint is usable (n_past = 0), and drops the slot's tokens."""
     return Decision(Resume(0, 0, forget_tokens=True), _because(ask))
 
 
 # [Gone in ik_llama@1889-base]
 @rule("IK-CKPT-RESET.COUNTS", Role.RESET, ik_llama(CONTEXT, "apply_checkpoint"), until="#1789")
 def reset_counts(ask: Ask) -> Decision:
-    """Forces full prompt re-processing where no checkpoint is usable (n_past = 0); the slot's tokens are cut by the
-    trim that follows."""
+    """Forces full prompt re-processing if no checkpoint is usable (n_past = 0); the following trim removes the slot's
+    tokens."""
     return Decision(Resume(0, 0), _because(ask))
 
 
 # [Gone in ik_llama@1698]
 @rule("IK-CKPT-RESET.NONE", Role.RESET, ik_llama(), since="#1673 (48819dada)", until="#1698 (67e634622)")
 def reset_none(ask: Ask) -> Decision:
-    """Continues behind the common prefix where no checkpoint is usable, on whatever the recurrent row contains."""
+    """Continues after the common prefix if no checkpoint is usable, with the current content of the recurrent row."""
     return Decision(Resume(ask.n_past, ask.n_past_prompt), _because(ask))
 
 
@@ -215,7 +216,7 @@ def erase_pos_min(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 # [Gone in ik_llama@1716]
 @rule("IK-CKPT-ERASE.BEYOND", Role.DROP, ik_llama(), since="#1673 (48819dada)", until="#1716")
 def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """Erases checkpoints with pos_max > n_past; returns their indices. One with pos_max = n_past stays, though it
-    covers a token too many."""
+    """Erases checkpoints with pos_max > n_past; returns their indices. A checkpoint with pos_max = n_past stays,
+    although it covers a token too many."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.n_past)
     return Decision(gone, _because(ask, ckpts))

@@ -1,4 +1,4 @@
-"""How much of a prompt does the slot hold already, as text, and how many tokens must be evaluated all the same?
+"""Common prefix of slot and prompt, compared as text, and the tokens that must be evaluated nevertheless.
 
 Token ids are compared first; what remains is compared as text, so that another tokenization of the same text counts
 as held. A version may be strict about bytes, or pass over spaces and line ends that only one side has.
@@ -16,21 +16,21 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.vocab import TAGGED, THINK
 
 BLANK = " \n\r"
-MORE = 20                # tokens that the loose comparison must gain before it replaces the strict one
+MORE = 20                # least gain of the loose comparison over the strict comparison [tokens]
 
 Pieces = Callable[[int], str]
 """Text of a token; a token without a text of its own has one that no other begins with."""
 
 
 class Common(NamedTuple):
-    """Tokens of the cache, tokens of the prompt."""
+    """Length of the common prefix in tokens of the cache and in tokens of the prompt."""
 
     cache: int
     prompt: int
 
 
 def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> Common:
-    """The common text, in whole tokens of both sides."""
+    """Return the common text, in whole tokens of both sides."""
     n = common_prefix(list(cache), list(prompt))
     if n == len(cache) or n == len(prompt):
         return Common(n, n)
@@ -44,7 +44,7 @@ def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: 
 
 
 def _walk(a: Iterator[str], b: Iterator[str], strict: bool) -> tuple[int, int]:
-    """How far two texts agree, in characters of each."""
+    """Return the length of the agreement of two texts, in characters of each."""
     i = j = 0
     x, y = next(a, ""), next(b, "")
     while x and y:
@@ -60,7 +60,7 @@ def _walk(a: Iterator[str], b: Iterator[str], strict: bool) -> tuple[int, int]:
 
 
 def _ends(tokens: Sequence[int], pieces: Pieces, reach: int, strict: bool) -> dict[int, int]:
-    """Length of the text at the end of each whole token within reach -> number of tokens."""
+    """Map the length of the text at the end of each whole token within reach to the number of tokens."""
     found: dict[int, int] = {}
     seen = counted = 0
     for number, token in enumerate(tokens, 1):
@@ -74,8 +74,8 @@ def _ends(tokens: Sequence[int], pieces: Pieces, reach: int, strict: bool) -> di
 
 
 def discarded(tokens: Sequence[int], n_keep: int, n_discard: int) -> list[int]:
-    """The tokens without those at n_keep .. n_keep + n_discard - 1; all of them if that would leave nothing behind.
-    Source: ik_llama.cpp examples/server/server-common.cpp server_tokens::discard_n_tokens (8337e4cd3)."""
+    """Return the tokens without those at n_keep .. n_keep + n_discard - 1; all tokens if nothing would be left after
+    them. Source: ik_llama.cpp examples/server/server-common.cpp server_tokens::discard_n_tokens (8337e4cd3)."""
     stop = n_keep + n_discard
     if n_discard <= 0 or stop >= len(tokens):
         return list(tokens)
@@ -83,10 +83,9 @@ def discarded(tokens: Sequence[int], n_keep: int, n_discard: int) -> list[int]:
 
 
 def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, pieces: Pieces) -> list[int]:
-    """The tokens outside ``<think>`` .. ``</think>``. The marks are looked for in the text, so that spelled out ones
-    count too. A span without an end stays, and so does one that begins where the span before it ends. ``marks`` None =
-    everything counts.
-    Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3)."""
+    """Return the tokens outside ``<think>`` .. ``</think>``. The marks are searched in the text, so spelled-out marks
+    count, too. A span without an end stays, and so does a span that begins where the previous span ends. ``marks`` None
+    = everything counts. Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3)."""
     if marks is None or (marks == THINK and TAGGED.isdisjoint(tokens)):
         return list(tokens)
     words = list(map(pieces, tokens))
@@ -106,7 +105,7 @@ def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, piec
 
 
 def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
-    """Places in the text where a span begins and ends, both marks included."""
+    """Return the ranges of the text from begin mark to end mark, both included."""
     spans: list[tuple[int, int]] = []
     start = text.find(opening)
     while start >= 0:
@@ -121,8 +120,8 @@ def _spans(text: str, opening: str, closing: str) -> list[tuple[int, int]]:
 
 @rule("IK-PROMPT-EMPTY", Role.PROMPT, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def prompt_empty(asked: int) -> Decision:
-    """Returns True for a prompt without tokens: it is answered at once, with nothing, and the slot is released as it
-    is."""
+    """Returns True for a prompt without tokens: it is answered at once, with an empty answer, and the slot is released
+    unchanged."""
     return Decision(not asked, {"asked": asked})
 
 
@@ -134,7 +133,7 @@ def reuse_asked(cache_prompt: bool) -> Decision:
 
 @rule("IK-PREFIX.LOOSE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def prefix_loose(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
-    """Returns the common prefix of slot and prompt as text, in tokens of both; blanks that only one side has are
+    """Returns the common prefix of slot and prompt as text, in tokens of both; blanks that occur on a single side are
     skipped."""
     found = common(cache, prompt, pieces, strict=False)
     return Decision(found, {"held": len(cache), "asked": len(prompt)})
@@ -156,8 +155,8 @@ def _back(n_past_prompt: int, asked: int, here: bool) -> int:
 
 @rule("IK-ONE.BEFORE", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"), since="#2105")
 def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
-    """Returns 1 if the whole prompt is cached, before the checkpoint search: one token must be evaluated for logits.
-    Called before and after the search; returns the tokens to give up there."""
+    """Returns 1 if the whole prompt is cached, before the checkpoint search: the last token must be evaluated for
+    logits. Called before and after the search; returns the number of tokens to give up at this call."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
     return Decision(_back(n_past_prompt, asked, not searched), because)
 
@@ -165,7 +164,7 @@ def one_before(n_past_prompt: int, asked: int, searched: bool) -> Decision:
 # [Gone in ik_llama@2105]
 @rule("IK-ONE.BEHIND", Role.PREFIX, ik_llama(CONTEXT, "batch_pending_prompt", "d2da6da05"), until="#2105")
 def one_behind(n_past_prompt: int, asked: int, searched: bool) -> Decision:
-    """Returns 1 if the whole prompt is cached, after the checkpoint search: what was restored, or needed no restore,
-    then ends one token too far."""
+    """Returns 1 if the whole prompt is cached, after the checkpoint search: the restored state, or the live state, then
+    ends a token too far."""
     because = {"n_past_prompt": n_past_prompt, "asked": asked, "searched": searched}
     return Decision(_back(n_past_prompt, asked, searched), because)

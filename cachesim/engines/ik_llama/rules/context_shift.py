@@ -1,8 +1,8 @@
-"""Context shift: when is a slot full, how many tokens are kept and discarded, and which ones are those in the cache?
+"""Context shift: detection of a full slot, numbers of kept and discarded tokens, and their range in the cache.
 
 n_ctx      cells of a slot
 n_keep     tokens at the beginning that a shift leaves alone, as the client asked (negative = the whole prompt)
-n_discard  tokens behind them that go; 0 = half of what lies behind the kept ones
+n_discard  tokens after them that are discarded; 0 = half of the tokens after the kept prefix
 Source: ik_llama.cpp examples/server/server-context.cpp context_shift, context_shift_prompt (8337e4cd3).
 """
 
@@ -14,7 +14,7 @@ from cachesim.engines.ik_llama.rules.common_prefix import Common
 from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
-SPARE = 4                # cells that the kept beginning leaves free at least
+SPARE = 4                # least number of cells that the kept prefix leaves free
 
 
 @rule("IK-FULL", Role.PROMPT, ik_llama(CONTEXT, "context_shift", "8337e4cd3"))
@@ -28,12 +28,12 @@ def context_full(held: int, n_ctx: int, shift: bool) -> Decision:
 
 @rule("IK-KEEP", Role.SHIFT, ik_llama(CONTEXT, "launch_slot_with_task", "8337e4cd3"))
 def keep_tokens(asked: int | None, last: int) -> Decision:
-    """Returns n_keep of a request: its own, else that of the slot's last request."""
+    """Returns n_keep of a request, or if it is not set that of the slot's last request."""
     return Decision(last if asked is None else asked, {"asked": asked, "last": last})
 
 
 class Shift(NamedTuple):
-    """Tokens n_keep .. n_keep + n_discard - 1 of the text leave; ``n_left`` is what lies behind n_keep."""
+    """Tokens n_keep .. n_keep + n_discard - 1 are discarded; ``n_left``: number of tokens after n_keep."""
 
     n_keep: int
     n_left: int
@@ -43,8 +43,8 @@ class Shift(NamedTuple):
 @rule("IK-SHIFT", Role.SHIFT, ik_llama(CONTEXT, "context_shift", "8337e4cd3"))
 def shift_context(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
     """Shifts a full context: keeps n_keep tokens, discards n_discard, or half of the rest. Returns None if there is
-    nothing to discard, and the slot continues without room. (A vocabulary that adds a start token would keep one
-    more.)"""
+    nothing to discard; the slot then continues without room. (A vocabulary with a start token would keep an additional
+    token.)"""
     keep = min(n_prompt if n_keep < 0 else n_keep, n_ctx - SPARE)
     left = held - keep
     discard = n_discard or left // 2
@@ -53,7 +53,7 @@ def shift_context(held: int, n_prompt: int, n_keep: int, n_discard: int, n_ctx: 
 
 
 class PromptShift(NamedTuple):
-    """``n_discard`` tokens of a prompt leave behind ``n_keep``: whole blocks of ``block`` tokens."""
+    """``n_discard`` tokens of a prompt are discarded after ``n_keep``: whole blocks of ``block`` tokens."""
 
     n_keep: int
     block: int
@@ -62,8 +62,8 @@ class PromptShift(NamedTuple):
 
 @rule("IK-PROMPT-SHIFT", Role.SHIFT, ik_llama(CONTEXT, "context_shift_prompt", "8337e4cd3"))
 def shift_prompt(asked: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
-    """Discards blocks of a prompt that does not fit the context, behind its first n_keep tokens, until it fits; a block
-    is n_discard tokens, or half of the context behind n_keep. A negative n_keep keeps nothing here. Returns None if
+    """Discards blocks of a prompt that does not fit the context, after its first n_keep tokens, until it fits; a block
+    is n_discard tokens, or half of the context after n_keep. A negative n_keep keeps nothing here. Returns None if
     there is nothing to discard."""
     keep = max(0, n_keep)
     block = n_discard or int((n_ctx - keep) / 2)
@@ -75,7 +75,7 @@ def shift_prompt(asked: int, n_keep: int, n_discard: int, n_ctx: int) -> Decisio
 
 
 class InCache(NamedTuple):
-    """Tokens n_keep .. n_keep + n_discard - 1 of the cache leave."""
+    """Tokens n_keep .. n_keep + n_discard - 1 of the cache are discarded."""
 
     n_keep: int
     n_discard: int
@@ -83,9 +83,10 @@ class InCache(NamedTuple):
 
 @rule("IK-SHIFT-FIND", Role.SHIFT, ik_llama(CONTEXT, "context_shift_find_n_tokens", "8337e4cd3"))
 def shift_in_cache(keep: Common, total: Common, n_keep: int, n_discard: int) -> Decision:
-    """Returns n_keep and n_discard in tokens of the cache, which may be another tokenization of the prompt: ``keep``
-    and ``total`` are what the first n_keep and n_keep + n_discard tokens of the prompt have in common with it. Tokens
-    of the kept part that the cache lacks, and kept tokens that the prompt is too short for, are discarded besides."""
+    """Returns n_keep and n_discard in tokens of the cache, which may be tokenized differently from the prompt: ``keep``
+    and ``total`` are the common prefixes of the cache with the first n_keep and n_keep + n_discard tokens of the
+    prompt. Tokens of the kept part that the cache lacks, and kept tokens that the prompt is too short for, are
+    discarded in addition."""
     kept = keep.cache - (keep.prompt - n_keep)
     gone = total.cache - keep.cache - (total.prompt - (n_discard + n_keep))
     value = InCache(n_keep if kept < 0 else kept, n_discard if gone < 0 else gone)
@@ -95,15 +96,15 @@ def shift_in_cache(keep: Common, total: Common, n_keep: int, n_discard: int) -> 
 
 @rule("IK-REFUSED.READS", Role.FAIL, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def refused_reads(asked: int, n_ctx: int) -> Decision:
-    """Returns True: the slot evaluates a prompt that is too long, from position 0 and past every checkpoint, although
-    the client got an error."""
+    """Returns True: the slot evaluates a prompt that is too long, from position 0 and without restoring a checkpoint,
+    although the client got an error."""
     return Decision(True, {"asked": asked, "n_ctx": n_ctx})
 
 
 @rule("IK-PROMPT-CUT.BLOCK", Role.SHIFT, ik_llama(CONTEXT, "context_shift_prompt", "8337e4cd3"))
 def prompt_cut_block(found: int) -> Decision:
-    """Returns the tokens that the cache discards when a prompt is shortened: one block (``found``); what is behind it
-    does not move up."""
+    """Returns the tokens that the cache discards when a prompt is shortened: a block (``found``); the tokens after it
+    do not move."""
     return Decision(found, {"found": found})
 
 

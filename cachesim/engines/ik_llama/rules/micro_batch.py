@@ -1,4 +1,4 @@
-"""Micro-batches of llama_decode: how a batch is cut, which cells attention reads, when a recurrent row is zeroed.
+"""Micro-batches of llama_decode: division of a batch, cells that attention reads, zeroing of recurrent rows.
 
 pad        cells of a block: 256 with flash attention, 32 without
 n_kv       cells that attention reads: 0 .. n_kv-1
@@ -33,7 +33,7 @@ def split_repeated(hybrid: bool, seqs: Sequence[int]) -> Decision:
 @rule("IK-STATE-ZERO", Role.MEMORY, ik_llama(DELTA_NET, "build_layer_attn_linear", "8337e4cd3"))
 def zero_at_start(pos: int, sequences: int) -> Decision:
     """Returns True if the recurrent row of a sequence is zeroed: if its first token in the micro-batch has position 0,
-    however many sequences the micro-batch has."""
+    regardless of the number of sequences."""
     return Decision(pos == 0, {"pos": pos, "sequences": sequences})
 
 
@@ -53,7 +53,7 @@ def seen_by_block_ends(pos: np.ndarray, size: int, pad: int) -> Decision:
 # [Gone in ik_llama@1673]
 @rule("IK-KV-SEEN.EXACT", Role.MEMORY, ik_llama(LLAMA, "llama_kv_cache_cell_max", "433531dda"), until="#1430")
 def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
-    """Returns n_kv: every used cell is below it, rounded up to a block."""
+    """Returns n_kv: the last used cell plus one, rounded up to a block."""
     used = np.flatnonzero(pos >= 0)
     last = int(used[-1]) + 1 if len(used) else 0
     n_kv = min(size, max(pad, -(-last // pad) * pad))
@@ -63,9 +63,10 @@ def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
 @rule("IK-KV-WINDOW.LAST-BLOCKS", Role.MEMORY, ik_llama(FLASH_ATTENTION, "iqk_flash_attn_noalibi", "8337e4cd3"),
       since="#757 (144d45671)")
 def window_in_last_blocks(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, head: int) -> Decision:
-    """Returns the first cell that window layers read. With flash attention and heads of a width that the fast kernel
-    takes, they read as many blocks of 256 before ``n_kv`` as the windows of the micro-batch's ``tokens`` would fill if
-    their cells were the last ones. Several slots share the cells, and n_kv is rounded up: windows can begin before."""
+    """Returns the first cell that window layers read. With flash attention and a head width that the fast kernel
+    supports, they read only the last blocks of 256 before ``n_kv``: as many as the windows of the micro-batch's
+    ``tokens`` would fill if their cells were the last cells. Several slots share the cells, and n_kv is rounded up, so
+    windows can begin before."""
     blocks = -(-(max(256, tokens) + n_swa) // 256)
     low = max(0, n_kv - 256 * blocks) if flash_attn and head in FAST_HEADS else 0
     return Decision(low, {"n_kv": n_kv, "tokens": tokens, "window": n_swa})
@@ -73,15 +74,15 @@ def window_in_last_blocks(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, 
 
 @rule("IK-KV-WINDOW.ALL", Role.MEMORY, ik_llama(FLASH_ATTENTION, "iqk_flash_attn_noalibi", "4a6a6f17e"), until="#757")
 def window_in_all_cells(n_kv: int, tokens: int, n_swa: int, flash_attn: bool, head: int) -> Decision:
-    """Returns 0: window layers read every cell, and their mask alone decides."""
+    """Returns 0: window layers read every cell; only their mask limits them."""
     return Decision(0, {"n_kv": n_kv, "tokens": tokens, "window": n_swa})
 
 
 @rule("IK-KV-BLIND", Role.MEMORY, ik_llama(LLAMA, "llama_set_inputs", "8337e4cd3"))
 def blind_is_not_a_number(tokens: int, flash_attn: bool) -> Decision:
-    """Returns True if the row of a token to which no cell is visible is not a number, and with it all that is computed
-    from a micro-batch that reads its cell, masked or not, until the cell is written again: without flash attention.
-    With it such a token gets a wrong number, and no other token is affected."""
+    """Returns True if the row of a token without a visible cell is NaN, and with it all results of a micro-batch that
+    reads its cell, masked or not, until the cell is written again: without flash attention. With flash attention such a
+    token gets a wrong number, and other tokens are not affected."""
     return Decision(not flash_attn, {"tokens": tokens, "flash_attn": flash_attn})
 
 
@@ -93,7 +94,8 @@ def next_attempt(n_batch: int) -> Decision:
 
 @rule("IK-DECODE-AGAIN.VIEW", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"))
 def again_from_view(evaluated: int) -> Decision:
-    """Returns 0: the next attempt begins where the failed one began, though its first micro-batches were evaluated."""
+    """Returns 0: the next attempt begins where the failed attempt began, although its first micro-batches were
+    evaluated."""
     return Decision(0, {"evaluated": evaluated})
 
 

@@ -1,4 +1,4 @@
-"""Which conversations lie in host memory, and which one comes back to a slot?
+"""Prompt cache in host memory: admission, selection and eviction of conversations.
 
 Entry: a conversation stored earlier: its tokens, the whole state of the target, a copy of the slot's checkpoints.
 Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4cd3).
@@ -15,9 +15,10 @@ from cachesim.engines.shared.prompt_cache_limits import F32, Limits, evict_oldes
 
 
 class EntryFacts(NamedTuple):
-    """An entry against a text: its length and the length of the text, both without reasoning, and how much of each the
-    common part covers. ``reach``: the longest of its prefixes, within the common part, that it could go on from.
-    ``shifted``: the same against the text without what was discarded from the entry, None = nothing was."""
+    """An entry compared with a text: its length and the length of the text, both without reasoning, and how much of
+    each the common prefix covers. ``reach``: the longest of its prefixes, within the common prefix, from which
+    evaluation could resume. ``shifted``: comparison with the text without the part that was discarded from the entry,
+    None = nothing was discarded."""
 
     n_tokens: int
     asked: int
@@ -28,7 +29,8 @@ class EntryFacts(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """May it be stored? ``verdict`` "store" or "already"; ``obsolete`` are entries that it makes superfluous."""
+    """Whether a conversation may be stored: ``verdict`` "store" or "already"; ``obsolete``: entries that it makes
+    superfluous."""
 
     verdict: str
     obsolete: tuple[int, ...] = ()
@@ -61,7 +63,7 @@ def _kept(entry: EntryFacts) -> float:
 
 
 def _base(slot: EntryFacts) -> tuple[float, float]:
-    """f_keep and sim of what the slot holds. The common part is counted in tokens of the prompt here."""
+    """Return f_keep and sim of the slot's content. The common prefix is counted in tokens of the prompt here."""
     return float(part(slot.n_prompt, slot.n_tokens)) if slot.n_tokens else 0.0, _similar(slot)
 
 
@@ -93,7 +95,7 @@ def pick_any(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float)
 @rule("IK-PC-LOAD.VIABLE", Role.LOAD, ik_llama(pull=1877, note="open; Derived from its text"))
 def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) -> Decision:
     """Picks as its base does, but only entries that can go back to the common prefix and keep enough; of equally
-    similar ones the one with the longer prefix."""
+    similar entries the entry with the longer prefix."""
     keep, sim = _base(slot)
     best = (sim, slot.n_cache)
     found = None
@@ -106,8 +108,8 @@ def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: flo
 
 @rule("IK-PC-PEEK.MOVE", Role.DROP, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def peek_moves(excluding: bool) -> Decision:
-    """Returns True if comparing empties the token lists of the slot and of every entry: where reasoning is not
-    excluded, they are moved instead of copied."""
+    """Returns True if comparing empties the token lists of the slot and of every entry: unless reasoning is excluded,
+    they are moved instead of copied."""
     return Decision(not excluding, {"excluding": excluding})
 
 
@@ -133,7 +135,7 @@ def clone_entry(entry: int) -> Decision:
 
 @rule("IK-PC-UPDATE", Role.DROP, ik_llama(TASK, "server_prompt_cache::update", "8337e4cd3"))
 def evict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
-    """Evicts the oldest entries while the bytes exceed the limit; one always stays."""
+    """Evicts the oldest entries while the bytes exceed the limit; the newest entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size}
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 

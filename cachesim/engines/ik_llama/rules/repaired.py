@@ -1,7 +1,7 @@
-"""What would make 8337e4cd3 answer as on an empty server? Each rule is one edit of the source, as small as it can be;
-the rule that it takes the place of has the same id up to the last dot.
+"""Repairs that make 8337e4cd3 answer as on an empty server. Each rule is a minimal edit of the source; the rule that it
+replaces has an equal id up to the last dot.
 
-Proposed here: no version has them. ``note`` of a source says the edit: file, function, what changes.
+Proposed here: no version contains them. ``note`` of a source describes the edit: file, function, change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAIN = "8337e4cd3"
       ik_llama(CONTEXT, "batch_pending_prompt", MAIN,
                note="proposed here: behind the error of a prompt that is too long, slot.release() before `continue`"))
 def refused_leaves(asked: int, n_ctx: int) -> Decision:
-    """Returns False: a prompt that is too long is not evaluated, and the slot is released as it was."""
+    """Returns False: a prompt that is too long is not evaluated, and the slot is released unchanged."""
     return Decision(False, {"asked": asked, "n_ctx": n_ctx})
 
 
@@ -27,8 +27,8 @@ def refused_leaves(asked: int, n_ctx: int) -> Decision:
       ik_llama(CONTEXT, "context_shift_prompt", MAIN,
                note="proposed here: discard_n_kv_and_cache_tokens is not called for a prompt that is cut"))
 def prompt_cut_none(found: int) -> Decision:
-    """Returns 0: the cache keeps its tokens when a prompt is shortened, and the common prefix with what is left is
-    reused."""
+    """Returns 0: the cache keeps its tokens when a prompt is shortened, and the common prefix with the rest of the
+    prompt is reused."""
     return Decision(0, {"found": found})
 
 
@@ -47,7 +47,7 @@ def shift_list_all(cache_prompt: bool) -> Decision:
                note="proposed here: llama_decode reports the tokens that it has evaluated, and the next attempt begins "
                     "behind them"))
 def again_from_rest(evaluated: int) -> Decision:
-    """Returns the number of tokens that the failed attempt evaluated: the next one begins behind them."""
+    """Returns the number of tokens that the failed attempt evaluated: the next attempt begins after them."""
     return Decision(evaluated, {"evaluated": evaluated})
 
 
@@ -93,6 +93,6 @@ def failed_clears(held: int) -> Decision:
 @rule("IK-SLOT-SAVE.ALWAYS", Role.WRITE_FILE,
       ik_llama(CONTEXT, "slot save", MAIN, note="proposed here: the side file is written where there are none, too"))
 def save_always(ckpts: int) -> Decision:
-    """Returns True: a side file is written even without checkpoints, so that none of an earlier conversation stays
-    under this name."""
+    """Returns True: a side file is written even without checkpoints, so that a side file of an earlier conversation is
+    replaced."""
     return Decision(True, {"ckpts": ckpts})

@@ -1,6 +1,6 @@
-"""What of a slot goes into a file, what comes back, and what does erasing it leave?
+"""Slot files: contents that are saved and restored, and the effect of erasing a slot.
 
-side file   the checkpoints, beside the file of tokens and state: positions and states, not how many tokens were held
+side file   the checkpoints, beside the file of tokens and state: positions and states, without the number of tokens
 Source: ik_llama.cpp examples/server/server-context.cpp, slot save, restore and erase (8337e4cd3).
 """
 
@@ -12,7 +12,7 @@ from cachesim.engines.rule import Decision, Role, rule
 
 @rule("IK-SLOT-SAVE.SIDE-FILE", Role.WRITE_FILE, ik_llama(CONTEXT, "slot save", "8337e4cd3"), since="#1584")
 def save_side_file(ckpts: int) -> Decision:
-    """Returns True if checkpoints are written to a side file: if there are any. Else a side file that an earlier
+    """Returns True if checkpoints are written to a side file: if there are any. Otherwise a side file that an earlier
     conversation left under this name stays."""
     return Decision(ckpts > 0, {"ckpts": ckpts})
 
@@ -26,8 +26,8 @@ def save_state_only(ckpts: int) -> Decision:
 
 @rule("IK-SLOT-RESTORE.SIDE-FILE", Role.READ_FILE, ik_llama(CONTEXT, "slot restore", "8337e4cd3"), since="#1584")
 def restore_side_file(there: bool) -> Decision:
-    """Returns True if the slot's checkpoints are replaced by those of the side file of this name: if it exists, whoever
-    wrote it; else the slot keeps its own. The file does not contain their n_tokens."""
+    """Returns True if the slot's checkpoints are replaced by those of the side file of this name: if it exists,
+    regardless of its origin; otherwise the slot keeps its own. The file does not contain their n_tokens."""
     return Decision(there, {"there": there})
 
 
@@ -40,7 +40,7 @@ def restore_state_only(there: bool) -> Decision:
 
 @rule("IK-SLOT-ERASE.ALL", Role.DROP, ik_llama(CONTEXT, "slot erase", "8337e4cd3"), since="#1584")
 def erase_all(ckpts: int) -> Decision:
-    """Returns True: erasing a slot erases its checkpoints too."""
+    """Returns True: erasing a slot also erases its checkpoints."""
     return Decision(True, {"ckpts": ckpts})
 
 

@@ -1,4 +1,4 @@
-"""Which slot does a request get, and is what the slot holds saved before it is overwritten?
+"""Slot selection, and saving of the slot's content before it is overwritten.
 
 c, p       tokens held, tokens asked; reasoning is left out of both where the server does so
 n_cache, n_prompt   how much of c and of p the common text covers
@@ -19,13 +19,13 @@ from cachesim.engines.shared.prompt_cache_limits import F32
 
 
 def similarity(n_prompt: int, asked: int, held: int) -> np.float32:
-    """The Dice coefficient of two texts of which n_prompt tokens are common; 0 for two empty ones."""
+    """Return the Dice coefficient of two texts with n_prompt common tokens; 0 for two empty texts."""
     return F32(2 * n_prompt) / F32(max(1, asked + held))
 
 
 class Shifted(NamedTuple):
-    """A text against the prompt without its discarded part: length of that prompt, and how much of it is common;
-    ``n_cache`` is the same in tokens of the text."""
+    """A text compared with the prompt without its discarded part: length of that prompt, and the common prefix in
+    tokens of the prompt; ``n_cache``: the common prefix in tokens of the text."""
 
     asked: int
     n_prompt: int
@@ -33,8 +33,8 @@ class Shifted(NamedTuple):
 
 
 class SlotFacts(NamedTuple):
-    """A slot as the choice sees it. ``held`` and ``asked`` are tokens without reasoning; ``t_last`` the tick of its
-    last release, -1 = never used. ``shifted`` None = the slot is compared with the whole prompt only."""
+    """A slot as slot selection sees it. ``held`` and ``asked``: tokens without reasoning; ``t_last``: logical time of
+    its last release, -1 = never used. ``shifted`` None = the slot is compared with the whole prompt only."""
 
     id: int
     busy: bool
@@ -46,7 +46,7 @@ class SlotFacts(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The slot, how it was found ("name", "lcp" or "lru"), its similarity."""
+    """The selected slot, the method ("name", "lcp" or "lru"), and its similarity."""
 
     slot: int
     by: str
@@ -63,8 +63,9 @@ def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
 
 @rule("IK-SLOT-SELECT", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
 def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
-    """Selects the named slot, else the most similar one above the threshold (the first of equals), else the least
-    recently used. If the prompt is compared shifted too, the larger similarity counts. Returns None if none is free."""
+    """Selects the named slot, otherwise the most similar slot above the threshold (the first of equals), otherwise the
+    least recently used slot. If the prompt is also compared shifted, the larger similarity counts. Returns None if no
+    slot is free."""
     because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
     free = [slot for slot in slots if not slot.busy]
     if id_slot >= 0:

@@ -1,6 +1,6 @@
-"""Drafts: how long may they be, what is saved before them, and where does the companion stand afterwards?
+"""Speculative decoding: length of drafts, states saved before them, and positions of the companion.
 
-T          tokens in the slot before the sampled one is added: the sampled one's position
+T          tokens in the slot before the sampled token is added: the position of the sampled token
 n_max      drafts of a round, as configured; the companion's context holds rows for its own next-token head
 Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp (8337e4cd3).
 """
@@ -21,7 +21,7 @@ def draft_max(held: int, n_ctx: int, n_max: int, left: int) -> Decision:
 
 @rule("IK-SPEC-START.ONE-SLOT", Role.SETUP, ik_llama(CONTEXT, "load_model", "8337e4cd3"), since="#1970 (f9078e169)")
 def start_with_one_slot(spec_type: str, n_slots: int) -> Decision:
-    """Returns False if the server does not start: with drafts and more than one slot."""
+    """Returns False if the server does not start: with drafts and several slots."""
     return Decision(spec_type == "none" or n_slots == 1, {"spec_type": spec_type, "n_slots": n_slots})
 
 
@@ -48,7 +48,7 @@ def save_or_anyway(n_batch: int, capacity: int) -> Decision:
 
 @rule("IK-SPEC-COMMIT.AHEAD", Role.DRAFT, ik_llama(SPECULATIVE, "", "8337e4cd3"), since="#1987, #1992")
 def commit_ahead(held: int) -> Decision:
-    """Puts the accepted tokens into the draft context at the positions behind the sampled one, so that it has one row
+    """Puts the accepted tokens into the draft context at the positions after the sampled token, so that it has a row
     more than the target. Returns (first position, whether seq_rm comes first)."""
     return Decision((held + 1, False), {"held": held})
 
@@ -63,7 +63,8 @@ def commit_level(held: int) -> Decision:
 
 @rule("IK-SPEC-PURGE.KEEP", Role.DRAFT, ik_llama(SPECULATIVE, "", "8337e4cd3"))
 def purge_keep(held: int, known: bool, n_decode: int) -> Decision:
-    """Removes drafted tokens from the draft context, which keeps the sampled one. Returns the range, None = nothing."""
+    """Removes drafted tokens from the draft context, which keeps the sampled token. Returns the range, None =
+    nothing."""
     span = (held + 1, held + n_decode + 2) if n_decode else None
     return Decision(span, {"held": held, "known": known, "n_decode": n_decode})
 
@@ -71,8 +72,8 @@ def purge_keep(held: int, known: bool, n_decode: int) -> Decision:
 # [Gone in ik_llama@1992]
 @rule("IK-SPEC-PURGE.KNOWN", Role.DRAFT, ik_llama(SPECULATIVE, "", "d2da6da05"), until="#1992")
 def purge_known(held: int, known: bool, n_decode: int) -> Decision:
-    """Removes drafted tokens from the draft context, and the sampled one if the first draft was ``known`` from the
-    round before (it was never decoded then). Returns the range, None = nothing."""
+    """Removes drafted tokens from the draft context, and the sampled token if the first draft was ``known`` from the
+    previous round (it was never decoded then). Returns the range, None = nothing."""
     span = (held if known else held + 1, held + n_decode + 2) if n_decode else None
     return Decision(span, {"held": held, "known": known, "n_decode": n_decode})
 
@@ -80,7 +81,7 @@ def purge_known(held: int, known: bool, n_decode: int) -> Decision:
 @rule("IK-SPEC-STEPS.PLACE", Role.DRAFT, ik_llama("src/llama-delta-net.cpp", "save_per_step_states", "8337e4cd3"))
 def steps_by_place(n: int, capacity: int) -> Decision:
     """Saves the row after each token of a draft by its place in the micro-batch, for micro-batches of 2 to ``capacity``
-    tokens. Returns how rows are found again, "" = none are saved."""
+    tokens. Returns the index of the rows ("place"), "" = none are saved."""
     return Decision("place" if 1 < n <= capacity else "", {"n": n, "capacity": capacity})
 
 

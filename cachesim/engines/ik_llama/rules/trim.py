@@ -1,7 +1,7 @@
-"""What may a memory refuse, who is cut when a prompt begins, and what is lost when a cut fails?
+"""Removals: refusals of a memory, trimming of both contexts before a prompt, and consequences of a failed removal.
 
 target, companion   the model's own context; the context of its MTP head
-t, c                did the target, the companion accept the cut?
+t, c                whether the target and the companion accepted the removal
 Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp, src/llama.cpp (8337e4cd3).
 """
 
@@ -14,8 +14,8 @@ from cachesim.engines.rule import Decision, Role, rule
 
 
 class Repair(NamedTuple):
-    """What follows from a cut: ``wipe`` = the companion alone is emptied, ``reset`` = both, and the slot forgets its
-    tokens, its counts and its checkpoints."""
+    """Consequence of a removal: ``wipe`` = the companion alone is cleared; ``reset`` = both contexts are cleared, and
+    the slot forgets its tokens, its counts and its checkpoints."""
 
     wipe: bool = False
     reset: bool = False
@@ -60,7 +60,7 @@ def failed_companion(target: bool, companion: bool) -> Decision:
 
 @rule("IK-END", Role.END, ik_llama(CONTEXT, "process_token, speculative_decoding_accept", "8337e4cd3"))
 def end_of_generation(n_decoded: int, n_predict: int) -> Decision:
-    """Returns "limit" when n_predict is reached (0 still yields one token), "" = it continues. Tokens accepted together
+    """Returns "limit" when n_predict is reached (0 still yields a token), "" = it continues. Tokens accepted together
     are counted before the first of them is checked."""
     spent = n_predict >= 0 and n_decoded >= n_predict
     return Decision("limit" if spent else "", {"n_decoded": n_decoded, "n_predict": n_predict})
@@ -68,7 +68,8 @@ def end_of_generation(n_decoded: int, n_predict: int) -> Decision:
 
 @rule("IK-WINDOW.COMPACT", Role.MEMORY, ik_llama(LLAMA, "", "8337e4cd3"), since="#2253 (cf1aa57e1), #2266, #2310")
 def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
-    """Returns True if window layers are kept compacted: if the flag is set, for models that can, with one slot."""
+    """Returns True if window layers are kept compacted: if the flag is set, for models that support it, with a single
+    slot."""
     yes = asked and private and n_slots == 1
     return Decision(yes, {"asked": asked, "private": private, "n_slots": n_slots})
 
@@ -76,12 +77,12 @@ def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
 # [Gone in ik_llama@main]
 @rule("IK-WINDOW.WHOLE", Role.MEMORY, ik_llama(LLAMA, "", "d2da6da05"), until="#2253")
 def window_whole(asked: bool, private: bool, n_slots: int) -> Decision:
-    """Returns False: a window is only a mask, and every row stays."""
+    """Returns False: a window is only a mask, and all rows stay."""
     return Decision(False, {"asked": asked, "private": private, "n_slots": n_slots})
 
 
 @rule("IK-CKPT-CELLS.CLAIMED", Role.MEMORY, ik_llama(LLAMA, "llama_data_read::read_kv_cache", "8337e4cd3"))
 def cells_claimed(partial: bool) -> Decision:
-    """Returns True: every saved state claims free contiguous cells for its positions, also one without K/V rows, which
-    expects that these are there already."""
+    """Returns True: every saved state claims free contiguous cells for its positions, even a state without K/V rows,
+    whose rows are already in cells."""
     return Decision(True, {"partial": partial})
