@@ -1,1 +1,1 @@
-"""Released packages behind ``conform``: an adapter each, with the faults that are known as expectations."""
+"""Adapters of released packages for ``conform``, with their known faults as expectations."""

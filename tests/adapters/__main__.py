@@ -1,7 +1,7 @@
 """Runs every adapter on its released package: ``make adapters``, or ``make adapters ARGS="mlx_lm_lru vllm_blocks"``.
 
-Each package has an environment of its own. One that cannot be made, or is too large, is skipped with a word, and the
-stand-ins of its adapters are tried instead. Exit code 1 if a report is not as expected.
+Each package has its own environment. If it cannot be made, or is too large, a message is printed and the stand-ins of
+the adapter run instead. Exit code 1 if a report is not as expected.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.adapters.table import ADAPTERS, Adapter
 from tests.shared import ROOT
 
-SECONDS = 15 * 60            # for making an environment and running its adapters
-BYTES = 6 * 2**30            # of an environment
+SECONDS = 15 * 60            # time limit for making an environment and running its adapters
+BYTES = 6 * 2**30            # largest environment
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def run(adapter: Adapter, folder: Path) -> int:
 
 
 def environment(adapter: Adapter, folder: Path) -> tuple[str, str]:
-    """The Python of the environment, and why it cannot be used ("" if it can)."""
+    """Return the Python of the environment, and the reason why it cannot be used ("" if it can)."""
     place = folder / adapter.environment
     python, stamp = place / "bin" / "python", place / ".made"
     wanted = "\n".join([*adapter.packages, *adapter.alone])
@@ -74,7 +74,7 @@ def environment(adapter: Adapter, folder: Path) -> tuple[str, str]:
 
 
 def output(command: list[str], seconds: int) -> tuple[int, str]:
-    """Exit code and all output of a command; it is ended after so many seconds."""
+    """Return exit code and all output of a command, which is killed after so many seconds."""
     try:
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=seconds, check=False)  # fmt: skip

@@ -1,4 +1,4 @@
-"""mlx-lm 0.32.2: LRUPromptCache with generate_step, as a program of one's own would use them.
+"""mlx-lm 0.32.2: LRUPromptCache with generate_step, as in a program that uses the library.
 
     python -m tests.adapters.mlx_lm_lru llama
 """
@@ -17,7 +17,7 @@ SIZE = 4
 
 
 class Lru:
-    """Conversations of one model under one key."""
+    """Conversations of a single model under a single key."""
 
     def __init__(self, model):
         self.model, self.lru = model, LRUPromptCache(max_size=SIZE)
@@ -40,7 +40,7 @@ class Lru:
                 "stored": None if length is None else [{"tokens": key, "length": length}]}  # fmt: skip
 
     def limits(self):
-        """What is promised."""
+        """Return the promised limits."""
         return {"entries": SIZE}
 
 

@@ -1,4 +1,4 @@
-"""Tiny models of mlx-lm with random weights, and one answer of theirs."""
+"""Tiny models of mlx-lm with random weights, and their answers."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def make(kind):
 
 
 def empty(model):
-    """A cache that has seen nothing."""
+    """Return an empty cache."""
     return make_prompt_cache(model)
 
 
 def answer(model, rest, cache, n_predict):
-    """Generate greedily behind a cache, which has then seen all of ``rest`` and all generated tokens. Returns the
-    tokens, and the log-probabilities of the first one."""
+    """Generate greedily after a cache, which then holds all of ``rest`` and all generated tokens. Return the tokens,
+    and the log-probabilities of the first."""
     steps = list(generate_step(mx.array(rest), model, max_tokens=n_predict, prompt_cache=cache))
     return [int(token) for token, _ in steps], steps[0][1]
 
 
 def seen(cache):
-    """The number of tokens that a cache has seen, None where no layer counts them."""
+    """Return the number of tokens in a cache, None if no layer counts them."""
     return next((layer.offset for layer in cache if getattr(layer, "offset", None) is not None), None)
 
 
 def tokenizer():
-    """What ``stream_generate`` needs of one; no token ends an answer."""
+    """Return the part of a tokenizer that ``stream_generate`` needs; no token ends an answer."""
     return Tokenizer(SimpleNamespace(thinks=False))

@@ -1,4 +1,4 @@
-"""mlx-omni-server 0.5.3: PromptCachePool and PromptCache, in the order in which its ChatGenerator calls them.
+"""mlx-omni-server 0.5.3: PromptCachePool and PromptCache, called in the order of its ChatGenerator.
 
     python -m tests.adapters.mlx_omni_server_pool llama
 """
@@ -24,7 +24,8 @@ logging.disable()
 
 
 class Pool:
-    """The pool of one model. A client that disconnects in the prompt leaves what ``get_prompt_cache`` left."""
+    """The pool of a single model. A client that disconnects in the prompt leaves the state after
+    ``get_prompt_cache``."""
 
     def __init__(self, model):
         self.model = SimpleNamespace(model_id="model", model=model, draft_model=None)

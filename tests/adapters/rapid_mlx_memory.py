@@ -1,4 +1,4 @@
-"""rapid-mlx 0.16.10: MemoryAwarePrefixCache, asked as its scheduler asks it: an exact hit is trimmed by one token.
+"""rapid-mlx 0.16.10: MemoryAwarePrefixCache, called as by its scheduler: an exact hit is trimmed by one token.
 
     python -m tests.adapters.rapid_mlx_memory llama
 """
@@ -19,7 +19,7 @@ SIZE = 4
 
 
 class Memory:
-    """Conversations of one model; what is fetched is shared, so it is copied before it is used."""
+    """Conversations of a single model; fetched entries are shared, so they are copied before use."""
 
     def __init__(self, model):
         self.model = model
@@ -43,7 +43,7 @@ class Memory:
                 "stored": None if length is None else [{"tokens": key, "length": length}]}  # fmt: skip
 
     def limits(self):
-        """What is promised."""
+        """Return the promised limits."""
         return {"entries": SIZE}
 
 

@@ -1,6 +1,6 @@
-"""Stand-ins for the adapters, where their packages cannot be had: arithmetic of a few lines with the same faults.
+"""Stand-ins for adapters whose packages are not available: short arithmetic caches with equal faults.
 
-None of this is the code of a package. Each says what it stands for; a finding in it says only that the suite finds it.
+They contain no code of a package. Each names its adapter; a finding in a stand-in only shows that the suite finds it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ MASK = (1 << 61) - 1
 
 
 class Cache:
-    """A digest for every token: of the token, its position and the digests that it reads. ``window`` of them stay."""
+    """A digest per token: of the token, its position and the digests that it reads. Keeps ``window`` digests."""
 
     def __init__(self, window=None):
         self.window, self.digests, self.length = window, [], 0
 
     def feed(self, tokens, position=None):
-        """Evaluate tokens; returns the digest of the last one."""
+        """Evaluate tokens; return the digest of the last."""
         for at, token in enumerate(tokens, self.length if position is None else position):
             read = self.digests if self.window is None else self.digests[-self.window:]
             digest = token + 1_000_003 * at
@@ -30,20 +30,20 @@ class Cache:
         return self.digests[-1]
 
     def copy(self):
-        """An independent one."""
+        """Return an independent copy."""
         other = Cache(self.window)
         other.digests, other.length = list(self.digests), self.length
         return other
 
 
 class Appends:
-    """Stands for transformers_append: whole conversations, used where a prompt continues one."""
+    """Stands for transformers_append: whole conversations, used if a prompt continues them."""
 
     def __init__(self):
         self.kept = {}
 
     def follow(self, cache, tokens):
-        """Evaluate tokens behind a cache; here the faults are."""
+        """Evaluate tokens after a cache; subclasses add the faults here."""
         return cache.feed(tokens)
 
     def complete(self, prompt, n_predict):
@@ -60,14 +60,14 @@ class Appends:
 
 
 class Positions(Appends):
-    """Stands for Bamba: positions are counted from 0 in every call with a cache."""
+    """Stands for Bamba: positions start at 0 in every call with a cache."""
 
     def follow(self, cache, tokens):
         return cache.feed(tokens, position=0)
 
 
 class ZeroState(Appends):
-    """Stands for Mamba-1 mixers and RecurrentGemma's convolution: zeros where several tokens follow a cache."""
+    """Stands for Mamba-1 mixers and RecurrentGemma's convolution: zeros if several tokens follow a cache."""
 
     def follow(self, cache, tokens):
         if len(tokens) > 1:
@@ -76,7 +76,7 @@ class ZeroState(Appends):
 
 
 class Crops:
-    """Stands for transformers_crop: one conversation, whose window is cropped deeper than it has recorded."""
+    """Stands for transformers_crop: a conversation whose window is cropped deeper than it has recorded."""
 
     def __init__(self, window=WINDOW):
         self.window, self.held, self.cache = window, (), Cache(window)
@@ -100,13 +100,14 @@ class Crops:
 
 
 class Pool:
-    """Stands for mlx-omni-server: the state has seen one token more than the key, and the key is there before it."""
+    """Stands for mlx-omni-server: the state has seen a token more than the key, and the key is stored before the
+    state."""
 
     def __init__(self):
         self.key, self.cache = (), Cache()
 
     def complete(self, prompt, n_predict, cancel_after=None):
-        """Generate; all generated tokens are evaluated, the last one is not in the key."""
+        """Generate; all generated tokens are evaluated, but the last is missing from the key."""
         cached = len(self.key) if self.key == tuple(prompt[: len(self.key)]) and len(self.key) < len(prompt) else 0
         if not cached:
             self.cache = Cache()
@@ -123,15 +124,15 @@ class Pool:
 
 
 class Blocks:
-    """Stands for vllm_blocks: full blocks by what they and all blocks before them hold; ``early`` hands one out again
-    while its key is still there."""
+    """Stands for vllm_blocks: full blocks, identified by their content and that of all blocks before. ``early``: a
+    block is handed out again while its key still exists."""
 
     def __init__(self, early=False, size=4, count=10):
         self.early, self.size, self.memory = early, size, PagedMemory(size)
         self.free, self.keys = list(range(count)), {}            # block -> its key
 
     def complete(self, prompt, n_predict):
-        """Evaluate the prompt behind the blocks that are there; the answer is one token, again and again."""
+        """Evaluate the prompt after the stored blocks; the answer repeats a single token."""
         known, table = {key: block for block, key in self.keys.items()}, []
         for stop in range(self.size, len(prompt), self.size):
             if tuple(prompt[:stop]) not in known:

@@ -1,7 +1,6 @@
-"""Which adapters are there, what do they need, and with which models are they run?
+"""Table of adapters: their packages and the models to run them with.
 
-``packages`` are pinned where their version matters; of a server only what its caches need is
-installed.
+``packages`` are pinned if their version matters; only the requirements of a server's caches are installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Is a package that cannot be had skipped with a word, its stand-in tried, and a fault that is gone an error?"""
+"""Tests of the runner: missing packages are skipped with a message, stand-ins run instead, fixed faults are errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ADAPTER = Adapter("mlx_lm_lru", "here", ("llama", "gemma3"), ("mlx-lm==0.32.2",)
 
 @pytest.fixture
 def commands(monkeypatch):
-    """What was run, and what each command that has this word in it ended with."""
+    """Record the commands that run; set the exit code of commands that contain a word."""
     run, ends = [], {}
 
     def output(command, seconds):

@@ -1,4 +1,5 @@
-"""Does the suite find the faults that it found in released packages, and are the adapters short and pinned?
+"""Tests that the suite finds the faults of released packages in their stand-ins, and that adapters are short and
+pinned.
 
     python -m tests.adapters.test_stand_ins transformers_append        the stand-ins of one adapter
 """
@@ -32,13 +33,13 @@ STAND_INS = {
     "mlx_lm_lru": [(FixedCache, {})], "vllm_mlx_memory": [(FixedCache, {})], "rapid_mlx_memory": [(FixedCache, {})],
     "vllm_blocks": [(stand_ins.Blocks, {}), (partial(stand_ins.Blocks, early=True), None)],
 }  # fmt: skip
-"""The stand-ins of each adapter with the shortest history of each property that fails; None = some do."""
+"""Stand-ins of each adapter with the shortest history of each failing property; None = any."""
 
 CASES = [(module, make, lines) for module, cases in STAND_INS.items() for make, lines in cases]
 
 
 def failing(make):
-    """Property -> the shortest history in which it fails."""
+    """Return the shortest failing history of each property that fails."""
     report = conform(make, tokens=range(3, 400), max_examples=80, max_prompt=40, near=[4], check=False)
     assert not [one for one in report.results if one.state == "undecided"]
     return {one.name: one.finding.line for one in report.failing}
@@ -65,7 +66,7 @@ def test_an_adapter_is_short_pinned_and_says_its_version(adapter):
 
 
 def main():
-    """Report the stand-ins of one adapter; the exit code."""
+    """Report on the stand-ins of an adapter; return the exit code."""
     for make, lines in STAND_INS[sys.argv[1]]:
         found = failing(make)
         print(f"  {getattr(make, 'func', make).__name__}: {found or 'OK'}")

@@ -1,4 +1,4 @@
-"""transformers 5.23.0: a cache of whole conversations, used where a prompt continues one.
+"""transformers 5.23.0: a cache of whole conversations, used if a prompt continues a conversation.
 
     python -m tests.adapters.transformers_append Bamba
 """
@@ -26,7 +26,7 @@ IN_MODULES = ("conv1d_state", "recurrent_states")           # RecurrentGemma kee
 
 
 class Appends:
-    """Keeps the cache behind every conversation; the longest one that the prompt continues is used."""
+    """Keeps the cache after every conversation; a prompt uses the longest conversation that it continues."""
 
     def __init__(self, model):
         self.model, self.kept = model, {(): (DynamicCache(config=model.config), {})}

@@ -1,4 +1,4 @@
-"""transformers 5.23.0: one conversation is kept, and cropped to the prefix that the next prompt shares with it.
+"""transformers 5.23.0: a single conversation is kept and cropped to the prefix shared with the next prompt.
 
     python -m tests.adapters.transformers_crop Mistral
 """
@@ -19,7 +19,7 @@ ACCEPTED = {"Mistral": dict.fromkeys(("branch", "prefix", "repeat", "stored", "a
 
 
 class Crops:
-    """One cache, which records the past, so that windows can be cropped too."""
+    """A single cache, which records the past, so that windows can be cropped too."""
 
     def __init__(self, model):
         self.model, self.held, self.cache = model, (), None

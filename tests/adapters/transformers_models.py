@@ -1,4 +1,4 @@
-"""Tiny models of transformers with random weights, the same ones every time."""
+"""Tiny models of transformers with reproducible random weights."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def make(kind):
     config = getattr(transformers, f"{kind}Config")(**{**SIZES, **OWN[kind]})
     model = getattr(transformers, f"{kind}ForCausalLM")(config).double().eval()
     with torch.no_grad():
-        for weight in model.parameters():            # large enough for every token to matter
+        for weight in model.parameters():            # large enough for every token to affect the logits
             weight.copy_(torch.randn_like(weight) * 0.3)
     return model

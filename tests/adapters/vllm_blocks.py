@@ -1,4 +1,4 @@
-"""vLLM 0.33.0: KVCacheManager with one group of full attention, or with a second one of a sliding window.
+"""vLLM 0.33.0: KVCacheManager with a group of full attention, or with a second group with a sliding window.
 
     python -m tests.adapters.vllm_blocks window
 """
@@ -23,7 +23,7 @@ SIZE = {"block_size": BLOCK, "num_kv_heads": 1, "head_size": 1, "dtype": torch.f
 
 
 class Blocks:
-    """The manager of one server, and what the model would have written into the device memory of each group."""
+    """The manager of a server, and the content that the model would write into the device memory of each group."""
 
     def __init__(self, kind):
         specs = [FullAttentionSpec(**SIZE)] + [SlidingWindowSpec(sliding_window=WINDOW, **SIZE)] * (kind == "window")
@@ -33,7 +33,7 @@ class Blocks:
         self.hash = get_request_block_hasher(BLOCK, sha256)
 
     def complete(self, prompt, n_predict, cache=True):
-        """The fingerprint is the digests of what every group has read for the last token."""
+        """Evaluate the prompt; the fingerprint is the digests of the slots that every group read for the last token."""
         request = Request("one", prompt, SamplingParams(max_tokens=n_predict), None, block_hasher=self.hash)
         request.skip_reading_prefix_cache = not cache
         blocks, cached, request.shared_prefix_boundary = self.manager.get_computed_blocks(request)

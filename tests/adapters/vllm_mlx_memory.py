@@ -1,4 +1,4 @@
-"""vllm-mlx 0.6.0: MemoryAwarePrefixCache, asked as its scheduler asks it: an exact hit is evaluated anew.
+"""vllm-mlx 0.6.0: MemoryAwarePrefixCache, called as by its scheduler: an exact hit is evaluated again.
 
     python -m tests.adapters.vllm_mlx_memory llama
 """
@@ -17,7 +17,7 @@ SIZE = 4
 
 
 class Memory:
-    """Conversations of one model; what is fetched is cloned before it is used, as is asked for."""
+    """Conversations of a single model; fetched entries are cloned before use, as the package requires."""
 
     def __init__(self, model):
         self.model = model
@@ -38,7 +38,7 @@ class Memory:
                 "stored": None if length is None else [{"tokens": key, "length": length}]}  # fmt: skip
 
     def limits(self):
-        """What is promised."""
+        """Return the promised limits."""
         return {"entries": SIZE}
 
 

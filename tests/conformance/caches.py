@@ -1,4 +1,4 @@
-"""The fixed naive cache with one fault each: what every property of the kit is there to find."""
+"""Variants of the fixed naive cache with a single fault each, for every property of the suite."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.conformance.naive import FixedCache
 
 
 class Complete(FixedCache):
-    """Able to do everything, and right. A prompt is worked on in chunks of four, and a hang-up comes between two."""
+    """Has all abilities and no fault. Evaluates a prompt in chunks of four; a client disconnects between two chunks."""
 
     def complete(self, prompt, n_predict, cache=True, cancel_after=None):
         if cancel_after is None:
@@ -21,7 +21,7 @@ class Complete(FixedCache):
         return {}
 
     def leave(self, prompt, worked, memory):
-        """A client has gone away when so much of its prompt was worked on."""
+        """Called if a client disconnects after so many tokens of its prompt were evaluated."""
         self.keep(worked, memory)
 
     def burst(self, requests):
@@ -29,7 +29,7 @@ class Complete(FixedCache):
 
 
 class Hasty(Complete):
-    """Files a prompt that was cut off under all of it."""
+    """Stores an interrupted prompt under its whole key."""
 
     def __init__(self):
         super().__init__("GG")
@@ -39,7 +39,7 @@ class Hasty(Complete):
 
 
 class Padded(Complete):
-    """Prompts that are served together are padded on the left, and the padding goes into the states."""
+    """Pads concurrent prompts on the left, so that the padding enters the states."""
 
     def complete(self, prompt, n_predict, cache=True, cancel_after=None):
         return {**super().complete(prompt, n_predict, cache, cancel_after), "stored": None}
@@ -56,7 +56,7 @@ class Padded(Complete):
 
 
 class Deaf(FixedCache):
-    """Does not hear that no cache is wanted."""
+    """Ignores that the cache is switched off."""
 
     def complete(self, prompt, n_predict, cache=True):
         return super().complete(prompt, n_predict)
@@ -71,14 +71,14 @@ class Miscounts(FixedCache):
 
 
 class Boasts(FixedCache):
-    """Says that more was reused than it ever saw."""
+    """Reports more reused tokens than it ever saw."""
 
     def complete(self, prompt, n_predict, cache=True):
         return {**super().complete(prompt, n_predict, cache), "cached": len(prompt) - 1, "evaluated": 1}
 
 
 class Labours(FixedCache):
-    """Evaluates what it reused once more."""
+    """Evaluates reused tokens again."""
 
     def complete(self, prompt, n_predict, cache=True):
         reply = super().complete(prompt, n_predict, cache)
@@ -86,7 +86,7 @@ class Labours(FixedCache):
 
 
 class Embellishes(FixedCache):
-    """Files the generated token under the state that it is not in."""
+    """Adds the generated token to the key of a state without it."""
 
     def complete(self, prompt, n_predict, cache=True):
         reply = super().complete(prompt, n_predict, cache)
@@ -95,14 +95,14 @@ class Embellishes(FixedCache):
 
 
 class Overflows(FixedCache):
-    """Holds one conversation more than it says."""
+    """Holds a conversation more than it states."""
 
     def limits(self):
         return {"conversations": self.size - 1}
 
 
 class Wavers(FixedCache):
-    """Never says the same twice."""
+    """Never gives the same answer twice."""
 
     said = 0
 
@@ -112,7 +112,7 @@ class Wavers(FixedCache):
 
 
 class Shared(FixedCache):
-    """All instances share what they keep, so none is ever cold."""
+    """All instances share their cache, so cold runs do not exist."""
 
     everything: dict = {}  # noqa: RUF012
 
@@ -122,7 +122,7 @@ class Shared(FixedCache):
 
 
 class Falls(FixedCache):
-    """Divides by what a repeat leaves."""
+    """Divides by the number of tokens that a repeat leaves to evaluate."""
 
     def complete(self, prompt, n_predict, cache=True):
         if tuple(prompt) in self.kept:
@@ -138,7 +138,7 @@ class Never(FixedCache):
 
 
 class Least:
-    """Does what is asked for at least: tokens. Keeps nothing."""
+    """Implements the minimum: returns tokens, keeps nothing."""
 
     def complete(self, prompt, n_predict):
         return {"tokens": [sum(prompt) % 1000] * n_predict}

@@ -1,10 +1,10 @@
-"""A naive prefix cache, as one might write it for a hybrid model, and what the kit has to say about it.
+"""Naive prefix cache for a hybrid model, as an example for the conformance suite.
 
-Whole conversations are kept, the last few of them. A new prompt goes on from the one that shares most with it. Rows of
-attention can be cut to any length; a recurrent state cannot go back, so with such layers a conversation is only used
-if the prompt goes on from all of it. That is almost right.
+It keeps the last few conversations. A new prompt continues from the conversation with which it shares most. Attention
+rows can be cut to any length; a recurrent state cannot go back, so with such layers a conversation is used only if the
+prompt continues all of it. That is almost right.
 
-    python -m tests.conformance.naive [fixed] [lines]       print the kit's report, or speak JSON lines
+    python -m tests.conformance.naive [fixed] [lines]       print the report of the suite, or exchange JSON lines
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from cachesim.tools.conformance import Memory, Toy, conform
 
 
 class NaiveCache:
-    """Keeps ``size`` conversations of a model, the longest unused goes first."""
+    """Keeps ``size`` conversations of a model; evicts the least recently used (LRU)."""
 
     def __init__(self, layers="GGGA", size=4):
         self.toy, self.size = Toy(layers), size
         self.recurrent = any(letter in layers for letter in "GSCH")
-        self.kept = {}                                   # tokens -> memory behind them, oldest first
+        self.kept = {}                                   # tokens -> memory after them, oldest first
 
     def usable(self, held, prompt):
-        """How many tokens of a conversation the prompt can go on from; one must be left to evaluate."""
+        """Return how many tokens of a conversation the prompt can continue from; at least one is left to evaluate."""
         shared = common_prefix(held, prompt)
         if self.recurrent and shared < len(held):
             return 0
@@ -48,7 +48,7 @@ class NaiveCache:
         }  # fmt: skip
 
     def find(self, prompt):
-        """The memory to go on from, and its length."""
+        """Return the memory to continue from, and its length."""
         best = max(self.kept, key=lambda held: self.usable(held, prompt), default=())
         n = self.usable(best, prompt) if best else 0
         return (cut(self.kept[best], n), n) if n else (self.toy.empty, 0)
@@ -67,7 +67,7 @@ class NaiveCache:
 
 
 class FixedCache(NaiveCache):
-    """The token that must be left is taken off before the state is compared with what it is used for."""
+    """Removes the token that must be evaluated before the state is compared with the prompt."""
 
     def usable(self, held, prompt):
         shared = min(common_prefix(held, prompt), len(prompt) - 1)
@@ -75,7 +75,7 @@ class FixedCache(NaiveCache):
 
 
 def cut(memory, n):
-    """The first ``n`` tokens of a memory. Its states are for ``memory.length`` tokens."""
+    """Return the first ``n`` tokens of a memory. Its states stay those after ``memory.length`` tokens."""
     rows = tuple(None if one is None else one._replace(digest=one.digest[:n]) for one in memory.rows)
     return Memory(n, rows, memory.states)
 

@@ -1,6 +1,6 @@
-"""A process of the kit's JSON lines that does one thing wrong: ``python peer.py die``.
+"""A faulty process for the JSON-lines adapter: ``python peer.py die``.
 
-A second argument names a FIFO: what misbehaves writes its number into it, and holds it open as long as it lives.
+A second argument names a FIFO. Misbehaving processes write their number into it and keep it open until they end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ how = sys.argv[1]
 
 
 def tell() -> None:
-    """A line into the FIFO, which stays open."""
+    """Write a line into the FIFO, which stays open."""
     if sys.argv[2:]:
         os.write(os.open(sys.argv[2], os.O_WRONLY), b"%d\n" % os.getpid())
 
@@ -25,7 +25,8 @@ def hang() -> None:
 
 
 def fork_children() -> None:
-    """Two that stay, one of them without our pipes; "escape": one in a session of its own. Returns when they live."""
+    """Start two children that stay, the second without the pipes; "escape": in its own session. Wait for their
+    start."""
     ready, live = os.pipe()
     for number in range(1 if how == "escape" else 2):
         if os.fork() == 0:

@@ -1,4 +1,4 @@
-"""What if an adapter lacks half an ability, forgets its cache, never ends, or takes sampling parameters?"""
+"""Tests of incomplete adapters: half an ability, an unused cache, time-outs, sampling parameters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_only_the_half_that_is_there_is_drawn(ability, drawn):
 
 
 class Forgets(FixedCache):
-    """Its adapter looks the prefix up, and does not pass it on."""
+    """Its adapter looks the prefix up but does not pass it on."""
 
     def complete(self, prompt, n_predict):
         cached = self.find(tuple(prompt))[1]
@@ -70,7 +70,7 @@ def test_one_that_goes_silent_while_it_is_diagnosed_is_left_alone():
 
 
 class Hangs(FixedCache):
-    """Never ends where something is reused."""
+    """Never returns if something is reused."""
 
     made = 0
 
@@ -79,7 +79,7 @@ class Hangs(FixedCache):
         while reply["cached"]:
             try:
                 signal.pause()
-            except Exception:                        # must not keep the time-out from ending it
+            except Exception:                        # must not prevent the time-out
                 continue
         return reply
 
@@ -123,7 +123,7 @@ def test_a_limit_that_is_none_is_refused(seconds):
 
 
 class Remembers:
-    """Keeps whole answers by their prompt, whatever the other parameters are."""
+    """Keeps whole answers by their prompt and ignores other parameters."""
 
     def __init__(self):
         self.answers = {}

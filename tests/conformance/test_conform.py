@@ -1,4 +1,4 @@
-"""Does the kit find what it is for, in the smallest form, and nothing where there is nothing?"""
+"""Tests of ``conform``: it finds each planted fault in its smallest form, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FOUND = [
     (caches.Overflows, {"limits": "A1/B1/C1/D1"}),
     (caches.Falls, {"answers": "A1/A"}),
 ]
-"""The cache, and the smallest history that breaks each property that it breaks: worked out by hand."""
+"""Each cache, with the smallest history for each property that it violates, derived by hand."""
 
 START = {caches.Hasty: ["S9.A3{cancel_after=0}/S.A.B7"]}
-"""What a hang-up breaks needs a long prompt and a luckier draw."""
+"""Faults after a disconnect need a long prompt and a rarer draw."""
 
 
 @pytest.mark.parametrize(("cache", "lines"), FOUND, ids=lambda value: getattr(value, "__name__", ""))

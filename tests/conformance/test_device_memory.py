@@ -1,4 +1,4 @@
-"""Does the stand-in for device memory show every slot that is not what a cold run wrote there?"""
+"""Tests of the stand-in for device memory: it shows every slot that differs from a cold run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are the histories that are drawn the same ones everywhere, all different, and within what was allowed?"""
+"""Tests of drawn histories: reproducible, all different, and within their bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def lines(examples, requests=6, prompt=256, near=(), abilities=ALL):
 
 
 def test_the_same_histories_on_every_machine():
-    """Not those of a library that draws others in its next version."""
+    """They must not depend on a library whose next version draws others."""
     assert lines(4, 3, 20, (8,)) == ["A4/A[:1].B2/A[:1]>4", "A2>4/A[:1].B1>3{together}/A",
                                      "A1/B9{cancel_after=0}/C2", "A8/B1>3"]  # fmt: skip
 
@@ -26,7 +26,7 @@ def test_all_are_different_and_as_many_as_were_asked_for():
 
 
 def test_where_there_are_few_it_ends():
-    """One request of one token has 24 lengths of its word and 4 of its answer."""
+    """A request of a single token has 24 lengths of its word and 4 of its answer."""
     assert 50 < len(lines(200, 1, 1, abilities=frozenset())) <= 96
 
 

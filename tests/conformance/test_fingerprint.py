@@ -1,4 +1,4 @@
-"""Are fingerprints of every kind compared, measured and shown?"""
+"""Tests of fingerprints: comparison, distance and display of all kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conformance.naive import FixedCache, NaiveCache
 
 
 class Tensor:
-    """What is an array to us: as those of torch and MLX are, which compare element by element, too."""
+    """An array like those of torch and MLX, which compare element by element."""
 
     def __init__(self, numbers):
         self.numbers, self.shape = numbers, (len(numbers),)
@@ -92,7 +92,7 @@ def test_a_tolerance_is_absolute_and_for_every_number():
 
 @pytest.mark.parametrize(("warm", "same", "holds"), [
     (Reply((1, 2), [0.5]), identical, True), (Reply((1, 3), [0.5]), identical, False),
-    (Reply((1, 3), [0.5]), near(0.1), False),             # the same numbers do not lead to another token
+    (Reply((1, 3), [0.5]), near(0.1), False),             # equal numbers do not lead to another token
     (Reply((1, 3), [0.51]), near(0.1), True),             # two tokens were almost equally likely
     (Reply((1, 2), [0.7]), near(0.1), False), (Reply((1, 3)), near(0.1), False),
 ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Do turns become the requests that they describe, and do lines become smaller without becoming others?"""
+"""Tests of turns as requests, and of shrinking."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_words_share_no_token_and_an_answer_is_what_was_said():
 
 def test_shrinking_takes_away_what_is_not_needed():
     def breaks(history):
-        """The last request shares at least two words with the first, which was cut off."""
+        """The last request shares at least two words with the first, whose client disconnected."""
         first, *_, last = history.line.split("/") if "/" in history.line else ("", "")
         return "cancel_after" in first and first[:1] == last[:1] and "." in last
 

@@ -1,4 +1,4 @@
-"""Does pytest run scenario files when it is asked to, only then, and never pass what is not as it should be?"""
+"""Tests of the pytest plugin: it runs scenario files only on request and passes only expected results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEAD = "llama_cpp@head"
 
 @pytest.fixture
 def run(pytester):
-    """Runs pytest with the plugin in the folder of the test."""
+    """Run pytest with the plugin in the folder of the test."""
     def run(*arguments):
         return pytester.runpytest_inprocess("-p", "no:cachesim", "-p", "cachesim.pytest_plugin", *arguments)
 
@@ -30,7 +30,7 @@ def run(pytester):
 
 
 def put(pytester, file, change=("", ""), name=None):
-    """A copy of a scenario for HEAD alone, with one text in it replaced."""
+    """Write a copy of a scenario that has only the profile HEAD, with a text replaced."""
     text = re.sub(r"^profiles = .*$", f'profiles = ["{HEAD}"]', file.read_text(), flags=re.M)
     assert change[0] in text
     copy = pytester.path / (name or file.name)

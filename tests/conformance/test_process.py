@@ -1,4 +1,4 @@
-"""Does a process of JSON lines count as an implementation, and is its end a finding?"""
+"""Tests of processes that exchange JSON lines as implementations; their crashes are findings."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def fifo(tmp_path):
     path = tmp_path / "fifo"
     os.mkfifo(path)
     stream = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    os.close(os.open(path, os.O_WRONLY))             # from now on "no writer" can be read
+    os.close(os.open(path, os.O_WRONLY))             # from here on "no writer" is readable
     yield path, stream
     os.close(stream)
 
 
 def stderr_of(stream):
-    """The numbers of the processes that wrote; all of them are gone."""
+    """Return the process numbers that were written; all these processes have ended."""
     said = b""
     while True:
         ready, _, _ = select.select([stream], [], [], 20)
@@ -132,7 +132,7 @@ def test_stderr_is_kept_only_to_its_end():
 
 
 def test_a_child_that_left_the_group_and_holds_the_pipes_keeps_nobody_waiting(fifo):
-    """It is not ours to kill, but closing must not wait for it."""
+    """The suite must not kill it, but closing must not wait for it."""
     path, stream = fifo
     subject = ProcessSubject([sys.executable, PEER, "escape", str(path)], TimeBudget(0.5))
     with pytest.raises(TimedOut):

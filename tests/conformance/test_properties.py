@@ -1,4 +1,4 @@
-"""What may an implementation have held? Nothing that was never said, anything behind an answer that nobody knows."""
+"""Tests of the tokens that an implementation may have stored: known ones, or any after an unknown answer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FIRST = (1, 2, 3)
 
 
 def failing(prompt, warm, *, answer=None):
-    """Names of the checks that fail: a request of FIRST that was answered so (None = its tokens are not told), then
-    this prompt with this reply."""
+    """Return the names of failing checks: a request of FIRST with this answer (None = its tokens are not reported),
+    then this prompt with this reply."""
     asks = [CacheRequest(FIRST, 2), CacheRequest(prompt, 1)]
     cold = [Reply(answer, "x", cached=0), Reply(None, "x", cached=0)]
     replies = [Reply(answer, "x", cached=0), warm]
@@ -24,9 +24,9 @@ def failing(prompt, warm, *, answer=None):
 
 
 @pytest.mark.parametrize(("prompt", "cached", "fails"), [
-    ((1, 2, 3, 7, 8, 9), 5, []),           # 7 and 8 may be the answer: nobody knows what it was
+    ((1, 2, 3, 7, 8, 9), 5, []),           # 7 and 8 may be the answer, which is unknown
     ((1, 2, 3, 7), 4, []),
-    ((1, 2, 9, 7), 2, []), ((1, 2, 9, 7), 3, ["unseen"]),        # it parts before the answer
+    ((1, 2, 9, 7), 2, []), ((1, 2, 9, 7), 3, ["unseen"]),        # it diverges before the answer
     ((7, 2), 1, ["unseen"]),
 ])  # fmt: skip
 def test_behind_an_unknown_answer_anything_may_be_held(prompt, cached, fails):

@@ -1,4 +1,4 @@
-"""Are the sections those of the suite, and does the report show them in every form?"""
+"""Tests of the sections of the suite and of the report in all its forms."""
 
 from __future__ import annotations
 

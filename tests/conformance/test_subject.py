@@ -1,4 +1,4 @@
-"""How is a Python object asked, and what is told of one that fails?"""
+"""Tests of Python objects as implementations, and of the report about their exceptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cachesim.tools.conformance.timeouts import TimeBudget
 
 
 class Fails:
-    """Goes wrong two calls deep."""
+    """Raises two calls deep."""
 
     def complete(self, prompt, n_predict):
         return self.look_up(prompt)

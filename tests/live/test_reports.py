@@ -25,7 +25,7 @@ def test_a_report_is_what_the_commands_write(name):
     assert code((FOLDER / name / "case.sh").read_text("utf-8")) == code(standalone_script(script))
     issue = (FOLDER / name / "issue.md").read_text("utf-8")
     assert "\n".join(code(standalone_script(script))) in "\n".join(code(issue))
-    assert "to be filled in by you: the summary, in your own words" in issue and "WRONG: " in issue
+    assert "please fill in: the summary, in your own words" in issue and "WRONG: " in issue
     assert "llama_cpp@latest-repaired" in issue and "\n```console\n... request" in issue
 
 

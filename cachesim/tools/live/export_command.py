@@ -1,4 +1,4 @@
-"""``cachesim export FILE|LINE --to FORM``: the same case as something that others can run."""
+"""Command ``cachesim export FILE|LINE --to FORM``: a scenario as a program, test or report for other people."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
     parser.add_argument("--to", dest="form", choices=tuple(FORMS), required=True,
                         help="; ".join(f"{name}: {text}" for name, text in FORMS.items()))  # fmt: skip
-    parser.add_argument("--with-server", action="store_true", help="curl: the same as --to script")
+    parser.add_argument("--with-server", action="store_true", help="with --to curl: alias of --to script")
     parser.add_argument("--out", "-o", metavar="FILE", type=Path, help="file to write (default: standard output)")
     add_model(parser)
-    parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run: what came, its log")
-    parser.add_argument("--gguf", metavar="GGUF", type=Path, help="issue: the model file for --server")
-    add_profiles(parser, "rule set whose numbers are expected (default: the newest)")
+    parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run for results and log")
+    parser.add_argument("--gguf", metavar="GGUF", type=Path, help="issue: model file for --server")
+    add_profiles(parser, "rule set for the expected numbers (default: the newest)")
     add_settings(parser)
     add_limits(parser)
     add_json(parser)
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     scenario = read_case(args.what, args.model, args.profiles, args.settings)
     if len(args.profiles) > 1:
-        raise BadInput("a case is exported with the numbers of one profile")
+        raise BadInput("expected at most one profile for the expected numbers")
     text, notes = _text(scenario, args)
     for note in notes:
         complain(f"{scenario.id}: {note}")
@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
 
 
 def profile_of(scenario: Scenario, asked: list[str]) -> str:
-    """The rule set to run under: the one asked for, or the newest of the scenario's engine. Raises BadInput."""
+    """Return the requested rule set, by default the newest of the scenario's engine. Raises BadInput."""
     from cachesim.engines.registry import engine_named
     from cachesim.tools.run.arguments import chosen_profiles
 
@@ -57,7 +57,7 @@ def profile_of(scenario: Scenario, asked: list[str]) -> str:
 
 
 def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
-    """The text, and what cannot be asked as it is written."""
+    """Return the exported text, and notes on requests that had to be changed."""
     from cachesim.tools.live.llama_server.export.program_text import standalone_script
     from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
     from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
@@ -78,6 +78,6 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     from cachesim.tools.live.llama_server.export.scenario_file import observed
 
     if (args.server is None) != (args.gguf is None):
-        raise BadInput("--server and --gguf go together")
+        raise BadInput("expected --server and --gguf together")
     heard = observed(script, args.server, args.gguf) if args.server else None
     return issue(script, standalone_script(script), heard), script.notes

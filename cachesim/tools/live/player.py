@@ -1,8 +1,8 @@
-"""How is a scenario played on a real server? Turns its steps into requests, one by one, as answers come in.
+"""Running a scenario on a real server: converts its steps into requests, step by step, as answers arrive.
 
-A step is what a recorder plays (see recorder.py). Requests that are sent together are one step, each with the number
-of iterations (``after``) that it comes later than the one before; a real server's iterations cannot be counted from
-outside, so that is a delay at best.
+A step has the format of ``recorder.py``. Requests that are sent together form a single step. Each has the number of
+iterations (``after``) by which it follows the request before; a client cannot count a real server's iterations, so that
+is only an approximate delay.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ Body = dict[str, Any]
 Play = Callable[[Body], Body]
 
 BEHIND = 64
-"""Tokens that a request whose client hangs up asks for beyond those it waits for: else it would be answered before the
-server notices."""
+"""Additional tokens requested if the client disconnects: otherwise the answer could end before the server notices."""
 OVER = {"died": "ended", "stuck": "got stuck"}
-"""What a step says behind which only a restart can follow, and what happened then."""
+"""Step results after which only a restart can follow, and the words for them."""
 UNLESS = {"cache_prompt": True, "id_slot": -1, "n_keep": None, "n_discard": 0, "n_cache_reuse": None, "n_cmpl": 1}
-"""Fields that are sent unless they have this value."""
+"""Request fields that are sent unless they have this value."""
 
 
 class Player:
-    """One scenario on its way through a real server. ``notes``: what could not be asked as it is written.
+    """Runs a scenario on a real server. ``notes``: requests that had to be changed.
 
-    ``prefix`` names the files of saved slots apart from those of other scenarios on the same server. Raises BadInput
-    for a scenario that no real server can be asked for."""
+    ``prefix`` distinguishes the slot files from those of other scenarios on a shared server. Raises BadInput for a
+    scenario that a real server cannot run."""
 
     def __init__(self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY) -> None:
         self.write = _check(scenario)
@@ -42,12 +41,12 @@ class Player:
 
     @property
     def notes(self) -> list[str]:
-        """What could not be asked as it is written, each thing once."""
+        """Requests that had to be changed, without repetition."""
         return list(dict.fromkeys((*self._notes, *self.map.notes)))
 
     def run(self, play: Play) -> Iterator[tuple[int, Body]]:
-        """Play every step; yields the number of its first request or action in the scenario, and what came back. Ends
-        where the server ended or got stuck."""
+        """Run every step; yield the number of its first request or action in the scenario, and the result. Stops where
+        the server ended or got stuck."""
         for number, group in groups(self.scenario.steps):
             done = play(self._asked(group))
             yield number, done
@@ -94,7 +93,7 @@ class Player:
         return body
 
     def _hear(self, group: Sequence[Step], done: Mapping[str, Any]) -> None:
-        """The words of the answers are what was generated."""
+        """Map the words of the answers to the generated tokens."""
         if group[0].action is not None:
             return
         for step, member in zip(group, done.get("steps", [done]), strict=True):
@@ -112,30 +111,31 @@ def _text(step: Step) -> MappedText:
 
 
 def _generated(reply: Mapping[str, Any]) -> Tokens:
-    """What an answer leaves: what the client saw, or what came to lie in the slot, if that is more."""
+    """Return the tokens that an answer leaves: those that the client received, or those in the slot if there are
+    more."""
     seen, held = tuple(reply.get("tokens") or ()), tuple(reply.get("tokens_in_slot") or ())
     return held if len(held) > len(seen) else seen
 
 
 def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
-    """How the command line of its server is written. Raises BadInput."""
+    """Return the function that writes the server's command line. Raises BadInput for an unsupported scenario."""
     write = ENGINES[scenario.engine].recorded.write
     if write is None:
-        raise BadInput(f"scenarios of {scenario.engine} cannot be played on a llama-server", file=scenario.file)
+        raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)
     for number, step in enumerate(scenario.steps):
         if step.request.kind != "completion":
-            raise BadInput(f"request {number}: task {step.request.kind} is not played on a real server",
+            raise BadInput(f"request {number}: task {step.request.kind} cannot be run on a real server",
                            file=scenario.file)  # fmt: skip
     return write
 
 
 def _changed(step: Step) -> Iterator[str]:
-    """What a real server cannot be told."""
+    """Yield a note for each property of a step that a real server cannot reproduce."""
     if step.drafts or step.request.draft_else:
-        yield "drafts are what the server's own drafter says"
+        yield "drafts come from the server's own drafter"
     if step.request.user_starts:
-        yield "user messages are marked by message_delimiters, which b11549 hears in chats only"
+        yield "user messages are marked by message_delimiters, which b11549 reads in chats only"
     if step.after:
-        yield "iterations before an arrival are not counted: requests follow each other at once or with a delay"
+        yield "iterations before an arrival are not counted: requests are sent at once or after a delay"
     if step.request.cancel_at is not None:
-        yield "when the server notices a hang-up is its own affair"
+        yield "the time at which the server notices a disconnect is not controlled"

@@ -1,5 +1,5 @@
-"""``cachesim record FILE|LINE|FOLDER --server BIN --model GGUF`` (or ``--url URL``): what does a real llama-server do
-with a scenario?"""
+"""Command ``cachesim record FILE|LINE|FOLDER --server BIN --model GGUF`` (or ``--url URL``): recordings of a real
+llama-server."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE|FOLDER",
-                        help="scenario file, folder of them, id, or requests in one line")  # fmt: skip
+                        help="scenario file, folder of scenario files, id, or requests in one line")  # fmt: skip
     parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run")
-    parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for it (tiny vocabulary)")
-    parser.add_argument("--url", metavar="URL", default="", help="or a llama-server that runs; its log is not read")
-    parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if it does not say")
-    parser.add_argument("--commit", metavar="NAME", default="", help="build to name in the recording "
-                        "(default: what the server says, such as b11549)")  # fmt: skip
-    parser.add_argument("--out", metavar="FILE", type=Path, help="file to write (default NAME.json), or a folder")
+    parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server (tiny vocabulary)")
+    parser.add_argument("--url", metavar="URL", default="", help="running llama-server; its log is not read")
+    parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if not reported")
+    parser.add_argument("--commit", metavar="NAME", default="", help="build name in the recording "
+                        "(default: the server's, such as b11549)")  # fmt: skip
+    parser.add_argument("--out", metavar="FILE", type=Path, help="file (default NAME.json) or folder to write")
     add_settings(parser)
     add_json(parser)
 
@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
             complain("no scenario to record")
         return exits.BAD_INPUT if bad else exits.NOTHING
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
-        raise BadInput(f"{len(scenarios)} recordings need a folder", file=str(args.out))
+        raise BadInput(f"expected a folder for {len(scenarios)} recordings", file=str(args.out))
     args.commit = args.commit or ("" if args.url else build_of(args.server))
     made, codes = run_each(scenarios, lambda one: _record(one, args), lambda one: one.file or one.id, "recording")
     if args.json:
@@ -56,16 +56,16 @@ def run(args: Namespace) -> int:
 
 
 def check_place(args: Namespace) -> None:
-    """Raise BadInput unless ``--url``, or ``--server`` and ``--model`` say where to play."""
+    """Raise BadInput unless the server is given by ``--url``, or by ``--server`` and ``--model``."""
     if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
-        raise BadInput("--url URL, or --server BIN with --model GGUF, says where")
+        raise BadInput("expected --url URL, or --server BIN with --model GGUF")
     for what, file in (("server", args.server), ("model", args.model)):
         if file is not None and kind(file) != FILE:
             raise BadInput(f"no such {what}", file=str(file))
 
 
 def build_of(server: Path) -> str:
-    """The build that a binary says it is. Raises BadInput if it says none that we know."""
+    """Return the build name that a binary reports. Raises BadInput for an unknown build."""
     import re
 
     from cachesim.engines.registry import commits
@@ -76,13 +76,13 @@ def build_of(server: Path) -> str:
     recorded = commits()
     if name not in recorded:
         known = ", ".join(one for one in recorded if one.startswith("b"))
-        raise BadInput(f"the server says it is {name if found and int(found[1]) else 'no numbered build'}",
+        raise BadInput(f"unknown build: the server reports {name if found and int(found[1]) else 'no build number'}",
                        file=str(server), hint=f"name the build: --commit {known}")  # fmt: skip
     return name
 
 
 def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
-    """The scenarios to record, and what is wrong with other files. Raises BadInput for a bad line."""
+    """Return the scenarios to record, and the errors of other files. Raises BadInput for a bad line."""
     from dataclasses import replace
 
     from cachesim.scenarios.corpus import is_file
@@ -98,7 +98,7 @@ def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
 
 
 def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
-    """Play one scenario, and write what the server did. ``notes``: what could not be asked."""
+    """Run a scenario and write the recording. ``notes``: requests that had to be changed."""
     from cachesim.tools.live.llama_server.recorder import write_trace
 
     trace, notes = _of_url(scenario, args) if args.url else _of_server(scenario, args)
@@ -109,20 +109,20 @@ def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
 
 
 def _of_url(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Play on a server that runs."""
+    """Record on a running server."""
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, record_url
     from cachesim.tools.live.llama_server.verify.remote import Remote
 
     with Remote(args.url, DEFAULT_FLAGS) as remote:
-        complain(f"{args.url}: the case is played, and then every prompt without cached tokens, which clears a slot")
+        complain(f"{args.url}: the scenario is run, then every prompt without cached tokens, which clears a slot")
         trace, notes = record_url(scenario, remote, args.layers, parse_settings(args.settings, scenario.engine))
     trace["commit"] = args.commit or trace["commit"]
     return trace, notes
 
 
 def _of_server(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Play on a server of its own."""
+    """Record on a server that is started for this scenario."""
     from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
     from cachesim.tools.live.player import Player
 

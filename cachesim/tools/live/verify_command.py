@@ -1,4 +1,4 @@
-"""``cachesim verify FILE|LINE --url URL`` (or ``--server BIN --model GGUF``): the same case here and there."""
+"""Command ``cachesim verify FILE|LINE --url URL`` (or ``--server BIN --model GGUF``): simulator versus real server."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
-    parser.add_argument("--url", metavar="URL", default="", help="llama-server that runs, such as http://127.0.0.1:8080")
-    parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run; its log is read")
+    parser.add_argument("--url", metavar="URL", default="", help="running llama-server, such as http://127.0.0.1:8080")
+    parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to start; its log is read")
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server")
     parser.add_argument("--layers", metavar="MODEL", default="",
-                        help="layers of the real model, such as 'W1024 A' (default: what its file says)")  # fmt: skip
+                        help="layers of the real model, such as 'W1024 A' (default: from its file)")  # fmt: skip
     parser.add_argument("--tolerance", metavar="X", type=tolerance,
-                        help="difference of log-probabilities that is rounding (default 0.001, --url 0.2)")  # fmt: skip
+                        help="largest difference of log-probabilities that counts as rounding "
+                             "(default 0.001, with --url 0.2)")  # fmt: skip
     add_profiles(parser, "rule set to compare with (default: that of the server's build)")
     add_settings(parser)
     add_limits(parser)
@@ -35,7 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def tolerance(text: str) -> float:
-    """An argument that is a number of at least 0."""
+    """Parse an argument that is a number from 0 to 100."""
     try:
         value = float(text)
     except ValueError:
@@ -50,9 +51,9 @@ def run(args: Namespace) -> int:
     from cachesim.tools.live.verify_report import verify_report
 
     if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
-        raise BadInput("--url URL, or --server BIN with --model GGUF, says where")
+        raise BadInput("expected --url URL, or --server BIN with --model GGUF")
     if len(args.profiles) > 1:
-        raise BadInput("a case is compared with one profile")
+        raise BadInput("expected at most one profile to compare with")
     found, scenario = _verified(args)
     data = {"scenario": scenario.id if scenario.file else repr(scenario), **as_data(found)}
     if args.json:
@@ -64,12 +65,12 @@ def run(args: Namespace) -> int:
 
 
 def _shown(data: dict[str, Any]) -> Shown:
-    """What a picture says of the first request that differs on the real server."""
+    """Return the note on a picture: the first request that differs on the real server."""
     for row in data["requests"]:
         if row["same"] is False:
             note = f"The real server differs at request {row['number']}: {row['first']}"
             return Shown(note=note, focus=row["number"])
-    return Shown(note=data["undecided"] or "The real server does the same.")
+    return Shown(note=data["undecided"] or "The real server behaves like the simulator.")
 
 
 def _verified(args: Namespace) -> tuple[Verified, Scenario]:
@@ -87,23 +88,23 @@ def _verified(args: Namespace) -> tuple[Verified, Scenario]:
         return on_server(scenario, profile, args.server, args.model, args.layers, args.tolerance), scenario
     with Remote(args.url, DEFAULT_FLAGS if args.tolerance is None else args.tolerance) as remote:
         if not args.profiles and not remote.build:
-            raise BadInput("the server does not say its build", hint="-p names a rule set", file=args.url)
+            raise BadInput("the server does not report its build", hint="select a rule set with -p", file=args.url)
         profile = args.profiles[0] if args.profiles else _of_build(remote.build)
         scenario = _scenario(args, profile)
-        complain(f"{args.url}: the case is played, and then every prompt without cached tokens, which clears a slot")
+        complain(f"{args.url}: the scenario is run, then every prompt without cached tokens, which clears a slot")
         given = parse_settings(args.settings, scenario.engine)
         return on_url(scenario, profile, remote, args.layers, given), scenario
 
 
 def _of_build(build: str) -> str:
-    """The rule set of a build that a server says it is."""
+    """Return the rule set of the build that a server reports."""
     from cachesim.scenarios.option_checks import DEFAULT_ENGINE
 
     return profile_name(f"{DEFAULT_ENGINE}@{build}")
 
 
 def _scenario(args: Namespace, profile: str) -> Scenario:
-    """The case, which has the engine of the profile. Raises BadInput."""
+    """Return the scenario, which must have the engine of the profile. Raises BadInput."""
     from cachesim.scenarios.corpus import is_file
     from cachesim.tools.live.llama_server.verify.model_of import from_file
     from cachesim.tools.run.arguments import read_case
@@ -114,5 +115,5 @@ def _scenario(args: Namespace, profile: str) -> Scenario:
         layers = args.layers or (from_file(args.model).layers if args.model is not None else None)
         found = read_case(args.what, layers, [profile], args.settings)
     if found.engine != profile.partition("@")[0]:
-        raise BadInput(f"a scenario of {found.engine} is not compared with {profile}", file=found.file)
+        raise BadInput(f"a scenario of {found.engine} cannot be compared with {profile}", file=found.file)
     return found

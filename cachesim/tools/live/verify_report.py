@@ -1,4 +1,4 @@
-"""How do the simulator and a real server compare, request by request? From the data of ``cachesim verify``."""
+"""Report of ``cachesim verify``: simulator and real server side by side, request by request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SAME = {True: ("same", "green"), False: ("DIFFERS", "bold red"), None: ("undecid
 
 
 def verify_report(data: Data) -> RenderableType:
-    """A table of requests, with what each side says, and what differs below it."""
+    """Return a table of requests with the values of both sides, followed by the differences."""
     head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
     table = Table(box=None, padding=(0, 1), header_style="dim", expand=False)
     table.add_column("#", justify="right")
@@ -29,12 +29,12 @@ def verify_report(data: Data) -> RenderableType:
     lines = [line for row in data["requests"] for line in _below(row)]
     lines += [Text(f"  note: {note}", "dim") for note in data["notes"]]
     if data["undecided"]:
-        lines.append(Text(f"  not played: {data['undecided']}", "yellow"))
+        lines.append(Text(f"  not run: {data['undecided']}", "yellow"))
     return Group(head, *([table] if data["requests"] else []), *lines, Text(f"  => {SAME[data['same']][0]}"))
 
 
 def _both(ours: Any, theirs: Any) -> str:
-    """One value if both sides say the same, else the simulator's and the server's."""
+    """Return a single value if both sides agree, otherwise the simulator's and the server's."""
     if ours == theirs:
         return "-" if ours is None else str(ours)
     return f"{'-' if ours is None else ours} | {'-' if theirs is None else theirs}"

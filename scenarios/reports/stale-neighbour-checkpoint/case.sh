@@ -4,10 +4,10 @@
 # Expected: request 3: logits at position 11 depend on wrong K/V rows or states
 # LLAMA_SERVER=build/bin/llama-server sh FILE
 # Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the
-# requests, then sends each again to a server without a cache. Other settings, as variables of the environment:
-#   MODELS=FOLDER  keep the model there       TOLERANCE=X  differences of log-probabilities up to this are rounding
-#   SEED=N         use other tokens           FIRST=N      first token that is used
-#   WITHIN=S       seconds for one request    DELAY=S      seconds for an iteration, between requests sent together
+# requests, then sends each again to a server without a cache. Other settings, as environment variables:
+#   MODELS=FOLDER  keep the model there       TOLERANCE=X  largest log-probability difference that is rounding
+#   SEED=N         use other tokens           FIRST=N      first token in use
+#   WITHIN=S       seconds for a request      DELAY=S      seconds per iteration, between concurrent requests
 #   PYTHON=PATH    the python3
 # Exit status: 1 the fault shows, 0 it does not, 2 the server does not start.
 exec "${PYTHON:-python3}" - <<'END_OF_PROGRAM'
@@ -82,16 +82,16 @@ def history(talk, server, w):
     talk.ask(3, w['X'] + w['c'][0:2] + w['d'], n_predict=3)
 
 
-# Requests of an exported program to a llama-server, and the comparison of its answers with a cold run's.
+# Client of an exported program for llama-server, and the comparison of answers with cold runs.
 GREEDY = {'temperature': 0, 'ignore_eos': True, 'n_probs': 4, 'return_tokens': True}
 KEPT = ['prompt', 'n_predict', 'n_keep', 'n_discard', 'max_tokens']
 
 
 class Talk:
-    """A conversation with a server: what was sent and what came, by the number of the request."""
+    """Requests sent to a server and their responses, by request number."""
 
     def __init__(self, url: str, within: float = 60, delay: float = 0.05) -> None:
-        """``within``: seconds for one request; ``delay``: seconds for an iteration of the server."""
+        """``within``: time limit of a request; ``delay``: duration of a server iteration [both in seconds]."""
         self.url, self.within, self.delay = url, within, delay
         self.sent: dict[int, dict[str, Any]] = {}
         self.came: dict[int, tuple[int, Any]] = {}
@@ -102,7 +102,7 @@ class Talk:
         return http.client.HTTPConnection(self.url.partition("//")[2].rstrip("/"), timeout=self.within)
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return the HTTP status, 0 if no answer came, and the decoded body, None if there is none."""
+        """Return the HTTP status, 0 without an answer, and the decoded body, None if it is not JSON."""
         connection = self.connect()
         try:
             connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
@@ -127,7 +127,7 @@ class Talk:
             self.disconnected.add(number)
 
     def disconnect(self, body: Any, tokens: int) -> list[int]:
-        """Ask for a stream and disconnect after so many tokens; return those that came."""
+        """Request a stream and disconnect after so many tokens; return the received tokens."""
         connection, seen = self.connect(), list[int]()
         try:
             data = json.dumps({**body, "stream": True})
@@ -145,7 +145,7 @@ class Talk:
         return seen
 
     def together(self, *calls: tuple[int, Callable[[], None]]) -> None:
-        """Send requests that run at the same time; each comes some iterations of the server after the one before."""
+        """Send concurrent requests; each follows the request before by some iterations of the server."""
         threads = []
         for after, call in calls:
             time.sleep(after * self.delay)
@@ -168,12 +168,12 @@ class Talk:
         word[start : start + len(said)] = said
 
     def cold(self, number: int, server: Talk) -> tuple[int, Any]:
-        """Send a request again, to a server that has nothing cached; return status and body."""
+        """Send a request again to a server without cached tokens; return status and body."""
         kept = {name: value for name, value in self.sent[number].items() if name in KEPT}
         return server.request("POST", "/completion", {**kept, "cache_prompt": False, "id_slot": 0, **GREEDY})
 
     def verdict(self, number: int, cold: tuple[int, Any], tolerance: float) -> str:
-        """Compare an answer with the cold run's, in words; DIFFERS is one of them where they are not the same."""
+        """Describe the comparison of an answer with the cold run's; contains DIFFERS if they are not equal."""
         (status, body), (cold_status, cold_body) = self.came[number], cold
         if cold_status != 200:
             return f"cold: HTTP {cold_status:03}, warm: {status:03}"
@@ -194,12 +194,12 @@ def answers(body: Any) -> list[Any]:
 
 
 def tokens_of(body: Any) -> list[Any]:
-    """Return the generated tokens, their texts where the server does not send ids (ik_llama.cpp)."""
+    """Return the generated tokens, or their texts if the server does not send ids (ik_llama.cpp)."""
     return body.get("tokens") or [place.get("content") for place in body.get("completion_probabilities") or []]
 
 
 def places(body: Any) -> list[Any]:
-    """Return the log-probabilities of the likeliest tokens, for every generated token; -inf for what is no number."""
+    """Return the log-probabilities of the likeliest tokens per generated token; -inf for probability 0."""
     found = body.get("completion_probabilities") or []
     if found and "probs" in found[0]:                        # ik_llama.cpp
         return [{one["tok_str"]: math.log(one["prob"]) if one["prob"] else -math.inf for one in place["probs"]}
@@ -209,7 +209,7 @@ def places(body: Any) -> list[Any]:
 
 
 def difference(warm: Any, cold: Any, tolerance: float) -> str:
-    """Compare two completions: tokens, and the log-probabilities up to the first other token."""
+    """Compare two completions: tokens, and the log-probabilities up to the first different token."""
     ours, theirs, near, far = tokens_of(warm), tokens_of(cold), places(warm), places(cold)
     at = next((i for i in range(min(len(ours), len(theirs))) if ours[i] != theirs[i]), None)
     n = min(len(near), len(far), 10**6 if at is None else at + 1)
@@ -225,7 +225,7 @@ def difference(warm: Any, cold: Any, tolerance: float) -> str:
     return "same as cold"
 
 
-# Writer of GGUF files whose weights are random numbers. Standard library only.
+# Writer of GGUF files with random weights. Standard library only.
 
 
 ALIGNMENT = 32
@@ -233,26 +233,26 @@ UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 
 
 class Tensor(NamedTuple):
-    """A tensor of F32. ``shape``: the fastest dimension first. ``std``, ``mean``: of its random values."""
+    """An F32 tensor. ``shape``: fastest dimension first. ``std``, ``mean``: of its random values."""
 
     name: str
     shape: tuple[int, ...]
     std: float = 0.0
     mean: float = 0.0
-    decay: float = 0.0          # not 0: no random values, but decay rates up to this one, slow ones first
+    decay: float = 0.0          # if not 0: decay rates up to this value instead of random values, slow rates first
     identity: bool = False      # add the unit matrix to the first columns
 
 
 class TinyModel(NamedTuple):
-    """A model as it is written."""
+    """Keys and tensors of a model."""
 
     keys: Mapping[str, Any]
-    outer: Sequence[Tensor]                     # outside of the layers
-    kinds: Mapping[str, Sequence[Tensor]]       # of each kind of layer
-    order: str                                  # the kinds of the layers
+    outer: Sequence[Tensor]                     # tensors outside of the layers
+    kinds: Mapping[str, Sequence[Tensor]]       # tensors of each kind of layer
+    order: str                                  # kinds of the layers, in order
 
     def tensors(self) -> list[Tensor]:
-        """Return all tensors in the order of the file, those of a layer under its number."""
+        """Return all tensors in file order; names of layer tensors get the prefix `blk.N.`."""
         blocks = [(i, one) for i, kind in enumerate(self.order) for one in self.kinds[kind]]
         return [*self.outer, *(one._replace(name=f"blk.{i}.{one.name}") for i, one in blocks)]
 
@@ -262,7 +262,7 @@ class TinyModel(NamedTuple):
 
 
 def tensor_values(tensor: Tensor, seed: int) -> list[float]:
-    """Return the numbers of a tensor in the order of the file; normal values are sums of four uniform ones."""
+    """Return the values of a tensor in file order; normal values are sums of four uniform values."""
     n = math.prod(tensor.shape)
     if tensor.decay:
         return [-round(tensor.decay * 300.0 ** (i / (n - 1) - 1.0), 6) for i in reversed(range(n))]
@@ -276,7 +276,7 @@ def tensor_values(tensor: Tensor, seed: int) -> list[float]:
 
 
 def write_gguf(path: str, keys: Mapping[str, Any], tensors: Sequence[Tensor], seed: int = 0) -> None:
-    """Write a file with these keys and tensors. An int is a UINT32, but in a list an INT32."""
+    """Write a file with these keys and tensors. An int becomes UINT32, in a list INT32."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
     head += b"".join(_string(key) + _value(value) for key, value in keys.items())
     offset = 0
@@ -300,7 +300,7 @@ def _string(text: str) -> bytes:
 
 
 def _value(value: Any) -> bytes:
-    """Return a key's value behind the number of its type."""
+    """Return a key's value after the number of its type."""
     if isinstance(value, bool):
         return struct.pack("<I?", BOOL, value)
     if isinstance(value, int):
@@ -318,12 +318,11 @@ def _value(value: Any) -> bytes:
 
 
 START_WITHIN = 60           # seconds until the model is loaded
-PORTS = 5                   # tries, if another process takes the port that was free
+PORTS = 5                   # attempts if another process takes the free port
 
 
 class CaseServer:
-    """A llama-server of our own on a free port. ``models``: the folder of the models; ``constant``: flags of every
-    start."""
+    """A llama-server on a free port. ``models``: folder of the models; ``constant``: flags of every start."""
 
     def __init__(self, binary: str, models: str, model: str, folder: str, constant: Sequence[str]) -> None:
         self.binary, self.models, self.model, self.folder, self.constant = binary, models, model, folder, constant
@@ -356,7 +355,7 @@ class CaseServer:
                     words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                 )
         except OSError as error:
-            print(f"{self.binary}: {error.strerror} (LLAMA_SERVER=PATH names the server)", file=sys.stderr)
+            print(f"{self.binary}: {error.strerror} (set LLAMA_SERVER=PATH)", file=sys.stderr)
             sys.exit(2)
         talk, end = Talk(f"http://127.0.0.1:{port}", within=5), time.monotonic() + START_WITHIN
         while self.process.poll() is None and time.monotonic() < end:
@@ -370,12 +369,12 @@ class CaseServer:
         return os.path.join(self.models, word[len("MODELS/"):]) if word.startswith("MODELS/") else word
 
     def lines(self) -> list[str]:
-        """Return the lines of its log."""
+        """Return the lines of the server's log."""
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return log.read().splitlines()
 
     def ended(self) -> bool:
-        """Return True if its process has ended or ends soon: the connection breaks before."""
+        """Return True if the process has ended or ends soon; the connection breaks earlier."""
         assert self.process is not None
         try:
             self.process.wait(5)
@@ -384,7 +383,7 @@ class CaseServer:
         return True
 
     def stop(self) -> None:
-        """End it."""
+        """End the server."""
         if self.process is not None:
             self.process.terminate()
             if not self.ended():
@@ -393,21 +392,21 @@ class CaseServer:
 
 
 class ExportedCase(NamedTuple):
-    """What is run. ``expected``: tokens reused and tokens evaluated, by the number of the request."""
+    """The case to run. ``expected``: tokens reused and tokens evaluated, by request number."""
 
     models: Mapping[str, TinyModel]     # the first is the server's
     flags: Sequence[str]
     cold_flags: Sequence[str]
     constant: Sequence[str]
     words: Mapping[str, list[int]]
-    spelled: Sequence[str]              # words that are texts: their tokens are never renamed
+    spelled: Sequence[str]              # words with real texts: their tokens are never renamed
     expected: Mapping[int, tuple[int, int]]
     tolerance: float
     history: Callable[[Talk, CaseServer, dict[str, list[int]]], None]
 
 
 def run_case(case: ExportedCase) -> int:
-    """Run a case; return 1 if an answer differs from a cold run's, 0 if none does, 2 if that cannot be found out."""
+    """Run a case; return 1 if an answer differs from a cold run's, 0 if none does, 2 if that is unknown."""
     for one in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, lambda number, _: sys.exit(128 + number))
     try:
@@ -443,7 +442,7 @@ def _warm(case: ExportedCase, server: CaseServer) -> Talk:
 
 
 def _renamed(case: ExportedCase, word: str) -> list[int]:
-    """Return the tokens of a word; SEED and FIRST of the environment choose others for those that are no text."""
+    """Return the tokens of a word; SEED and FIRST of the environment rename them unless the word is spelled out."""
     tokens, seed, first = case.words[word], int(os.environ.get("SEED", "0")), int(os.environ.get("FIRST", "101"))
     if word in case.spelled:
         return list(tokens)
@@ -472,7 +471,7 @@ def _compare(case: ExportedCase, server: CaseServer, talk: Talk) -> bool:
     return shown
 
 
-# The tiny model: keys of its file, tensors with deviation and mean of their values
+# The tiny model: keys of its file; tensors with deviation and mean of their values
 MODELS = {
     'tiny-qwen35-GGGAGGGA.gguf': TinyModel(
         keys={

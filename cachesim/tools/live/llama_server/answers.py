@@ -1,4 +1,4 @@
-"""A server's answers in the words of a recording."""
+"""Conversion of a server's responses into the format of a recording."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BODY = ("tokens_evaluated", "tokens_cached", "truncated", "stop_type", "tokens")
 
 
 def read_completion(reply: HttpReply) -> dict[str, Any]:
-    """The response of a completion; with several completions the first, and the others under ``completions``."""
+    """Convert a completion; of several completions the first, with the others under ``completions``."""
     if reply.status != 200:
         return _error(reply)
     bodies = reply.body if isinstance(reply.body, list) else [reply.body]
@@ -34,7 +34,7 @@ def _one(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_slot(reply: HttpReply) -> dict[str, Any]:
-    """The response of a slot operation."""
+    """Convert the response of a slot operation."""
     if reply.status != 200:
         return _error(reply)
     return {"status": reply.status, **{name: reply.body[name] for name in SLOT if name in reply.body}}
@@ -46,8 +46,8 @@ def _error(reply: HttpReply) -> dict[str, Any]:
 
 
 def hung_up(seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], task: int | None) -> dict[str, Any]:
-    """The response of a request whose client hung up after it had seen some tokens. What ended up in the slot is told
-    by the log of its ``task``, None = it was never launched."""
+    """Return the response of a request whose client disconnected after ``seen``. The log of its ``task`` shows the
+    tokens left in the slot; None = the task was never launched."""
     out: dict[str, Any] = {"cancelled": True, "tokens": seen}
     if task is None:
         return out
@@ -63,7 +63,7 @@ def hung_up(seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], 
 
 
 def _children(said: Sequence[Entry], parent: int) -> list[int]:
-    """The tasks of further completions: they are launched right before their parent."""
+    """Return the tasks of further completions, which are launched right before their parent."""
     found: list[int] = []
     for event in map(read_event, said):
         if event is not None and event["ev"] == "launch":
@@ -75,8 +75,8 @@ def _children(said: Sequence[Entry], parent: int) -> list[int]:
 
 def undelivered(body: Mapping[str, Any], request: Mapping[str, Any],
                 cold: Callable[[Mapping[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:  # fmt: skip
-    """``tokens_in_slot`` where a stop fell inside an accepted draft: accepted tokens from the stopping one on are in
-    the slot too, and those that were not delivered are named by the cold server."""
+    """Return ``tokens_in_slot`` if a stop fell inside an accepted draft. The slot then holds more accepted tokens than
+    were delivered; the cold server supplies the missing tokens."""
     if not body["timings"].get("draft_n") or body["truncated"]:
         return {}
     tokens = list(body["tokens"])

@@ -1,8 +1,8 @@
-"""Is an answer what a server without any cache would have said? Compares tokens and log-probabilities.
+"""Comparison of an answer with that of a server without a cache: tokens and log-probabilities.
 
-The cold server is a second process of the same binary: same flags without drafts, no prompt cache, no checkpoints, and
-`cache_prompt` false, which empties the slot before each request. With one thread and F32 K/V the arithmetic repeats
-exactly; only another placement of the same cells in the K/V buffer moves log-probabilities, by a little. See
+The cold server is a second process of the same binary: equal flags without drafts, no prompt cache, no checkpoints, and
+`cache_prompt` false, which empties the slot before each request. With one thread and F32 K/V the arithmetic is
+reproducible; only another placement of the cells in the K/V buffer changes log-probabilities slightly. See
 live/FORMAT.md, "How one is made".
 """
 
@@ -14,17 +14,17 @@ from cachesim.tools.live.llama_server.client import Client
 
 DRAFTING = ("--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--spec-draft-p-min", "-md", "--model-draft",
             "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
-"""Flags with a value that only drafts need."""
+"""Flags with a value that only affect drafts."""
 UNCACHED = ("--cache-ram", "0", "--ctx-checkpoints", "0", "-lv", "1")
 KEPT = ("prompt", "n_predict", "n_keep", "n_discard", "max_tokens")
-"""Fields of a request that say what is to be computed."""
+"""Request fields that determine the computation."""
 
 Probabilities = list[dict[int, float]]
 """For every generated token the likeliest ids and their log-probabilities."""
 
 
 def cold_flags(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags of the cold server of a server with these."""
+    """Return the flags of the cold server for a server with these flags."""
     kept: list[str] = []
     words = iter(flags)
     for word in words:
@@ -36,18 +36,18 @@ def cold_flags(flags: Sequence[str]) -> tuple[str, ...]:
 
 
 def cold_request(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The request as the cold server gets it."""
+    """Return the request for the cold server."""
     return {**{name: request[name] for name in KEPT if name in request}, "cache_prompt": False, "id_slot": 0}
 
 
 def ask_cold(client: Client, request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The cold server's answer, None if it refuses."""
+    """Return the cold server's answer, None if it refuses."""
     reply = client.complete(cold_request(request))
     return reply.body if reply.status == 200 else None
 
 
 def probabilities(body: Mapping[str, Any]) -> Probabilities:
-    """The likeliest tokens of an answer, token by token; fewer where the server gave none (drafts)."""
+    """Return the likeliest tokens per generated token; fewer if the server omits some (drafts)."""
     out = []
     for place in body.get("completion_probabilities") or ():
         top = place.get("top_logprobs") or place.get("top_probs") or ()
@@ -56,8 +56,8 @@ def probabilities(body: Mapping[str, Any]) -> Probabilities:
 
 
 def compare(body: Mapping[str, Any], cold: Mapping[str, Any]) -> dict[str, Any]:
-    """The comparison as a recording holds it. ``max_dlogprob`` covers the tokens up to and with the first that
-    differs, among ids that both name."""
+    """Return the comparison in the format of a recording. ``max_dlogprob`` covers the tokens up to and including the
+    first different token, among ids that both answers list."""
     ours, theirs = list(body["tokens"]), list(cold["tokens"])
     out: dict[str, Any] = {"equal": ours == theirs}
     upto = len(ours)
@@ -78,5 +78,5 @@ def compare(body: Mapping[str, Any], cold: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def inexact(cold: Mapping[str, Any], rounding: float) -> bool:
-    """Does a comparison show more than rounding?"""
+    """True if a comparison shows more than rounding."""
     return not cold["equal"] or cold.get("max_dlogprob", 0.0) > rounding

@@ -1,9 +1,9 @@
-"""Which GGUF is a model of our notation? Writes tiny random-weight models that a real server loads.
+"""Tiny random-weight GGUF models for the layers of a notation, which a real server loads.
 
     python -m cachesim.tools.live.llama_server.gguf_models 'W8 A' tiny-W8A.gguf
 
-Sizes of K/V rows and of recurrent states are those that the engines' memories declare for the notation, so that byte
-limits evict the same.
+K/V rows and recurrent states have the sizes that the engines' memories declare for the notation, so that byte limits
+evict equally.
 Source: llama.cpp src/models/*.cpp load_arch_hparams and load_arch_tensors, src/llama-model.cpp create_memory (b11549).
 """
 
@@ -22,7 +22,7 @@ from cachesim.model.spec import TRAINED_ON
 from cachesim.tools.live.llama_server import gguf_tensors as t
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
-# Which keys does a tiny GGUF have? Sizes, the pattern of its layers, and the vocabulary of the recorded models.
+# Keys of a tiny GGUF: sizes, the pattern of its layers, and the vocabulary of the recorded models.
 #
 # Source: GGUFs of the recorded models; llama.cpp src/models/*.cpp load_arch_hparams (b11549).
 
@@ -34,11 +34,11 @@ TEMPLATE = (
     "{{- '<|im_start|>' + message['role'] + '\n' + c + '<|im_end|>\n' -}}{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}"
 )
-"""The chat template of the recorded models: an earlier answer loses its thinking."""
+"""Chat template of the recorded models, which removes the thinking of earlier answers."""
 
 
 def sizes(arch: str, spec: Spec, head: int) -> dict[str, Any]:
-    """Keys that every architecture reads; ``head``: width of an attention head."""
+    """Return the keys that every architecture reads; ``head``: width of an attention head."""
     attends = arch != "mamba2"
     return {
         "context_length": TRAINED_ON,
@@ -57,7 +57,7 @@ def sizes(arch: str, spec: Spec, head: int) -> dict[str, Any]:
 
 
 def special(arch: str, spec: Spec, delta: t.Delta = t.NARROW) -> dict[str, Any]:
-    """Keys of this architecture."""
+    """Return the keys specific to this architecture."""
     layers, out = spec.layers, dict[str, Any]()
     states = [not layer.part for layer in layers]
     if arch in ("mamba2", "granitehybrid", "falcon-h1"):
@@ -91,8 +91,8 @@ def _ssm(taps: int, inner: int, state: int, heads: int, groups: int) -> dict[str
 
 
 def _pattern(period: str, each: str, marked: list[bool], more: bool = False) -> dict[str, Any]:
-    """Which layers are of a kind: as a period that ends in one that is not, which every build reads; else layer by
-    layer. Before b11063 gemma3 reads over the second form and takes a period of 6: another model."""
+    """Return the key for layers of a kind: a period whose last layer is not of the kind, which every build reads, or a
+    list of layers. Before b11063 gemma3 ignores the list and assumes a period of 6, which is another model."""
     n = marked.index(False) + 1
     if all(mark == ((i + 1) % n != 0) for i, mark in enumerate(marked)):
         return {period: n}
@@ -100,7 +100,7 @@ def _pattern(period: str, each: str, marked: list[bool], more: bool = False) -> 
 
 
 def vocabulary() -> dict[str, Any]:
-    """The vocabulary of the recorded models, and their chat template."""
+    """Return the vocabulary of the recorded models, and their chat template."""
     byte = {" ": "Ġ", "\n": "Ċ"}
     marks = {token for token, text in SPECIAL.items() if text.startswith("<|")}
     plain = min(SPECIAL)
@@ -128,13 +128,13 @@ ARCHITECTURES = (
     ("lfm2", "CW", "CW"),
     ("falcon-h1", "H", "H"),
 )
-"""An architecture, the kinds of layers that it must have, and those that it may have."""
-NO_ARCHITECTURE = "no architecture of llama.cpp has the layers '{}': {}"
+"""Architecture, kinds of layers that it requires, and kinds that it allows."""
+NO_ARCHITECTURE = "llama.cpp has no architecture with the layers '{}': {}"
 
 
 class GgufModel(NamedTuple):
-    """A model as it is written: the architecture, its layers, and the name by which ``model_kind`` knows it. ``delta``:
-    sizes of its gated delta nets; ``head``: width of an attention head."""
+    """A model to write: the architecture, its layers, and its name for ``model_kind``. ``delta``: sizes of its gated
+    delta nets; ``head``: width of an attention head."""
 
     arch: str
     spec: Spec
@@ -144,15 +144,15 @@ class GgufModel(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Name of its file, from which a recorded trace's reader finds the model."""
+        """Name of its file, by which a recorded trace identifies the model."""
         return f"tiny-{self.name.replace('/', '_')}.gguf"
 
 
 def find_model(notation: str) -> GgufModel:
-    """The architecture that has these layers. Raises BadInput where none has.
+    """Return the model for a notation. Raises BadInput if llama.cpp has no such architecture.
 
-    Gated delta nets come with plain positions (qwen3next), unless an MTP head follows or ``qwen35-`` precedes the
-    layers: then with those of M-RoPE (qwen35), which no context shift can move.
+    Gated delta nets use plain positions (qwen3next), unless an MTP head follows or ``qwen35-`` precedes the layers:
+    then they use M-RoPE (qwen35), which a context shift cannot move.
     """
     kind = model_kind(notation)
     arch = _architecture(kind.spec, kind.mrope)
@@ -168,27 +168,27 @@ def _architecture(spec: Spec, mrope: bool) -> str:
         return BadInput(NO_ARCHITECTURE.format(spec.notation, why))
 
     if len(windows) > 1:
-        raise refuse("all windows of a model are of one width")
+        raise refuse("all windows of a model must have one width")
     if (spec.mtp or mrope) and kinds != {"G", "A"}:
-        raise refuse("MTP heads and M-RoPE come with G and A only" if spec.mtp else "qwen35 has both G and A")
+        raise refuse("MTP heads and M-RoPE need both G and A" if spec.mtp else "qwen35 needs both G and A")
     for arch, needs, may in ARCHITECTURES:
         if set(needs) <= kinds <= set(may):
             return "qwen35" if spec.mtp or mrope else arch
     if kinds in ({"C"}, {"G"}):
-        raise refuse(f"those with {min(kinds)} have an attention cache beside it, even if without rows: add an A")
-    raise refuse("H stands alone, windows stand with A or with C alone, and S, C, G stand with A")
+        raise refuse(f"a model with {min(kinds)} also has an attention cache, even without rows: add an A")
+    raise refuse("H must stand alone, windows need A or C alone, and S, C, G need A")
 
 
 def write_model(notation: str, path: Path, seed: int = 0) -> str:
-    """Write the model; returns its architecture. The bytes depend on nothing but notation and seed. Raises BadInput for
-    a notation that no architecture has."""
+    """Write the model; return its architecture. The bytes depend only on notation and seed. Raises BadInput if
+    llama.cpp has no such architecture."""
     model = find_model(notation)
     tiny_model(model).write(str(path), seed)
     return model.arch
 
 
 def _keys(model: GgufModel) -> dict[str, Any]:
-    """All keys of a model, in the order of the file."""
+    """Return all keys of a model, in file order."""
     general = {"architecture": model.arch, "name": f"tiny-{model.name}",
                "description": "random weights; for tests of cache logic only", "file_type": 0}  # fmt: skip
     own = {**sizes(model.arch, model.spec, model.head), **special(model.arch, model.spec, model.delta)}
@@ -196,13 +196,13 @@ def _keys(model: GgufModel) -> dict[str, Any]:
     return {**{f"{part}.{key}": value for part, keys in named.items() for key, value in keys.items()}, **vocabulary()}
 
 
-EACH_LAYER = 11063          # the first build known to read a window for each layer of gemma3; b10809 does not
+EACH_LAYER = 11063          # first build known to read a window per layer of gemma3; b10809 does not
 
 
 def check_build(file: Path, commit: str) -> None:
-    """Raise BadInput where a build is known to load another model from a file of ours: windows of gemma3 that do not
-    come in periods are written layer by layer, and before b11063 that is read over and a period of 6 taken. A file or a
-    build with another name is not judged.
+    """Raise BadInput if a build is known to load another model from a file written here: non-periodic windows of gemma3
+    are written per layer, which builds before b11063 ignore in favour of a period of 6. Files and builds with other
+    names are accepted.
     Source: llama.cpp src/models/gemma3.cpp load_arch_hparams (b10809, b11063)."""
     number = re.fullmatch(r"b(\d+)", commit)
     try:
@@ -212,14 +212,14 @@ def check_build(file: Path, commit: str) -> None:
     layers = special(model.arch, model.spec).get("attention.sliding_window_pattern")
     if number and int(number[1]) < EACH_LAYER and isinstance(layers, list):
         cause = f"{commit} reads the windows of {quoted(model.spec.notation)} as another model's"
-        hint = f"windows in periods, such as 'W8 A' or 'W8 W8 A', or a build from b{EACH_LAYER} on"
+        hint = f"use periodic windows, such as 'W8 A' or 'W8 W8 A', or a build from b{EACH_LAYER} on"
         raise BadInput(cause, file=str(file), hint=hint)
 
 
 def tiny_model(model: GgufModel) -> TinyModel:
-    """A model's keys, and its tensors by kind of layer; an MTP head is a layer of kind "M"."""
+    """Return a model's keys, and its tensors by kind of layer; an MTP head is a layer of kind "M"."""
     arch, layers = model.arch, model.spec.layers
-    embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it with the root of its width
+    embedding = 0.125 if arch == "gemma3" else 1.0                 # gemma3 multiplies it by the root of its width
     outer = t.outer(embedding, "token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight")
     damping = t.DAMPED if model.spec.mtp else t.Damping()
     kinds = {layer.kind: list(_layer(model, layer, damping.trunk)) for layer in layers}
@@ -249,7 +249,7 @@ def _layer(model: GgufModel, layer: Layer, damping: float) -> Iterator[Tensor]:
 
 
 def _norms(arch: str) -> Iterator[Tensor]:
-    """Norms between the parts of a layer."""
+    """Yield the norms between the parts of a layer."""
     between = {
         "mamba2": (),
         "qwen35": ("post_attention_norm.weight",),

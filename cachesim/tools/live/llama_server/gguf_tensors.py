@@ -1,7 +1,7 @@
 """Tensors of the tiny models: names, shapes and the deviation of their random values.
 
-Source: names and shapes from the GGUFs of the recorded models; qwen3next's from llama.cpp src/models/qwen3next.cpp
-load_arch_tensors (b11549).
+Source: names and shapes from the GGUFs of the recorded models; those of qwen3next from llama.cpp
+src/models/qwen3next.cpp load_arch_tensors (b11549).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from cachesim.engines.shared.vocab import PIECES
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor
 
 EMBD, HEADS, KV_HEADS, HEAD, FF, TAPS = 64, 4, 2, 16, 96, 4
-"""Width of the model, heads of queries and of K/V, width of a head, of the feed-forward; taps of a convolution."""
+"""Width of the model, number of query and K/V heads, width of a head and of the feed-forward; convolution taps."""
 SSM_INNER, SSM_STATE, SSM_HEADS = 128, 32, 8
-EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so that no rounding decides which
-CONV_TAPS = 3                                       # of the short convolution
+EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so rounding cannot change the selection
+CONV_TAPS = 3                                       # taps of the short convolution
 
 
 class Delta(NamedTuple):
-    """Sizes of a gated delta net: heads of values, heads of keys, width of a head."""
+    """Sizes of a gated delta net: number of value heads and of key heads, width of a head."""
 
     heads: int = 4
     keys: int = 2
@@ -35,18 +35,19 @@ NARROW = Delta()
 
 
 class Damping(NamedTuple):
-    """What the outputs of the trunk's layers, and of the MTP head's, are multiplied with."""
+    """Factors for the outputs of the trunk's layers and of the MTP head's layers."""
 
     trunk: float = 1.0
     head: float = 1.0
 
 
 DAMPED = Damping(0.04, 0.05)
-"""Of a model with an MTP head: both then follow the last token mostly, and agree about half of the time."""
+"""Factors for a model with an MTP head: both outputs then follow mostly the last token, and agree about half of the
+time."""
 
 
 def outer(embedding: float, norm: str) -> list[Tensor]:
-    """Embedding, last norm and head of the vocabulary."""
+    """Return embedding, final norm and output projection."""
     n_vocab = len(PIECES)
     return [
         Tensor("token_embd.weight", (EMBD, n_vocab), embedding),
@@ -60,8 +61,8 @@ def _norm(name: str, width: int = EMBD, mean: float = 1.0) -> Tensor:
 
 
 def attention(damping: float, head: int = HEAD, *, gated: bool = False, normed: bool = False) -> Iterator[Tensor]:
-    """An attention layer. ``head``: width of a head; ``gated``: the queries bring an output gate; ``normed``: queries
-    and keys are normed."""
+    """Yield an attention layer. ``head``: width of a head; ``gated``: queries include an output gate; ``normed``:
+    queries and keys are normalised."""
     yield Tensor("attn_q.weight", (EMBD, HEADS * head * (1 + gated)), 0.225)
     yield Tensor("attn_k.weight", (EMBD, KV_HEADS * head), 0.225)
     yield Tensor("attn_v.weight", (EMBD, KV_HEADS * head), 0.125)
@@ -72,7 +73,7 @@ def attention(damping: float, head: int = HEAD, *, gated: bool = False, normed: 
 
 
 def delta_net(damping: float, delta: Delta = NARROW, *, joint: bool) -> Iterator[Tensor]:
-    """A gated delta net. ``joint``: beta and alpha come from one projection."""
+    """Yield a gated delta net. ``joint``: beta and alpha come from a single projection."""
     inner, conv = delta.inner, (2 * delta.keys + delta.heads) * delta.width
     yield Tensor("attn_qkv.weight", (EMBD, conv), 0.15)
     yield Tensor("attn_gate.weight", (EMBD, inner), 0.15)
@@ -89,7 +90,7 @@ def delta_net(damping: float, delta: Delta = NARROW, *, joint: bool) -> Iterator
 
 
 def ssm() -> Iterator[Tensor]:
-    """A Mamba-2 layer of one group."""
+    """Yield a Mamba-2 layer with a single group."""
     conv = SSM_INNER + 2 * SSM_STATE
     yield Tensor("ssm_in.weight", (EMBD, SSM_INNER + conv + SSM_HEADS), 0.15)
     yield Tensor("ssm_conv1d.weight", (TAPS, conv), 0.6)
@@ -102,21 +103,21 @@ def ssm() -> Iterator[Tensor]:
 
 
 def short_convolution() -> Iterator[Tensor]:
-    """LFM2's short convolution."""
+    """Yield the short convolution of LFM2."""
     yield Tensor("shortconv.conv.weight", (CONV_TAPS, EMBD), 0.6)
     yield Tensor("shortconv.in_proj.weight", (EMBD, 3 * EMBD), 0.16)
     yield Tensor("shortconv.out_proj.weight", (EMBD, EMBD), 0.16)
 
 
 def feed_forward(damping: float = 1.0) -> Iterator[Tensor]:
-    """A gated feed-forward."""
+    """Yield a gated feed-forward."""
     yield Tensor("ffn_gate.weight", (EMBD, FF), 0.15)
     yield Tensor("ffn_up.weight", (EMBD, FF), 0.125)
     yield Tensor("ffn_down.weight", (FF, EMBD), 0.1 * damping)
 
 
 def experts() -> Iterator[Tensor]:
-    """A mixture of experts, with a shared one."""
+    """Yield a mixture of experts with a shared expert."""
     yield Tensor("ffn_gate_inp.weight", (EMBD, EXPERTS), 0.15)
     yield Tensor("ffn_gate_exps.weight", (EMBD, EXPERT_FF, EXPERTS), 0.15)
     yield Tensor("ffn_up_exps.weight", (EMBD, EXPERT_FF, EXPERTS), 0.125)
@@ -128,7 +129,7 @@ def experts() -> Iterator[Tensor]:
 
 
 def mtp_head(damping: float) -> Iterator[Tensor]:
-    """The layer behind the trunk that drafts: one of gated attention, and what joins embedding and hidden state."""
+    """Yield the drafting layer after the trunk: gated attention, and the projection of embedding and hidden state."""
     yield from attention(damping, gated=True, normed=True)
     yield from feed_forward(damping)
     yield Tensor("nextn.eh_proj.weight", (2 * EMBD, EMBD), 0.005, identity=True)

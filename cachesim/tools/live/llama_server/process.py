@@ -1,8 +1,7 @@
-"""A server process of somebody else's: started on the loopback, watched, and ended whatever happens.
+"""A server process on the loopback: start, supervision and termination; and the reader of its log.
 
-Everything it prints goes to one file, which is read by offset. It runs in a process group of its own under a shell that
-ends it when the pipe to us breaks, so that it does not outlive us even when we are killed. A context manager.
-"""
+All its output goes to a file, which is read by offset. It runs in its own process group under a shell that kills it
+when the pipe to this process breaks, so it does not survive even if this process is killed. A context manager. """
 
 from __future__ import annotations
 
@@ -21,16 +20,16 @@ from typing import Any, Callable, Iterable, Iterator, Self, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log_events import Entry, entries, numbered, read_event
 
-# Reads a growing log by offset, message by message: what was said since the last look?
+# Reader of a growing log.
 
 class Logbook:
-    """The messages of a log file. Lines count when their end has been written."""
+    """Messages of a log file. A line counts once its end has been written."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.offset = file, 0
 
     def read(self) -> Iterator[Entry]:
-        """The messages written since the last call."""
+        """Yield the messages written since the last call."""
         with self.file.open("rb") as stream:
             stream.seek(self.offset)
             data = stream.read()
@@ -41,14 +40,14 @@ class Logbook:
 
 
 def events_of(said: Iterable[Entry], one_slot: bool) -> list[dict[str, Any]]:
-    """The events that messages report, as a step of a recording holds them."""
+    """Return the events that messages report, in the format of a recording's step."""
     return numbered([event for event in map(read_event, said) if event is not None], one_slot)
 
 
 HOST = "127.0.0.1"
-POLL = 0.002                # seconds between two looks
-GUARD_WITHIN = 3.0          # seconds in which the guard should have ended it
-END_WITHIN = 10.0           # seconds until a killed group must be gone
+POLL = 0.002                # seconds between two polls
+GUARD_WITHIN = 3.0          # seconds in which the guard should have killed the server
+END_WITHIN = 10.0           # seconds until a killed group must have ended
 
 seconds = time.monotonic    # the clock
 
@@ -70,15 +69,15 @@ exit $code
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """How a process ended by itself. ``returncode`` is negative for a signal; ``fatal`` are the lines in which it said
-    why."""
+    """The end of a process that ended by itself. ``returncode`` is negative for a signal; ``fatal``: log lines with the
+    cause."""
 
     returncode: int
     fatal: tuple[str, ...]
 
 
 class StoppedAtEnd(AbstractContextManager["StoppedAtEnd"]):
-    """A context manager whose ``stop`` is called at the end, whatever happens."""
+    """A context manager whose ``stop`` is always called at the end."""
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +91,7 @@ class StoppedAtEnd(AbstractContextManager["StoppedAtEnd"]):
 
 
 class Process(StoppedAtEnd):
-    """A running server. ``log`` is the file that it writes to, from its first byte on."""
+    """A running server. ``log``: the file with all its output."""
 
     def __init__(self, command: Callable[[int], Sequence[str]], log: Path) -> None:
         """Start ``command(port)`` on a free port. Raises BadInput if it cannot be executed."""
@@ -112,7 +111,7 @@ class Process(StoppedAtEnd):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The URL on which it listens."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -122,7 +121,7 @@ class Process(StoppedAtEnd):
         return code if code is None or code <= 128 else 128 - code
 
     def wait(self, until: Callable[[], bool], seconds: float, what: str) -> None:
-        """Look until ``until()`` holds. Raises ``Ended`` if the process ends before, BadInput after ``seconds``."""
+        """Poll until ``until()`` holds. Raises ``Ended`` if the process ends first, BadInput after ``seconds``."""
         stop = time.monotonic() + seconds
         while not until():
             if self.returncode is not None:
@@ -134,14 +133,14 @@ class Process(StoppedAtEnd):
             time.sleep(POLL)
 
     def died(self) -> Died:
-        """How it ended. Raises nothing for a process that still runs: its return code is then 0."""
+        """Return how the process ended. For a process that still runs the return code is 0."""
         return Died(self.returncode or 0, fatal_lines(self.log))
 
     def stop(self) -> None:
-        """End the whole group and wait until nothing of it is left. May be called again."""
+        """End the whole process group and wait for it. May be called again."""
         group = self.group
         if self._popen.stdin is not None:
-            self._popen.stdin.close()           # the guard kills the server, the shell collects both
+            self._popen.stdin.close()           # the guard kills the server; the shell reaps both
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(GUARD_WITHIN)
         stop = time.monotonic() + END_WITHIN
@@ -152,11 +151,11 @@ class Process(StoppedAtEnd):
 
 
 _FATAL = re.compile(r"^(?:\S*/)?([\w.+-]+\.(?:c|cc|cpp|cu|h|hpp|m):\d+): (.*\S)\s*$", re.M)
-TAIL = 1 << 20              # bytes at the end of a log that are searched for messages of a failure
+TAIL = 1 << 20              # bytes at the end of a log that are searched for failure messages
 
 
 class Ended(Exception):
-    """A server process ended by itself."""
+    """Raised if a server process ended by itself."""
 
     def __init__(self, died: Died) -> None:
         self.died = died
@@ -164,7 +163,7 @@ class Ended(Exception):
 
 
 def fatal_lines(log: Path) -> tuple[str, ...]:
-    """The messages of failed assertions in a log: `file.cpp:line: what`, without the folder."""
+    """Return the messages of failed assertions in a log: `file.cpp:line: message`, without the folder."""
     with log.open("rb") as stream:
         stream.seek(0, os.SEEK_END)
         stream.seek(max(0, stream.tell() - TAIL))
@@ -173,7 +172,7 @@ def fatal_lines(log: Path) -> tuple[str, ...]:
 
 
 def _kill(group: int) -> bool:
-    """Kill a process group; False if there is none any more."""
+    """Kill a process group; return False if it has ended already."""
     try:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -182,7 +181,7 @@ def _kill(group: int) -> bool:
 
 
 def version_text(binary: Path) -> str:
-    """What a server says when it is asked for its version. Raises BadInput."""
+    """Return the output of ``--version``. Raises BadInput."""
     try:
         done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -191,7 +190,7 @@ def version_text(binary: Path) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback on which nobody listens now."""
+    """Return a free port of the loopback."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -1,16 +1,16 @@
-"""What does a real llama-server do with these requests? Plays steps on it and writes a recording.
+"""Recorder: runs steps on a real llama-server and writes a recording.
 
-A step goes in as in a recording (FORMAT.md) without results, and comes back with `i`, `response`,
-`events`, `cold`, and `racy`, `died` or `stuck` where they apply. Operations: `completion`, `slot`, `parallel` with
-members in `steps`, and `restart`:
+An input step has the format of a recording (FORMAT.md) without results; the output adds `i`, `response`, `events`,
+`cold`, and `racy`, `died` or `stuck` where they apply. Operations: `completion`, `slot`, `parallel` with members in
+`steps`, and `restart`:
 
-    {"op": "restart"}                                  the same server is stopped and started again
-    {"op": "restart", "flags": ["-c", "512", ...]}     the same binary and model with other flags
+    {"op": "restart"}                                  stop and start the server with its current flags
+    {"op": "restart", "flags": ["-c", "512", ...]}     start the same binary and model with other flags
 
 A restart loses the slots and the RAM prompt cache and keeps the slot files. Its result has `events: []` and `server`,
-what the new process said when it started. `trace()["flags"]` and `["server"]` are those of the first start. After a
-step with `died` only a restart can follow, and after one with `stuck`: true, in which the server fills empty batches
-for ever. A request that was not answered has no `response` then, and the events end with the second empty batch.
+the startup values of the new process. `trace()["flags"]` and `["server"]` are those of the first start. After a step
+with `died`, or with `stuck`: true (the server decodes empty batches forever), only a restart can follow. Unanswered
+requests then have no `response`, and the events end with the second empty batch.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Step = dict[str, Any]
 
 
 class Recorder(StoppedAtEnd):
-    """A real server and, with ``cold``, a second one without any caching; a context manager: both end with it.
+    """A real server and, with ``cold``, a second server without any caching. A context manager, which ends both.
 
-    ``rounding``: differences of log-probabilities up to this are not inexact. Raises BadInput where the binary cannot
-    be started or does not become healthy; nothing is left running then."""
+    ``rounding``: largest difference of log-probabilities that is not inexact. Raises BadInput if the binary cannot be
+    started or does not become healthy; no process is left running then."""
 
     def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING) -> None:
         self.start, self.rounding = start, rounding
@@ -63,7 +63,7 @@ class Recorder(StoppedAtEnd):
         self._folder.cleanup()
 
     def reset(self) -> None:
-        """Begin another recording under the same options: the server starts again, slot files and steps are gone."""
+        """Begin another recording with equal options: restart the server, remove slot files and steps."""
         for file in self.folder.iterdir():
             file.unlink()
         self._begin()
@@ -84,16 +84,16 @@ class Recorder(StoppedAtEnd):
 
     @property
     def folder(self) -> Path:
-        """Where the slot files are."""
+        """Folder of the slot files."""
         return Path(self._folder.name, "slots")
 
     @property
     def log_file(self) -> Path:
-        """What the server that plays has printed, from its last start on."""
+        """Log of the recorded server since its last start."""
         return Path(self._folder.name, "hot.log")
 
     def groups(self) -> list[int]:
-        """The process groups of the servers that run."""
+        """Return the process groups of the running servers."""
         return [server.process.group for server in (self._hot, self._cold) if server is not None]
 
     def _start_hot(self) -> None:
@@ -117,7 +117,7 @@ class Recorder(StoppedAtEnd):
     # Steps
 
     def play(self, step: Step) -> Step:
-        """Do one step; returns it with its number and results. Raises BadInput for a step that cannot be done."""
+        """Run a step; return it with its number and results. Raises BadInput for an unsupported step."""
         out: Step = {"i": len(self.steps), **step}
         if step["op"] == "restart":
             self._restart(out)
@@ -127,7 +127,7 @@ class Recorder(StoppedAtEnd):
         return out
 
     def post(self, path: str, body: Mapping[str, Any]) -> HttpReply:
-        """Send a request that is not a step and wait until the server is idle; returns the reply."""
+        """Send a request that is not a step and wait until the server is idle; return the reply."""
         server = self._running()
         reply = server.client.post(path, dict(body))
         server.settled()
@@ -166,16 +166,16 @@ class Recorder(StoppedAtEnd):
             self._gone()
 
     def _members(self, out: Step) -> list[Step]:
-        """What is sent at the same time: the step itself, or its members, numbered."""
+        """Return the steps that are sent together: the step itself, or its numbered members."""
         if out["op"] == "parallel":
             out["steps"] = [{"i": f"{out['i']}.{n}", **one} for n, one in enumerate(out["steps"])]
             return list(out["steps"])
         if out["op"] not in ("completion", "slot"):
-            raise BadInput(f"operation '{out['op']}' is not played on a real server")
+            raise BadInput(f"operation '{out['op']}' cannot be run on a real server")
         return [out]
 
     def _send(self, member: Step) -> Any:
-        """One request; what comes back is a Reply, or the tokens seen before a hang-up."""
+        """Send a request; return an HttpReply, or the tokens received before a disconnect."""
         server, body = self._running(), member["request"]
         if member["op"] == "slot":
             return server.client.slot(body["action"], body["id_slot"], body.get("filename", ""))
@@ -185,7 +185,7 @@ class Recorder(StoppedAtEnd):
         return server.client.complete(sent)
 
     def _name_tasks(self, members: list[Step], replies: list[Any], said: list[Entry]) -> list[int | None]:
-        """The task of each member in the log; what only the log says of it is written beside its request."""
+        """Return the log task of each member; add the details that only the log contains to the member."""
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
         sent = [_sent(member, reply) for member, reply in zip(members, replies, strict=True)]
@@ -209,7 +209,7 @@ class Recorder(StoppedAtEnd):
                 self._compare(member, reply)
 
     def _ended(self, out: Step, members: list[Step], error: ConnectionLost | Ended) -> None:
-        """The process ended in this step: there are no answers, and the events end where it ended."""
+        """Record that the process ended in this step: without answers, and with the events up to its end."""
         server = self._running()
         died: Died = error.died if isinstance(error, Ended) else server.died()
         said = server.taken()
@@ -220,7 +220,7 @@ class Recorder(StoppedAtEnd):
         self._gone()
 
     def _gone(self) -> None:
-        """The server that plays is of no more use."""
+        """Stop the recorded server, which can no longer be used."""
         self._running().stop()
         self._hot = None
 
@@ -239,7 +239,7 @@ class Recorder(StoppedAtEnd):
     def _judge(self, member: Step, body: Mapping[str, Any], cold: dict[str, Any], which: Step) -> Step:
         found = compare(body, cold)
         if not found["equal"]:
-            self._start_cold()                  # was it the cold server that remembered something?
+            self._start_cold()                  # rule out state left in the cold server
             fresh = self._ask_cold(member["request"])
             found = {**compare(body, fresh or cold), "confirmed_fresh_process": fresh is not None}
         if inexact(found, self.rounding):
@@ -260,7 +260,7 @@ class Recorder(StoppedAtEnd):
     # The recording
 
     def trace(self, name: str = "", **more: Any) -> dict[str, Any]:
-        """Header and steps so far, as a recording holds them; ``more`` are further header fields."""
+        """Return header and steps so far in the format of a recording; ``more``: further header fields."""
         start = self.start
         return {"engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name,
                 "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
@@ -269,7 +269,7 @@ class Recorder(StoppedAtEnd):
 
 
 def _sent(member: Step, reply: Any) -> SentTask:
-    """What is known of a member; ``reply`` is a Reply, the tokens that a client saw that hung up, or None."""
+    """Return the known facts of a member; ``reply``: an HttpReply, the tokens received before a disconnect, or None."""
     request = member["request"]
     n_prompt = len(request.get("prompt", ()))
     if isinstance(reply, HttpReply):
@@ -283,14 +283,14 @@ def _sent(member: Step, reply: Any) -> SentTask:
 
 
 def _lost(member: Step, reply: Any, task: ServerTask) -> bool:
-    """Are there generated tokens that neither the client saw, which hung up, nor the slot held at the end?"""
+    """True if some generated tokens were neither received by a disconnected client nor left in the slot."""
     request = member["request"]
     one = "cancel_after" in request and not isinstance(reply, HttpReply) and int(request.get("n_cmpl", 1)) == 1
     return one and came_to_its_end(task, len(request["prompt"]), int(request.get("n_predict", -1)))
 
 
 def write_trace(trace: dict[str, Any], path: Path) -> None:
-    """Write a recording: the header on the first line, every step on a line of its own."""
+    """Write a recording: the header on the first line, then a line per step."""
     head = {name: value for name, value in trace.items() if name != "steps"}
     steps = ",\n".join(json.dumps(step, separators=(",", ":")) for step in trace["steps"])
     text = f'{json.dumps(head, separators=(",", ":"))[:-1]},"steps":[\n{steps}\n]}}\n'

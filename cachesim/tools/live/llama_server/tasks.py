@@ -1,8 +1,8 @@
-"""Which task of a server's log belongs to which of the requests that were sent at the same time?
+"""Assignment of tasks in a server's log to concurrent requests.
 
-A request is known by the length of its prompt, the slot it asked for and what came back: slot, tokens, tokens in the
-slot at the end. Each task belongs to one request only, so the requests are looked at together. Further completions are
-tasks of their own and stay with the task that is launched behind them.
+A request is identified by the length of its prompt, its requested slot and its answer: slot, tokens, tokens in the slot
+at the end. Each task belongs to exactly one request, so all requests are assigned together. Further completions have
+their own tasks, which belong to the task that is launched after them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Cost = tuple[int, int]
 
 
 class SentTask(NamedTuple):
-    """What is known of a request: tokens of its prompt, those that came back, and, where it was answered, its slot and
-    the tokens that the slot held at the end (``None`` = not known). ``asked``: the slot that it asked for."""
+    """Known facts of a request: length of its prompt, received tokens, and, if it was answered, its slot and the number
+    of tokens in the slot at the end (``None`` = unknown). ``asked``: the requested slot."""
 
     n_prompt: int
     tokens: Sequence[int] = ()
@@ -28,8 +28,8 @@ class SentTask(NamedTuple):
 
 @dataclass(slots=True)
 class ServerTask:
-    """What the log says of a task. ``tokens`` are the generated ones; ``drafts`` pairs of the tokens that the slot held
-    and the tokens that were drafted then, ``end`` the tokens in the slot at its release."""
+    """Log data of a task. ``tokens``: generated tokens; ``drafts``: pairs of the tokens in the slot and the tokens
+    drafted at that time; ``end``: tokens in the slot at its release."""
 
     slot: int | None = None
     n_prompt: int | None = None
@@ -40,7 +40,7 @@ class ServerTask:
 
 
 def read_tasks(said: Iterable[Entry]) -> dict[int, ServerTask]:
-    """The tasks of a log by their number there, further completions included."""
+    """Return the tasks of a log by their number, including further completions."""
     found: dict[int, ServerTask] = {}
     for entry in said:
         if entry.task is not None:
@@ -67,14 +67,13 @@ def _read(found: dict[int, ServerTask], entry: Entry, number: int) -> None:
 
 
 def assign(sent: Sequence[SentTask], tasks: Mapping[int, ServerTask]) -> list[int | None]:
-    """The task of each request: of all ways the one that leaves the fewest requests without any, of those the one with
-    the fewest oddities, the first of those."""
+    """Return the task of each request. Minimises first the requests without a task, then the contradictions."""
     free = [number for number, task in sorted(tasks.items()) if not task.child]
     return _assign(list(sent), free, tasks)[1]
 
 
 def _assign(sent: list[SentTask], free: list[int], tasks: Mapping[int, ServerTask]) -> tuple[Cost, list[int | None]]:
-    """The best way and what is wrong with it: requests without a task, and oddities."""
+    """Return the best assignment with its cost: requests without a task, and contradictions."""
     if not sent:
         return (0, 0), []
     best: tuple[Cost, list[int | None]] | None = None
@@ -94,8 +93,8 @@ def _assign(sent: list[SentTask], free: list[int], tasks: Mapping[int, ServerTas
 
 
 def _odd(sent: SentTask, task: ServerTask) -> int:
-    """What speaks against a task that fits: it ended with another number of tokens, has another slot than was asked
-    for, or ended before it could have said what came back."""
+    """Count the contradictions of a task that fits: another number of tokens at the end, another slot than requested,
+    or an end before it could have generated the received tokens."""
     ended = task.end is not None and sent.end is None and task.end < sent.n_prompt + len(sent.tokens) - 1
     return (sent.end is not None and sent.end != task.end) + (sent.asked not in (None, task.slot)) + ended
 
@@ -107,14 +106,14 @@ def _fits(sent: SentTask, task: ServerTask) -> bool:
 
 
 def came_to_its_end(task: ServerTask, n_prompt: int, n_predict: int) -> bool:
-    """Did a request generate all its tokens, in a slot that in the end did not hold its prompt and these? A
+    """True if a request generated all its tokens, but the slot did not hold its prompt and these tokens in the end: a
     conversation was loaded over it (D2)."""
     return len(task.tokens) == n_predict and task.end not in (None, n_prompt + n_predict - 1)
 
 
 def details(task: ServerTask, number: int | None, answered: bool) -> dict[str, Any]:
-    """What a recording says of a request beside its response: the number of its task in the events of the step (None =
-    it is the only one), the drafts, and the generated tokens where no answer holds them (not ``answered``)."""
+    """Return the fields of a recorded request beside its response: its task number in the events (None = the only
+    task), the drafts, and the generated tokens if there is no answer with them (not ``answered``)."""
     out: dict[str, Any] = {} if number is None else {"task": number}
     if task.drafts:
         out["drafts"] = [list(draft) for draft in task.drafts]

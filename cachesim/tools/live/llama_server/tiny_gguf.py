@@ -1,7 +1,7 @@
-"""Writer of GGUF files whose weights are random numbers. Standard library only.
+"""Writer of GGUF files with random weights. Standard library only.
 
-Exported programs contain the code of this module, so that they write the model themselves (``export/program_text.py``).
-Random values are a function of the seed and of the tensor's name alone: a file has the same bytes on every machine.
+Exported programs contain the code of this module, so that they can write the model (``export/program_text.py``).
+Random values depend only on the seed and the tensor's name: a file has equal bytes on every machine.
 Source: ggml docs/gguf.md, version 3.
 """
 
@@ -17,26 +17,26 @@ UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 
 
 class Tensor(NamedTuple):
-    """A tensor of F32. ``shape``: the fastest dimension first. ``std``, ``mean``: of its random values."""
+    """An F32 tensor. ``shape``: fastest dimension first. ``std``, ``mean``: of its random values."""
 
     name: str
     shape: tuple[int, ...]
     std: float = 0.0
     mean: float = 0.0
-    decay: float = 0.0          # not 0: no random values, but decay rates up to this one, slow ones first
+    decay: float = 0.0          # if not 0: decay rates up to this value instead of random values, slow rates first
     identity: bool = False      # add the unit matrix to the first columns
 
 
 class TinyModel(NamedTuple):
-    """A model as it is written."""
+    """Keys and tensors of a model."""
 
     keys: Mapping[str, Any]
-    outer: Sequence[Tensor]                     # outside of the layers
-    kinds: Mapping[str, Sequence[Tensor]]       # of each kind of layer
-    order: str                                  # the kinds of the layers
+    outer: Sequence[Tensor]                     # tensors outside of the layers
+    kinds: Mapping[str, Sequence[Tensor]]       # tensors of each kind of layer
+    order: str                                  # kinds of the layers, in order
 
     def tensors(self) -> list[Tensor]:
-        """Return all tensors in the order of the file, those of a layer under its number."""
+        """Return all tensors in file order; names of layer tensors get the prefix `blk.N.`."""
         blocks = [(i, one) for i, kind in enumerate(self.order) for one in self.kinds[kind]]
         return [*self.outer, *(one._replace(name=f"blk.{i}.{one.name}") for i, one in blocks)]
 
@@ -46,7 +46,7 @@ class TinyModel(NamedTuple):
 
 
 def tensor_values(tensor: Tensor, seed: int) -> list[float]:
-    """Return the numbers of a tensor in the order of the file; normal values are sums of four uniform ones."""
+    """Return the values of a tensor in file order; normal values are sums of four uniform values."""
     n = math.prod(tensor.shape)
     if tensor.decay:
         return [-round(tensor.decay * 300.0 ** (i / (n - 1) - 1.0), 6) for i in reversed(range(n))]
@@ -60,7 +60,7 @@ def tensor_values(tensor: Tensor, seed: int) -> list[float]:
 
 
 def write_gguf(path: str, keys: Mapping[str, Any], tensors: Sequence[Tensor], seed: int = 0) -> None:
-    """Write a file with these keys and tensors. An int is a UINT32, but in a list an INT32."""
+    """Write a file with these keys and tensors. An int becomes UINT32, in a list INT32."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys))
     head += b"".join(_string(key) + _value(value) for key, value in keys.items())
     offset = 0
@@ -84,7 +84,7 @@ def _string(text: str) -> bytes:
 
 
 def _value(value: Any) -> bytes:
-    """Return a key's value behind the number of its type."""
+    """Return a key's value after the number of its type."""
     if isinstance(value, bool):
         return struct.pack("<I?", BOOL, value)
     if isinstance(value, int):

@@ -1,8 +1,8 @@
-"""A stand-in for llama-server, run as a program: it answers and logs in the same forms, and misbehaves on demand.
+"""Stand-in program for llama-server: it answers and logs in equal forms, and misbehaves on demand.
 
-`--fake MODE`: well, unhealthy, stillborn, busy (never idle), taken (the first port is), other (says another's name),
-remembers (a prompt asked twice is answered wrongly). The prompt [13] ends it with a failed assertion, at [14] it works
-on empty batches for ever. The next token is a number made of all tokens before it.
+`--fake MODE`: well, unhealthy, stillborn, busy (never idle), taken (the first port is in use), other (reports another
+alias), remembers (answers a repeated prompt wrongly). The prompt [13] ends it with a failed assertion; at [14] it
+decodes empty batches forever. The next token is a number computed from all tokens before it.
 """
 
 from __future__ import annotations

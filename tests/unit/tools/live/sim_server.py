@@ -1,6 +1,6 @@
-"""A stand-in for a llama-server that runs: our simulator answers over HTTP, and a toy model speaks.
+"""Stand-in for a running llama-server: the simulator answers over HTTP, with tokens of a toy model.
 
-Where our judge says that an answer is not a cold run's, its log-probabilities are others by ``far``.
+If the simulator judges an answer wrong, its log-probabilities are changed by ``far``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.live.fake import spoken
 
 
 class Simulated(BaseHTTPRequestHandler):
-    """``props`` overrides what it says of itself; ``spoil`` is what becomes of a reply."""
+    """``props`` overrides its reported properties; ``spoil`` changes a reply."""
 
     protocol_version = "HTTP/1.1"
     profile, model, options, far, props, spoil, slots_work = "", "", {}, 1.0, {}, None, True
@@ -89,7 +89,7 @@ class Simulated(BaseHTTPRequestHandler):
 
 @contextmanager
 def simulated(model, profile="llama_cpp@b11549", options=None, **more):
-    """The address of a stand-in with these options, while the block runs."""
+    """Yield the URL of a stand-in with these options."""
     options = {"ctx_size": 2048, "parallel": 1, "kv_unified": False, **(options or {})}
     handler = type("Handler", (Simulated,), {"profile": profile, "model": model, "options": options, **more})
     handler.begin()

@@ -1,4 +1,4 @@
-"""What is recorded of a server's answers."""
+"""Tests of a server's responses in a recording."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def test_of_a_slot_operation_the_counts_are_kept():
 @pytest.mark.parametrize(("reply", "asked", "found"), [
     (body(), [], {}),                                                                   # no drafts
     (body(draft_n=4), [], {}), (body(cached=7, truncated=True, draft_n=4), [], {}),     # nothing more in the slot
-    (body(cached=7, draft_n=4), [], {"tokens_in_slot": [7, 8]}),                        # the last one, undecoded
-    (body(cached=9, draft_n=4), [4], {"tokens_in_slot": [50, 51, 52, 53]}),             # two that nobody delivered
+    (body(cached=7, draft_n=4), [], {"tokens_in_slot": [7, 8]}),                        # the last, not decoded
+    (body(cached=9, draft_n=4), [4], {"tokens_in_slot": [50, 51, 52, 53]}),             # two were not delivered
 ])  # fmt: skip
 def test_tokens_that_a_stop_left_in_the_slot_are_named_by_the_cold_server(reply, asked, found):
     lengths = []

@@ -1,4 +1,4 @@
-"""What a case is written as for others: does it run, and does it tell a server with the fault from one without?"""
+"""Tests of exported programs: they run, and distinguish a server with the fault from a sound server."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def script(line=TWICE, model="A", **server):
 
 @pytest.fixture
 def binary(tmp_path):
-    """The stand-in as a program, in one of its modes."""
+    """The stand-in as a program, in a given mode."""
 
     def make(mode):
         file = tmp_path / f"llama-server-{mode}"
@@ -55,7 +55,7 @@ def binary(tmp_path):
 
 
 def run(text, tmp_path, shell="sh", **env):
-    """Exit code and output of a script that is run with this environment alone: a PATH of python3 and the shell."""
+    """Run a script with only this environment: a PATH of python3 and the shell. Return exit code and output."""
     (tmp_path / "case.sh").write_text(text)
     tools = tmp_path / "tools"
     tools.mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ def test_every_kind_of_step_is_written_in_plain_shell(shell, form, tmp_path):
 
 
 def program(text):
-    """The program in Python that a script contains."""
+    """Return the Python program that a script contains."""
     return text.partition(f"<<'{END}'\n")[2].removesuffix(f"{END}\n")
 
 
@@ -103,7 +103,7 @@ def test_the_program_needs_no_packages():
     ("H", ""), ("GGGA", "A"), ("GGGA", "qwen35"),
 ])  # fmt: skip
 def test_a_program_writes_the_bytes_of_our_models(model, draft, tmp_path):
-    """A draft model has the name by which the server's flags call it."""
+    """A draft model has the name that the server's flags use."""
     extra = {"model_draft": draft, "spec_type": "draft-simple"} if draft else {}
     made, case = {"Tensor": Tensor, "TinyModel": TinyModel}, script("S5", model, **extra)
     exec(models_text(case), made)
@@ -117,7 +117,7 @@ def test_a_program_writes_the_bytes_of_our_models(model, draft, tmp_path):
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary, tmp_path):
-    """With nothing but a shell, python3 and the server."""
+    """It needs only a shell, python3 and the server."""
     text = standalone_script(script())
     code, said = run(text, tmp_path, shell, LLAMA_SERVER=str(binary("well")))
     assert code == 0 and said.count("same as cold") == 3 and "does not show" in said, said
@@ -129,14 +129,14 @@ def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary
 
 
 def test_the_script_plays_every_kind_of_step(binary, tmp_path):
-    """Each request must come and be answered; the stand-in gives no second completion."""
+    """Each request must arrive and be answered; the stand-in gives no second completion."""
     case = script(EVERYTHING, parallel=2, spec_type="draft-simple", model_draft="A")
     code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
     assert code == 0 and said.count("same as cold") == 7 and said.count("(disconnected)") == 2, said
 
 
 def test_answers_become_the_words_of_later_prompts(binary, tmp_path):
-    """The second prompt is the first one and what was generated behind it: the stand-in adds all tokens up."""
+    """The second prompt is the first with its generated tokens: the stand-in adds all tokens up."""
     text = standalone_script(script("S5>r2/S.r>1"))
     _, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")))
     rows = [line.partition("tokens: ")[2].split() for line in said.splitlines() if "tokens:" in line]
@@ -166,7 +166,7 @@ def test_without_a_server_it_ends_with_2(binary, tmp_path):
     code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("stillborn")))
     assert code == 2 and "failed to load model" in said
     code, said = run(text, tmp_path)
-    assert (code, said) == (2, "llama-server: No such file or directory (LLAMA_SERVER=PATH names the server)\n")
+    assert (code, said) == (2, "llama-server: No such file or directory (set LLAMA_SERVER=PATH)\n")
     assert run(text, tmp_path, LLAMA_SERVER=str(binary("well")), TOLERANCE="much")[0] == 2
 
 
@@ -217,7 +217,7 @@ def test_without_a_running_server_the_script_with_curl_ends_with_2(tmp_path):
 
 @pytest.fixture
 def running(binary, tmp_path):
-    """The stand-in, started in one of its modes."""
+    """The stand-in, started in a given mode."""
     started = []
 
     def make(mode):
@@ -245,7 +245,7 @@ def test_a_running_server_is_asked(running, tmp_path):
     pytest.importorskip("httpx")
     text = shell_script(script())
     assert run(text, tmp_path, URL=running("well").url, PATH=os.environ["PATH"])[0] == 0
-    # The stand-in remembers the cold requests too: of the second play it answers every prompt wrongly, cold and warm.
+    # The stand-in remembers cold requests too: in the second run it answers every prompt wrongly, cold and warm.
     code, said = run(text.replace("compare 0 ", "# ").replace("compare 1 ", "# "), tmp_path,
                      URL=running("remembers").url, PATH=os.environ["PATH"])  # fmt: skip
     assert code == 0 and "same as cold" in said
@@ -254,7 +254,7 @@ def test_a_running_server_is_asked(running, tmp_path):
 def test_a_restart_needs_a_server_of_its_own():
     case = script("S5>1/{restart}/S>1")
     for form in (shell_script, pytest_file):
-        with pytest.raises(BadInput, match="started again"):
+        with pytest.raises(BadInput, match="restarts the server"):
             form(case)
     assert "\n    talk.url = server.start(*FLAGS)\n" in standalone_script(case)
 
@@ -336,9 +336,9 @@ def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
     heads = [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")]
     assert heads == ["Name and Version", "Operating systems", "GGML backends", "Hardware", "Models",
                      "Problem description & steps to reproduce", "First Bad Commit", "Relevant log output"]  # fmt: skip
-    assert "to be filled in by you: the summary, in your own words" in text
-    assert "2. cache_n 1, evaluated 5: wrong: " in text and "2. `B[:3].C3`" in text
-    assert "Right with the rules of llama_cpp@latest-repaired" in text and "wrong at b9473" in text
+    assert "please fill in: the summary, in your own words" in text
+    assert "2. cache_n 1, evaluated 5: wrong answer: " in text and "2. `B[:3].C3`" in text
+    assert "Correct with the rules of llama_cpp@latest-repaired" in text and "wrong at b9473" in text
     heard = issue(case, "", ObservedRun("version: 1", ["2. WRONG"], ["a line"]))
     assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
 

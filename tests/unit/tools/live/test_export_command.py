@@ -1,4 +1,4 @@
-"""``cachesim export``: which form is written where, and what cannot be exported?"""
+"""Tests of ``cachesim export``: all forms, output files, and refusals."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def test_json(capsys):
 
 @pytest.mark.parametrize("words, said", [
     (["S5", "--to", "postcard"], "invalid choice"),
-    (["S5{task=embedding}", "--to", "curl"], "embedding is not played"),
-    (["S5/{restart}/S", "--to", "pytest"], "started again"),
-    (["S5", "--to", "issue", "--server", "x"], "go together"),
-    (["ml10-joins-a-running-prompt", "--to", "curl"], "mlx_lm cannot be played"),
+    (["S5{task=embedding}", "--to", "curl"], "embedding cannot be run"),
+    (["S5/{restart}/S", "--to", "pytest"], "restarts the server"),
+    (["S5", "--to", "issue", "--server", "x"], "expected --server and --gguf together"),
+    (["ml10-joins-a-running-prompt", "--to", "curl"], "mlx_lm cannot be run"),
 ])  # fmt: skip
 def test_what_cannot_be_exported(words, said, capsys):
     assert main(["export", *words]) == 2

@@ -1,4 +1,4 @@
-"""Lengths of a scenario that shows the same on a model with another window or another batch."""
+"""Tests of fitted word lengths for a model with another window or another batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROFILE = "llama_cpp@b11549"
 
 @pytest.fixture
 def ways(monkeypatch):
-    """The lengths of the words, for every way that is tried on this model and server, if none shows the same."""
+    """Return the word lengths of every change that is tried on this model and server, if none succeeds."""
 
     def of(line, model, target, server=None, there=None):
         found, wrong = [], iter([(1,)])
@@ -39,7 +39,7 @@ def test_the_case_that_a_narrower_window_shows_is_found():
     case = load(named("first-window-gemma3"))
     found, said = fitted(case, PROFILE, "W8 A", case.server)
     assert (repr(case), repr(found)) == ("A37>3/A[:32]>3", "A13>3/A[:8]>3")
-    assert said == "lengths from 32 on are -24 tokens (window)"
+    assert said == "lengths from 32 on changed by -24 tokens (window)"
 
 
 def test_lengths_below_both_windows_stay_and_none_becomes_nothing(ways):

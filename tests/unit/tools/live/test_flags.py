@@ -52,6 +52,6 @@ def test_drafters(given, words):
 ])  # fmt: skip
 def test_ik_llama(given):
     server = filled(given, "ik_llama")
-    server.pop("companion_recurrent")          # no option of the server
+    server.pop("companion_recurrent")          # not an option of the server
     read = read_ik_flags(write_ik_flags(server)).options
     assert {**server, **read} == server

@@ -1,4 +1,4 @@
-"""Tiny GGUFs of our notation: which architecture, which sizes, which bytes."""
+"""Tests of tiny GGUFs: architectures, sizes and bytes."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def test_a_file_name_leads_back_to_the_layers(notation):
 
 
 @pytest.mark.parametrize("notation, why", [
-    ("G W8", "windows stand with A or with C alone"), ("HA", "H stands alone"), ("C W8 A", "no architecture"),
-    ("CC", "add an A"), ("GG", "add an A"), ("W8 W9", "of one width"), ("A+M", "MTP heads"), ("S+M", "MTP heads"),
-    ("qwen35-AA", "both G and A"), ("GSA", "no architecture"), ("X", "layer"),
+    ("G W8", "windows need A or C alone"), ("HA", "H must stand alone"), ("C W8 A", "no architecture"),
+    ("CC", "add an A"), ("GG", "add an A"), ("W8 W9", "must have one width"), ("A+M", "MTP heads"),
+    ("S+M", "MTP heads"), ("qwen35-AA", "both G and A"), ("GSA", "no architecture"), ("X", "layer"),
 ])
 def test_what_no_architecture_has_is_refused(notation, why):
     with pytest.raises(BadInput, match=why):
@@ -58,7 +58,7 @@ def test_what_no_architecture_has_is_refused(notation, why):
 
 
 def elements(notation, layer, *names):
-    """Elements of the tensors of a layer by name, in order."""
+    """Return the number of elements of a layer's tensors by name, in order."""
     shapes = {tensor.name: tensor.shape for tensor in tiny_model(find_model(notation)).tensors()}
     return [shapes[f"blk.{layer}.{name}.weight"] for name in names]
 

@@ -1,4 +1,5 @@
-"""Tiny GGUFs on the real server: each loads, answers by its whole context, and has a state of the declared size."""
+"""Tests of tiny GGUFs on the real server: each loads, answers by its whole context, and has a state of declared
+size."""
 
 from __future__ import annotations
 
@@ -28,11 +29,11 @@ NOTATIONS = (
     "SSASSA", "CA", "CCACAC", "C W8", "H", "HH", "AG", "AS",
 )  # fmt: skip
 REACH = {"W8 W8": 15, "C W8": 10}
-"""Tokens that the last one is a function of, where these are not all."""
+"""Tokens that determine the last token, if not all do."""
 
-HEADER = 28                    # of a slot file, and four bytes for each token
+HEADER = 28                    # bytes of a slot file's header, followed by four bytes per token
 FORMATS = {(rules.data_header, rules.ext_bytes) for rules in PROFILES.values()}
-"""Bytes before the rows of an attention part, and of a cell's 2-D position, in the builds that are known."""
+"""Bytes before the rows of an attention part, and of a cell's 2-D position, in the known builds."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,7 +44,7 @@ pytestmark = [
 
 @contextmanager
 def started(path, *flags):
-    """A server with this model; yields a function that posts to it."""
+    """Start a server with this model; yield a function that posts to it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -80,7 +81,8 @@ def ask(port, method, where, body=None):
 
 
 def answer(post, prompt):
-    """Tokens of an answer, log-probability of the first, and how many drafts were made and right."""
+    """Return the tokens of an answer, the log-probability of the first, and the numbers of drafted and accepted
+    tokens."""
     body = {"prompt": prompt, "n_predict": 24, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
     got = post("/completion", {**body, "return_tokens": True, "n_probs": 1})
     first = got["completion_probabilities"][0]["top_logprobs"][0]["logprob"]
@@ -88,7 +90,7 @@ def answer(post, prompt):
 
 
 def prompts():
-    """A prompt of 60 words, and the same with one of them exchanged, from the first to the last."""
+    """Return a prompt of 60 words, and its variants with a word exchanged, from the first to the last."""
     rng = random.Random(5)
     base = [rng.randrange(101, 320) for _ in range(60)]
     yield 60, base
@@ -97,7 +99,7 @@ def prompts():
 
 
 def state_bytes(kind, n, header, ext):
-    """A saved state of n tokens, as the declared shapes have it; ``header`` and ``ext`` as in FORMATS."""
+    """Return a saved state of n tokens with the declared shapes; ``header`` and ``ext`` as in FORMATS."""
     def part(layers, cells):
         return 8 + header + 24 * len(layers) + cells * (12 + kind.mrope * ext + kind.row_bytes * len(layers))
 

@@ -1,4 +1,4 @@
-"""What is recorded of a request whose client hung up, from the lines that the server wrote."""
+"""Tests of recorded requests whose client disconnected, from the server's log lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_came_to_lie_in_the_slot(tmp_path):
 
 
 def test_several_completions(tmp_path):
-    """Their tokens come mixed; each task's own stand in the log."""
+    """Their tokens arrive mixed; the log has those of each task."""
     lines = said(tmp_path, launch(4, 1), launch(5, 1), launch(6), new_prompt(6, 3), *(
         token(task, n, number, "x") for n, number in ((1, 21), (2, 29)) for task in (4, 5, 6)
     ), release(4, 4), release(6, 4), release(5, 4))

@@ -1,4 +1,4 @@
-"""What a bug report says that a real server did, with a recorder that plays nothing."""
+"""Tests of the observations in a bug report, with a recorder that runs nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def binary(tmp_path):
 
 @pytest.fixture
 def came(monkeypatch, tmp_path, binary):
-    """What is observed of a line whose steps end like this; each step writes two lines that matter, and one more."""
+    """Return the observations of a line whose steps end like this; each step logs two relevant lines and another."""
 
     def of(line, *ends, inexact=()):
         class Recorded:
@@ -60,8 +60,8 @@ def test_what_came_of_each_request_is_said(came):
                  {"died": {"fatal": ["GGML_ASSERT(x) failed", "abort"]}}, inexact=[{"i": 1}, {"i": 3}])  # fmt: skip
     assert found.version == "version: 9999 (abc)"
     assert found.came == [
-        "0. cache_n 2, evaluated 3: the answer of a cold run",
-        "1. cache_n 2, evaluated 3: WRONG: token 1 is another than in a cold run and log-probabilities differ by 0.25 "
+        "0. cache_n 2, evaluated 3: correct answer",
+        "1. cache_n 2, evaluated 3: WRONG: token 1 differs from a cold run and log-probabilities differ by 0.25 "
         "from a cold run",
         "2. HTTP 400 too long", "3. the process ends: GGML_ASSERT(x) failed / abort",
     ]  # fmt: skip
@@ -81,7 +81,7 @@ def test_of_requests_that_were_sent_together_each_has_its_own_end(came):
     steps = [{"i": "0.0", "response": RIGHT}, {"i": "0.1", "response": RIGHT, "cold": {"equal": False}}]
     found = came("S5>1/A3>1{together}", {"steps": steps}, inexact=[{"i": "0.1"}])
     assert [one.partition("evaluated 3: ")[2] for one in found.came] == [
-        "the answer of a cold run", "WRONG: token 0 is another than in a cold run"]  # fmt: skip
+        "correct answer", "WRONG: token 0 differs from a cold run"]  # fmt: skip
     assert [one[:2] for one in found.came] == ["0.", "1."] and found.log[0] == "... request 0"
 
 
@@ -91,4 +91,4 @@ def test_a_process_that_says_nothing_and_a_binary_that_cannot_be_run(came, tmp_p
         version(tmp_path / "nothing")
     (silent := tmp_path / "silent").write_text("#!/bin/sh\n")
     silent.chmod(0o755)
-    assert version(silent) == "no version"
+    assert version(silent) == "unknown version"

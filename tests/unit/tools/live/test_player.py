@@ -1,4 +1,4 @@
-"""What is sent to a real server for a scenario, step by step?"""
+"""Tests of the requests that a scenario sends to a real server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cachesim.tools.live.player import Player
 
 
 def played(line, replies=(), **more):
-    """The steps that a line becomes; every answer is n_predict times the token 7 unless ``replies`` has one."""
+    """Return the steps of a line; every answer is n_predict times the token 7 unless ``replies`` has an entry."""
     sent, given = [], iter(replies)
 
     def play(step):
@@ -52,8 +52,8 @@ def test_hang_ups(line, after):
     sent, player = played(line, [{"tokens": [1, 2], "tokens_in_slot": [1, 2, 3]}])
     assert sent[0]["request"]["cancel_after"] == after
     assert sent[0]["request"]["n_predict"] > after + 50
-    assert "an answer of 4 tokens came to 3" in player.notes
-    assert any("hang-up" in note for note in player.notes)
+    assert "3 of 4 tokens of an answer were generated" in player.notes
+    assert any("disconnect" in note for note in player.notes)
 
 
 def test_groups():
@@ -97,7 +97,7 @@ def test_a_dead_server_is_started_again_where_the_scenario_says_so():
 
 
 def test_what_cannot_be_expressed_is_said():
-    assert played("S3>r4{drafts=2:1}")[1].notes == ["drafts are what the server's own drafter says"]
+    assert played("S3>r4{drafts=2:1}")[1].notes == ["drafts come from the server's own drafter"]
     with pytest.raises(BadInput, match="request 0: task embedding"):
         Player(from_line("S3{task=embedding}"))
     with pytest.raises(BadInput, match="mlx_lm"):

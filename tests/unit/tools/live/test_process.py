@@ -1,4 +1,4 @@
-"""Why a server ended, as its log says it."""
+"""Tests of the messages about a server's end, from its log."""
 
 from __future__ import annotations
 

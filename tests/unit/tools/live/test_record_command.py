@@ -1,4 +1,4 @@
-"""``cachesim record``: what it refuses, and what it writes. The server is a stand-in."""
+"""Tests of ``cachesim record``: refusals and recordings, with a stand-in for the server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ prompt="A"
 
 @pytest.fixture
 def binary(tmp_path):
-    """A program that says it is build 11549."""
+    """A program that reports build 11549."""
     file = tmp_path / "llama-server"
     file.write_text("#!/bin/sh\necho 'version: 11549 (abc)' >&2\n", "utf-8")
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
@@ -44,7 +44,7 @@ def gguf(tmp_path):
 
 @pytest.fixture
 def faked(monkeypatch):
-    """The recorder is our own simulator."""
+    """Replace the recorder by the simulator."""
     import cachesim.tools.live.llama_server.recorder as real
 
     def recorder(start):
@@ -69,12 +69,12 @@ def test_notes_are_told(binary, gguf, faked, tmp_path, capsys):
     words = ["--server", str(binary), "--model", str(gguf), "--out", str(tmp_path), "--json"]
     assert main(["record", "S40>r4{drafts=1:1}", *words]) == exits.HOLDS
     made = json.loads(capsys.readouterr().out)["recordings"]
-    assert made[0]["notes"] == ["drafts are what the server's own drafter says"]
+    assert made[0]["notes"] == ["drafts come from the server's own drafter"]
     assert made[0]["file"] == str(tmp_path / "try.json")
 
 
 def test_of_a_folder_what_can_be_recorded_is_and_the_rest_is_counted(binary, gguf, faked, tmp_path, capsys):
-    """One file is none, and of one a request is of a kind that is not played."""
+    """A file is not a scenario, and another has a request of an unsupported kind."""
     (folder := tmp_path / "cases").mkdir()
     for name, more in (("good", ""), ("other", 'task="embedding"\n'), ("none", "x\n")):
         (folder / f"{name}.toml").write_text(CASE.format(name) + more, "utf-8")
@@ -83,7 +83,7 @@ def test_of_a_folder_what_can_be_recorded_is_and_the_rest_is_counted(binary, ggu
     out, err = capsys.readouterr()
     data = json.loads(out)
     assert ([one["id"] for one in data["recordings"]], data["failed"]) == (["good"], 2)
-    assert "none.toml" in err and "task embedding is not played" in err and (tmp_path / "good.json").exists()
+    assert "none.toml" in err and "task embedding cannot be run" in err and (tmp_path / "good.json").exists()
 
 
 @pytest.mark.parametrize(("what", "why"), [

@@ -1,4 +1,4 @@
-"""What is recorded of a server, and that nothing is left of it: against a program that stands in for llama-server."""
+"""Tests of the recorder and its cleanup, with a stand-in program for llama-server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ask(prompt, n_predict=3, **more):
 
 
 def gone(group):
-    """Is nothing left of a process group? What has ended and waits to be collected does not count."""
+    """True if all processes of a group have ended; zombies do not count."""
     for _ in range(500):
         found = subprocess.run(["ps", "-e", "-o", "pgid=,stat="], capture_output=True, text=True).stdout.splitlines()
         if not any(words[0] == str(group) and not words[1].startswith("Z") for words in map(str.split, found)):
@@ -131,7 +131,7 @@ def test_a_server_that_ends(start):
 
 
 def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
-    """A request that it answered before has its answer, the other one has none."""
+    """A request that was answered before keeps its answer; the other has none."""
     monkeypatch.setattr(llama_server, "LONG", 0.1)
     monkeypatch.setattr(client, "PATIENCE", 0.02)
     with Recorder(start()) as recorder:
@@ -147,7 +147,7 @@ def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
 
 
 def test_our_own_questions_are_not_in_the_recording_of_a_server_that_ends(start):
-    """It ends after it has logged that the completion asked for does not exist."""
+    """It ends after it has logged the refusal of the unknown completion."""
     with Recorder(start(), cold=False) as recorder:
         server = recorder._running()
         server.client.post(llama_server.CONTROL, {"id": "cachesim-99", "action": "reasoning_end"})
@@ -156,7 +156,7 @@ def test_our_own_questions_are_not_in_the_recording_of_a_server_that_ends(start)
 
 
 def test_each_of_several_that_wait_for_a_line_hears_it(start, monkeypatch):
-    """Whoever reads it first: a request that was launched is not waited for again."""
+    """Whichever thread reads the line first: a launched request is not waited for again."""
     monkeypatch.setattr(llama_server, "IDLE_WITHIN", 0.5)
     with Recorder(start(), cold=False) as recorder:
         server = recorder._running()
@@ -219,12 +219,12 @@ def test_a_binary_that_is_none(start, tmp_path):
 
 
 def test_a_step_that_no_real_server_plays(start):
-    with Recorder(start()) as recorder, pytest.raises(BadInput, match="'chat' is not played"):
+    with Recorder(start()) as recorder, pytest.raises(BadInput, match="'chat' cannot be run"):
         recorder.play({"op": "chat", "request": {}})
 
 
 def test_the_process_ends_with_ours(tmp_path):
-    """Killed, we can clean up nothing: the pipe breaks, and the guard ends the server."""
+    """A killed process cannot clean up: the pipe breaks, and the guard ends the server."""
     program = tmp_path / "parent.py"
     program.write_text(
         "import os, pathlib, sys\nfrom cachesim.tools.live.llama_server.process import Process\n"

@@ -1,4 +1,4 @@
-"""Empty rounds of a server's main loop: the third and later ones are not heard, and many of them are spinning."""
+"""Tests of empty rounds in a server's main loop: from the third on they are dropped, and many mean that it is stuck."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Clock:
 
 
 def hear(rounds, *lines):
-    """The kinds of the events that are heard."""
+    """Return the kinds of the kept events."""
     said = [entry for line in lines for entry in entries(f"0.00.000.001 {line}")]
     return [event["ev"] for event in map(read_event, rounds.hear(said)) if event]
 
@@ -42,7 +42,8 @@ def test_what_is_asked_meanwhile_is_heard_with_its_round():
 
 
 def test_what_changes_nothing_is_heard_and_the_round_around_it_is_not():
-    """The hang-up of a request that waits is told by another thread; the control of no completion changes nothing."""
+    """Another thread logs the disconnect of a waiting request; a control request for an unknown completion has no
+    effect."""
     for what, line in (("cancel", "W srv  stop: cancel task, id_task = 7"), ("warn", "W srv  x: control reasoning")):
         rounds = Rounds(Clock())
         hear(rounds, *EMPTY * 9)

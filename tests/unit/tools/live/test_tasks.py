@@ -1,4 +1,4 @@
-"""Which task of a log is which request's, and what the log says of it."""
+"""Tests of the assignment of log tasks to requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_token_before_any_launch_belongs_to_nobody(tmp_path):
 
 
 def test_an_answered_request_leaves_the_other_task_to_the_one_that_hung_up():
-    """Both have the same prompt and the same first tokens: only slot and end tell them apart."""
+    """Both have equal prompts and first tokens: only slot and end distinguish them."""
     tasks = {
         7: ServerTask(slot=0, n_prompt=2, end=3, tokens=[172, 51]),
         8: ServerTask(slot=1, n_prompt=2, end=7, tokens=[172, 51]),
@@ -49,7 +49,7 @@ def test_the_end_decides_where_nothing_else_does():
 
 
 def test_a_request_that_saw_more_tokens_than_a_task_made_is_another():
-    """The log has the first token of both only, and the one that hung up was sent first and launched second."""
+    """The log has only the first token of both; the disconnected request was sent first and launched second."""
     tasks = {
         1: ServerTask(slot=0, n_prompt=4, end=5, tokens=[5]),
         2: ServerTask(slot=0, n_prompt=4, end=22, tokens=[5, 6, 7]),
@@ -63,11 +63,11 @@ def test_of_two_that_hung_up_the_one_that_asked_for_a_slot_has_it():
     tasks = {1: ServerTask(slot=1, n_prompt=9), 2: ServerTask(slot=0, n_prompt=9)}
     assert assign([SentTask(9), SentTask(9, asked=1)], tasks) == [2, 1]
     assert assign([SentTask(9, asked=1), SentTask(9)], tasks) == [1, 2]
-    assert assign([SentTask(9, asked=3)], tasks) == [1]            # no such slot: any
+    assert assign([SentTask(9, asked=3)], tasks) == [1]            # the slot does not exist: any
 
 
 def test_a_task_that_ended_with_the_last_token_that_a_client_saw_is_as_good_as_one_that_went_on():
-    """The last of the generated tokens is not in the slot. Of two that fit as well, the first is taken."""
+    """The last generated token is not in the slot. Of two tasks that fit equally well, the first is assigned."""
     tasks = {1: ServerTask(slot=0, n_prompt=4, end=5, tokens=[5]), 2: ServerTask(slot=0, n_prompt=4, end=9, tokens=[5])}
     assert assign([SentTask(4, [5, 6])], tasks) == [1]
     assert assign([SentTask(4, [5, 6, 7])], tasks) == [2]

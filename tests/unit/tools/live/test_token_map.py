@@ -1,4 +1,4 @@
-"""Do a scenario's texts part in real tokens where they part in the scenario's?"""
+"""Tests that texts diverge in real tokens exactly where they diverge in the scenario."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_parts_behind_an_answer_is_chosen_after_it_is_known():
     follow = MappedText((*word(1, 3), *word(3, 2)))
     mapped = TokenMap([MappedText((*word(1, 3), *answer)), follow], 0)
     taken = TokenMap([MappedText((*word(1, 3), *answer)), follow], 0).prompt(follow)[3]
-    mapped.heard(answer, (taken, 7))                   # the model says just what the word would have been
+    mapped.heard(answer, (taken, 7))                   # the model generates just the token of the word
     assert mapped.prompt(follow)[3] != taken
     assert mapped.prompt(MappedText(answer)) == (taken, 7)
     assert mapped.notes == []
@@ -56,7 +56,7 @@ def test_an_answer_that_meets_a_word_already_sent_is_noted():
     answer, follow = word(2, 2), MappedText((*word(1, 3), *word(3, 2)))
     mapped = TokenMap([MappedText((*word(1, 3), *answer)), follow], 0)
     mapped.heard(answer, (mapped.prompt(follow)[3], 7))
-    assert "same prefix" in mapped.notes[0]
+    assert "equal prefix" in mapped.notes[0]
 
 
 def test_a_word_used_before_it_is_answered_is_the_answer_later():
@@ -82,7 +82,7 @@ def test_an_answer_cut_short():
     real = mapped.prompt(MappedText(answer))
     assert real[:2] == (9, 8)
     assert all(token in TINY.plain for token in real[2:])
-    assert mapped.notes == ["an answer of 4 tokens came to 2"]
+    assert mapped.notes == ["2 of 4 tokens of an answer were generated"]
 
 
 def test_user_marks_are_delimiters_of_one_token():
@@ -100,7 +100,7 @@ def test_a_mark_that_the_server_would_see_elsewhere_too_is_noted():
     text = MappedText((*word(2, 3), *word(2, 3)), (3,))
     mapped = TokenMap([text], 0)
     mapped.delimiters(text)
-    assert "stands where none begins" in mapped.notes[0]
+    assert "occurs elsewhere" in mapped.notes[0]
 
 
 def test_a_message_that_begins_with_what_was_generated_is_not_marked():

@@ -1,4 +1,4 @@
-"""The same case here and there: against our own simulator behind HTTP, and against what is no llama-server."""
+"""Tests of ``cachesim verify`` against the simulator behind HTTP, and against unsuitable servers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REPAIRED = "llama_cpp@latest-repaired"
 
 
 def verify(capsys, url, *words):
-    """Exit code and result of a verification."""
+    """Return exit code and result of a verification."""
     code = main(["verify", *words, "--url", url, "--json"])
     out = capsys.readouterr()
     return code, json.loads(out.out) if out.out else out.err
@@ -48,7 +48,7 @@ def test_sizes_in_bytes_are_said_to_be_another_models_unless_it_is_a_tiny_one(ca
         assert not any("sizes in bytes" in note for note in verify(capsys, url, STALE)[1]["notes"])
     with simulated("GGGA", props={"model_path": "/models/big.gguf"}) as url:
         notes = verify(capsys, url, STALE, "--layers", "GGGA")[1]["notes"]
-    assert "sizes in bytes are another model's: what the prompt cache evicts by size is not compared" in notes
+    assert "state sizes differ from the model's: evictions of the prompt cache by size are not compared" in notes
 
 
 def test_a_second_play_does_not_see_the_first(capsys):
@@ -71,7 +71,7 @@ def test_a_server_that_was_repaired_differs(capsys, tmp_path):
 def test_a_wrong_answer_within_rounding_is_undecided(capsys):
     with simulated("GGGA", far=0.01) as url:
         code, data = verify(capsys, url, STALE)
-        assert code == 3 and data["same"] is None and "taken for rounding" in data["requests"][2]["why"]
+        assert code == 3 and data["same"] is None and "counts as rounding" in data["requests"][2]["why"]
         assert verify(capsys, url, STALE, "--tolerance", "0.001")[0] == 0
 
 
@@ -79,15 +79,15 @@ def test_lengths_are_those_of_the_real_window(capsys):
     with simulated("W8 A") as url:
         code, data = verify(capsys, url, "first-window-gemma3")
     assert code == 0 and data["requests"][1]["ours"]["equal"] is False
-    assert "lengths from 32 on are -24 tokens (window)" in data["notes"]
+    assert "lengths from 32 on changed by -24 tokens (window)" in data["notes"]
 
 
 def test_what_does_not_fit_is_undecided(capsys):
     with simulated("A") as url:
         code, data = verify(capsys, url, "d1-one-token-checkpoint")
-        assert code == 3 and "no lengths were found" in data["undecided"] and data["requests"] == []
+        assert code == 3 and "no lengths found" in data["undecided"] and data["requests"] == []
         assert main(["verify", "S5/{restart}/S", "--url", url]) == 3
-    assert "started again" in capsys.readouterr().out
+    assert "restarts the server" in capsys.readouterr().out
 
 
 def test_options_that_the_user_says(capsys):
@@ -103,7 +103,7 @@ def test_requests_at_the_same_time_and_slots(capsys):
         code, data = verify(capsys, url, "S20>2/A30>2{together}")
         assert code in (0, 3) and data["same"] is not False
     with simulated("A", slots_work=False) as url:
-        assert "does not erase slots" in " ".join(verify(capsys, url, "S5")[1]["notes"])
+        assert "cannot erase slots" in " ".join(verify(capsys, url, "S5")[1]["notes"])
 
 
 def test_a_recording_of_a_running_server(capsys, tmp_path):
@@ -116,12 +116,12 @@ def test_a_recording_of_a_running_server(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("more, said", [
-    ({"props": {"status": 401}}, "wants a key"),
-    ({"props": {"total_slots": None}}, "no llama-server"),
-    ({"props": {"build_info": "custom"}}, "does not say its build"),
-    ({"props": {"model_path": ""}}, "--layers says it"),
-    ({"spoil": lambda reply: (200, b"<html>")}, "without the fields"),
-    ({"spoil": lambda reply: (200, {**reply, "timings": {}})}, "without the fields"),
+    ({"props": {"status": 401}}, "requires a key"),
+    ({"props": {"total_slots": None}}, "not a llama-server"),
+    ({"props": {"build_info": "custom"}}, "does not report its build"),
+    ({"props": {"model_path": ""}}, "--layers 'W1024 A'"),
+    ({"spoil": lambda reply: (200, b"<html>")}, "lacks fields"),
+    ({"spoil": lambda reply: (200, {**reply, "timings": {}})}, "lacks fields"),
 ])  # fmt: skip
 def test_servers_that_are_not_what_is_wanted(more, said, capsys):
     more = {name: (staticmethod(value) if callable(value) else value) for name, value in more.items()}
@@ -143,8 +143,8 @@ def test_a_server_that_lies_about_its_counts_differs(capsys):
 @pytest.mark.parametrize("words, said", [
     (["--url", "http://127.0.0.1:9"], "no server answers"),
     (["--url", "ftp://x"], "begins with http://"),
-    ([], "says where"),
-    (["--server", "/nowhere"], "says where"),
+    ([], "expected --url URL"),
+    (["--server", "/nowhere"], "expected --url URL"),
     (["--server", "/nowhere", "--model", "/nowhere"], "no such server"),
     (["--url", "http://127.0.0.1:9", "--tolerance", "-1"], "not a number from 0"),
 ])  # fmt: skip
@@ -176,7 +176,7 @@ def test_the_last_lines_of_a_server_that_ends_may_be_missing():
         data = json.loads(json.dumps(fake.trace()))
     texts = [step.text for step in scenario.steps]
     last = data["steps"][-1]
-    del last["response"]                                # nobody is answered by a server that ends
+    del last["response"]                                # a server that ends does not answer
     assert "died" in last and rows(data, "llama_cpp@b11549", texts, True)[1].same
     last["events"].pop()
     assert rows(data, "llama_cpp@b11549", texts, True)[1].same

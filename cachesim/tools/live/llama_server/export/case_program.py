@@ -1,7 +1,7 @@
 """Main part of an exported program: writes the tiny model, starts the server, runs the case warm and then cold.
 
-Standard library only. Exported programs contain the code of this module (``program_text``); what it imports from
-cachesim is a literal or stands beside it there.
+Standard library only. Exported programs contain the code of this module (``program_text``); names that it imports from
+cachesim become literals or stand beside it there.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from cachesim.tools.live.llama_server.export.talk import Talk, answers, tokens_o
 from cachesim.tools.live.llama_server.tiny_gguf import TinyModel
 
 START_WITHIN = 60           # seconds until the model is loaded
-PORTS = 5                   # tries, if another process takes the port that was free
+PORTS = 5                   # attempts if another process takes the free port
 
 
 class CaseServer:
-    """A llama-server of our own on a free port. ``models``: the folder of the models; ``constant``: flags of every
-    start."""
+    """A llama-server on a free port. ``models``: folder of the models; ``constant``: flags of every start."""
 
     def __init__(self, binary: str, models: str, model: str, folder: str, constant: Sequence[str]) -> None:
         self.binary, self.models, self.model, self.folder, self.constant = binary, models, model, folder, constant
@@ -58,7 +57,7 @@ class CaseServer:
                     words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                 )
         except OSError as error:
-            print(f"{self.binary}: {error.strerror} (LLAMA_SERVER=PATH names the server)", file=sys.stderr)
+            print(f"{self.binary}: {error.strerror} (set LLAMA_SERVER=PATH)", file=sys.stderr)
             sys.exit(2)
         talk, end = Talk(f"http://127.0.0.1:{port}", within=5), time.monotonic() + START_WITHIN
         while self.process.poll() is None and time.monotonic() < end:
@@ -72,12 +71,12 @@ class CaseServer:
         return os.path.join(self.models, word[len("MODELS/"):]) if word.startswith("MODELS/") else word
 
     def lines(self) -> list[str]:
-        """Return the lines of its log."""
+        """Return the lines of the server's log."""
         with open(self.log, encoding="utf-8", errors="replace") as log:
             return log.read().splitlines()
 
     def ended(self) -> bool:
-        """Return True if its process has ended or ends soon: the connection breaks before."""
+        """Return True if the process has ended or ends soon; the connection breaks earlier."""
         assert self.process is not None
         try:
             self.process.wait(5)
@@ -86,7 +85,7 @@ class CaseServer:
         return True
 
     def stop(self) -> None:
-        """End it."""
+        """End the server."""
         if self.process is not None:
             self.process.terminate()
             if not self.ended():
@@ -95,21 +94,21 @@ class CaseServer:
 
 
 class ExportedCase(NamedTuple):
-    """What is run. ``expected``: tokens reused and tokens evaluated, by the number of the request."""
+    """The case to run. ``expected``: tokens reused and tokens evaluated, by request number."""
 
     models: Mapping[str, TinyModel]     # the first is the server's
     flags: Sequence[str]
     cold_flags: Sequence[str]
     constant: Sequence[str]
     words: Mapping[str, list[int]]
-    spelled: Sequence[str]              # words that are texts: their tokens are never renamed
+    spelled: Sequence[str]              # words with real texts: their tokens are never renamed
     expected: Mapping[int, tuple[int, int]]
     tolerance: float
     history: Callable[[Talk, CaseServer, dict[str, list[int]]], None]
 
 
 def run_case(case: ExportedCase) -> int:
-    """Run a case; return 1 if an answer differs from a cold run's, 0 if none does, 2 if that cannot be found out."""
+    """Run a case; return 1 if an answer differs from a cold run's, 0 if none does, 2 if that is unknown."""
     for one in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, lambda number, _: sys.exit(128 + number))
     try:
@@ -145,7 +144,7 @@ def _warm(case: ExportedCase, server: CaseServer) -> Talk:
 
 
 def _renamed(case: ExportedCase, word: str) -> list[int]:
-    """Return the tokens of a word; SEED and FIRST of the environment choose others for those that are no text."""
+    """Return the tokens of a word; SEED and FIRST of the environment rename them unless the word is spelled out."""
     tokens, seed, first = case.words[word], int(os.environ.get("SEED", "0")), int(os.environ.get("FIRST", "101"))
     if word in case.spelled:
         return list(tokens)

@@ -1,4 +1,4 @@
-"""A bug report in the form that llama.cpp's issues ask for. What only the reporter knows, and says, is left blank.
+"""Bug report in the form of llama.cpp's issues. Fields that only the reporter can fill in are left blank.
 
 Source: llama.cpp .github/ISSUE_TEMPLATE/011-bug-results.yml (b11549): its fields, in its order.
 """
@@ -15,11 +15,11 @@ from cachesim.judging.find_change import ChangedFields, RequestHistory, bisect
 from cachesim.tools.live.llama_server.export.script import Expected, Script
 from cachesim.tools.live.llama_server.server import BASE
 
-BLANK = "<!-- to be filled in by you: {} -->"
+BLANK = "<!-- please fill in: {} -->"
 
 
 class ObservedRun(NamedTuple):
-    """What a real server did: the build it says it is, what came of each request in words, and lines of its log."""
+    """Observations on a real server: its reported version, the result of each request, and lines of its log."""
 
     version: str
     came: Sequence[str]
@@ -27,8 +27,8 @@ class ObservedRun(NamedTuple):
 
 
 def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
-    """The text. ``shell``: the script that shows the fault. ``heard`` None = no real
-    server was asked: what came is what the simulator says."""
+    """Return the text of the report. ``shell``: the script that shows the fault. ``heard`` None = without a real
+    server; the results are those of the simulator."""
     engine = ENGINES[script.scenario.engine]
     courses = bisect(script.scenario, engine)
     broken = script.broken
@@ -42,29 +42,29 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
         ("First Bad Commit", list(_first_bad(courses[broken[0]] if broken else None, engine.line))),
         ("Relevant log output", _log(heard)),
     ]
-    title = f"Eval bug: {BLANK.format('a title in your words')}"
+    title = f"Eval bug: {BLANK.format('a title in your own words')}"
     return "\n".join([title, "", *(line for name, lines in parts for line in (f"### {name}", "", *lines, ""))])
 
 
 def _model(script: Script) -> str:
     model = script.model
     return f"A tiny model with random weights, architecture {model.arch}, layers {model.spec.notation}. The script " \
-           f"below writes it; with `MODELS=.` it leaves {model.file} in this folder."  # fmt: skip
+           f"below writes it; with `MODELS=.` it keeps {model.file} in the current folder."  # fmt: skip
 
 
 def _steps(script: Script, shell: str, heard: ObservedRun | None) -> list[str]:
-    wanted = "What should come: for every request the answer of a server without any cached tokens, that is the same " \
-             "tokens, and log-probabilities that differ by rounding only."  # fmt: skip
+    wanted = "Expected: every request gets the answer of a server without cached tokens, that is equal tokens, and " \
+             "log-probabilities that differ only by rounding."  # fmt: skip
     return [
         BLANK.format("the summary, in your own words"), "",
         "Command line:", "",
         f"    llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {' '.join(script.flags)}", "",
         f"Exact arithmetic: `{' '.join(BASE[:10])}`. Requests (the letter is a text, the number its tokens):", "",
         *_requests(script), "",
-        "What came:" if heard else "What comes (from a simulation of this build):", "",
+        "Actual results:" if heard else "Actual results (from a simulation of this build):", "",
         *(heard.came if heard else _came(script.expected)), "",
         wanted, "",
-        "<details><summary>Script: needs llama-server and python3 only, exit status 1 where the fault shows</summary>",
+        "<details><summary>Script: needs only llama-server and python3, exit status 1 if the fault shows</summary>",
         "", "```sh", shell.rstrip(), "```", "", "</details>",
     ]  # fmt: skip
 
@@ -81,41 +81,41 @@ def _requests(script: Script) -> Iterator[str]:
 
 def _came(expected: Sequence[Expected]) -> Iterator[str]:
     for number, one in enumerate(expected):
-        said = f"wrong: {one.fault}" if one.equal is False else "right"
+        said = f"wrong answer: {one.fault}" if one.equal is False else "correct answer"
         end = "the process ends" if one.died else f"HTTP {one.status}" if one.status != 200 else said
         yield f"{number}. cache_n {one.cache_n}, evaluated {one.prompt_n}: {end}"
 
 
 def _first_bad(course: RequestHistory | None, line: Sequence[str]) -> Iterator[str]:
-    """What is known of versions, by simulation of each."""
+    """Describe the affected versions, by a simulation of each."""
     if course is None:
-        yield "Not wrong under this rule set."
+        yield "The answer is correct under this rule set."
         return
     known = [(name, one) for name in line if (one := course.outcomes.get(name)) is not None]
     wrong = [name for name, one in known if one.equal_cold is False]
     turns = [one for one in course.turns if one.now is not None and one.now.equal_cold is False and one.new in wrong]
     if not turns:
         oldest = known[0][0] if known else "?"
-        yield f"Wrong in the oldest version known to the simulator that has these options: {_named(oldest)}."
+        yield f"Wrong in the oldest version that the simulator knows with these options: {_named(oldest)}."
     else:
         last = turns[-1]
-        yield f"By simulation of each version: right at {_named(last.old)}, wrong at {_named(last.new)}" \
+        yield f"By simulation of each version: correct at {_named(last.old)}, wrong at {_named(last.new)}" \
               f"{_because(last.causes, last.new)}."  # fmt: skip
     yield f"Wrong up to {_named(wrong[-1]) if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
     for cure in course.beside:
         if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
-            yield f"Right with the rules of {cure.new}{_because(cure.causes)}."
+            yield f"Correct with the rules of {cure.new}{_because(cure.causes)}."
             yield from (f"- {edit}" for edit in _edits(cure.causes))
 
 
 def _named(profile: str) -> str:
-    """A rule set with the build that it is known from."""
+    """Return a rule set with the build that has it."""
     build = build_of(profile)
     return f"{build} ({profile})" if build else profile
 
 
 def _because(causes: Sequence[ChangedFields], profile: str = "") -> str:
-    """The changes that did it; ``profile``: the rule set that has them, for the first build with each."""
+    """Describe the causing changes; ``profile``: the rule set that has them, for the first build with each."""
     said = " or ".join(" together with ".join(_change(one, profile) for one in cause.changes) for cause in causes)
     return f", because of {said}" if said else ""
 
@@ -127,7 +127,7 @@ def _change(change: Change, profile: str) -> str:
 
 
 def _edits(causes: Sequence[ChangedFields]) -> Iterator[str]:
-    """What the rules that mend it are in the server's source, where that is known."""
+    """Yield the change to the server's source for each rule that corrects the answer, if known."""
     for rule_id in dict.fromkeys(change.new for cause in causes for change in cause.changes):
         source = about(RULES[rule_id]).source if rule_id in RULES else None
         if source is not None and source.path and source.note:

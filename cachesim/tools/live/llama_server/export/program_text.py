@@ -1,6 +1,6 @@
-"""Texts of which exported programs in Python consist: code of our modules, tiny models, the requests of a case.
+"""Parts of exported Python programs: code of modules of this package, tiny models, the requests of a scenario.
 
-What a scenario says enters a program as a Python literal, or as a comment of one line: it is never code.
+Text of a scenario enters a program as a Python literal, or as a single-line comment: it is never code.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRe
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor
 
-# A shell script that needs nothing but llama-server and a python3 without packages.
+# Shell script that needs only llama-server and a python3 without packages.
 #
-# It contains a program in Python: the case, the code of ``talk``, ``tiny_gguf`` and ``case_program``, the tiny models.
+# It contains a Python program: the case, the code of ``talk``, ``tiny_gguf`` and ``case_program``, the tiny models.
 
 END = "END_OF_PROGRAM"
-MODEL = "# The tiny model: keys of its file, tensors with deviation and mean of their values"
+MODEL = "# The tiny model: keys of its file; tensors with deviation and mean of their values"
 CASE = ("FLAGS", "COLD_FLAGS", "CONSTANT", "WORDS", "SPELLED", "EXPECTED", "TOLERANCE")
 SETTINGS = """\
 # LLAMA_SERVER=build/bin/llama-server sh FILE
 # Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the
-# requests, then sends each again to a server without a cache. Other settings, as variables of the environment:
-#   MODELS=FOLDER  keep the model there       TOLERANCE=X  differences of log-probabilities up to this are rounding
-#   SEED=N         use other tokens           FIRST=N      first token that is used
-#   WITHIN=S       seconds for one request    DELAY=S      seconds for an iteration, between requests sent together
+# requests, then sends each again to a server without a cache. Other settings, as environment variables:
+#   MODELS=FOLDER  keep the model there       TOLERANCE=X  largest log-probability difference that is rounding
+#   SEED=N         use other tokens           FIRST=N      first token in use
+#   WITHIN=S       seconds for a request      DELAY=S      seconds per iteration, between concurrent requests
 #   PYTHON=PATH    the python3
 # Exit status: 1 the fault shows, 0 it does not, 2 the server does not start."""
 
 
 def standalone_script(script: Script) -> str:
-    """The text of the script."""
+    """Return the text of the script."""
     imports, code = code_of(talk, tiny_gguf, case_program)
     lines = ["#!/bin/sh", *comment(script), SETTINGS, f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
     lines += ["from __future__ import annotations", "", *imports, "", "# The case", "", *_case(script), "", ""]
@@ -48,7 +48,7 @@ def standalone_script(script: Script) -> str:
 
 
 def comment(script: Script) -> Iterator[str]:
-    """What a script says first: its title, where it is from, what is expected, what is not as in the simulator."""
+    """Yield the comment at the top of a script: title, origin, expectation, deviations from the simulator."""
     scenario = script.scenario
     yield f"# {one_line(scenario.title)}"
     yield f"# Made by cachesim {__version__} from {one_line(name_of(scenario))}, expected numbers: {script.profile}."
@@ -57,7 +57,7 @@ def comment(script: Script) -> Iterator[str]:
 
 
 def _case(script: Script) -> Iterator[str]:
-    """The assignments that describe the case, and the function that plays it."""
+    """Yield the assignments that describe the case, and the function that runs it."""
     expected = {one.number: script.expected[one.number] for one in script.asks}
     yield assignment("FLAGS", list(script.flags))
     yield assignment("COLD_FLAGS", list(script.cold_flags))
@@ -81,19 +81,19 @@ WIDTH = 116
 
 
 def one_line(text: str) -> str:
-    """A text as it may stand in a comment."""
+    """Return a text that can stand in a comment."""
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def filled(text: str, **values: str) -> str:
-    """A text with its `@NAME@` filled in."""
+    """Replace the `@NAME@` placeholders of a text."""
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
     return text
 
 
 def assignment(name: str, value: Any) -> str:
-    """A literal that is assigned to a name, in lines of moderate length."""
+    """Return an assignment of a literal to a name, in lines of moderate length."""
     text = pformat(value, width=WIDTH, compact=True, sort_dicts=False)
     if "\n" in text:
         text = f"{text[0]}\n {text[1:-1]},\n{text[-1]}"
@@ -101,8 +101,8 @@ def assignment(name: str, value: Any) -> str:
 
 
 def code_of(*modules: ModuleType) -> tuple[list[str], str]:
-    """The imports that modules of ours need, and their code under the first lines of their docstrings. What they import
-    from each other is there; other values from cachesim become literals."""
+    """Return the imports that the modules need, and their code after the first line of their docstrings. Imports from
+    each other are omitted; other values from cachesim become literals."""
     imports, parts = set[str](), list[str]()
     for module in modules:
         source = inspect.getsource(module)
@@ -126,7 +126,7 @@ def _literals(module: ModuleType, node: ast.ImportFrom, modules: Sequence[Module
 
 
 def _merged(imports: set[str]) -> list[str]:
-    """Imports without repetition: one line for each module."""
+    """Return imports without repetition, a line per module."""
     plain = sorted(one for one in imports if one.startswith("import "))
     names: dict[str, set[str]] = {}
     for one in imports - set(plain):
@@ -136,7 +136,7 @@ def _merged(imports: set[str]) -> list[str]:
 
 
 def models_text(script: Script) -> str:
-    """The dictionary MODELS of a program: by the name of the file the server's model, then its draft model."""
+    """Return the dictionary MODELS of a program by file name: the server's model, then its draft model."""
     draft = str(script.scenario.server.get("model_draft") or "")
     models = {script.model.file: script.model, **({f"tiny-{draft}.gguf": find_model(draft)} if draft else {})}
     return "MODELS = {\n" + "".join(f"    {file!r}: {_model(one)},\n" for file, one in models.items()) + "}"
@@ -151,7 +151,7 @@ def _model(model: GgufModel) -> str:
 
 
 def _key(value: Any) -> str:
-    """A key's value as an expression; long lists in a short form."""
+    """Return a key's value as an expression; long lists in a short form."""
     long = isinstance(value, list) and len(value) > WIDTH
     if long and isinstance(value[0], int):
         return " + ".join(f"[{number}] * {len(list(run))}" for number, run in groupby(value))
@@ -175,7 +175,7 @@ def _tensors(tensors: Sequence[Tensor], indent: int) -> str:
 
 
 def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
-    """Statements that play a group, but no restart; ``talk`` and the words ``w`` must be there."""
+    """Yield statements that run a group (not a restart); they use the names ``talk`` and ``w``."""
     if isinstance(group, Act):
         file = f", filename={f'{group.file}.bin'!r}" if group.file else ""
         yield f"talk.slot({group.id_slot}, {group.do!r}{file})"

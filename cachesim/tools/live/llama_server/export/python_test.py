@@ -1,6 +1,6 @@
-"""Tests in Python: one that stands alone (``pytest``), one in the form of llama.cpp's server tests.
+"""Exported Python tests: a standalone test (``pytest``), and a test in the form of llama.cpp's server tests.
 
-Both play the whole history warm, then every prompt cold, and fail where an answer is not a cold run's. The second
+Both run the whole history warm, then every prompt cold, and fail if an answer differs from the cold run's. The second
 starts its servers with ``ServerProcess`` of that project's ``utils``.
 """
 
@@ -19,7 +19,7 @@ from cachesim.tools.live.llama_server.export.script import Act, Script, name_of
 from cachesim.tools.live.llama_server.export.shell import DEFAULTS
 from cachesim.tools.live.llama_server.server import BASE
 
-# The texts from which tests in Python are put together; `@NAME@` is filled in.
+# Templates of Python tests; `@NAME@` is a placeholder.
 
 ALONE = '''\
 URL = os.environ.get("URL", "http://127.0.0.1:8080")
@@ -40,7 +40,7 @@ TOLERANCE = @TOLERANCE@   # of log-probabilities
 
 
 def make_server(tmp_path, flags):
-    """A server with exact arithmetic; ``flags`` are those that ServerProcess has no field for."""
+    """A server with reproducible arithmetic; ``flags``: those without a field of ServerProcess."""
     server = ServerProcess()
     server.model_hf_repo = server.model_hf_file = None
     server.model_file = f"{tmp_path}/@FILE@"
@@ -88,9 +88,9 @@ _SWITCHES = {"--swa-full": "swa_full", "-kvu": "kv_unified", "--context-shift": 
 
 
 def pytest_file(script: Script) -> str:
-    """A test that needs pytest and a running server. Raises BadInput for a scenario with a restart."""
+    """Return a test that needs pytest and a running server. Raises BadInput for a scenario with a restart."""
     if script.restarts:
-        raise BadInput("the server is started again in this scenario", hint="--to llama-server-test, or --to script",
+        raise BadInput("the scenario restarts the server", hint="use --to llama-server-test, or --to script",
                        file=script.scenario.file)  # fmt: skip
     head = _docstring(script, "URL=http://127.0.0.1:8080 pytest FILE, with an empty server that was started with:",
                       f"llama-server -m {script.model.file} --slot-save-path /tmp/ {' '.join(script.flags)}",
@@ -101,7 +101,7 @@ def pytest_file(script: Script) -> str:
 
 
 def server_test(script: Script) -> str:
-    """A test for the folder tools/server/tests/unit of a checkout of llama.cpp. It writes the tiny model."""
+    """Return a test for tools/server/tests/unit in a checkout of llama.cpp. It writes the tiny model."""
     imports, code = code_of(talk, tiny_gguf)
     head = [*_docstring(script, "In tools/server/tests: ./tests.sh unit/FILE"), *_imports("os", "shlex", *imports), "",
             "from utils import *", ""]  # fmt: skip
@@ -116,7 +116,7 @@ _EXACT = ["-tb", "1", "--no-warmup", "-fit", "off"]
 
 
 def _split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Assignments to fields of ServerProcess, and the flags that have none."""
+    """Return assignments to fields of ServerProcess, and the flags without a field."""
     fields, rest, words = list[str](), list[str](), list(flags)
     while words:
         word = words.pop(0)
@@ -144,7 +144,7 @@ def _docstring(script: Script, *more: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """A text inside of a docstring."""
+    """Return a text that can stand inside a docstring."""
     return text.replace("\\", "").replace('"', "'").strip()
 
 

@@ -1,4 +1,4 @@
-"""A case as a scenario file, with what one rule set does in it: ``load`` reads it back."""
+"""Export as a scenario file with the results of a rule set, and observations of a real server for an issue."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.server import OURS
 from cachesim.tools.live.player import Player
 
-# What did a real server do with a case? Its version, what came of each request, and lines of its log.
+# Observations of a real server: its version, the result of each request, and lines of its log.
 
-LINES = 60          # of the log, at most
+LINES = 60          # most lines of the log
 
 
 def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
-    """Play the case on a server of its own. Raises BadInput."""
+    """Run the case on a server that is started for it. Raises BadInput."""
     player = Player(script.scenario)
     came, log = list[str](), list[str]()
     start = ServerStart(binary, gguf, script.flags, "")
@@ -41,9 +41,9 @@ def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
 
 
 def version(binary: Path) -> str:
-    """What a server says of its version, in one line. Raises BadInput."""
+    """Return the version line of a server. Raises BadInput."""
     found = re.search(r"^version: .*$", version_text(binary), re.M)
-    return found[0] if found else "no version"
+    return found[0] if found else "unknown version"
 
 
 def _came(number: int, done: Mapping[str, Any], inexact: list[dict[str, Any]]) -> Iterator[str]:
@@ -56,25 +56,25 @@ def _came(number: int, done: Mapping[str, Any], inexact: list[dict[str, Any]]) -
         elif response.get("status", 200) != 200:
             end = f"HTTP {response['status']} {response.get('error', {}).get('message', '')}"
         else:
-            end = _compared(member.get("cold") or {}) if wrong else "the answer of a cold run"
+            end = _compared(member.get("cold") or {}) if wrong else "correct answer"
         yield f"{at}. {counts}{end}"
 
 
 def _compared(cold: Mapping[str, Any]) -> str:
     far = f"log-probabilities differ by {cold['max_dlogprob']} from a cold run" if "max_dlogprob" in cold else ""
-    token = "" if cold.get("equal", True) else f"token {cold.get('first_diff', 0)} is another than in a cold run"
+    token = "" if cold.get("equal", True) else f"token {cold.get('first_diff', 0)} differs from a cold run"
     return "WRONG: " + " and ".join(filter(None, (token, far)))
 
 
 class _Log:
-    """Reads a log from where it stopped."""
+    """Incremental reader of a log."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.at = file, 0
         self.more()
 
     def more(self) -> list[str]:
-        """The new lines that report a decision, or that are a warning or an error."""
+        """Return the new lines that report a decision, a warning or an error."""
         with self.file.open("rb") as stream:
             stream.seek(self.at)
             data = stream.read()
@@ -88,7 +88,7 @@ def _matters(line: str) -> bool:
 
 
 def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
-    """The text of the file ``name``.toml. Raises BadInput for a scenario that cannot run under the profile."""
+    """Return the text of the file ``name``.toml. Raises BadInput if the scenario cannot run under the profile."""
     run = run_judged(scenario, profile, "provenance", with_ledger=False)
     why = scenario.why or f"Requests {scenario!r} under {profile}."
     symptom = {"symptom": scenario.symptom} if scenario.symptom else {}

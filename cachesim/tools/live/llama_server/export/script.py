@@ -1,7 +1,7 @@
-"""What of a scenario does a program need that plays it on a real server without us?
+"""Model of an exported program: what it needs to run a scenario on a real server without cachesim.
 
-Words with real tokens, and requests whose prompts are sums of words. What the server generates stands for the words of
-the answer from then on, as in ``player``; the tokens that these words have before are used where an answer is shorter.
+It has words with real tokens, and requests whose prompts are sums of words. Generated tokens replace the words of the
+answer from then on, as in ``player``; if an answer is shorter, the original tokens of these words are kept.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from cachesim.tools.live.player import BEHIND, UNLESS
 from cachesim.tools.live.token_map import MappedText, TokenMap
 
 ROUNDING, AMPLIFIED = 1e-3, 5e-3
-"""Log-probabilities that differ by no more are equal, with F32 and one thread; windows of gemma3 amplify rounding."""
+"""Largest log-probability difference that is rounding, with F32 and one thread; windows of gemma3 amplify rounding."""
 
 
 class WordSlice(NamedTuple):
-    """A word, or a slice of it: tokens ``start`` to ``stop`` of it."""
+    """A slice of a word: its tokens ``start`` to ``stop`` (exclusive)."""
 
     word: str
     start: int
@@ -38,9 +38,9 @@ class WordSlice(NamedTuple):
 
 
 class ScriptRequest(NamedTuple):
-    """A request. ``number`` is that of its step, ``fields`` what is sent besides the prompt; ``answers`` are the words
-    that each completion stands for (empty = nobody uses it). ``after``: iterations between the request before and this
-    one, if they are sent together. ``hang_up``: tokens after which the client disconnects."""
+    """A request. ``number``: that of its step; ``fields``: sent besides the prompt; ``answers``: the words that each
+    completion replaces (empty = unused). ``after``: iterations between the request before and this request, if they are
+    sent together. ``hang_up``: tokens after which the client disconnects."""
 
     number: int
     prompt: tuple[WordSlice, ...]
@@ -51,7 +51,7 @@ class ScriptRequest(NamedTuple):
 
     @property
     def heard(self) -> Iterator[tuple[int, int, WordSlice]]:
-        """Generated tokens that stand for words: of which completion, from which of its tokens on, for which word."""
+        """Yield the words that generated tokens replace: index of the completion, its first token, and the word."""
         for completion, parts in enumerate(self.answers):
             at = 0
             for part in parts:
@@ -60,7 +60,7 @@ class ScriptRequest(NamedTuple):
 
 
 class Act(NamedTuple):
-    """A step that is no request. ``flags``: those of the server after a restart, None = the same as before."""
+    """A step that is not a request. ``flags``: those of the server after a restart, None = unchanged."""
 
     number: int
     do: str
@@ -73,7 +73,8 @@ Group = tuple[ScriptRequest, ...] | Act
 
 
 class Expected(NamedTuple):
-    """What ours says of a step: tokens reused and evaluated, HTTP status, and whether the answer is a cold run's."""
+    """Expected outcome of a step: tokens reused and evaluated, HTTP status, and whether the answer equals a cold
+    run's."""
 
     cache_n: int
     prompt_n: int
@@ -85,23 +86,21 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Script:
-    """A scenario, ready to be written down. ``words`` have real tokens; those of ``spelled`` are texts and must not be
-    renamed. ``flags`` are those of the server, ``expected`` has an entry per step. ``notes``: what a real server cannot
-    be asked for as it is written."""
+    """A scenario prepared for export."""
 
     scenario: Scenario
     profile: str
     model: GgufModel
-    flags: tuple[str, ...]
-    words: Mapping[str, Tokens]
-    spelled: frozenset[str]
+    flags: tuple[str, ...]               # of the server
+    words: Mapping[str, Tokens]          # in real tokens
+    spelled: frozenset[str]              # words with real texts, which must not be renamed
     groups: tuple[Group, ...]
-    expected: tuple[Expected, ...]
-    notes: tuple[str, ...]
+    expected: tuple[Expected, ...]       # an entry per step
+    notes: tuple[str, ...]               # deviations that a real server makes necessary
 
     @property
     def constant(self) -> tuple[str, ...]:
-        """Flags with which the server is started besides its own."""
+        """Flags of every start of the server besides ``flags``."""
         return tuple(ENGINES[self.scenario.engine].recorded.constant) or BASE
 
     @property
@@ -117,42 +116,42 @@ class Script:
 
     @property
     def broken(self) -> list[int]:
-        """Numbers of the steps whose answer is wrong."""
+        """Numbers of the steps with a wrong answer."""
         return [number for number, one in enumerate(self.expected) if one.equal is False]
 
     @property
     def restarts(self) -> bool:
-        """Returns True if the server has to be started again in between."""
+        """True if the scenario restarts the server."""
         return any(isinstance(group, Act) and group.do == "restart" for group in self.groups)
 
     @property
     def tolerance(self) -> float:
-        """Largest difference of log-probabilities that is rounding on a server that is started with BASE."""
+        """Largest log-probability difference that counts as rounding on a server started with BASE."""
         return AMPLIFIED if self.model.arch == "gemma3" else ROUNDING
 
     @property
     def racy(self) -> bool:
-        """Returns True if the outcome may depend on when requests arrive."""
+        """True if the outcome may depend on when requests arrive."""
         together = any(not isinstance(group, Act) and len(group) > 1 for group in self.groups)
         return together or any(one.hang_up is not None for one in self.asks)
 
     @property
     def drafts(self) -> bool:
-        """Returns True if drafts are forced, which no real server can be told."""
+        """True if drafts are forced, which a real server does not support."""
         return any(step.drafts or step.request.draft_else for step in self.scenario.steps)
 
 
 def make_script(scenario: Scenario, profile: str) -> Script:
-    """What has to be played, and what ours does under this profile. Raises BadInput for what no real server can be
-    asked for."""
+    """Return the exported scenario with the simulator's results under this profile. Raises BadInput if a real server
+    cannot run it."""
     write = ENGINES[scenario.engine].recorded.write
     if write is None:
-        raise BadInput(f"scenarios of {scenario.engine} cannot be played on a llama-server", file=scenario.file)
+        raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)
     run = run_judged(scenario, profile, "provenance", with_ledger=False)
     words = scenario.words if isinstance(scenario.words, Words) else Words()
     tokens, tmap = _tokens(scenario)
     made = _Maker(scenario, tmap, write)
-    # A command line needs the options that differ from what the real server takes anyway.
+    # The command line contains only options that differ from the real server's defaults.
     explicit = {name: value for name, value in scenario.server.items() if not _default(scenario, name, value)}
     return Script(scenario, run.profile, find_model(scenario.model), tuple(write(explicit)), tokens,
                   frozenset(words.spelled), tuple(map(made.group, groups(scenario.steps))), tuple(_expected(run)),
@@ -160,9 +159,8 @@ def make_script(scenario: Scenario, profile: str) -> Script:
 
 
 def _default(scenario: Scenario, name: str, value: object) -> bool:
-    """Returns True if the real server has this value without being told. One cache for all slots is its default only
-    where it chooses their number; drafts need all of their options; the size of the context and the number of slots it
-    would choose by the machine."""
+    """True if the real server uses this value by default. A unified cache is its default only if it chooses the number
+    of slots. Drafts need all of their options. It would choose context size and number of slots by the machine."""
     if name == "kv_unified":
         return bool(value) == (scenario.server.get("parallel", -1) == -1)
     flag = ENGINES[scenario.engine].manual.flag(name)
@@ -171,7 +169,7 @@ def _default(scenario: Scenario, name: str, value: object) -> bool:
 
 
 def _tokens(scenario: Scenario) -> tuple[dict[str, Tokens], TokenMap]:
-    """Real tokens of all words: two texts go on with different ones where they go on differently in the scenario."""
+    """Return the real tokens of all words: two texts diverge in them exactly where the scenario's texts diverge."""
     texts = [MappedText((*step.request.prompt, *(step.request.forced or ())), step.request.user_starts)
              for step in scenario.steps]  # fmt: skip
     tmap = TokenMap(texts)
@@ -189,7 +187,7 @@ def _expected(run: Run) -> Iterator[Expected]:
 
 
 class _Maker:
-    """Turns steps into requests. ``notes``: what cannot be asked as it is written."""
+    """Converts steps into requests. ``notes``: requests that had to be changed."""
 
     def __init__(self, scenario: Scenario, tmap: TokenMap, write: Any) -> None:
         self.scenario, self.map, self.write = scenario, tmap, write
@@ -212,20 +210,20 @@ class _Maker:
         asked, request = step.asked, step.request
         assert isinstance(asked, Asked)
         if request.kind != "completion":
-            raise BadInput(f"request {number}: task {request.kind} is not played on a real server",
+            raise BadInput(f"request {number}: task {request.kind} cannot be run on a real server",
                            file=self.scenario.file)  # fmt: skip
         fields: dict[str, Any] = {"n_predict": request.n_predict}
         fields |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}
         if asked.cancel_after is not None:
             fields["n_predict"] = asked.cancel_after + BEHIND
-            self.notes.append("when the server notices a hang-up is its own affair")
+            self.notes.append("the time at which the server notices a disconnect is not controlled")
         if request.user_starts:
             fields["message_delimiters"] = self.map.delimiters(MappedText(request.prompt, request.user_starts))
             self.notes.append("user messages are marked by message_delimiters")
         if step.drafts or request.draft_else:
-            self.notes.append("drafts are what the server's own drafter says")
+            self.notes.append("drafts come from the server's own drafter")
         if step.together:
-            self.notes.append("requests that arrive while another is at work follow it with a delay")
+            self.notes.append("requests that arrive during another request are sent after a delay")
         answers = tuple(map(self._parts, (asked.answer or (), *asked.answers)))
         return ScriptRequest(number, self._parts(asked.prompt), fields, answers, asked.cancel_after, step.after)
 
@@ -236,5 +234,5 @@ class _Maker:
 
 
 def name_of(scenario: Scenario) -> str:
-    """The scenario's id, or its requests in one line."""
+    """Return the scenario's id, or its requests as a single line."""
     return f"the scenario {scenario.id}" if scenario.file else f"'{scenario!r}'"

@@ -1,6 +1,6 @@
-"""A POSIX shell script that asks a running server with curl and jq: the whole history warm, then every prompt cold.
+"""POSIX shell script for a running server, with curl and jq: the whole history warm, then every prompt cold.
 
-Ends with 1 where the fault shows, 0 where it does not, 2 where there is no server. The texts: ``shell_text``.
+Exit status: 1 if the fault shows, 0 if it does not, 2 without a server. Templates: ``shell_text``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from cachesim.tools.live.llama_server.export.script import Act, Group, Script, S
 from cachesim.tools.live.llama_server.server import BASE
 
 DEFAULTS = 0.2
-"""The tolerance on a server whose flags are not ours: ten times what another split of a prompt makes."""
+"""Tolerance on a server with unknown flags: ten times the effect of another split of a prompt."""
 
 
 def shell_script(script: Script) -> str:
-    """The text of the script. Raises BadInput for a scenario with a restart."""
+    """Return the text of the script. Raises BadInput for a scenario with a restart."""
     if script.restarts:
-        raise BadInput("the server is started again in this scenario", hint="--to script", file=script.scenario.file)
+        raise BadInput("the scenario restarts the server", hint="use --to script", file=script.scenario.file)
     lines = ["#!/bin/sh", *_comment(script), t.SETTINGS.replace("@TOLERANCE@", f"{DEFAULTS:g}").rstrip(), ""]
     lines += [t.FOLDER.rstrip(), "", _words(script), "", _filled(t.ASK)]
     if any(one.hang_up is not None for one in script.asks):
@@ -42,7 +42,7 @@ def _comment(script: Script) -> Iterator[str]:
     yield from comment(script)
     yield "# Start an empty server, then: URL=http://127.0.0.1:8080 sh FILE"
     yield f"#   llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {shlex.join(script.flags)}"
-    yield f"# A model with the same kinds of layers does as well ({script.scenario.model}); windows must be as wide."
+    yield f"# A model with equal kinds of layers works as well ({script.scenario.model}); windows must be as wide."
     yield f"# Exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])}"
     yield "# Exit status: 1 the fault shows, 0 it does not, 2 no server."
 
@@ -90,7 +90,7 @@ def _part(one: WordSlice) -> str:
 
 
 def _heard(one: ScriptRequest) -> Iterator[str]:
-    """Assignments of generated tokens to words; what was not generated stays as it is."""
+    """Yield assignments of generated tokens to words; tokens that were not generated stay unchanged."""
     for completion, at, part in one.heard:
         said = f"$t[{completion}][{at}:{at + part.stop - part.start}]"
         yield f".{part.word}[{part.start}:{part.start}+({said} | length)] = ({said} // [])"

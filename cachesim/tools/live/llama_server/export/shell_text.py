@@ -1,12 +1,12 @@
-"""The texts from which a shell script is put together; `@NAME@` is filled in."""
+"""Templates of a shell script; `@NAME@` is a placeholder."""
 
 SETTINGS = """\
 set -u
-TOLERANCE=${TOLERANCE:-@TOLERANCE@}   # differences of log-probabilities up to this are rounding
-SEED=${SEED:-0}             # another number renames all tokens: use one if the server has seen this case before
-FIRST=${FIRST:-101} SIZE=219          # tokens that are used: FIRST .. FIRST+SIZE-1
-WITHIN=${WITHIN:-60}        # seconds for one request
-DELAY=${DELAY:-0.05}        # seconds for an iteration of the server, between requests that are sent together
+TOLERANCE=${TOLERANCE:-@TOLERANCE@}   # largest difference of log-probabilities that counts as rounding
+SEED=${SEED:-0}             # another number renames all tokens: use it if the server has seen this case before
+FIRST=${FIRST:-101} SIZE=219          # tokens in use: FIRST .. FIRST+SIZE-1
+WITHIN=${WITHIN:-60}        # time limit of a request [seconds]
+DELAY=${DELAY:-0.05}        # assumed duration of a server iteration [seconds], between concurrent requests
 URL=${URL:-http://127.0.0.1:8080}
 """
 FOLDER = """\
@@ -23,18 +23,18 @@ ASK = """\
 body() {  # body NUMBER PROMPT FIELDS: prepare a request; its prompt is a sum of words
   jq -c --argjson fields "$3" '{prompt: ('"$2"')} + $fields + @GREEDY@' "$DIR/words" >"$DIR/$1.body"
 }
-send() {  # send NUMBER: ask, and keep the answer and its HTTP status (000 = none came)
+send() {  # send NUMBER: send a request; keep the answer and its HTTP status (000 = no answer)
   curl -s -m "$WITHIN" -H 'Content-Type: application/json' -d @"$DIR/$1.body" \\
     -o "$DIR/$1.reply" -w '%{http_code}' "$URL/completion" >"$DIR/$1.status"
   [ -s "$DIR/$1.reply" ] || echo null >"$DIR/$1.reply"
 }
-hear() {  # hear NUMBER CHANGE: the generated tokens ($t, one list for each completion) become words
+hear() {  # hear NUMBER CHANGE: replace words by the generated tokens ($t, a list per completion)
   jq -c --slurpfile reply "$DIR/$1.reply" '($reply[0] | if type == "array" then . else [.] end |
     map(.tokens? // [])) as $t | '"$2" "$DIR/words" >"$DIR/new" && mv "$DIR/new" "$DIR/words"
 }
 """
 HANG_UP = """\
-hang_up() {  # hang_up NUMBER TOKENS: ask for a stream, and disconnect when so many tokens have come
+hang_up() {  # hang_up NUMBER TOKENS: request a stream, and disconnect after so many tokens
   jq -c '. + {stream: true}' "$DIR/$1.body" >"$DIR/stream"
   if [ "$2" = 0 ]; then
     curl -sN -m "$WITHIN" -d @"$DIR/stream" "$URL/completion" >/dev/null &
@@ -58,7 +58,7 @@ slot() {  # slot ID ACTION FILE
 COMPARE = """\
 echo 'request  cache_n (expected)  evaluated (expected)  answer'
 shown=0
-compare() {  # compare NUMBER CACHE_N EVALUATED STATUS: ask the same cold, and print both; what was expected follows
+compare() {  # compare NUMBER CACHE_N EVALUATED STATUS: send the request cold, print both results and the expectation
   was=$(cat "$DIR/$1.status")
   [ "$was" = cancelled ] && { echo "$1  (disconnected)"; return; }
   cp "$DIR/$1.reply" "$DIR/warm"

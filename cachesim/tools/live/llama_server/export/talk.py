@@ -1,7 +1,7 @@
-"""Requests of an exported program to a llama-server, and the comparison of its answers with a cold run's.
+"""Client of an exported program for llama-server, and the comparison of answers with cold runs.
 
-Standard library only. Exported programs contain the code of this module (``program_text``); what it imports from
-cachesim is a literal there.
+Standard library only. Exported programs contain the code of this module (``program_text``); names that it imports from
+cachesim become literals there.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cachesim.tools.live.llama_server.cold_server import KEPT
 
 
 class Talk:
-    """A conversation with a server: what was sent and what came, by the number of the request."""
+    """Requests sent to a server and their responses, by request number."""
 
     def __init__(self, url: str, within: float = 60, delay: float = 0.05) -> None:
-        """``within``: seconds for one request; ``delay``: seconds for an iteration of the server."""
+        """``within``: time limit of a request; ``delay``: duration of a server iteration [both in seconds]."""
         self.url, self.within, self.delay = url, within, delay
         self.sent: dict[int, dict[str, Any]] = {}
         self.came: dict[int, tuple[int, Any]] = {}
@@ -32,7 +32,7 @@ class Talk:
         return http.client.HTTPConnection(self.url.partition("//")[2].rstrip("/"), timeout=self.within)
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Return the HTTP status, 0 if no answer came, and the decoded body, None if there is none."""
+        """Return the HTTP status, 0 without an answer, and the decoded body, None if it is not JSON."""
         connection = self.connect()
         try:
             connection.request(method, path, json.dumps(body), {"Content-Type": "application/json"})
@@ -57,7 +57,7 @@ class Talk:
             self.disconnected.add(number)
 
     def disconnect(self, body: Any, tokens: int) -> list[int]:
-        """Ask for a stream and disconnect after so many tokens; return those that came."""
+        """Request a stream and disconnect after so many tokens; return the received tokens."""
         connection, seen = self.connect(), list[int]()
         try:
             data = json.dumps({**body, "stream": True})
@@ -75,7 +75,7 @@ class Talk:
         return seen
 
     def together(self, *calls: tuple[int, Callable[[], None]]) -> None:
-        """Send requests that run at the same time; each comes some iterations of the server after the one before."""
+        """Send concurrent requests; each follows the request before by some iterations of the server."""
         threads = []
         for after, call in calls:
             time.sleep(after * self.delay)
@@ -98,12 +98,12 @@ class Talk:
         word[start : start + len(said)] = said
 
     def cold(self, number: int, server: Talk) -> tuple[int, Any]:
-        """Send a request again, to a server that has nothing cached; return status and body."""
+        """Send a request again to a server without cached tokens; return status and body."""
         kept = {name: value for name, value in self.sent[number].items() if name in KEPT}
         return server.request("POST", "/completion", {**kept, "cache_prompt": False, "id_slot": 0, **GREEDY})
 
     def verdict(self, number: int, cold: tuple[int, Any], tolerance: float) -> str:
-        """Compare an answer with the cold run's, in words; DIFFERS is one of them where they are not the same."""
+        """Describe the comparison of an answer with the cold run's; contains DIFFERS if they are not equal."""
         (status, body), (cold_status, cold_body) = self.came[number], cold
         if cold_status != 200:
             return f"cold: HTTP {cold_status:03}, warm: {status:03}"
@@ -124,12 +124,12 @@ def answers(body: Any) -> list[Any]:
 
 
 def tokens_of(body: Any) -> list[Any]:
-    """Return the generated tokens, their texts where the server does not send ids (ik_llama.cpp)."""
+    """Return the generated tokens, or their texts if the server does not send ids (ik_llama.cpp)."""
     return body.get("tokens") or [place.get("content") for place in body.get("completion_probabilities") or []]
 
 
 def places(body: Any) -> list[Any]:
-    """Return the log-probabilities of the likeliest tokens, for every generated token; -inf for what is no number."""
+    """Return the log-probabilities of the likeliest tokens per generated token; -inf for probability 0."""
     found = body.get("completion_probabilities") or []
     if found and "probs" in found[0]:                        # ik_llama.cpp
         return [{one["tok_str"]: math.log(one["prob"]) if one["prob"] else -math.inf for one in place["probs"]}
@@ -139,7 +139,7 @@ def places(body: Any) -> list[Any]:
 
 
 def difference(warm: Any, cold: Any, tolerance: float) -> str:
-    """Compare two completions: tokens, and the log-probabilities up to the first other token."""
+    """Compare two completions: tokens, and the log-probabilities up to the first different token."""
     ours, theirs, near, far = tokens_of(warm), tokens_of(cold), places(warm), places(cold)
     at = next((i for i in range(min(len(ours), len(theirs))) if ours[i] != theirs[i]), None)
     n = min(len(near), len(far), 10**6 if at is None else at + 1)

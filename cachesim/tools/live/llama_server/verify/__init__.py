@@ -1,1 +1,1 @@
-"""The same case in the simulator and on a real server, request by request."""
+"""Comparison of a scenario in the simulator and on a real server, request by request."""

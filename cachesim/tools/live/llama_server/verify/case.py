@@ -1,4 +1,4 @@
-"""A case on a real server and in the simulator: fitted to the model, played, replayed, compared."""
+"""Verification of a scenario: fit it to the real model, run it on the server, replay the recording, compare."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, Fa
 from cachesim.tools.live.llama_server.verify.remote import Remote
 from cachesim.tools.live.player import Player
 
-# Which lengths show the same on another model? Words are made longer or shorter where windows and batches differ.
+# Fitting of word lengths to another model: words become longer or shorter if windows and batches differ.
 #
-# Nothing is claimed of a length that was not simulated: of several ways to change the lengths the first is taken under
-# which the same requests are wrong as in the scenario.
+# Every candidate is simulated: the first change is used under which exactly the requests of the original scenario are
+# wrong.
 
 Change = Callable[[int], int]
 SIZES = ("ubatch_size", "batch_size", "checkpoint_min_step")
-"""Server options that lengths stand in relation to, besides the model's window."""
+"""Server options that lengths may relate to, besides the model's window."""
 
 
 def fitted(scenario: Scenario, profile: str, model: str, server: Mapping[str, Option]) -> tuple[Scenario, str]:
-    """The scenario for another model and server, and what was changed in words ("" = nothing). One in which no request
-    is wrong is taken as it is.
+    """Return the scenario for another model and server, and a description of the changes ("" = none). A scenario
+    without wrong requests keeps its lengths.
 
-    Raises BadInput where no change of lengths was found under which the same requests are wrong."""
+    Raises BadInput if no change of lengths makes exactly the same requests wrong."""
     wanted = run_judged(scenario, profile, "provenance", with_ledger=False).broken
     target = replace(scenario, model=model, server=dict(server), expect={}, lives=())
     if not wanted:
@@ -48,20 +48,20 @@ def fitted(scenario: Scenario, profile: str, model: str, server: Mapping[str, Op
             except BadInput:
                 continue
     wrong = ", ".join(map(str, wanted))
-    raise BadInput(f"no lengths were found at which the same requests are wrong ({wrong}) with the model {model} and "
+    raise BadInput(f"no lengths found at which the same requests are wrong ({wrong}) with the model {model} and "
                    "these options", file=scenario.file)  # fmt: skip
 
 
 def _changes(scenario: Scenario, target: Scenario) -> Iterator[tuple[str, Change]]:
-    """Ways to change lengths, the least first, and each in words."""
+    """Yield changes of lengths, the smallest first, each with a description."""
     yield "", lambda n: n
     for name, old, new in _sizes(scenario, target):
-        yield f"lengths from {old} on are {new - old:+} tokens ({name})", _moved(old, new)
-        yield f"lengths are {new}/{old} of the scenario's ({name})", _scaled(old, new)
+        yield f"lengths from {old} on changed by {new - old:+} tokens ({name})", _moved(old, new)
+        yield f"lengths scaled by {new}/{old} ({name})", _scaled(old, new)
 
 
 def _sizes(scenario: Scenario, target: Scenario) -> Iterator[tuple[str, int, int]]:
-    """What lengths stand in relation to, here and there, where it differs."""
+    """Yield the sizes that lengths may relate to and that differ between scenario and target."""
     pairs = [("window", _window(scenario.model), _window(target.model))]
     pairs += [(name, _number(scenario, name), _number(target, name)) for name in SIZES]
     yield from ((name, old, new) for name, old, new in pairs if old > 0 and new > 0 and old != new)
@@ -88,7 +88,7 @@ def _scaled(old: int, new: int) -> Change:
 
 
 def _with(scenario: Scenario, change: Change, slot: int) -> Scenario:
-    """The scenario with every length changed, those of slices too; requests that name no slot name this one."""
+    """Return the scenario with all lengths changed, including slices; requests without a slot get this slot."""
     words = {word: change(length) for word, length in scenario.words.items()}
 
     def changed(piece: Piece) -> Piece:
@@ -102,13 +102,13 @@ def _with(scenario: Scenario, change: Change, slot: int) -> Scenario:
 
 
 ROUNDING, AMPLIFIED, DEFAULT_FLAGS = 1e-3, 5e-3, 0.2
-"""Differences of log-probabilities that are rounding: with F32 and one thread, for windows of gemma3, and on a server
-whose flags are not ours."""
+"""Largest differences of log-probabilities that count as rounding: with F32 and one thread, for windows of gemma3, and
+on a server with unknown flags."""
 
 
 class Verified(NamedTuple):
-    """``rows`` of all requests; ``model`` in our notation, ``profile`` of ours, ``notes``: what was changed or could
-    not be asked as it is written. ``undecided``: why nothing was played, "" = it was."""
+    """Result of a verification. ``rows``: all requests; ``model`` in cachesim's notation, ``profile`` of cachesim;
+    ``notes``: changes to the scenario. ``undecided``: reason why nothing was run, "" = it was run."""
 
     rows: list[ComparedRequest]
     model: str
@@ -118,7 +118,7 @@ class Verified(NamedTuple):
 
     @property
     def same(self) -> bool | None:
-        """Returns True if all requests are the same on both sides, None if that is not known."""
+        """True if all requests agree on both sides, None if unknown."""
         if any(row.same is False for row in self.rows):
             return False
         return None if self.undecided or any(row.same is None for row in self.rows) else True
@@ -126,7 +126,7 @@ class Verified(NamedTuple):
 
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
               tolerance: float | None = None) -> Verified:  # fmt: skip
-    """Start a server with the scenario's options and play on it; its log is read. Raises BadInput."""
+    """Start a server with the scenario's options and verify on it; its log is read. Raises BadInput."""
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
     if ours is None:
@@ -143,23 +143,22 @@ def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers
 
 def on_url(scenario: Scenario, profile: str, remote: Remote, layers: str = "",
            given: Mapping[str, Option] | None = None) -> Verified:  # fmt: skip
-    """Play on a server that runs. ``given``: the options that the user says it has; of the others those that it says
-    itself are taken, and the real defaults. Raises BadInput."""
+    """Verify on a running server. ``given``: its options according to the user; all others are those that it reports,
+    or the real defaults. Raises BadInput."""
     facts = from_server(remote.props, remote.models, layers)
     server, assumed = _options(scenario, remote, given or {})
     ours, notes = _for_model(scenario, profile, facts, server)
     if ours is None:
         return Verified([], facts.layers, profile, assumed, notes[0])
     if any(step.action is not None and step.action.do == "restart" for step in ours.steps):
-        return Verified([], facts.layers, profile, assumed, "the server would have to be started again")
+        return Verified([], facts.layers, profile, assumed, "the scenario restarts the server, which --url cannot do")
     data, said = _played(ours, remote, facts)
     return _compared(ours, data, profile, facts, [*assumed, *notes, *said])
 
 
 def record_url(scenario: Scenario, remote: Remote, layers: str,
                given: Mapping[str, Option]) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
-    """The recording of a scenario, played as it is written on a server that runs, and what is to be said of it. Raises
-    BadInput."""
+    """Return the recording of a scenario, run unchanged on a running server, and notes. Raises BadInput."""
     facts = from_server(remote.props, remote.models, layers)
     server, assumed = _options(scenario, remote, given)
     data, notes = _played(replace(scenario, server=server), remote, facts)
@@ -167,7 +166,7 @@ def record_url(scenario: Scenario, remote: Remote, layers: str,
 
 
 def _played(scenario: Scenario, remote: Remote, facts: Facts) -> tuple[dict[str, Any], list[str]]:
-    """Play on a server that runs: a recording without the server's log, and what is to be said of it."""
+    """Run on a running server; return a recording without the server's log, and notes."""
     cannot = remote.clear()
     player = Player(scenario, remote.seed(), vocabulary=facts.vocabulary)
     for _ in player.run(remote.play):
@@ -180,20 +179,20 @@ def _played(scenario: Scenario, remote: Remote, facts: Facts) -> tuple[dict[str,
 
 
 def _file(facts: Facts) -> str:
-    """The name of a model's file from which a recording's reader finds its layers."""
+    """Return the name of a model file by which a recording's reader finds its layers."""
     return f"tiny-{facts.layers.replace(' ', '')}.gguf"
 
 
 def _for_model(scenario: Scenario, profile: str, facts: Facts,
                server: Mapping[str, Option]) -> tuple[Scenario | None, list[str]]:  # fmt: skip
-    """The scenario for this model and these options, and what was changed; None with the reason if it does not fit."""
+    """Return the scenario for this model and these options, and notes on changes; None with the reason if it fails."""
     try:
         ours, said = fitted(scenario, profile, facts.layers, server)
     except BadInput as bad:
         return None, [bad.cause]
     notes = [f"written for the model {scenario.model}, compared on {facts.layers}"] if _other(scenario, facts) else []
     if not facts.tiny:
-        notes.append("sizes in bytes are another model's: what the prompt cache evicts by size is not compared")
+        notes.append("state sizes differ from the model's: evictions of the prompt cache by size are not compared")
     return ours, [*notes, *([said] if said else [])]
 
 
@@ -208,14 +207,14 @@ def _other(scenario: Scenario, facts: Facts) -> bool:
 
 
 def _options(scenario: Scenario, remote: Remote, given: Mapping[str, Option]) -> tuple[dict[str, Option], list[str]]:
-    """The options of a running server: those given, those that it says, the real defaults; and what was assumed."""
+    """Return the options of a running server (given, reported, or real defaults), and a note on the assumed options."""
     manual = ENGINES[scenario.engine].manual
     server = {flag.name: flag.default for flag in manual.flags}
     unified = bool(given.get("kv_unified", remote.slots == 4 and "parallel" not in given))
     server |= {"parallel": remote.slots, "kv_unified": unified,
                "ctx_size": remote.context * (1 if unified else remote.slots), **given}  # fmt: skip
-    assumed = f"assumed of the server: its defaults, {remote.slots} slots{' with one cache' if unified else ''}"
-    return server, [f"{assumed}; --set says otherwise"]
+    assumed = f"assumed server options: defaults, {remote.slots} slots{' with a unified cache' if unified else ''}"
+    return server, [f"{assumed}; change them with --set"]
 
 
 def _compared(ours: Scenario, data: Mapping[str, Any], profile: str, facts: Facts, notes: list[str]) -> Verified:
@@ -224,7 +223,7 @@ def _compared(ours: Scenario, data: Mapping[str, Any], profile: str, facts: Fact
 
 
 def as_data(found: Verified) -> dict[str, Any]:
-    """The result as plain data."""
+    """Return the result as plain data."""
     requests = [{**row._asdict(), "ours": row.ours._asdict(), "theirs": row.theirs._asdict()} for row in found.rows]
     return {"same": found.same, "model": found.model, "profile": found.profile, "undecided": found.undecided,
             "notes": found.notes, "requests": requests}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which layers and which vocabulary has the model of a real server? Read from its file, or from what the server says.
+"""Layers and vocabulary of a real server's model, and comparison of both sides request by request.
 
 Source: llama.cpp src/llama-model.cpp (b11549): create_memory, and the keys that load_arch_hparams reads.
 """
@@ -22,15 +22,15 @@ from cachesim.replay.replay_result import ReplayResult
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.token_map import TINY, Vocabulary
 
-# Both sides of a case, request by request: what ours does with what the real server was asked and generated.
+# Comparison: the simulator replays what the real server received and generated.
 
 SIZES = ("size", "mib", "bytes", "limit")
-"""Parts of the names of event fields that depend on how large a model's states are."""
+"""Parts of the names of event fields that depend on the size of a model's states."""
 
 
 class Side(NamedTuple):
-    """What became of a request: tokens reused and evaluated, HTTP status (0 = the process ended, None = not known), and
-    whether the answer is a cold run's (None = nobody can say)."""
+    """Outcome of a request: tokens reused and evaluated, HTTP status (0 = the process ended, None = unknown), and
+    whether the answer equals a cold run's (None = unknown)."""
 
     cache_n: int | None
     prompt_n: int | None
@@ -42,23 +42,21 @@ UNKNOWN = Side(None, None, None, None)
 
 
 class ComparedRequest(NamedTuple):
-    """A request on both sides. ``same`` None = undecided, for the reason ``why``; ``first``: the first decision, or the
-    field of the answer, in which they differ, "" = none or not known. ``far``: the largest difference of the real
-    answer's log-probabilities from a cold run."""
+    """A request on both sides."""
 
     number: int
     text: str
     ours: Side
     theirs: Side
-    same: bool | None
-    why: str = ""
-    first: str = ""
-    far: float | None = None
+    same: bool | None                    # None = undecided
+    why: str = ""                        # reason for undecided
+    first: str = ""                      # first differing decision or answer field, "" = none or unknown
+    far: float | None = None             # largest log-probability difference of the real answer from a cold run
 
 
 def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: bool) -> list[ComparedRequest]:
-    """A row for every request of a recording. ``texts``: the steps in words. ``sized``: the model's states have the
-    sizes that ours counts. Raises BadInput."""
+    """Return a row for every request of a recording. ``texts``: the steps in words. ``sized``: states of the real model
+    have the sizes that the simulator counts. Raises BadInput."""
     trace = make_trace(Path("the recording"), {**data, "profile": profile.partition("@")[2]}, profiles())
     found: list[ComparedRequest] = []
     with TemporaryDirectory(prefix="cachesim-") as folder:
@@ -79,8 +77,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
 
 
 class _Beside(Replaying):
-    """A replay that remembers what ours said to each request, and does not look at sizes where they are another
-    model's."""
+    """A replay that records the simulator's answers, and ignores sizes if those of the real model differ."""
 
     def __init__(self, trace: Any, mode: str, folder: Path, sized: bool) -> None:
         self.sides: dict[int, Side] = {}
@@ -97,8 +94,8 @@ class _Beside(Replaying):
         return equal
 
     def first(self, step: TraceStep) -> str:
-        """Do one step; what differs first, "" for nothing. The last lines of a process that ends may be missing, since
-        another thread writes its log."""
+        """Replay a step; return the first difference, "" for none. The last lines of a process that ends may be
+        missing, since another thread writes its log."""
         out = ReplayResult(self.trace)
         self.step(out, step)
         if out.first and step.died and self.server.dead and "event" in out.first and out.first["recorded"] is None:
@@ -120,19 +117,19 @@ def _said(first: Mapping[str, Any], sized: bool) -> str:
 
 
 def _same(ours: Side, theirs: Side, race: bool, far: float | None) -> tuple[bool | None, str]:
-    """Returns True if both sides agree in all that is known of the real one, with the reason if nothing can be said."""
+    """True if both sides agree in all known values of the real side; None with the reason if undecided."""
     if ours == UNKNOWN:
         return None, "the simulator gave no answer"
     if theirs.status is None:
         return None, "the client disconnected"
     fields = [a == b for a, b in zip(ours[:3], theirs[:3], strict=True) if b is not None]
     if not all(fields):
-        return (None, "it depends on when the requests arrive") if race else (False, "")
+        return (None, "the result depends on when the requests arrive") if race else (False, "")
     if ours.equal is False and theirs.equal and far:
-        return None, f"wrong here; there the difference from a cold run is {far:g}, which is taken for rounding"
+        return None, f"wrong here; the real answer differs from a cold run by {far:g}, which counts as rounding"
     if ours.equal is None or theirs.equal is None:
         unanswered = ours.status != 200
-        return (True, "") if unanswered else (None, "whether the answer is a cold run's is not known")
+        return (True, "") if unanswered else (None, "unknown whether the answer equals a cold run's")
     return ours.equal == theirs.equal or ours.status != 200, ""
 
 
@@ -160,13 +157,13 @@ LAYERS: Mapping[str, str] = {
     "mamba": "S", "mamba2": "S", "granitehybrid": "SA", "jamba": "SA", "nemotron_h": "SA", "falcon-h1": "H",
     "qwen3next": "GA", "qwen35": "qwen35-GA", "qwen35moe": "qwen35-GA", "lfm2": "CA", "lfm2moe": "CA",
 }  # fmt: skip
-"""Architecture -> the fewest layers with a memory of its kinds."""
-LEAST, MOST = 1_000, 20_000       # tokens of a real vocabulary that stand for words
+"""Minimal layers with the kinds of memory of an architecture."""
+LEAST, MOST = 1_000, 20_000       # tokens of a real vocabulary that are used for words
 
 
 class Facts(NamedTuple):
-    """A real model: layers in our notation, its vocabulary, and whether it is one of ours, whose stored states have the
-    sizes that the simulator counts."""
+    """A real model: its layers in cachesim's notation, its vocabulary, and whether it is a tiny model, whose stored
+    states have the sizes that the simulator counts."""
 
     layers: str
     vocabulary: Vocabulary
@@ -174,38 +171,38 @@ class Facts(NamedTuple):
 
 
 def from_file(file: Path, layers: str = "") -> Facts:
-    """What a model file says. ``layers``: what the user says it is. Raises BadInput for a file that is none, and for an
-    architecture whose memory is not known."""
+    """Read a model file. ``layers``: as given by the user. Raises BadInput if it is not a GGUF, or for an architecture
+    with unknown memory."""
     if ours := _ours(file.name):
         return Facts(layers or ours, TINY, True)
     keys = _keys(file)
     arch = str(keys.get("general.architecture", ""))
     found = layers or LAYERS.get(arch, "").format(window=keys.get(f"{arch}.attention.sliding_window", 0))
     if not found:
-        raise BadInput(f"architecture {quoted(arch)}: which layers it has is not known", file=str(file),
-                       hint="--layers says it, such as 'W1024 A' or GA")  # fmt: skip
+        raise BadInput(f"unknown layers of architecture {quoted(arch)}", file=str(file),
+                       hint="name them with --layers, such as 'W1024 A' or GA")  # fmt: skip
     return Facts(found, real_vocabulary(int(keys["n_vocab"])), False)
 
 
 def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str = "") -> Facts:
-    """What a running server says of its model in `/props` and `/v1/models`. Raises BadInput as above."""
+    """Read `/props` and `/v1/models` of a running server. Raises BadInput for unknown layers."""
     file = Path(str(props.get("model_path") or ""))
     if (_ours(file.name) or file.is_file()) and file.suffix == ".gguf":
         return from_file(file, layers)
     if not layers:
-        raise BadInput("the server does not say which layers its model has", hint="--layers says it, such as 'W1024 A'")
+        raise BadInput("the server does not report the layers of its model", hint="name them: --layers 'W1024 A'")
     meta = ((models.get("data") or [{}])[0].get("meta") or {})  # fmt: skip
     return Facts(layers, real_vocabulary(int(meta.get("n_vocab") or MOST)), False)
 
 
 def real_vocabulary(size: int) -> Vocabulary:
-    """Tokens from the middle of a vocabulary, where no special ones are. None of them has a text that we know."""
+    """Return tokens from the middle of a vocabulary, which has no special tokens there. Their texts are unknown."""
     first = min(LEAST, size // 4)
     return Vocabulary(tuple(range(first, min(first + MOST, size - size // 8))), (), (), {})
 
 
 def _ours(name: str) -> str:
-    """The notation in the name of a tiny model, "" for another file."""
+    """Return the notation in the name of a tiny model, "" for another file."""
     stem = name.removeprefix("tiny-").removesuffix(".gguf")
     try:
         return find_model(stem).name if name.startswith("tiny-") else ""
@@ -214,13 +211,13 @@ def _ours(name: str) -> str:
 
 
 def _keys(file: Path) -> dict[str, Any]:
-    """The keys of a GGUF, and ``n_vocab``. Raises BadInput."""
+    """Return the keys of a GGUF, and ``n_vocab``. Raises BadInput."""
     try:
         reader = import_module("gguf").GGUFReader(file)
     except ImportError:
         raise BadInput("reading a model needs the package gguf", hint=install_command("gguf")) from None
     except (OSError, ValueError) as error:
-        raise BadInput(f"no GGUF: {error}", file=str(file)) from None
+        raise BadInput(f"not a GGUF: {error}", file=str(file)) from None
     tokens = reader.fields.get("tokenizer.ggml.tokens")
     keys = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
     return {**keys, "n_vocab": len(tokens.data) if tokens else MOST}

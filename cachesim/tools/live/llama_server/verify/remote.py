@@ -1,6 +1,6 @@
-"""A case on a server that runs already: requests over HTTP, without its log and without starting or stopping it.
+"""Running a scenario on a running server: requests over HTTP, without its log and without starting or stopping it.
 
-The whole history is played warm; then every prompt is asked cold of the same server, which empties a slot.
+The whole history is run warm; then every prompt is sent cold to the server, which empties a slot.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from cachesim.tools.live.llama_server.cold_server import ask_cold, compare, inex
 from cachesim.tools.live.llama_server.process import StoppedAtEnd
 
 Step = dict[str, Any]
-NOT_HERE = "the server is not ours to stop and start"
+NOT_HERE = "a server given by --url cannot be restarted"
 
 
 class Remote(StoppedAtEnd):
-    """Plays steps like a ``Recorder``. ``rounding``: differences of log-probabilities up to this are not inexact."""
+    """Runs steps like a ``Recorder``. ``rounding``: largest difference of log-probabilities that is not inexact."""
 
     def __init__(self, url: str, rounding: float) -> None:
-        """Raises BadInput where nothing answers, or no llama-server."""
+        """Connect to the server. Raises BadInput unless a llama-server answers."""
         if not url.startswith("http://"):
-            raise BadInput("the address of a server begins with http://", file=url)
+            raise BadInput("expected a server URL that begins with http://", file=url)
         self.client, self.rounding = Client(url.rstrip("/")), rounding
         self.steps: list[Step] = []
         self.inexact: list[Step] = []
         self.props = self._get("/props")
         self.models = self._get("/v1/models")
         if not isinstance(self.props.get("total_slots"), int):
-            raise BadInput("no llama-server: /props does not say how many slots it has", file=url)
+            raise BadInput("not a llama-server: /props does not report the number of slots", file=url)
 
     def stop(self) -> None:
         """Close all connections."""
@@ -39,38 +39,38 @@ class Remote(StoppedAtEnd):
 
     @property
     def slots(self) -> int:
-        """How many slots the server has."""
+        """Number of slots of the server."""
         return int(self.props["total_slots"])
 
     @property
     def context(self) -> int:
-        """Tokens that a slot takes."""
+        """Context size of a slot in tokens."""
         return int((self.props.get("default_generation_settings") or {}).get("n_ctx") or 0)
 
     @property
     def build(self) -> str:
-        """The build that it says it is, such as b11549; "" = it does not say."""
+        """Build that the server reports, such as b11549; "" if it does not."""
         said = str(self.props.get("build_info") or "").partition("-")[0]
         return said if said.startswith("b") and said[1:].isdigit() and int(said[1:]) else ""
 
     def seed(self) -> int:
-        """A number that is another one after every play: of tokens that nobody sent before nothing is cached."""
+        """Return a seed that differs after every run: tokens that were never sent before cannot be cached."""
         found = self.client.get("/slots").body
         slots = found if isinstance(found, list) else []
         return sum(int(one.get("id_task") or 0) for one in slots if isinstance(one, Mapping)) + len(slots)
 
     def clear(self) -> list[str]:
-        """Empty all slots; what is to be said where the server does not do that."""
+        """Empty all slots; return a note if the server does not support it."""
         replies = [self.client.slot("erase", slot) for slot in range(self.slots)]
         if all(reply.status == 200 for reply in replies):
             return []
-        return ["the server does not erase slots (it does with --slot-save-path): what they hold may decide"]
+        return ["the server cannot erase slots (needs --slot-save-path): their content may affect the result"]
 
     def play(self, step: Step) -> Step:
-        """Do one step; returns it with its number and results. Raises BadInput for one that cannot be done."""
+        """Run a step; return it with its number and results. Raises BadInput for an unsupported step."""
         out: Step = {"i": len(self.steps), **step, "events": []}
         if step["op"] == "restart":
-            raise BadInput(NOT_HERE, hint="--server BIN --model GGUF starts one")
+            raise BadInput(NOT_HERE, hint="use --server BIN --model GGUF")
         members = [out]
         if step["op"] == "parallel":
             out["steps"] = members = [{"i": f"{out['i']}.{n}", **one} for n, one in enumerate(step["steps"])]
@@ -97,11 +97,11 @@ class Remote(StoppedAtEnd):
             try:
                 member["response"] = read_completion(reply)
             except (KeyError, TypeError, AttributeError, IndexError):
-                raise BadInput("an answer without the fields of a llama-server's", file=self.client.url) from None
+                raise BadInput("the response lacks fields of a llama-server's response", file=self.client.url) from None
             member["body"] = reply.body
 
     def compare_all(self, told: Callable[[Step], None] = lambda member: None) -> None:
-        """Ask every prompt cold, and write beside each answer how it differs."""
+        """Send every prompt cold, and add the comparison to each response."""
         for step in self.steps:
             for member in step.get("steps", [step]):
                 body = member.pop("body", None)
@@ -113,14 +113,14 @@ class Remote(StoppedAtEnd):
         try:
             cold = ask_cold(self.client, member["request"])
         except ConnectionLost:
-            raise BadInput("the connection broke when a prompt was asked cold", file=self.client.url) from None
+            raise BadInput("the connection broke during a cold request", file=self.client.url) from None
         if cold is None:
             return
         found = [compare(body, cold) for body in bodies]
         member["cold"] = found[0]
         for child, other in zip(member["response"].get("completions", ()), found[1:], strict=False):
             child["cold"] = other
-        # Another token whose rival is as likely is rounding.
+        # A different token counts as rounding if its rival is about equally likely.
         ties = [not one["equal"] and one.get("max_dlogprob", 99.0) <= self.rounding for one in found]
         if any(not tie and inexact(one, self.rounding) for tie, one in zip(ties, found, strict=True)):
             self.inexact.append({"i": member["i"]})
@@ -131,5 +131,5 @@ class Remote(StoppedAtEnd):
         except ConnectionLost:
             raise BadInput("no server answers", file=self.client.url) from None
         if reply.status in (401, 403):
-            raise BadInput(f"the server wants a key (HTTP {reply.status})", file=self.client.url)
+            raise BadInput(f"the server requires a key (HTTP {reply.status})", file=self.client.url)
         return reply.body if isinstance(reply.body, Mapping) else {}

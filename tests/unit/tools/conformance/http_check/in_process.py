@@ -1,4 +1,4 @@
-"""Servers without a network: the client of ``check``, whose requests are answered by a function, and such functions."""
+"""Servers without a network: an HTTP client that calls functions, and such functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NATIVE = {"/props": PROPS, "/v1/models": MODELS, "/slots": [{"id": 0, "n_prompt_
 
 
 class InProcess(Http):
-    """``complete`` answers what is posted, ``pages`` what is got; ``asked``: paths and bodies in order."""
+    """``complete`` answers POST requests, ``pages`` GET requests; ``asked``: paths and bodies in order."""
 
     def __init__(self, complete, pages=None, most=100_000):
         super().__init__("http://127.0.0.1:1", 1.0, most)
@@ -36,8 +36,8 @@ class InProcess(Http):
 
 
 class Toy:
-    """A llama-server that keeps ``keeps`` prompts with their answers. ``apart(request, prompt, reused)``: by how much
-    the likeliest token of an answer is off, requests counted from 0; one that is off by 1 has other tokens, too."""
+    """A llama-server that keeps ``keeps`` prompts with their answers. ``apart(request, prompt, reused)``: error of the
+    likeliest token's log-probability (requests from 0); an error of 1 changes the tokens too."""
 
     def __init__(self, keeps=1, apart=lambda request, prompt, reused: 0.0):
         self.keeps, self.apart, self.kept, self.requests = keeps, apart, [], 0
@@ -56,7 +56,7 @@ class Toy:
 
 
 def stage_of(complete, vocabulary=VOCABULARY, slots=1, most=100_000):
-    """A stage for histories on a server in this process."""
+    """Return a runner for histories on a server in this process."""
     pages = {**NATIVE, "/props": {**PROPS, "total_slots": slots}}
     pages["/v1/models"] = {"data": [{"id": "toy", "meta": {"n_vocab": vocabulary}}]}
     http = InProcess(complete, pages, most)

@@ -1,4 +1,4 @@
-"""A llama-server whose cache is our simulator's, behind HTTP; and servers that misbehave."""
+"""A llama-server over HTTP whose cache is the simulator's, and misbehaving servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VOCABULARY = 4096
 
 
 class Simulated:
-    """One server of a rule set. ``spoil``: every so many-th answer is another one, in this field."""
+    """A server with a rule set. ``spoil``: every so many-th answer is changed in this field."""
 
     def __init__(self, profile, model="GA", spoil=0, field="completion_probabilities", **flags):
         engine = engine_of(profile)
@@ -54,11 +54,11 @@ class Simulated:
 
 @contextmanager
 def serving(complete, props=None, used=0, get=None):
-    """The URL of a server whose completions are these."""
+    """Yield the URL of a server with these completions."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = 1 << 16                     # head and body in one piece: else every reply takes 40 ms
+        wbufsize = 1 << 16                     # send head and body together: otherwise every reply takes 40 ms
 
         def log_message(self, *words):
             pass
@@ -104,7 +104,7 @@ def hang(_):
 
 
 def drop(_):
-    """Close the connection without a word."""
+    """Close the connection without a reply."""
 
     def close(handler):
         handler.close_connection = True
@@ -114,7 +114,7 @@ def drop(_):
 
 
 def trickle(_):
-    """A reply that comes byte by byte and never ends."""
+    """Send a reply byte by byte that never ends."""
 
     def write(handler):
         handler.send_response(200)

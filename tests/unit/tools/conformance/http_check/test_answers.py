@@ -1,4 +1,4 @@
-"""When two answers with log-probabilities are the same, and how far apart they are."""
+"""Tests of the comparison of answers with log-probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cachesim check` finds what a server does wrong, and alarms nobody else."""
+"""Tests of ``cachesim check``: it finds faults and raises no false alarms."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_batch_split_otherwise_is_noise_even_if_only_long_prompts_show_it(caps
 
     def complete(body):
         status, said = simulated.complete(body)
-        if said.get("timings", {}).get("cache_n", 0) > 60:      # a kernel for one token, another for many
+        if said.get("timings", {}).get("cache_n", 0) > 60:      # single tokens use another kernel than batches
             for one in said["completion_probabilities"][0]["top_logprobs"]:
                 one["logprob"] -= 0.01
         return status, said

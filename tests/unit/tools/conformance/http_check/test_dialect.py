@@ -1,4 +1,4 @@
-"""What a server says of itself, and how it is asked for a completion."""
+"""Tests of the detection of a server and of its request format."""
 
 from __future__ import annotations
 
@@ -84,6 +84,6 @@ def test_sizes_that_a_server_states_are_found_wherever_they_stand():
     assert sizes_of(props, None, [{"block_size": 16}]) == (16, 32, 48)
     assert sizes_of({"n_swa": 1, "n_batch": 0, "page_size": 2}) == (2,)
     assert sizes_of({"a": {"b": {"c": {"d": {"n_swa": 8}}}}}) == (8,)
-    assert sizes_of({"a": {"b": {"c": {"d": {"e": {"n_swa": 8}}}}}}) == ()          # not looked for that deep
+    assert sizes_of({"a": {"b": {"c": {"d": {"e": {"n_swa": 8}}}}}}) == ()          # nested too deep
     assert context_of(7, props) == 4096 and context_of(7, []) == 7
     assert context_of(7, {"n_ctx": 512}, {"max_model_len": 256}, {"n_ctx": 0}) == 256

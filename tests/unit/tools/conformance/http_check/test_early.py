@@ -1,4 +1,4 @@
-"""Known faults are found with few requests, and a difference that comes once is none."""
+"""Tests that known faults are found with few requests, and that a single difference does not count."""
 
 from __future__ import annotations
 

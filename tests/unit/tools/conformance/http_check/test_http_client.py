@@ -1,4 +1,4 @@
-"""Nothing but one address is contacted, and no more often than is allowed."""
+"""Tests of the HTTP client: a single server, and a limit on requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories of known faults are as long as the server's prompts may be, and fit the windows that it states."""
+"""Tests of the histories of known faults: lengths, and windows that a server states."""
 
 from __future__ import annotations
 

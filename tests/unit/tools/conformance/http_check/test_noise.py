@@ -1,4 +1,4 @@
-"""Which differences between two answers are noise, and how much of it is allowed."""
+"""Tests of the noise measurement and the tolerance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest.importorskip("httpx")
 
 
 def only(number, size):
-    """The answer to one request is off."""
+    """Return a server whose answer to a single request is off."""
     return lambda request, prompt, reused: size if request == number else 0.0
 
 

@@ -1,4 +1,4 @@
-"""What is read from the JSON of a reply, and what is not believed."""
+"""Tests of the parser of JSON replies."""
 
 from __future__ import annotations
 

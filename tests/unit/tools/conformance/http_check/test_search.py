@@ -1,4 +1,4 @@
-"""A wrong answer is a finding only if it comes again; what comes once is a finding of another kind."""
+"""Tests of confirmation: a wrong answer is a finding only if it recurs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALONE, TOGETHER = "A5/A.B2", "A5/A.B2{together}"
 
 
 class Played:
-    """Plays in which the last answer is off by these, one after the other, and then by nothing."""
+    """Runs in which the last answer is off by these values in turn, and then by nothing."""
 
     def __init__(self, *sizes):
         self.sizes, self.plays = sizes, 0
@@ -73,7 +73,7 @@ def test_the_largest_of_several_is_shown():
     ((0.5, *[0.0] * 7, 0.5, 0.5), [], 9),
 ])  # fmt: skip
 def test_requests_that_arrive_together_have_to_fail_in_two_of_eight_further_plays(sizes, failed, plays):
-    """One spoilt answer, which any server may give, is no race."""
+    """A single spoilt answer, which any server may give, does not count as a race."""
     play = Played(*sizes)
     search = ConfirmingSearch(play, NearAnswers(0.005), TimeBudget(1.0, None))
     found = search._checks(parse_history(TOGETHER))

@@ -1,4 +1,4 @@
-"""Tokens as pieces of text: which are one token each, and how answers are sent back."""
+"""Tests of tokens as pieces of text: single-token pieces, and answers that are sent back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole check, on servers in this process: what is found, by which of our rules, and what raises no alarm."""
+"""Tests of the whole check on servers in this process: findings, matching rules and false alarms."""
 
 from __future__ import annotations
 

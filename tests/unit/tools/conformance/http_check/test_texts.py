@@ -1,4 +1,4 @@
-"""Servers that take text only are checked too: pieces of one token, cold answers behind other prompts."""
+"""Tests of servers that take only text: single-token pieces, cold answers after other prompts."""
 
 from __future__ import annotations
 

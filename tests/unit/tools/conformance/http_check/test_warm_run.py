@@ -1,4 +1,4 @@
-"""A history on a running server: warm requests first, every play with tokens of its own."""
+"""Tests of a history on a server: warm requests first, new tokens in every run."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_play_begins_with_other_tokens():
 
 
 def test_counts_of_what_the_history_shares_are_kept_though_earlier_plays_began_alike():
-    """Of a small vocabulary the first tokens come again."""
+    """In a small vocabulary the first tokens repeat."""
     stage = stage_of(Toy(), vocabulary=68)
     for _ in range(40):
         assert stage.play(parse_history("A5/A[:1].B5")).warm[1].cached == 1

@@ -1,4 +1,4 @@
-"""How a server with OpenAI's paths wants to be asked, and how its cache is got out of the way."""
+"""Tests of the request format of servers with OpenAI's paths, and of the ways to bypass their cache."""
 
 from __future__ import annotations
 

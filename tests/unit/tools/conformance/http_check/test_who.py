@@ -1,4 +1,4 @@
-"""Which rule sets of ours answer a history as wrong as a server did."""
+"""Tests of the rule sets that answer a history as wrong as a server did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that takes text, or arrays of tokens, and keeps the last conversations: OpenAI's paths, and what varies."""
+"""A configurable server with OpenAI's paths, for text or token arrays, that keeps the last conversations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ WORDS = re.findall(r" \w+", TEXT)
 
 
 class TextServer:
-    """``keeps`` so many conversations; a prompt has ``base`` tokens before its own. ``stale``: what goes on behind a
-    part of a conversation is answered as if the rest were there. ``dies`` at a prompt that is all of a conversation.
-    ``style`` of log-probabilities: "bool", "number" or ""; ``chat``: chats only; ``named``: the model has to be said;
-    ``reports`` cached tokens; ``strip``: the first space of an answer is taken off; ``arrays`` are taken, too;
-    ``lies``: more is reported as cached than was sent; ``switch``: ``cache_prompt`` switches the cache off;
-    ``empties``: a request without a body empties it."""
+    """``keeps``: number of conversations; ``base``: tokens of a prompt before its own. ``stale``: after a part of a
+    conversation the answer is that of the whole. ``dies`` at a prompt equal to a whole conversation. ``style`` of
+    log-probabilities: "bool", "number" or ""; ``chat``: chats only; ``named``: requires the model's name; ``reports``
+    cached tokens; ``strip``: removes the leading space of an answer; ``arrays``: accepts token arrays; ``lies``:
+    reports more cached tokens than were sent; ``switch``: supports ``cache_prompt``; ``empties``: an empty request
+    clears the cache."""
 
     def __init__(self, keeps=10, base=0, stale=False, dies=False, style="bool", chat=False, named=False, reports=True,
                  strip=True, arrays=False, lies=False, salts=False, switch=False,
@@ -85,7 +85,7 @@ class TextServer:
 
 
 def hash_of(words):
-    """A number that the words make, in every process the same."""
+    """Return a hash of the words that is equal in every process."""
     found = 7
     for word in words:
         found = mix_int(found ^ int.from_bytes(str(word).encode()[:7].rjust(7), "big"))
