@@ -1,4 +1,4 @@
-"""The fourth engine: imported from its folder, and installed from a wheel of its own."""
+"""The fourth engine: imported from its folder, and installed from its own wheel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Is the block pool sound, and is all of it judged: shared blocks, a request that begins again, a promise that is
-broken?"""
+"""Soundness of the block pool, and judging of shared blocks, preempted requests and broken promises."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def test_a_request_that_is_put_back_says_what_a_cold_run_says(engine):
     assert run.verdict.holds, run.verdict
     assert [one.n_tokens for one in events(run, "preempted")] == [28] and len(events(run, "launch")) == 4
     assert [one.answer.cache_n for one in run.requests] == [0, 0, 28]
-    assert [len(one.answer.outputs) for one in run.requests] == [8, 16, 1], "nobody speaks twice"
+    assert [len(one.answer.outputs) for one in run.requests] == [8, 16, 1], "no token gets two outputs"
     charges = [(one.tokens, one.event, one.rule) for one in run.requests[2].ledger.charges]
     assert charges == [(9, "never captured", "BP-RETAIN.BOUNDARY")]
 

@@ -1,4 +1,4 @@
-"""Does an engine that is installed from a wheel of its own have every command?"""
+"""Commands with an engine that is installed from its own wheel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Does the block pool find what vLLM 0.33.0's own managers found, for full attention plus a recurrent state?
+"""Lookups of the block pool compared with vLLM 0.33.0's managers, for full attention plus a recurrent state.
 
-The numbers were measured there once, on blocks of four tokens: for each request of a sequence how many tokens were
-found, and how far the rows alone would have reached where that is more (0 = no further).
+The numbers were measured once in vLLM, with blocks of four tokens: for each request of a sequence the number of tokens
+found, and the length that the rows alone would have reached if it is larger (0 = not larger).
 """
 
 from __future__ import annotations

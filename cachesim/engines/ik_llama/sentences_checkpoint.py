@@ -8,7 +8,8 @@ from cachesim.engines.shared.sentences import Because, NoEffect, Say, erasure_te
 
 
 def need(compare: Callable[[Because], tuple[str, str]] | None = None) -> Say:
-    """CKPT-NEED. ``compare`` gives the comparison that makes it needed, and the one that does not."""
+    """Sentence of CKPT-NEED. ``compare`` returns the comparison for a needed checkpoint and for an unneeded
+    checkpoint."""
     def say(value: Any, because: Because) -> str:
         n_past, held = because["n_past"], because["held"]
         yes, no = compare(because) if compare else (f"pos_min {because['pos_min']}",) * 2
@@ -24,8 +25,8 @@ def need(compare: Callable[[Because], tuple[str, str]] | None = None) -> Say:
 
 
 def _compared(sign: str, more: str = "", otherwise: str = "") -> Callable[[Because], tuple[str, str]]:
-    """How pos_min compares with its threshold (and ``more``) where a checkpoint is needed, and where none is.
-    ``otherwise`` is why one is needed although it does not."""
+    """Return the comparison of pos_min with its threshold (and ``more``), for a needed and for an unneeded checkpoint.
+    ``otherwise``: reason for a checkpoint that is needed although the comparison is false."""
     opposite = {">=": "<", ">": "<="}[sign]
 
     def both(b: Because) -> tuple[str, str]:
@@ -38,7 +39,7 @@ def _compared(sign: str, more: str = "", otherwise: str = "") -> Callable[[Becau
 
 
 def pick(condition: Callable[[Because], str] | None = None) -> Say:
-    """CKPT-PICK: which checkpoint is restored, of which, and what the rule requires of it."""
+    """Sentence of CKPT-PICK: the restored checkpoint, the candidates, and the condition of the rule."""
     def say(value: int | None, because: Because) -> str:
         had = because["ckpts"]
         found = "no usable checkpoint" if value is None else f"restores checkpoint pos_max = {had[value]}"

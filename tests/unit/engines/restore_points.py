@@ -1,6 +1,6 @@
-"""The restore points that a server reports, and those that it has.
+"""Comparison of the restore points that a server reports with the actual ones.
 
-``Reported`` follows a log as a judge does. ``differences`` compares its points with those that follow from the
+``Reported`` follows a log as judging does. ``differences`` compares its points with those that follow from the
 definition: a length is usable if every row and state that the next token reads is present. These are rows 0 .. n-1 of
 full attention, the last window - 1 rows of a window, and the state of recurrent layers after token n.
 """

@@ -1,4 +1,4 @@
-"""Does the name of a build, a date, a commit or a version lead to the rules in force then, and does it say which?"""
+"""Names of builds, dates, commits and versions, and the rules in force at them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a request that asks for something which an engine does not know say so, instead of being answered without it?"""
+"""Requests with fields that an engine does not support."""
 
 from __future__ import annotations
 

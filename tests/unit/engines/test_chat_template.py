@@ -1,4 +1,4 @@
-"""Chats become prompts: every token of the specification's toy template, counted by hand."""
+"""Rendering of chats with the specification's toy template; every token was counted by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every flag of a shipped engine say what it changes, and is every spelling one flag's only?"""
+"""Help texts and unique spellings of the built-in engines' flags."""
 
 from __future__ import annotations
 

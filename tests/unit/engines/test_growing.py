@@ -1,4 +1,4 @@
-"""Tables that grow: is everything as if they were whole from the start, and does a declared context cost nothing?"""
+"""Growing tables: equal to full-size tables, and no cost for a declared context."""
 
 from __future__ import annotations
 

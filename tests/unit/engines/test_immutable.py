@@ -1,4 +1,4 @@
-"""Does a copy of a server share what never changes, however much that is?"""
+"""Copies of a server share its immutable parts, whatever their size."""
 
 from __future__ import annotations
 

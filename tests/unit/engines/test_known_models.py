@@ -1,4 +1,4 @@
-"""Do the names of real models lead to layers in the real order and proportion?"""
+"""Order and proportion of the layers of real models by name."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Do installed packages bring engines and rule sets, at no cost for those who have none, and does a bad one only cost
-itself?"""
+"""Engines and rule sets of installed packages: loading, cost without plug-ins, and bad plug-ins."""
 
 from __future__ import annotations
 

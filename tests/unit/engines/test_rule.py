@@ -1,4 +1,4 @@
-"""What a rule carries beside its code: id, role, source and life, as data."""
+"""Metadata of rules: id, role, source and life time."""
 
 import re
 

@@ -1,5 +1,4 @@
-"""Do rule sets of a file run wherever a profile does, is nothing run that was not asked for, and is a bad file one
-line?"""
+"""Rule sets from files: use in place of a profile, execution only on request, and one-line errors for bad files."""
 
 from __future__ import annotations
 
@@ -340,7 +339,7 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
     ("fits", 9, "rule MY-PICK returned [], expected a Decision"),
 ], ids=["raises", "no decision"])
 def test_a_search_names_the_line_of_a_rule_that_fails(capsys, rules, command, body, line, told):
-    """It is the user's fault: no exit 70, and it is no conversation that is refused."""
+    """An error in the user's rule: not exit code 70, and not a refused conversation."""
     file = rules(f"{RULE.partition('    return')[0]}    return {body}\n{MINE}")
     code, out = call(capsys, *command, "-p", file)
     assert code == exits.BAD_INPUT

@@ -1,4 +1,4 @@
-"""Which options does an engine name as worth trying, and with what has to change with them?"""
+"""Option changes that an engine suggests, with the changes that they require."""
 
 from __future__ import annotations
 

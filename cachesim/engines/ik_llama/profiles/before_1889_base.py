@@ -1,4 +1,4 @@
-"""Before the base of #1889, newest first: how checkpoints of recurrent models came about. Nobody recorded these."""
+"""Versions before the base of #1889, newest first: development of the checkpoints of recurrent models. Not recorded."""
 
 from __future__ import annotations
 

@@ -97,11 +97,9 @@ MAIN = Rules(
 )
 
 
-# What was proposed here on top of 8337e4cd3: changed rules under which what is cached is what an empty server would
-# have computed.
-#
-# Put any one of them back, and a scenario in scenarios/ik_llama/repairs fails. Rows that a context shift moves stay
-# what they were elsewhere, by design.
+# Repairs proposed on top of 8337e4cd3: with these rules the cached rows and states equal those of an empty server.
+# Without any of them a scenario in scenarios/ik_llama/repairs fails. Rows moved by a context shift keep their values,
+# by design.
 
 MAIN_REPAIRED = replace(
     MAIN,

@@ -1,4 +1,4 @@
-"""From the base of #1889 to the newest version, newest first. Every difference names the change that ended it."""
+"""Versions from the base of #1889 to the newest, newest first. Every difference names the change that ended it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A block pool with a hash chain, as in vLLM v1: full attention, recurrent states, or both, in blocks of one pool.
+"""Block pool with a hash chain, as in vLLM v1: full attention, recurrent states, or both, in blocks of a common pool.
 
-An engine from outside: it knows cachesim's public contract and nothing of the engines that come with it.
+An external engine: it uses only cachesim's public contract, and nothing of the built-in engines.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cachesim.model import make_model
 
 
 def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Server:
-    """A server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
+    """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raises BadInput."""
     if not isinstance(rules, Rules):
-        raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
+        raise BadInput(f"not a rule set of this engine: {quoted(rules.name)}")
     spec = spec_of(model)
     tiny = None if mode == "none" else make_model(spec, exact=mode == "exact")
     return Server(rules, spec, options(flags), tiny, log)

@@ -1,4 +1,4 @@
-"""What happens to blocks. Nobody recorded such a server: all are silent."""
+"""Events of blocks. The engine has no recordings, so all events are silent."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from cachesim.events import Event, SlotEvent, frozen
 
 @frozen
 class Evicted(Event):
-    """A block of this group lost what it held: everything behind the first ``end`` tokens of some prompt, or a state
-    there."""
+    """A block of this group lost its content: the rows that end after the first ``end`` tokens of a prompt, or the
+    state there."""
 
     ev = "block_evicted"
     logged = False
@@ -18,7 +18,7 @@ class Evicted(Event):
 
 @frozen
 class Preempted(SlotEvent):
-    """A request of so many evaluated tokens was put back, to begin again."""
+    """A request with so many evaluated tokens was preempted and restarts later."""
 
     ev = "preempted"
     logged = False

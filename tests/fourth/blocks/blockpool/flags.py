@@ -1,4 +1,4 @@
-"""The options of the server, one row each.
+"""Options of the server.
 
 Source: vLLM 0.33.0 vllm/config/cache.py, vllm/config/scheduler.py.
 """
@@ -12,14 +12,14 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.model import Spec, parse
 
-DENSE = -1      # the real option is None then
+DENSE = -1      # None in the real option
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options by their names. ``num_gpu_blocks`` counts the null block, as the real server does. ``max_model_len`` 0 =
-    as long as the pool has blocks for. ``use_eagle``: the drafter keeps K/V of its own, so that lookups drop a block;
-    nothing is drafted. The size of a block is what is said here: it is not enlarged for models with states."""
+    """Options by their names. ``num_gpu_blocks`` includes the null block, as in the real server. ``max_model_len`` 0 =
+    as long as the pool allows. ``use_eagle``: the drafter keeps its own K/V, so lookups drop a block; nothing is
+    drafted. ``block_size`` is not enlarged for models with states."""
 
     block_size: int = flag(16, least=1)
     num_gpu_blocks: int = flag(512, least=4)
@@ -35,7 +35,7 @@ FLAGS = flags_of(Options)
 
 
 def options(flags: Mapping[str, Any]) -> Options:
-    """Options from names and values. Raises BadInput for an unknown name or a value that cannot be used."""
+    """Return the options with these values. Raises BadInput for an unknown name or an invalid value."""
     made = options_of(Options, flags)
     if made.prefix_cache_retention_interval > 0 and made.prefix_cache_retention_interval % made.block_size:
         raise BadInput("prefix_cache_retention_interval must be a multiple of block_size")
@@ -45,12 +45,12 @@ def options(flags: Mapping[str, Any]) -> Options:
 
 
 def longest(opts: Options) -> int:
-    """Tokens of the longest request that the pool holds beside the null block and two states."""
+    """Return the length of the longest request that fits beside the null block and two states [tokens]."""
     return (opts.num_gpu_blocks - 3) * opts.block_size
 
 
 def spec_of(model: str) -> Spec:
-    """The layers of a model. Raises BadInput for one that is not modelled."""
+    """Return the layers of a model. Raises BadInput for a model that is not modelled."""
     spec = parse(model)
     if any(layer.window for layer in spec.layers):
         raise BadInput(f"model {quoted(model)} has windows, which are not modelled for this engine")

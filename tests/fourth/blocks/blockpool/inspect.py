@@ -1,7 +1,7 @@
-"""What does the server hold right now, and from where could evaluation go on? Looking changes nothing.
+"""Inspection of the server: contents of its blocks, and where evaluation could resume.
 
-A block is one object, however many conversations go through it. It is judged as part of the one that it was computed
-for, so that all blocks of a conversation are compared with one cold run.
+A block is a single object, whatever the number of conversations that contain it. It is judged as part of the
+conversation for which it was computed, so that all blocks of a conversation are compared with a single cold run.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from cachesim.engines.inspection import Excess, Key, Stored
 
 
 class Inspected(Tables):
-    """What the contract of a server asks about its blocks."""
+    """Inspection part of the server contract."""
 
     def stored(self, key: Key, start: int = 0) -> Stored:
-        """What a block holds; of a slot, what the blocks of a request hold."""
+        """Return the content of a block; for a slot, the content of a request's blocks."""
         kind, owner, _ = key
         if kind == "slot":
             row = self.slots[owner]
@@ -30,15 +30,15 @@ class Inspected(Tables):
         return Stored(kind, owner, tokens, end, self.memory.part([block], end, first), None, first)
 
     def kept(self) -> list[Key]:
-        """Every block that can be found, and is computed."""
+        """Return every computed block that can be found."""
         return sorted(self.points.keys, key=lambda key: key[1])
 
     def checkpoints(self, slot: int) -> list[int]:
-        """Lengths of all states that can be found, ascending: they belong to nobody alone."""
+        """Return the lengths of all states that can be found, ascending: states are shared by all requests."""
         return sorted(node.chain.end for key, node in self.points.keys.items() if key[0] == "state")
 
     def exceeded_limits(self) -> list[Excess]:
-        """More requests at work than are allowed."""
+        """Return an excess if more requests run than allowed."""
         n, most = len(self.running), self.opts.max_num_seqs
         return [Excess("requests at work", n, most)] if n > most else []
 

@@ -1,4 +1,4 @@
-"""What can be asked of the server: its options, its models, what a search draws."""
+"""Interface of the server: options, models, and the values that a search draws."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cachesim.model.hash_mixing import Rng
 
 
 def draw(rng: Rng, model: str) -> DrawnServer:
-    """A server for this model: small blocks, few of them."""
+    """Draw a server for this model: few, small blocks."""
     block = rng.one((16, 16, 8, 4, 4, 2))
     most = min(400, MOST_DRAWN_BATCHES * block)
     room = rng.one((2, 2, 3, 8))

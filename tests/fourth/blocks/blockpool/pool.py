@@ -1,8 +1,8 @@
-"""Which blocks are free, and which can be found? One pool for rows and for states.
+"""Pool of blocks for rows and states: the free queue, and lookup by key.
 
-A block holds the rows of B tokens or one state. It is found by its key: the hash of its tokens and of everything before
-them, and the group of layers. Several blocks may have one key; the first one is found.
-Source: vLLM vllm/v1/core/block_pool.py (0.33.0).
+A block holds the rows of B tokens or a state. Its key is the hash of its tokens and of everything before them, and the
+group of layers. Several blocks may have equal keys; lookup returns the first. Source: vLLM vllm/v1/core/block_pool.py
+(0.33.0).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ ROWS, STATE = "rows", "state"
 
 
 class Key(NamedTuple):
-    """What a block is found by."""
+    """Lookup key of a block."""
 
     hash: bytes
     group: str
 
 
 class Place(NamedTuple):
-    """Where a block stands in a prompt: all tokens that were known when it was published, and where it ends."""
+    """Position of a block in a prompt: all tokens known when it was published, and the end of the block."""
 
     tokens: Tokens
     end: int
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """A block. ``refs``: requests that use it; ``key`` and ``place`` None = it cannot be found."""
+    """A block. ``refs``: number of requests that use it; ``key`` and ``place`` None = it cannot be found."""
 
     id: int
     refs: int = 0
@@ -42,26 +42,26 @@ class Block:
 
 
 class Pool:
-    """``n`` blocks, the null block among them. ``side`` is the rule for the free queue, ``evicted`` is told of every
-    block that can be found no more."""
+    """A pool of ``n`` blocks, including the null block. ``side``: rule for the free queue; ``evicted`` is called for
+    every block that can no longer be found."""
 
     def __init__(self, n: int, side: Callable[[bool], str], evicted: Callable[[Block, Key, Place], None]) -> None:
         self.side, self.evicted = side, evicted
         self.blocks = [Block(i) for i in range(1, n)]
-        self.queue: OrderedDict[int, Block] = OrderedDict((one.id, one) for one in self.blocks)
+        self.queue: OrderedDict[int, Block] = OrderedDict((block.id, block) for block in self.blocks)
         self.map: dict[Key, dict[int, Block]] = {}
 
     @property
     def free(self) -> int:
-        """Blocks that nobody uses, findable ones among them."""
+        """Number of unused blocks, including those that can be found."""
         return len(self.queue)
 
     def find(self, key: Key) -> Block | None:
-        """The block with this key."""
+        """Return the block with this key, None if there is none."""
         return next(iter(self.map.get(key, {}).values()), None)
 
     def take(self) -> Block:
-        """A block from the front of the queue, for somebody to use. What it held is lost."""
+        """Take a block from the front of the queue. Its content is lost."""
         _, block = self.queue.popitem(last=False)
         if block.key is not None and block.place is not None:
             key, place = block.key, block.place
@@ -71,19 +71,19 @@ class Pool:
         return block
 
     def touch(self, block: Block) -> None:
-        """One more uses a block that was found."""
+        """Add a user to a block that was found."""
         if not block.refs:
             del self.queue[block.id]
         block.refs += 1
 
     def name(self, block: Block, key: Key, place: Place) -> None:
-        """From now on the block can be found."""
+        """Publish a block under a key."""
         if block.key is None:
             block.key, block.place = key, place
             self.map.setdefault(key, {})[block.id] = block
 
     def give_back(self, blocks: Iterable[Block]) -> None:
-        """One user less. The caller gives the last block of a prompt first."""
+        """Remove a user from each block. The caller passes the last block of a prompt first."""
         for block in blocks:
             block.refs -= 1
             if not block.refs:
@@ -98,7 +98,7 @@ class Pool:
         block.key = block.place = None
 
     def findable(self) -> list[Block]:
-        """Every block that has a key."""
+        """Return every block that has a key."""
         return [block for same in self.map.values() for block in same.values()]
 
     def check(self, used: Iterable[Block]) -> None:
@@ -107,8 +107,8 @@ class Pool:
         for block in used:
             counts[block.id] = counts.get(block.id, 0) + 1
         for block in self.blocks:
-            stands = counts.get(block.id, 0)
-            if block.refs != stands or (block.refs == 0) != (block.id in self.queue):
-                raise Crash(f"block {block.id} is used {block.refs} times and stands in {stands} tables")
+            listed = counts.get(block.id, 0)
+            if block.refs != listed or (block.refs == 0) != (block.id in self.queue):
+                raise Crash(f"block {block.id} has {block.refs} users and is listed in {listed} tables")
         if any(block.key != key for key, same in self.map.items() for block in same.values()):
-            raise Crash("a block is found by another key than its own")
+            raise Crash("a block is listed under a wrong key")

@@ -1,4 +1,4 @@
-"""One request on its way: its tokens, and the blocks that it uses."""
+"""Request in progress: its tokens, and the blocks that it uses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Task:
 
 @dataclass(slots=True, eq=False)
 class Row:
-    """A request. ``all`` are prompt and answer, of which the first ``computed`` have been evaluated. ``rows`` are its
-    blocks of rows; ``states`` one column for each of them, None where no state is. ``superseded``: the column that the
-    next step need not read; ``chain``: hashes of its complete blocks."""
+    """A request. ``all``: prompt and answer, of which the first ``computed`` tokens were evaluated. ``rows``: its
+    blocks of rows; ``states``: a column for each of them, None without a state. ``superseded``: the column that the
+    next step does not read; ``chain``: hashes of its complete blocks."""
 
     id: int
     task: Task
@@ -36,24 +36,24 @@ class Row:
     n_gen: int = 0
     launched: bool = False
     busy: bool = True
-    child: bool = False             # never: there are no further completions
+    child: bool = False             # always False: several completions are not supported
 
     @property
     def tokens(self) -> list[int]:
-        """Those that have been evaluated."""
+        """The evaluated tokens."""
         return self.all[: self.computed]
 
     @property
     def prompt(self) -> int:
-        """Tokens of the prompt."""
+        """Length of the prompt [tokens]."""
         return len(self.task.request.prompt)
 
     def reset(self) -> None:
-        """It begins again, with what it has answered as part of the prompt."""
+        """Restart the request, with its answer so far as part of the prompt."""
         self.computed = self.named = self.junction = 0
         self.superseded = None
         self.rows, self.states = [], []
 
     def used(self) -> list[list[Block]]:
-        """Its blocks, by group, the last one first."""
-        return [self.rows[::-1], [one for one in self.states[::-1] if one is not None]]
+        """Return its blocks by group, the last block first."""
+        return [self.rows[::-1], [block for block in self.states[::-1] if block is not None]]

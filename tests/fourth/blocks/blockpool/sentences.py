@@ -1,4 +1,4 @@
-"""What did a rule say, in words?"""
+"""Sentences of the block pool's decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which blocks does a request get? Lookup, allocation and publication, all of it while a step is scheduled.
+"""Block tables of requests: lookup, allocation and publication of blocks while a step is scheduled.
 
 Source: vLLM vllm/v1/core/kv_cache_manager.py, single_type_kv_cache_manager.py (0.33.0).
 """
@@ -28,7 +28,7 @@ NOUNS = {ROWS: "block", STATE: "state"}
 
 @dataclass(slots=True)
 class Hit:
-    """What was found for a request: ``n`` tokens, in these blocks."""
+    """Lookup result of a request: ``n`` tokens in these blocks."""
 
     n: int
     rows: list[Block]
@@ -37,7 +37,7 @@ class Hit:
 
 
 class Tables(Driver):
-    """A server as far as its blocks go. ``slots`` are all requests that there ever were."""
+    """The block management of a server. ``slots``: all requests received so far."""
 
     def __init__(
         self, rules: Rules, spec: Spec, opts: Options, model: Model | None, log: ev.Log,
@@ -54,28 +54,28 @@ class Tables(Driver):
         self.queue: deque[Task] = deque()
         self.waiting: deque[Row] = deque()
         self.running: list[Row] = []
-        self.promised: set[int] = set()         # blocks whose states this step will compute
+        self.promised: set[int] = set()         # blocks whose states this step computes
         self.evictions = 0
         self.points = BlockPoints(log, self.has_rows, self.has_states)
-        self.published: list[tuple[Block, Key, Chain]] = []     # in this step, which is about to compute them
+        self.published: list[tuple[Block, Key, Chain]] = []     # in this step, not computed yet
 
     def busy(self) -> list[int]:
-        """The requests in progress."""
+        """Return the requests in progress."""
         return [row.id for row in self.running]
 
     def occupied_slots(self) -> list[int]:
-        """The requests in progress: of a finished one nothing is kept but blocks that others can find."""
+        """Return the requests in progress: a finished request leaves only blocks that others can find."""
         return self.busy()
 
     def _evicted(self, block: Block, key: Key, place: Place) -> None:
-        said = self.rules.evict(block.id, place.end)
-        self.decide(said, None)
+        decision = self.rules.evict(block.id, place.end)
+        self.decide(decision, None)
         self.emit(Evicted(key.group, place.end))
         self.evictions += 1
-        self.points.lost((NOUNS[key.group], block.id, 0), "evicted", said.rule)
+        self.points.lost((NOUNS[key.group], block.id, 0), "evicted", decision.rule)
 
     def _chain(self, row: Row, n: int) -> list[bytes]:
-        """Hashes of the first n complete blocks of a request."""
+        """Return the hashes of the first n complete blocks of a request."""
         while len(row.chain) < n:
             at = len(row.chain) * self.block
             salt = str(row.task.request.extra.get("cache_salt", ""))
@@ -84,29 +84,30 @@ class Tables(Driver):
         return row.chain[:n]
 
     def look_up(self, row: Row) -> Hit:
-        """What is there for a request. Changes nothing."""
+        """Return the cached prefix of a request. Changes nothing."""
         if not (self.opts.enable_prefix_caching and row.task.request.cache_prompt):
             return Hit(0, [], None, 0)
         chain = self._chain(row, len(row.all) // self.block)
         rows: list[Block] = []
-        for one in chain if self.has_rows else ():
-            block = self.pool.find(Key(one, ROWS))
+        for digest in chain if self.has_rows else ():
+            block = self.pool.find(Key(digest, ROWS))
             if block is None:
                 break
             rows.append(block)
-        states = {(i + 1) * self.block: block for i, one in enumerate(chain if self.has_states else ())
-                  if (block := self.pool.find(Key(one, STATE))) is not None}
-        said = self.rules.find(Lookup(
+        states = {(i + 1) * self.block: block for i, digest in enumerate(chain if self.has_states else ())
+                  if (block := self.pool.find(Key(digest, STATE))) is not None}
+        decision = self.rules.find(Lookup(
             len(row.all), self.block, len(rows) if self.has_rows else None,
             sorted(states) if self.has_states else None, self.opts.use_eagle,
         ))  # fmt: skip
-        n = self.decide(said, row) or 0
+        n = self.decide(decision, row) or 0
         if not row.launched:
-            row.task.answer.deciding = said.rule
-        return Hit(n, rows[: n // self.block], states.get(n), said.because["junction"])
+            row.task.answer.deciding = decision.rule
+        return Hit(n, rows[: n // self.block], states.get(n), decision.because["junction"])
 
     def needed(self, row: Row, stop: int, hit: Hit | None = None) -> int:
-        """Free blocks that a request takes to get so far, found ones that nobody uses among them."""
+        """Return the number of free blocks that a request takes up to ``stop``, including found blocks without
+        users."""
         columns = -(-stop // self.block)
         have = hit.rows if hit else row.rows
         tables = len(hit.rows) if hit else len(row.states)
@@ -118,7 +119,7 @@ class Tables(Driver):
         return rows + states + sum(not block.refs for block in found)
 
     def attach(self, row: Row, hit: Hit) -> None:
-        """A request uses what was found for it."""
+        """Add the found blocks to a request."""
         for block in (*hit.rows, *([hit.state] if hit.state else [])):
             self.pool.touch(block)
         row.rows, row.named, row.computed, row.junction = list(hit.rows), hit.n // self.block, hit.n, hit.junction
@@ -127,7 +128,7 @@ class Tables(Driver):
             row.superseded = len(row.states) - 1
 
     def release(self, row: Row) -> None:
-        """A state that was superseded goes."""
+        """Release a superseded state."""
         at = row.superseded
         if at is None or row.states[at] is None:
             return
@@ -141,7 +142,8 @@ class Tables(Driver):
         self.pool.give_back([block])
 
     def allocate(self, row: Row, stop: int) -> None:
-        """Blocks for a request up to ``stop``, which there are. What is complete then can be found at once."""
+        """Allocate blocks for a request up to ``stop``; the caller has checked that they are free. Complete blocks can
+        be found at once."""
         columns = -(-stop // self.block)
         if self.has_rows:
             row.rows += [self.pool.take() for _ in range(columns - len(row.rows))]
@@ -153,7 +155,7 @@ class Tables(Driver):
             self._publish(row, stop)
 
     def _publish(self, row: Row, stop: int) -> None:
-        """The keys of complete blocks."""
+        """Publish the keys of complete blocks."""
         if min(stop, len(row.all)) // self.block > row.named:
             n = self.decide(self.rules.publish(stop, len(row.all), self.block), row)
             chain = self._chain(row, n)
@@ -174,13 +176,13 @@ class Tables(Driver):
             self.promised.add(block.id)
 
     def _name(self, block: Block, key: Key, chain: Sequence[bytes], i: int, known: Tokens) -> None:
-        """From now on a block can be found."""
+        """Publish a block."""
         start, end = i * self.block, (i + 1) * self.block
         self.pool.name(block, key, Place(known, end))
         self.published.append((block, key, Chain(key.hash, chain[i - 1] if i else None, known[start:end], end)))
 
     def computed(self) -> None:
-        """What was published for the step is there."""
+        """Report the blocks published in this step as computed."""
         for block, key, chain in self.published:
             if block.key != key or block.place is None:
                 continue
@@ -192,7 +194,7 @@ class Tables(Driver):
         self.published.clear()
 
     def free_row(self, row: Row) -> None:
-        """A request uses nothing any more."""
+        """Give back all blocks of a request."""
         for group in row.used():
             self.pool.give_back(group)
         row.reset()

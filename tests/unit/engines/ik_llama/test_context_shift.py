@@ -1,4 +1,4 @@
-"""Context shift: what leaves the memory and the slot's list, what is judged, and what ends the process."""
+"""Context shift: removals from the memory and the slot's list, judging, and aborts of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one cell table, what it refuses, and what a partial state does to it."""
+"""The cell table, its refusals, and the effect of restoring a partial state."""
 
 from __future__ import annotations
 

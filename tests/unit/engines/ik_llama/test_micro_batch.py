@@ -1,4 +1,4 @@
-"""Rules about micro-batches: how a window is cut, which cells are read, when a row is zeroed, what a retry repeats."""
+"""Rules about micro-batches: division of a window, cells that are read, zeroing of rows, retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ik_llama.cpp with several slots: rows out of sight, answers that are not numbers, retries, failed batches."""
+"""ik_llama.cpp with several slots: invisible rows, NaN answers, retries, failed batches."""
 
 from __future__ import annotations
 

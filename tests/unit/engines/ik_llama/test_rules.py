@@ -1,4 +1,4 @@
-"""Rules whose answers can be worked out by hand."""
+"""Rules whose results can be derived by hand."""
 
 from __future__ import annotations
 

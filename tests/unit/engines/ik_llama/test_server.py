@@ -1,4 +1,4 @@
-"""The server on what no recording shows: rollback by other means, two slots, deferral, what is refused."""
+"""Server behaviour without recordings: other rollback methods, two slots, deferral, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slot files of ik_llama.cpp: what they hold and leave out, what lies beside them, what is refused."""
+"""Slot files of ik_llama.cpp: contents, omissions, side files, refusals."""
 
 from __future__ import annotations
 

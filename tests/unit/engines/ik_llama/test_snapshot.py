@@ -1,4 +1,4 @@
-"""What a judge sees of a server of ik_llama.cpp, and the restore points that it reports."""
+"""Inspection of an ik_llama.cpp server, and the restore points that it reports."""
 
 from __future__ import annotations
 

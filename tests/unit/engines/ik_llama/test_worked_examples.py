@@ -1,4 +1,4 @@
-"""The specification's worked examples that no scenario has, with its numbers."""
+"""Worked examples of the specification that are not scenarios, with the specification's numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that has nothing but tokens, rows and lengths, for the tests of restore points."""
+"""A minimal server with tokens, rows and lengths only, for the tests of restore points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which use is a block, as long as there are blocks for every beginning of its chain?"""
+"""Usability of blocks depending on the blocks of the chain's prefixes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def state(number):
 
 
 class Blocks(BlockPoints):
-    """Of a model with rows, states, or both; the events of each call are what it adds to the log."""
+    """Blocks of a model with rows, states, or both; each call returns the events that it adds to the log."""
 
     def __init__(self, rows=True, states=False):
         super().__init__(Log(), rows, states)

@@ -1,4 +1,4 @@
-"""Rows of flags: what they become, which mistakes in them are found, and what a server is started with."""
+"""Rows of flags: conversion, detection of mistakes, and the start options of a server."""
 
 from __future__ import annotations
 

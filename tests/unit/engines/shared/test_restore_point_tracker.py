@@ -1,4 +1,4 @@
-"""Which events follow from a change of a slot, or of its checkpoints?"""
+"""Events reported for changes of a slot or of its checkpoints."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_checkpoint_is_reported_again_where_its_tokens_may_be_others():
 
 
 def test_a_slot_that_has_only_grown_has_its_checkpoints_still():
-    """Nobody looks at them, so that a new one is reported with the next other change."""
+    """They are not inspected, so a new checkpoint is reported with the next other change."""
     server, slot = Server(), Held(text(5), checkpoints=[Checkpoint(3)])
     server.changed(slot)
     slot.tokens, slot.checkpoints = text(7), [*slot.checkpoints, Checkpoint(6)]

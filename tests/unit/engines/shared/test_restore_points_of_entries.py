@@ -1,4 +1,4 @@
-"""Which events follow when conversations are stored and go, and which of them are there?"""
+"""Events reported for stored conversations, and the keys of those present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of rules: their cases, what they could be instead, and rule sets in which they are."""
+"""Outcomes of rules: their cases, the alternative answers, and rule sets with another answer."""
 
 from __future__ import annotations
 
