@@ -1,11 +1,12 @@
-"""What all tests share: one BLAS thread, as on the command line, byte code, Hypothesis that always draws the same."""
+"""Setup of all tests: a single BLAS thread (as on the command line), cached byte code, and deterministic Hypothesis
+draws."""
 
 import os
 import sys
 
 if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
-    # Else every process of the suite, and each of the hundreds of commands that it starts, compiles all modules anew.
-    # It lies below the environment: whoever asked for none (PYTHONDONTWRITEBYTECODE) has none in the tree.
+    # Otherwise every process of the suite, and each of the hundreds of commands that it starts, compiles all modules.
+    # Byte code is stored below the environment: PYTHONDONTWRITEBYTECODE asks for none in the tree.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = os.path.join(sys.prefix, "byte-code")
     sys.dont_write_bytecode = False

@@ -1,8 +1,7 @@
-"""Where are the recordings and the tiny models of real servers? In ``../shared``, beside the checkout. And what several
-folders of tests do with steps.
+"""Paths of the recordings and tiny models of real servers in ``../shared``, next to the checkout, and helpers for
+steps.
 
-Not everybody has them: a test that reads them is skipped then, always with the same words. ``tests/data`` holds a
-selection.
+Tests that read ``../shared`` are skipped if it is absent. ``tests/data`` contains a selection.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ TRACES = SHARED / "traces"
 MODELS = SHARED / "models"
 
 SMALL = {"ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "parallel": 1}
-"""Options of a llama-server with one slot, where few tokens make many micro-batches."""
+"""Options of a llama-server with a single slot, in which few tokens make many micro-batches."""
 
 
 def alike(asked: Iterable[Asked | Action], **fields: Any) -> tuple[Asked | Action, ...]:
-    """The steps, in every request these fields."""
-    return tuple(one._replace(**fields) if isinstance(one, Asked) else one for one in asked)
+    """Return the steps with these fields set in every request."""
+    return tuple(step._replace(**fields) if isinstance(step, Asked) else step for step in asked)
 
 
 def altered(step: Step, action: Action | None = None, request: Mapping[str, Any] | None = None, **fields: Any) -> Step:
-    """The step as this action, or with other fields of what is asked and of the server's request."""
+    """Return the step as this action, or with changed fields of its notation and of its server request."""
     if action is not None:
         return Step(Request(()), action, step.why)
     (asked,) = alike([step.asked], **fields)
@@ -38,19 +37,20 @@ def altered(step: Step, action: Action | None = None, request: Mapping[str, Any]
 
 
 def absent(path: Path) -> str:
-    """Why a test that reads this cannot run."""
+    """Return the reason for skipping a test that reads this path."""
     return f"../{path.relative_to(ROOT.parent)} is absent (recordings and models; tests/data has a selection)"
 
 
 def needs(path: Path) -> Any:
-    """The mark of a test that reads a file or folder of ``../shared``."""
-    import pytest  # here, because the programs beside the tests do without it
+    """Return the mark of a test that reads a file or folder of ``../shared``."""
+    import pytest  # here, because programs that import this module may lack pytest
 
     return pytest.mark.skipif(not path.exists(), reason=absent(path))
 
 
 def each(pattern: str) -> list[Any]:
-    """The recordings that the pattern matches, as parameters named like their files; none if they are absent."""
+    """Return the recordings that match the pattern, as test parameters named after their files; [] if they are
+    absent."""
     import pytest
 
     return [pytest.param(path, id=path.stem) for path in sorted(TRACES.glob(pattern))]

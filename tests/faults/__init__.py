@@ -1,1 +1,2 @@
-"""What is left of a command after something died, was full, or went away? ``python -m tests.faults`` shows a table."""
+"""Fault injection into running commands: killed processes, full disks, closed pipes. ``python -m tests.faults`` prints
+a table."""

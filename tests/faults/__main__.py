@@ -1,5 +1,5 @@
-"""``python -m tests.faults [WORD...]``: what is left after each fault, and how many processes? Exit code 1 if anything
-is not as it should be."""
+"""``python -m tests.faults [WORD...]``: inject the faults and print the results and processes left over. Exit code 1 if
+any result differs from the expected result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.faults.table import FAULTS, happen, possible
 
 
 def main(words: list[str]) -> int:
-    """Let happen what has one of the words in its name, all if none is given."""
+    """Inject the faults whose names contain any of the words, or all faults without words."""
     if why := possible():
         print(why)
         return 2

@@ -1,4 +1,4 @@
-"""One function for each fault: it lets it happen in a folder, and says what survived."""
+"""Injected faults: a function for each, which injects the fault in a folder and returns what survived."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ TRACES = sorted((DATA / "llama_cpp").glob("*.json"))
 
 
 class Row(NamedTuple):
-    """What a fault left: exit codes, processes, seconds, what survived; ``wrong`` is what should be otherwise."""
+    """Result of a fault."""
 
     name: str
-    codes: list[int]
-    left: int
+    codes: list[int]         # exit codes
+    left: int                # processes left over
     seconds: float
-    survived: str
-    wrong: list[str]
+    survived: str            # description of what survived
+    wrong: list[str]         # unexpected results
 
 
 class Ground(NamedTuple):
-    """Where a fault happens; it collects what is not as it should be."""
+    """Folder for a fault, with a list of unexpected results."""
 
     folder: Path
     wrong: list[str]
 
-    def expect(self, what: str, found: Any, wanted: Any) -> None:
-        if found != wanted:
-            self.wrong.append(f"{what}: {found!r} instead of {wanted!r}"[:300])
+    def expect(self, what: str, found: Any, expected: Any) -> None:
+        if found != expected:
+            self.wrong.append(f"{what}: {found!r} instead of {expected!r}"[:300])
 
     def files(self, rests: bool = False) -> list[Path]:
-        """The findings in the folder, every one of which can be read. ``rests``: a temporary file may be left, which
-        nobody takes for a finding."""
+        """Return the findings in the folder, after checking that all are readable. ``rests``: a temporary file may be
+        left, which is not counted as a finding."""
         for file in self.folder.iterdir():
             if file.name.startswith("."):
                 if not rests:
@@ -61,7 +61,7 @@ class Ground(NamedTuple):
         return found
 
     def told(self, end: End, rests: bool = False) -> str:
-        """What was found, as far as it is printed and on disk, which must be the same."""
+        """Check that printed and stored findings are equal, and return a summary."""
         data, files = json.loads(end.out), self.files(rests)
         self.expect("files", [file.stem for file in files], sorted(one["id"] for one in data["failures"]))
         return f"{len(files)} findings of {data['examples']} conversations, printed and on disk"
@@ -71,7 +71,7 @@ FAULTS: dict[str, Callable[[Ground], tuple[list[End], list[int], str]]] = {}
 
 
 def fault(name: str) -> Callable[[Callable[[Ground], Any]], Callable[[Ground], Any]]:
-    """Enter a function into the table."""
+    """Return a decorator that adds a function to the table."""
     def entered(what: Callable[[Ground], Any]) -> Callable[[Ground], Any]:
         FAULTS[name] = what
         return what
@@ -79,7 +79,7 @@ def fault(name: str) -> Callable[[Callable[[Ground], Any]], Callable[[Ground], A
 
 
 def happen(name: str, folder: Path) -> Row:
-    """Let a fault happen in an empty folder."""
+    """Inject a fault in an empty folder."""
     ground = Ground(folder, [])
     ends, codes, survived = FAULTS[name](ground)
     ground.expect("exit codes", [end.code for end in ends], codes)
@@ -93,12 +93,12 @@ def happen(name: str, folder: Path) -> Row:
 
 @cache
 def undisturbed(*argv: object) -> Any:
-    """What a command prints when nothing happens."""
+    """Return the output of a command without a fault."""
     return json.loads(Victim(*argv).end().out)
 
 
 def searching(ground: Ground, *more: object, **how: Any) -> Victim:
-    """A long campaign in two processes that has found something."""
+    """Return a long campaign in two processes that has already found a failure."""
     return Victim(*SEARCH, *LONG, "-j", 2, "--out", ground.folder, *more, **how).until("written")
 
 
@@ -132,12 +132,12 @@ def bereft(ground: Ground) -> Any:
     argv = (*SEARCH, *SHORT)
     end = Victim(*argv, "-j", 2, "--out", ground.folder).until("written").kill_worker().end()
     ground.expect("result", json.loads(end.out), undisturbed(*argv))
-    return [end], [exits.BROKEN], "all: its conversations were played by another"
+    return [end], [exits.BROKEN], "all: another worker ran its conversations"
 
 
 @fault("SIGKILL of a workload, resumed")
 def half_played(ground: Ground) -> Any:
-    """Sessions, and half way a file that is none and is told when it is reached."""
+    """Run sessions, with an invalid file in the middle that is reported when it is reached."""
     sessions, lines = ground.folder / "sessions", ground.folder / "lines"
     sessions.mkdir()
     for i in range(24):
@@ -161,7 +161,7 @@ exit $code"""
 
 @fault("disk full during a campaign")
 def full(ground: Ground) -> Any:
-    """A disk with room for two small files, that only the command and its processes see."""
+    """Run on a disk with room for two small files, which only the command and its processes see."""
     (disk := ground.folder / "disk").mkdir()
     before = ("unshare", "-rm", "/bin/sh", "-c", SMALL_DISK, "sh", disk, ground.folder)
     end = Victim(*SEARCH, *SHORT, "-j", 2, "--out", disk, before=before).end()
@@ -174,7 +174,7 @@ def full(ground: Ground) -> Any:
 
 @fault("no room for temporary files")
 def crowded(ground: Ground) -> Any:
-    """The servers of a campaign save slots; here they cannot."""
+    """Run a campaign whose servers save slots, without room for the files."""
     ends = [Victim(*SEARCH, *SHORT, "-j", jobs, preexec_fn=lambda: no_larger_than(100)).end() for jobs in (1, 2)]
     for end in ends:
         ground.expect("told", "file too large; results so far" in end.err, True)
@@ -183,7 +183,7 @@ def crowded(ground: Ground) -> Any:
 
 
 def no_larger_than(n: int) -> None:
-    """No file of this process may become larger."""
+    """Limit the size of files of this process [bytes]."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (n, n))
 
 
@@ -228,7 +228,7 @@ def unread(ground: Ground) -> Any:
     )]  # fmt: skip
     os.close(write)
     ground.expect("stderr", [end.err for end in ends[1:]], [""] * 3)
-    gone = exits.BROKEN_PIPE            # a list of which only the beginning is read was read as far as was wanted
+    gone = exits.BROKEN_PIPE            # also if the reader wants only the beginning of a list
     return ends, [gone, gone, exits.HOLDS, gone], f"{len(ground.files())} findings on disk"
 
 
@@ -273,14 +273,14 @@ def late(ground: Ground) -> Any:
     data = json.loads(end.out)
     left = sum(not one["shrunk"] for one in data["failures"])
     ground.expect("what was not shrunk is said", f"not shrunk: {left} of" in end.err, left > 0)
-    code = exits.BROKEN if data["failures"] else exits.HOLDS        # nothing may be found in so short a time
+    code = exits.BROKEN if data["failures"] else exits.HOLDS        # possibly no findings in so short a time
     return [end], [code], f"{ground.told(end)}; {left} not shrunk (asked for 6.0 s)"
 
 
 TOO_NEW = """id = "too-new"
 title = "a draft before there were any"
 source = ["cachesim"]
-why = "an option that the build does not have is told when the run is reached"
+why = "an option that the build does not have is reported when the run is reached"
 engine = "llama_cpp"
 model = "A"
 profiles = ["llama_cpp@hybrid-first"]
@@ -294,19 +294,21 @@ prompt = "A"
 
 
 def several_runs(ground: Ground) -> tuple[object, ...]:
-    """Scenarios, and half way one that is told when it is reached."""
+    """Return a command about many scenarios, with an invalid scenario in the middle that is reported when it is
+    reached."""
     (late := ground.folder / "too-new.toml").write_text(TOO_NEW)
     return "run", *CASES[:20], late, *CASES[20:], "--provenance", "--json"
 
 
 def several_replays(ground: Ground) -> tuple[object, ...]:
-    """Recordings, and half way a file that is none."""
+    """Return a command about many recordings, with an invalid file in the middle."""
     (late := ground.folder / "late.json").write_text("{}")
     return "replay", *TRACES[:40], late, *TRACES[40:], "--json"
 
 
 def several(name: str, line: Callable[[Ground], tuple[object, ...]], key: str, reached: str, code: int) -> None:
-    """The same faults for a command that works on several files; ``reached`` is told half way."""
+    """Add the faults of a command that works on several files. ``reached``: part of the message about the file in the
+    middle."""
     def begun(ground: Ground) -> Victim:
         return Victim(*line(ground), "-j", 2).until(reached)
 
@@ -329,13 +331,13 @@ def several(name: str, line: Callable[[Ground], tuple[object, ...]], key: str, r
 
     @fault(f"SIGKILL of {name}")
     def killed(ground: Ground) -> Any:
-        return [begun(ground).signal(signal.SIGKILL).end()], [-9], "nothing was due"
+        return [begun(ground).signal(signal.SIGKILL).end()], [-9], "no output expected"
 
     @fault(f"SIGKILL of a worker of {name}")
     def bereft(ground: Ground) -> Any:
         end = begun(ground).kill_worker().end()
         ground.expect("result", json.loads(end.out), json.loads(Victim(*line(ground)).end().out))
-        return [end], [code], "all: its work was done by another"
+        return [end], [code], "all: another worker did its work"
 
 
 several("run", several_runs, "runs", "is not in", exits.BROKEN)
@@ -343,9 +345,9 @@ several("replay", several_replays, "traces", "late.json", exits.BAD_INPUT)
 
 
 def possible(name: str = "") -> str:
-    """Why it cannot be tried here, "" if it can."""
+    """Return why the fault cannot be injected here, "" if it can."""
     if sys.platform != "linux":
         return "needs /proc and /dev/full"
     if name == "disk full during a campaign" and subprocess.run(["unshare", "-rm", "true"], check=False).returncode:
-        return "needs a name space of its own for a small disk"
+        return "needs a separate mount namespace for a small disk"
     return ""

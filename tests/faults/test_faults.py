@@ -1,4 +1,4 @@
-"""Does everything survive every fault, and is no process left? The table itself: ``python -m tests.faults``."""
+"""Results survive every injected fault, and no process is left over. ``python -m tests.faults`` prints the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_should_survive_does_and_no_process_is_left(name, tmp_path):
+def test_results_survive_and_no_process_is_left(name, tmp_path):
     if why := possible(name):
         pytest.skip(why)
     assert happen(name, tmp_path).wrong == []

@@ -1,4 +1,4 @@
-"""A command in processes of its own, to which something happens while it runs; Linux only, because of /proc."""
+"""Running command with its processes, as the target of injected faults. Linux only, because it reads /proc."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Sequence
 
-GUARD = 120.0           # seconds after which a command that should have ended is killed, and counted
+GUARD = 120.0           # seconds after which a command is killed and counted as left over
 MARK = "CACHESIM_VICTIM"
 
 
 class End(NamedTuple):
-    """How a command ended: exit code, what it printed, processes of it that were left, seconds."""
+    """End of a command."""
 
-    code: int
-    out: str
-    err: str
-    left: int
+    code: int            # exit code
+    out: str             # stdout
+    err: str             # stderr
+    left: int            # processes left over
     seconds: float
 
 
 UNCACHED = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""A process that may write few bytes only would leave byte code cut off behind, which every later process reads."""
+"""With a file size limit, a process would leave truncated byte code that every later process reads."""
 
 
 class Victim:
-    """A running command line of cachesim. ``before``: words before the command; ``more``: keywords of
-    Popen."""
+    """Running command line of cachesim. ``before``: words before the command; ``more``: keyword arguments of Popen."""
 
     def __init__(
         self, *argv: object, env: dict[str, str] | None = None, stdout: int | None = None,
         before: Sequence[object] = (), **more: Any,
     ) -> None:
         self.mark, self.begin = uuid.uuid4().hex, time.monotonic()
-        heard = signal.signal(signal.SIGINT, signal.default_int_handler)     # ignored in a job in the background
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)     # background jobs ignore SIGINT
         self.process = subprocess.Popen(
             [*map(str, before), sys.executable, "-m", "cachesim", *map(str, argv)], text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if stdout is None else stdout, stderr=subprocess.PIPE,
             env={**os.environ, **UNCACHED, MARK: self.mark, **(env or {})}, **more,
         )  # fmt: skip
-        signal.signal(signal.SIGINT, heard)
+        signal.signal(signal.SIGINT, handler)
         self.err, self.out = "", ""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -57,20 +56,20 @@ class Victim:
                 self.out = self.process.stdout.read()
 
     def until(self, text: str) -> Victim:
-        """Wait for a line on stderr that has this text."""
+        """Wait for a line on stderr that contains this text."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.err += line
             if text in line:
                 return self
-        raise AssertionError(f"it ended before it said {text!r}: {self.err}")
+        raise AssertionError(f"ended before it printed {text!r}: {self.err}")
 
     def workers(self) -> list[int]:
-        """The processes that it started."""
+        """Return the process ids of its workers."""
         return [pid for pid, parent in marked(self.mark) if parent == self.process.pid]
 
     def signal(self, number: int) -> Victim:
-        """Send a signal to the command alone."""
+        """Send a signal to the main process only."""
         self.process.send_signal(number)
         return self
 
@@ -80,13 +79,13 @@ class Victim:
         return self
 
     def kill_worker(self) -> Victim:
-        """Kill one worker, if there is one."""
+        """Kill a worker, if any is running."""
         for pid in self.workers()[:1]:
             os.kill(pid, signal.SIGKILL)
         return self
 
     def end(self) -> End:
-        """Wait until it and everybody who may write to its output is gone; what is left then is killed."""
+        """Wait until it and all processes that may write to its output have ended. After a timeout, kill them."""
         left: list[int] = []
 
         def guard() -> None:
@@ -109,7 +108,7 @@ class Victim:
 
 
 def marked(mark: str) -> list[tuple[int, int]]:
-    """Processes with this mark in their environment, and their parents'."""
+    """Return (process, parent) ids of the processes with this mark in their environment."""
     found = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):

@@ -1,9 +1,9 @@
-"""Does every command print the same over the corpus under ``python -OO``, or with the code of another checkout?
+"""Comparison of all commands over the corpus with ``python -OO``, or with the code of another checkout.
 
-Run: ``python -m tests.optimized [--every N] [--baseline TREE]``. ``-OO`` strips docstrings and assertions; with
-``--baseline`` the code, the corpus and the data of TREE are used instead, and what it prints is compared but for
-``MASKED``. Two processes, each with all command lines; what they print is compared line by line through digests. Exit
-code 1 if anything differs.
+Run: ``python -m tests.optimized [--every N] [--baseline TREE]``. ``-OO`` strips docstrings and assertions. With
+``--baseline``, the code, the corpus and the data of TREE are used instead, and outputs are compared except for
+``MASKED``. Two processes run all command lines, and their outputs are compared line by line through digests. Exit code
+1 if anything differs.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ HERE = Path(__file__).resolve().parents[2]
 SHARED = HERE.parent / "shared"
 REPLAYED = HERE / "tests" / "data"
 MASKED = {
-    r"(?m)^ *code +\S+\.py:\d+ *$": "where the code of a rule stands, as `explain` says it",
+    r"(?m)^ *code +\S+\.py:\d+ *$": "location of a rule's code, as printed by `explain`",
     r"cachesim-\w{8}": "names of temporary folders",
 }
-"""Patterns that may differ from a baseline, with what they are."""
+"""Patterns that may differ from a baseline, with descriptions."""
 
 
 def command_lines(every: int) -> Iterator[list[str]]:
-    """All that is tried, a file of the corpus at a time; rules, rule sets and recordings last."""
+    """Yield all command lines, a file of the corpus at a time; rules, rule sets and recordings last."""
     for file in find([corpus_root()])[::every]:
         yield from _about(load(file, frozenset(profiles())))
     yield from (["explain", name] for name in sorted(RULES))
@@ -77,14 +77,14 @@ def _about(scenario: Scenario) -> Iterator[list[str]]:
 
 
 def entry() -> Any:
-    """The function behind the command, wherever this checkout has it."""
+    """Return the main function of the command, wherever this checkout defines it."""
     package = importlib.import_module("cachesim.cli")
     found = getattr(package, "main", None)
     return found if callable(found) else importlib.import_module("cachesim.cli.main").main
 
 
 def masked(text: str) -> str:
-    """What is compared of a text: neither ``MASKED`` nor the path of the checkout, in which every command runs."""
+    """Return a text for comparison, without ``MASKED`` and the path of the checkout in which the command runs."""
     text = text.replace(str(Path.cwd()), "")
     for pattern in MASKED:
         text = re.sub(pattern, "", text)
@@ -92,7 +92,7 @@ def masked(text: str) -> str:
 
 
 def digests(every: int) -> None:
-    """Prints each command line with its exit code and the digest of what it prints."""
+    """Print each command line with its exit code and the digest of its output."""
     main = entry()
     for argv in command_lines(every):
         out = io.StringIO()
@@ -105,16 +105,16 @@ def digests(every: int) -> None:
 
 
 def compare(every: int, baseline: Path | None) -> int:
-    """Runs both; returns the exit code."""
+    """Run both processes and return the exit code."""
     other = f"with {baseline}" if baseline else "under -OO"
-    told = [
+    processes = [
         subprocess.Popen([sys.executable, *flags, __file__, "--every", str(every), "--digests"], cwd=tree,
                          env={**os.environ, "PYTHONPATH": str(tree)}, stdout=subprocess.PIPE, text=True)
         for flags, tree in (([], HERE), ([] if baseline else ["-OO"], baseline or HERE))
     ]  # fmt: skip
     differ = count = 0
     codes: dict[str, int] = {}
-    streams = [one.stdout for one in told]
+    streams = [process.stdout for process in processes]
     for plain, stripped in zip(*streams, strict=True):  # type: ignore[arg-type]
         count += 1
         code = plain.split()[0]
@@ -122,17 +122,17 @@ def compare(every: int, baseline: Path | None) -> int:
         if plain != stripped:
             differ += 1
             print(f"here: {plain}{other}: {stripped}", flush=True)
-    ended = [one.wait() for one in told]
+    ended = [process.wait() for process in processes]
     shown = ", ".join(f"{number} with exit code {code}" for code, number in sorted(codes.items()))
-    print(f"{count} command lines ({shown}): {differ} print something else {other}")
+    print(f"{count} command lines ({shown}): {differ} with different output {other}")
     return int(bool(differ) or any(ended) or not count or "70" in codes)
 
 
 if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("--every", type=int, default=1, help="take every Nth file (default 1)")
-    parser.add_argument("--digests", action="store_true", help="print what this interpreter prints")
-    parser.add_argument("--baseline", type=Path, help="compare with the code of this checkout")
+    parser.add_argument("--every", type=int, default=1, help="use only every Nth file (default 1)")
+    parser.add_argument("--digests", action="store_true", help="print the digests of this interpreter")
+    parser.add_argument("--baseline", type=Path, help="checkout to compare with")
     args = parser.parse_args()
     if args.digests:
         digests(args.every)

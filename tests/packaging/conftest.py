@@ -1,6 +1,6 @@
-"""The sdist, the wheel made from it, and an environment in which nothing of ours is installed but the wheel.
+"""The sdist, the wheel made from it, and an environment in which only the wheel is installed.
 
-No network: setuptools is that of this environment, and so are the libraries that the wheel depends on.
+No network is used: setuptools and the libraries that the wheel needs are those of the current environment.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ HOOK = "import sys, setuptools.build_meta as b; print('made:', getattr(b, sys.ar
 
 
 class Built(NamedTuple):
-    """``tree``: a copy of what is under version control; ``unpacked``: that of the sdist; ``said``: by the builds."""
+    """Built distributions."""
 
-    tree: Path
+    tree: Path           # copy of the files under version control
     sdist: Path
-    unpacked: Path
+    unpacked: Path       # contents of the sdist
     wheel: Path
-    said: str
+    output: str          # output of both builds
 
 
 def hook(name, source, out):
-    """The file that a hook of the build backend makes, and what is printed meanwhile."""
+    """Return the file that a hook of the build backend creates, and its output."""
     done = subprocess.run([sys.executable, "-W", "default", "-c", HOOK, name, str(out)], cwd=source, env=ENVIRONMENT,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -49,26 +49,27 @@ def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("built")
     tree = folder / "tree"
     shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
-    sdist, said = hook("build_sdist", tree, folder)
+    sdist, output = hook("build_sdist", tree, folder)
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "sdist", filter="data")
     [unpacked] = (folder / "sdist").iterdir()
     clean = folder / "clean"
     shutil.copytree(unpacked, clean)
     wheel, more = hook("build_wheel", clean, folder)
-    return Built(tree, sdist, unpacked, wheel, said + more)
+    return Built(tree, sdist, unpacked, wheel, output + more)
 
 
 @pytest.fixture(scope="session")
 def installed(built, tmp_path_factory):
-    """Runs a command line in the environment with the wheel, in an empty folder; returns exit code, stdout, stderr."""
+    """Return a function that runs a command line in the environment with the wheel, in an empty folder, and returns
+    exit code, stdout and stderr."""
     folder = tmp_path_factory.mktemp("installed")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     python = folder / "env" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index",
                     built.wheel], check=True)  # fmt: skip
     [site] = (folder / "env" / "lib").glob("python*/site-packages")
-    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")     # not the .pth files that lie there
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")     # without its .pth files
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
 

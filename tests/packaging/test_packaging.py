@@ -1,4 +1,4 @@
-"""Is all there that a user needs: the corpus in the wheel, the tests in the sdist, the README in both?"""
+"""Contents of the distributions: the corpus in the wheel, the tests in the sdist, the README in both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMANDS = [one for one in examples(ALL) if one[0].startswith("cachesim ") and "
 
 
 def files(folder):
-    """The files below a folder, by their paths in it."""
+    """Return the files below a folder, by their relative paths."""
     return {str(path.relative_to(folder)) for path in Path(folder).rglob("*") if path.is_file()}
 
 
@@ -33,8 +33,8 @@ def metadata(built):
 
 
 def test_building_gives_no_warning(built):
-    said = built.said.lower()
-    assert [word for word in ("deprecat", "warning", "absent", "ignored") if word in said] == [], built.said
+    said = built.output.lower()
+    assert [word for word in ("deprecat", "warning", "absent", "ignored") if word in said] == [], built.output
 
 
 def test_the_sdist_holds_everything_that_is_under_version_control(built):
@@ -58,7 +58,7 @@ def test_the_wheel_holds_the_package_and_the_corpus(built):
     assert f"{info}licenses/LICENSE" in names
 
 
-def test_an_index_has_something_to_show(built):
+def test_the_metadata_for_the_package_index_is_complete(built):
     about = metadata(built)
     assert (about["License-Expression"], about["Description-Content-Type"]) == ("MIT", "text/markdown")
     assert about.get_payload().strip() == README.read_text().strip()
@@ -82,13 +82,13 @@ def test_the_corpus_is_the_installed_one(installed):
 
 
 @pytest.mark.parametrize(("command", "output"), COMMANDS, ids=lambda text: text[:40])
-def test_an_example_of_the_documents_prints_what_it_says_where_the_wheel_is_installed(installed, command, output):
+def test_an_example_of_the_documents_works_with_the_installed_wheel(installed, command, output):
     _, out, err = installed(shlex.split(command))
     assert not complaints(err) and "\n".join(line.rstrip() for line in out.splitlines()) + "\n" == output
 
 
 @pytest.mark.parametrize("command", typed("seed-24143-dense", ROOT))
-def test_a_command_of_the_symptom_table_runs_where_the_wheel_is_installed(installed, command):
+def test_a_command_of_the_symptom_table_works_with_the_installed_wheel(installed, command):
     code, out, err = installed(shlex.split(command))
     assert code in (0, 1) and not complaints(err) and len(out.splitlines()) >= 3
 

@@ -1,4 +1,4 @@
-"""Does ``make targets`` know every target, and what it says of each?"""
+"""``make targets`` knows every target, and reports its result correctly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_the_tables_name_targets_of_the_makefile_and_variables_that_it_reads():
         assert [word for word in words[2:] if f"$({word.partition('=')[0]})" not in makefile] == []
 
 
-def test_what_is_outside_is_named(monkeypatch):
+def test_missing_requirements_are_listed(monkeypatch):
     for name in ("OLD", "NEW", "LLAMA_SERVER"):
         monkeypatch.delenv(name, raising=False)
     assert module.command("live")[1] == "a real llama-server" and "/no/" in module.command("live")[0][-1]

@@ -1,4 +1,4 @@
-"""The public names: what a Python program is promised."""
+"""Public names: the guarantees for Python programs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_whatever_is_imported_first_the_names_are_functions(first):
     assert done.stdout == f"{['function'] * 7}\n"
 
 
-def test_profiles_of_all_engines_and_of_one():
+def test_profiles_of_all_engines_and_of_an_engine():
     everything, mlx = cachesim.profiles(), cachesim.profiles("mlx_lm")
     assert mlx and set(mlx) < set(everything) and all(one.startswith("mlx_lm@") for one in mlx)
     with pytest.raises(BadInput, match="unknown engine 'mlx'"):
@@ -60,7 +60,7 @@ def test_rules_are_a_table(name):
     assert replace(table, name="llama_cpp@mine").name == "llama_cpp@mine"
 
 
-def test_rules_of_nobody():
+def test_rules_of_an_unknown_profile():
     with pytest.raises(BadInput, match="unknown profile 'llama_cpp@haed'"):
         cachesim.rules("llama_cpp@haed")
 
@@ -77,7 +77,7 @@ def test_load_takes_a_file_an_id_and_a_line(tmp_path):
 @pytest.mark.parametrize("case, what", [
     ("no-such-id", "no scenario with this id"), ("S4.A/", "request 0"), ("missing.toml", "no such file"),
 ])
-def test_what_cannot_be_loaded_is_one_line(case, what):
+def test_a_load_error_is_a_single_line(case, what):
     with pytest.raises(BadInput, match=what) as raised:
         cachesim.load(case)
     assert "\n" not in str(raised.value)
@@ -89,7 +89,7 @@ def test_run_compares_nothing_and_keeps_every_event():
     assert [answer.cache_n for _, answer in filter(None, played.requests)] == [0, 0, 40, 40]
 
 
-def test_a_step_that_is_no_completion_has_no_answer():
+def test_a_step_other_than_a_completion_has_no_answer():
     played = cachesim.run("S4.A4/{restart}/S.A")
     assert [one is None for one in played.requests] == [False, True, False]
 
@@ -144,7 +144,7 @@ def test_signatures_are_the_documented_ones():
 
 
 def test_a_file_of_rules_is_a_profile(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(registry, "ENGINES", registry.Engines())      # nothing of it stays for other tests
+    monkeypatch.setattr(registry, "ENGINES", registry.Engines())      # isolates other tests
     monkeypatch.setattr(rule_files, "_files", {})
     monkeypatch.setattr(pool, "_init_calls", [])
     file = tmp_path / "api_rules.py"

@@ -1,4 +1,4 @@
-"""Does nothing that a user sees depend on Hypothesis? Its versions draw and shrink differently."""
+"""User-visible output does not depend on Hypothesis, whose versions draw and shrink differently."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-e
 """
 
 
-def test_the_kit_and_the_fuzzer_do_without_hypothesis():
+def test_the_kit_and_the_fuzzer_work_without_hypothesis():
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, cwd=checks.ROOT, check=False)
     assert done.stderr == "next: cachesim why A2/A 1 -p ik_llama@1889-base --model GA\n"
     assert "repeat      FAILED" in done.stdout and "A2/A" in done.stdout and "1 distinct failure" in done.stdout
@@ -36,8 +36,8 @@ def roots(tree):
             yield node.module.partition(".")[0]
 
 
-def test_what_is_imported_is_what_is_required():
-    """A library that is not needed is not demanded of users; one that is needed is (pytest only by its plugin)."""
+def test_imports_match_the_requirements():
+    """Unneeded libraries are not required, and needed libraries are (pytest only by the plugin)."""
     with (checks.ROOT / "pyproject.toml").open("rb") as stream:
         project = tomllib.load(stream)["project"]
     required = {re.match(r"[\w.-]+", one)[0] for one in project["dependencies"]}

@@ -1,1 +1,1 @@
-"""Which of our rules does a new llama.cpp touch? Compares two trees; see CONTRIBUTING.md, "a new llama.cpp"."""
+"""Comparison of two llama.cpp trees: rules whose source changed. See CONTRIBUTING.md, "a new llama.cpp"."""

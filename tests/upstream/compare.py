@@ -1,4 +1,4 @@
-"""What changed between two trees, and what of ours was read from there?"""
+"""Differences between two trees, and the rules that were read from the changed code."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.upstream.sources import Item, Place
 from tests.upstream.trees import Tree
 
 SAME, CHANGED, MOVED, LOST = "same", "changed", "moved", "lost"
-"""A place: as it was; other code; a symbol or mark that only one tree has; one that neither has."""
+"""States of a place: unchanged; code differs; symbol or mark in a single tree only; in neither tree."""
 
 
 class Side:
-    """One tree, its symbols by file."""
+    """Tree with its symbols by file."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -26,26 +26,27 @@ class Side:
         return {file: list(symbols(text)) for file, text in self.tree.items()}
 
     def find(self, place: Place) -> list[Symbol]:
-        """The symbols of this name in the file, or in any other if the file has none (it may have been moved)."""
+        """Return the symbols of this name in the file, or in any other file if it was moved."""
         for name in filter(None, (place.later, place.symbol)):
-            here = [one for one in self.symbols.get(place.file, ()) if _named(one, name)]
-            here = here or [one for file in self.symbols.values() for one in file if _named(one, name)]
+            here = [found for found in self.symbols.get(place.file, ()) if _named(found, name)]
+            here = here or [found for file in self.symbols.values() for found in file if _named(found, name)]
             if here:
                 return here
         return []
 
     def texts(self, place: Place) -> list[str]:
-        """What stands at a place: bodies, or the parts of them that its marks stand for."""
+        """Return the texts of a place: bodies, or the regions of its marks in them."""
         found = self.find(place)
         if not place.marks:
-            return [one.text for one in found]
+            return [symbol.text for symbol in found]
         return [
-            one.text[start:stop] for mark in place.marks for one in found for start, stop in regions(one.text, mark)
+            symbol.text[start:stop]
+            for mark in place.marks for symbol in found for start, stop in regions(symbol.text, mark)
         ]
 
     def has(self, place: Place, mark: str) -> bool:
-        """Whether the mark stands in the symbol."""
-        return any(mark.rstrip("{ ") in one.text for one in self.find(place))
+        """Return whether the mark occurs in the symbol."""
+        return any(mark.rstrip("{ ") in symbol.text for symbol in self.find(place))
 
 
 def _named(symbol: Symbol, name: str) -> bool:
@@ -53,18 +54,18 @@ def _named(symbol: Symbol, name: str) -> bool:
 
 
 class Finding(NamedTuple):
-    """What became of the places of one item."""
+    """States of the places of an item."""
 
     item: Item
     states: tuple[tuple[Place, str], ...]
 
     def any(self, *states: str) -> bool:
-        """Whether a place is in one of these states."""
+        """Return whether a place is in any of these states."""
         return any(state in states for _, state in self.states)
 
 
 def judge(items: Iterable[Item], old: Side, new: Side) -> list[Finding]:
-    """All items with the states of their places."""
+    """Return all items with the states of their places."""
     return [Finding(item, tuple((place, _state(place, old, new)) for place in item.places)) for item in items]
 
 
@@ -83,27 +84,26 @@ def _state(place: Place, old: Side, new: Side) -> str:
 
 
 class Difference(NamedTuple):
-    """A symbol that differs: ``kind`` new, gone or changed; the names of our items that were read from it; the first
-    line of each changed stretch that none of them covers."""
+    """Symbol that differs between two trees."""
 
     file: str
     symbol: str
     line: int
-    kind: str
-    items: tuple[str, ...]
-    open: tuple[str, ...] = ()
+    kind: str                        # new, gone or changed
+    items: tuple[str, ...]           # items that were read from it
+    open: tuple[str, ...] = ()       # first line of each changed passage that no item covers
 
 
 def differences(old: Side, new: Side, items: Iterable[Item]) -> Iterator[Difference]:
-    """The functions, types, constants and macros that differ, file by file."""
+    """Yield the functions, types, constants and macros that differ, file by file."""
     known = [(item, place) for item in items for place in item.places]
     for file in sorted({*old.tree, *new.tree}):
         before, after = _bodies(old, file), _bodies(new, file)
         for name in {**after, **before}:
             a, b = before.get(name, []), after.get(name, [])
-            if [normal(one.text) for one in a] == [normal(one.text) for one in b]:
+            if [normal(symbol.text) for symbol in a] == [normal(symbol.text) for symbol in b]:
                 continue
-            near = [(item, place) for item, place in known if any(_named(one, place.symbol) for one in a + b)]
+            near = [(item, place) for item, place in known if any(_named(symbol, place.symbol) for symbol in a + b)]
             kind = "new" if not a else "gone" if not b else "changed"
             names = tuple(dict.fromkeys(item.name for item, _ in near))
             rest = _uncovered(a, b, [place for _, place in near]) if kind == "changed" else ()
@@ -112,13 +112,13 @@ def differences(old: Side, new: Side, items: Iterable[Item]) -> Iterator[Differe
 
 def _bodies(side: Side, file: str) -> dict[str, list[Symbol]]:
     out: dict[str, list[Symbol]] = {}
-    for one in side.symbols.get(file, ()):
-        out.setdefault(one.name, []).append(one)
+    for symbol in side.symbols.get(file, ()):
+        out.setdefault(symbol.name, []).append(symbol)
     return out
 
 
 def _uncovered(a: list[Symbol], b: list[Symbol], near: list[Place]) -> tuple[str, ...]:
-    """First lines of changed stretches that lie outside the places of ours in a function."""
+    """Return the first lines of changed passages outside of the places of our items in a function."""
     if any(not place.marks for place in near):
         return ()
     texts = [_others(side, set(_lines(side, near))) for side in (a, b)]
@@ -130,17 +130,18 @@ def _uncovered(a: list[Symbol], b: list[Symbol], near: list[Place]) -> tuple[str
 
 
 def _others(side: list[Symbol], covered: set[int]) -> list[str]:
-    """The lines of these bodies, one behind the other; empty where they are covered."""
-    every = [line for one in side for line in code_lines(one.text)]
+    """Return the lines of these bodies, concatenated; covered lines are empty."""
+    every = [line for symbol in side for line in code_lines(symbol.text)]
     return ["" if i in covered else line for i, line in enumerate(every)]
 
 
 def _lines(side: list[Symbol], near: list[Place]) -> Iterator[int]:
-    """Numbers of the lines of these bodies, one behind the other, that the marks of the places stand for."""
+    """Yield the line numbers, in the concatenated bodies, of the regions of the places' marks."""
     first = 0
-    for one in side:
+    for symbol in side:
         for place in near:
             for mark in place.marks:
-                for start, stop in regions(one.text, mark):
-                    yield from range(first + one.text.count("\n", 0, start), first + one.text.count("\n", 0, stop) + 1)
-        first += len(one.text.splitlines())
+                for start, stop in regions(symbol.text, mark):
+                    above, to = symbol.text.count("\n", 0, start), symbol.text.count("\n", 0, stop)
+                    yield from range(first + above, first + to + 1)
+        first += len(symbol.text.splitlines())

@@ -1,8 +1,8 @@
-"""Where are the functions of a C++ file, and which lines of a long one does a mark stand for?
+"""Scanner for C++ files: their functions, types, constants and macros, and the regions of marks in long functions.
 
-No parser: braces are matched after comments, literals, preprocessor lines and #else branches have been blanked out
-(``mask``), and what stands before a brace says what it opens. Good enough for code that is formatted as llama.cpp's is;
-the tests say what is understood.
+Not a parser: braces are matched after comments, literals, preprocessor lines and #else branches are blanked out
+(``mask``), and the text before a brace shows what it opens. This is sufficient for code formatted like llama.cpp's; the
+tests define what is understood.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Iterator, NamedTuple
 
 _SKIPPED = re.compile(
     r"""//(?:\\\n|[^\n])*|/\*.*?\*/"""                             # comments
-    r"""|\bR"([^()\\\s]{0,16})\(.*?\)\1\"|"(?:\\.|[^"\\\n])*\""""  # strings, raw ones first
+    r"""|\bR"([^()\\\s]{0,16})\(.*?\)\1\"|"(?:\\.|[^"\\\n])*\""""  # strings, raw strings first
     r"""|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"""                    # characters, but not the marks in 1'000
     r"""|^[ \t]*\#(?:\\\n|/\*.*?\*/|[^\n])*""",                    # preprocessor lines
     re.S | re.M,
@@ -28,7 +28,7 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\n|[^\n])*", re.M)
 
 
 class Symbol(NamedTuple):
-    """A function, a type (without the bodies of its functions), a constant or a macro, by its qualified name."""
+    """Function, type (without the bodies of its functions), constant or macro, with its qualified name."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class Symbol(NamedTuple):
 
 
 def mask(text: str) -> str:
-    """The text with everything blanked in which a brace means nothing; places and lines stay."""
+    """Return the text with all non-structural braces blanked out. Positions and lines are unchanged."""
     directives = list[tuple[int, str, str]]()
 
     def blank(found: re.Match[str]) -> str:
@@ -53,9 +53,9 @@ def mask(text: str) -> str:
 
 
 def _other_branches(directives: list[tuple[int, str, str]], end: int) -> Iterator[tuple[int, int]]:
-    """Of #if ... #else ... #endif one branch is kept, or braces would be counted twice: the first, unless it is 0.
-    Yields the places of the others."""
-    stack = list[tuple[int, bool]]()                   # where an unwanted branch begins (-1: wanted), was one kept
+    """Yield the positions of skipped preprocessor branches. A single branch of #if ... #else ... #endif is kept, so
+    that braces are not counted twice: the first, unless its condition is 0."""
+    stack = list[tuple[int, bool]]()                   # start of a skipped branch (-1: kept), any branch kept
     for at, word, value in directives:
         if word in ("if", "ifdef", "ifndef"):
             stack.append((at, False) if value == "0" else (-1, True))
@@ -71,12 +71,12 @@ def _other_branches(directives: list[tuple[int, str, str]], end: int) -> Iterato
 
 
 def normal(text: str) -> str:
-    """The text without comments, all white space alike: what must be equal for code to be unchanged."""
+    """Return the text without comments and with normalised white space, for comparison."""
     return " ".join(" ".join(code_lines(text)).split())
 
 
 def code_lines(text: str) -> list[str]:
-    """The lines without comments, and without white space around them."""
+    """Return the lines without comments and surrounding white space."""
     bare = _COMMENT.sub(lambda found: found[1] or " " + "\n" * found[0].count("\n"), text)
     return [line.strip() for line in bare.splitlines()]
 
@@ -85,13 +85,13 @@ def code_lines(text: str) -> list[str]:
 class _Frame:
     kind: str                      # scope (a namespace), container (a type), function, constant, block
     name: str
-    header: int                    # where the text before the brace begins
+    header: int                    # start of the text before the brace
     open: int
     bodies: list[tuple[int, int]] = field(default_factory=list)
 
 
 def symbols(text: str) -> Iterator[Symbol]:
-    """Everything that is defined in a file, in the order in which it ends; macros first."""
+    """Yield all definitions of a file, macros first, then by position of their end."""
     for found in _DEFINE.finditer(text):
         yield Symbol(found[1], "macro", found[0], text.count("\n", 0, found.start()) + 1)
     masked, stack, last = mask(text), list[_Frame](), 0
@@ -105,7 +105,7 @@ def symbols(text: str) -> Iterator[Symbol]:
         elif stack:
             frame = stack.pop()
             if frame.kind == "function" and re.match(r"\s*[,{]", masked[at + 1 : at + 200]):
-                last = frame.header                          # a member's initializer: the body is still to come
+                last = frame.header                          # a member's initializer: the body follows
                 continue
             last = at + 1
             if frame.kind not in ("block", "scope"):
@@ -129,8 +129,8 @@ def _opened(header: str, stack: list[_Frame], start: int, at: int) -> _Frame:
 
 
 def _function_name(header: str) -> str:
-    """The name before the first parenthesis that is neither an attribute's nor a macro's. Template arguments are
-    skipped."""
+    """Return the name before the first parenthesis that does not belong to an attribute or a macro. Template arguments
+    are skipped."""
     if "operator" not in header:
         before = None
         while before != header:
@@ -156,7 +156,7 @@ def _closed(text: str, frame: _Frame, stack: list[_Frame], at: int) -> Iterator[
 
 
 def _without(text: str, frame: _Frame, at: int) -> str:
-    """A type without the bodies of its functions, which are symbols of their own."""
+    """Return a type without the bodies of its functions, which are separate symbols."""
     out, last = [], frame.header
     for start, stop in frame.bodies:
         out.append(text[last:start])
@@ -165,7 +165,7 @@ def _without(text: str, frame: _Frame, at: int) -> str:
 
 
 class Block(NamedTuple):
-    """A pair of braces in a function: where the statement before it begins, the brace, its partner."""
+    """Pair of braces in a function: start of the statement before it, opening and closing brace."""
 
     header: int
     open: int
@@ -173,8 +173,8 @@ class Block(NamedTuple):
 
 
 def blocks(masked: str) -> list[Block]:
-    """All pairs of braces. A semicolon in parentheses ends no statement: ``for (;;)``."""
-    out, stack = [], [[0, 0, 0]]                # start of the statement, depth of parentheses, place of the brace
+    """Return all pairs of braces. A semicolon in parentheses does not end a statement: ``for (;;)``."""
+    out, stack = [], [[0, 0, 0]]                # start of the statement, depth of parentheses, position of the brace
     for found in re.finditer(r"[{}();]", masked):
         at, top = found.start(), stack[-1]
         if found[0] in "()":
@@ -192,8 +192,9 @@ def blocks(masked: str) -> list[Block]:
 
 
 def regions(text: str, mark: str) -> list[tuple[int, int]]:
-    """The places in a function that a mark stands for, one for each occurrence: the statement that it is in, up to its
-    semicolon or brace; with a brace at the mark's end (``if (this) {``, ``case THAT: {``) the block behind it too."""
+    """Return the regions of a mark in a function, for each occurrence: the statement that contains it, up to its
+    semicolon or brace. If the mark ends with a brace (``if (this) {``, ``case THAT: {``), the block after it is
+    included."""
     text_of = mark.rstrip("{ ")
     masked, whole = mask(text), text_of != mark
     found = blocks(masked)
@@ -209,7 +210,7 @@ def regions(text: str, mark: str) -> list[tuple[int, int]]:
 
 
 def _statement(masked: str, found: list[Block], at: int) -> tuple[int, int]:
-    """The statement around a place, without what opens a block."""
+    """Return the statement around a position, without text that opens a block."""
     inside = min((b for b in found if b.open < at < b.close), key=lambda b: b.close - b.open)
     ends = [b.close for b in found if inside.open < b.open and b.close < at] + [inside.open]
     start = max(*ends, masked.rfind(";", inside.open, at)) + 1

@@ -1,10 +1,10 @@
-"""From where is a rule of ours? Reads the sources of rules into places of a llama.cpp tree.
+"""Sources of rules, parsed into places of a llama.cpp tree.
 
     FILE SYMBOL ["MARK" ...][, [later] [FILE] SYMBOL ...]
 
 A mark is a text in a long function that leads to the statement which the rule is about; see ``cpp.regions``. "later"
-comes before the name that a symbol has in later builds. What is no rule but
-was read from llama.cpp all the same, numbers of a table and parts of the driver, has its sources in ``other.toml``.
+precedes the name that a symbol has in later builds. Other items that were read from llama.cpp (numbers of a table,
+parts of the driver) have their sources in ``other.toml``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OTHER = Path(__file__).with_name("other.toml")
 
 
 class Place(NamedTuple):
-    """A symbol of a file, and marks in it (none: all of it); ``later`` is the symbol's name in later builds."""
+    """Symbol of a file, and marks in it (none = all of it). ``later``: name of the symbol in later builds."""
 
     file: str
     symbol: str
@@ -37,8 +37,8 @@ class Place(NamedTuple):
 
 
 class Item(NamedTuple):
-    """Something of ours that was read from llama.cpp: a rule's id or another name, the field of the table that it
-    stands in ("" = none), its places."""
+    """Rule or other item that was read from llama.cpp: its id or name, its field in the rule table ("" = none), its
+    places."""
 
     name: str
     field: str
@@ -46,7 +46,7 @@ class Item(NamedTuple):
 
 
 def places(text: str) -> tuple[Place, ...]:
-    """The places that a source names, () if it names none: a thread, a document."""
+    """Return the places of a source, () for other sources (a thread, a document)."""
     out, at, file, later = list[Place](), 0, "", False
     while found := _WORD.match(text, at):
         at = found.end()
@@ -66,24 +66,24 @@ def places(text: str) -> tuple[Place, ...]:
 
 
 def _resolved(name: str, before: str) -> str:
-    """A file named without its folder lies in that of the file before."""
+    """Return the path of a file. Without a folder, it is in the folder of the previous file."""
     return name if "/" in name else f"{before.rpartition('/')[0]}/{name}"
 
 
 def source_of(rule: Any) -> str:
-    """File, symbols and marks of a rule that was read from llama.cpp, "" if it has another source."""
+    """Return file, symbols and marks of a rule that was read from llama.cpp, "" if it has another source."""
     source = about(rule).source
     return f"{source.path} {source.where}" if source.project.endswith("/llama.cpp") and source.path else ""
 
 
 def rules_of(profile: str) -> list[Item]:
-    """The rules of a version, in the order of its table. Raises BadInput for an unknown one."""
+    """Return the rules of a version, in the order of its table. Raises BadInput for an unknown version."""
     fields = registry.rules_of(profile).fields()
     return [Item(value.rule, name, places(source_of(value))) for name, value in fields.items() if callable(value)]
 
 
 def others() -> list[Item]:
-    """What is no rule: numbers by the field of the table, parts of the driver by a word."""
+    """Return the items that are not rules: numbers by their field in the table, parts of the driver by a word."""
     data: Mapping[str, Mapping[str, str]] = tomllib.loads(OTHER.read_text("utf-8"))
     numbers = [Item(name, name, places(text)) for name, text in data["numbers"].items()]
     return numbers + [Item(name, "", places(text)) for name, text in data["driver"].items()]

@@ -1,4 +1,4 @@
-"""Two small trees against our sources: what is told to have changed."""
+"""Comparison of two small trees with the sources of our rules."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_symbol_that_was_renamed_is_compared_under_its_later_name():
     assert finding.any(CHANGED)
 
 
-def test_changes_that_nothing_of_ours_was_read_from():
+def test_changes_that_are_not_a_source_of_any_rule():
     items = [Item("X", "x", (Place(ROOT_FILE, "big", ("second {",)), Place(ROOT_FILE, "limit")))]
     told = {one.symbol: one for one in differences(Side(OLD), Side(NEW), items)}
     assert {name: one.kind for name, one in told.items()} == {
@@ -126,7 +126,7 @@ def test_folders_and_sdists_are_read_alike(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["empty", "no.tar.gz", "missing"])
-def test_what_is_no_tree_is_refused(name, tmp_path, capsys):
+def test_a_path_without_a_tree_is_refused(name, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     (tmp_path / "no.tar.gz").write_text("text")
     with pytest.raises(BadInput):
@@ -135,7 +135,7 @@ def test_what_is_no_tree_is_refused(name, tmp_path, capsys):
     assert name in capsys.readouterr().err
 
 
-def test_what_differs_and_was_not_found_is_told():
+def test_known_differences_that_were_not_found_are_reported():
     every = missed([], "llama_cpp@b11063", "llama_cpp@b11549")
     assert {"state_form", "file_ckpts"} <= set(every)
     place = Place(ROOT_FILE, "limit")
@@ -147,7 +147,7 @@ def test_what_differs_and_was_not_found_is_told():
 LONG = {"update_slots", "pre_decode", "post_decode", "process_single_task", "process_token", "load_model", "decode"}
 
 
-def test_in_long_functions_a_mark_says_where():
+def test_a_mark_selects_a_region_of_a_long_function():
     items = [item for name in ("head", "b11549") for item in rules_of(f"llama_cpp@{name}")]
     assert [item.name for item in items if any(one.symbol in LONG and not one.marks for one in item.places)] == []
 
@@ -156,8 +156,8 @@ def test_every_rule_in_force_names_a_place():
     assert [item.name for name in ("head", "b11549") for item in rules_of(f"llama_cpp@{name}") if not item.places] == []
 
 
-def test_a_reader_that_goes_away_gets_no_traceback(tmp_path):
-    """As with ``make upstream ... | head``."""
+def test_a_closed_pipe_gives_no_traceback(tmp_path):
+    """A closed pipe, as with ``make upstream ... | head``."""
     for name, body in (("old", "return 1;"), ("new", "return 2;")):
         root = tmp_path / name / ROOT_FILE
         root.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The scanner: what is found in a C++ file, and what a mark stands for. The snippets are ours."""
+"""Scanner for C++ files: symbols found in a file, and regions of marks. The snippets were written for this test."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def found():
     return {one.name: one for one in symbols(FILE)}
 
 
-def test_everything_that_is_defined_is_found():
+def test_all_definitions_are_found():
     assert {name: one.kind for name, one in found().items()} == {
         "LIMIT": "macro", "a::plain": "function", "a::box": "type", "a::box::box": "function",
         "a::box::operator==": "function", "a::box::get": "function", "a::box::~box": "function", "a::read": "function",
@@ -69,13 +69,13 @@ def test_a_type_is_compared_without_its_functions():
     assert "int size = 0;" in text and "use" not in text and "~box();" in text
 
 
-def test_of_two_branches_the_first_counts_unless_it_is_0():
+def test_the_first_branch_is_kept_unless_its_condition_is_0():
     assert found()["a::read"].text.startswith("wide::text read")
     assert mask("#if 0\n{\n#elif B\n{\n#else\n}\n#endif\n").split() == ["{"]
     assert mask("#ifdef A\n{\n#if B\n{\n#endif\n#else\n}}\n#endif").split() == ["{", "{"]
 
 
-def test_comments_and_white_space_do_not_count():
+def test_comments_and_white_space_are_ignored():
     assert normal("a // x\n  b /* { */ c") == "a b c"
     assert normal('a = " // "; ') == 'a = " // ";'
     assert normal("f(1)") != normal("f(2)")
@@ -108,6 +108,6 @@ BODY = """void f() {
     ("last", ["last();"]),
     ("nowhere", []),
 ])
-def test_what_a_mark_stands_for(mark, texts):
+def test_the_region_of_a_mark(mark, texts):
     said = [BODY[start:stop].strip() for start, stop in regions(BODY, mark)]
     assert said == texts if texts else not any("save" in text for text in said)

@@ -1,4 +1,4 @@
-"""The real trees, where they are there: CACHESIM_TREES names the folder of unpacked xllamacpp sdists."""
+"""Comparison of real trees: CACHESIM_TREES names the folder of unpacked xllamacpp sdists. Skipped without them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 TREES = Path(os.environ.get("CACHESIM_TREES") or CACHE / "cachesim-live" / "src")
 LADDER = ("2026.8.10566", "2026.9.10809", "2026.9.11063", "2026.10.11549")
 STEPS = list(pairwise(LADDER))
-HEAD = {"2026.8.10566": "llama_cpp@head"}              # 21 builds before 3f545be, the nearest that there is
+HEAD = {"2026.8.10566": "llama_cpp@head"}              # 21 builds before 3f545be, the nearest available
 
 
 @cache
@@ -45,8 +45,8 @@ def false_alarms(listed, rules, against):
 
 @pytest.mark.parametrize("old, new", STEPS)
 def test_every_rule_that_differs_is_found_and_few_others(old, new):
-    """A rule that is the same in both tables may still be listed, because other lines of what it was read from have
-    changed: at most one in seven. How many do differ depends on the two builds and is no fault of the comparison."""
+    """A rule that is equal in both tables may still be listed because other lines of its source changed: at most a
+    seventh of the rules. The number depends on the two builds and is not an error of the comparison."""
     findings, names, n_rules = step(old, new)
     listed = [one.item for one in findings[:n_rules] if one.any(CHANGED, MOVED)]
     assert missed(findings, *names) == []

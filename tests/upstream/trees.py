@@ -1,5 +1,6 @@
-"""Which files of a llama.cpp tree matter to a cache? Reads them from a folder or from an sdist, where llama.cpp lies in
-``thirdparty`` or ``vendor``. What is read is data: bounded, never executed, never unpacked to disk."""
+"""Reader of the cache-related files of a llama.cpp tree, from a folder or from an sdist with llama.cpp in
+``thirdparty`` or ``vendor``. The contents are untrusted data: read within limits, never executed, never unpacked to
+disk."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ WATCHED = (
     "src/llama-context.*", "src/llama-batch.*", "src/llama-io.*", "src/llama-hparams.*", "src/llama-model.cpp",
     "src/llama-arch.cpp", "common/common.*", "common/speculative.*", "common/sampling.cpp", "include/llama.h",
 )  # fmt: skip
-"""Files in which a place may lie."""
+"""Files that may contain places."""
 
 CACHE = (
     ("tools/server/server-context.*", r"(?!.*(?:mtmd|send_|metric|print_|json|routes|get_res_|render|set_embd))"),
@@ -39,7 +40,7 @@ CACHE = (
     ("common/sampling.cpp", r".*accept"),
     ("include/llama.h", r"LLAMA_(?:STATE|SESSION)"),
 )
-"""Where cache logic lives: files, and names of symbols in them. What changes here matters, rule or no rule."""
+"""Cache logic: files, and names of symbols in them. Changes here matter even if no rule was read from them."""
 MAX_FILE = 8 << 20
 
 Tree = dict[str, str]
@@ -47,21 +48,21 @@ Tree = dict[str, str]
 
 
 def read_tree(path: Path) -> Tree:
-    """The watched files of a tree. Raises BadInput where there is none."""
+    """Return the watched files of a tree. Raises BadInput if there are no such files."""
     tree = _from_folder(path) if path.is_dir() else _from_sdist(path)
     if not tree:
-        raise BadInput("no llama.cpp tree (no tools/server with its sources) in it", file=str(path))
+        raise BadInput("contains no llama.cpp tree (tools/server with its sources)", file=str(path))
     return tree
 
 
 def build_of(path: Path) -> int:
-    """The build that a tree is named for: xllamacpp's version ends with it (0 = not named so)."""
+    """Return the build in the name of a tree: xllamacpp's version ends with it (0 = unknown)."""
     found = re.search(r"(?:20\d\d\.\d+\.|\bb)(\d{4,6})(?:\.tar\.gz)?$", path.name)
     return int(found[1]) if found else 0
 
 
 def in_cache(file: str, symbol: str) -> bool:
-    """Whether a symbol is part of the cache logic."""
+    """Return whether a symbol belongs to the cache logic."""
     return any(fnmatch(file, pattern) and re.match(name, symbol) for pattern, name in CACHE)
 
 

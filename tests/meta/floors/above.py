@@ -44,7 +44,7 @@ JUDGE = [
     Fault("further completions are not judged", "judging/compare_answer.py",
           "for completion in (answer, *answer.children)])", "for completion in (answer,)])"),
     Fault("a checker that raises has found nothing wrong", "judging/compare_answer.py",
-          "return Judged(failed, failed)", "return Judged(HOLDS, HOLDS)"),
+          "return RequestVerdict(failed, failed)", "return RequestVerdict(HOLDS, HOLDS)"),
     Fault("other content is other rounding", "judging/compare_stored.py",
           'rung = "bits" if same else "provenance"', 'rung = "bits"'),
     Fault("a window is compared one row short", "judging/compare_stored.py",
