@@ -1,12 +1,10 @@
-"""What happened, as data: one frozen class per kind of event, and the Log they are appended to.
+"""Events: one frozen class per kind, and the Log that collects them.
 
-Two families. *Logged* events are what a real llama-server prints about its caches; ``ev`` and the field
-names are those of recorded traces, so that a recorded event and ours compare with ``==``. *Silent* events
-are things that the real server does without a word (a removal, a load, a decision); they are kept for
-the judge and for ``why``, and left out of every comparison with a trace.
-
-Units: ``n_*`` and ``lcp`` are tokens, ``pos_*``, ``p0``, ``p1`` positions, ``mib`` mebibytes as printed
-(three decimals), ``f_*`` shares between 0 and 1 as printed.
+Events have two families. A real llama-server prints *logged* events about its caches; ``ev`` and the field names are
+those of recorded traces, so a recorded event and a simulated event compare with ``==``. The real server does not print
+*silent* events (a removal, a load, a decision). They are kept for the judge and for ``why``, and left out of every
+comparison with a trace. Units: ``n_*`` and ``lcp`` are tokens, ``pos_*``, ``p0``, ``p1`` positions, ``mib`` mebibytes
+as printed (three decimals), ``f_*`` fractions between 0 and 1 as printed.
 """
 
 from cachesim.events.base import Event, Log, SlotEvent, frozen, mib, share

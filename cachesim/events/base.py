@@ -1,4 +1,4 @@
-"""The form of an event, how it is written down, and the Log that events are appended to."""
+"""Base classes of events, their recorded form, and the Log."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def frozen(kind: type[T]) -> type[T]:
-    """A dataclass with slots that nobody may change: the form of every event. ``Event`` compares, hashes and prints
-    them: methods generated for each one take 25 ms whenever a command starts. That nobody changes one is left to mypy:
-    at run time a frozen one takes five times as long to make, and a conversation makes hundreds."""
+    """Make a class an event: a dataclass with slots. ``Event`` compares, hashes and prints all of them, because
+    generated methods would cost 25 ms at each start of a command. Only mypy checks that events are not changed:
+    instances of a frozen dataclass take five times as long to create, and a conversation creates hundreds."""
     return dataclass(slots=True, eq=False, repr=False)(kind)
 
 
 class Event:
-    """Base of all events. ``ev`` names the kind, ``logged`` says whether the real server prints it: both are written
-    behind the base of a kind, as in ``class Launch(SlotEvent, ev="launch")``."""
+    """Base of all events. ``ev`` names the kind; ``logged``: True if the real server prints it. Both are class
+    arguments, as in ``class Launch(SlotEvent, ev="launch")``."""
 
     __slots__ = ()
     ev: ClassVar[str] = ""
     logged: ClassVar[bool] = True
-    __match_args__: ClassVar[tuple[str, ...]] = ()              # the names of the fields, which ``frozen`` writes down
+    __match_args__: ClassVar[tuple[str, ...]] = ()              # field names, set by ``frozen``
 
     def __init_subclass__(cls, ev: str = "", logged: bool | None = None) -> None:
         cls.ev, cls.logged = ev or cls.ev, cls.logged if logged is None else logged
@@ -41,8 +41,8 @@ class Event:
         return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
-        """The event as a trace would hold it: ``slot`` only with several slots, ``task`` numbered within
-        the step and only where the step has several tasks."""
+        """Return the event as a trace holds it. ``slot`` is included only with several slots. ``task`` is numbered
+        within the step and included only if the step has several tasks."""
         out: dict[str, Any] = {"ev": self.ev}
         for name in self.__match_args__:
             value = getattr(self, name)
@@ -61,30 +61,29 @@ def _values(event: Event) -> tuple[Any, ...]:
 
 
 def mib(size: int) -> float:
-    """Bytes as a server prints them: MiB with three decimals."""
+    """Return bytes as a server prints them: MiB with three decimals."""
     return round(size / 1048576.0, 3)
 
 
 def share(value: SupportsFloat) -> float:
-    """A similarity as a server prints it: three decimals."""
+    """Return a similarity as a server prints it: three decimals."""
     return round(float(value), 3)
 
 
 @frozen
 class SlotEvent(Event):
-    """An event of one slot. ``task`` is the id of the task the slot works on, None when it has none."""
+    """An event of one slot. ``task``: id of the slot's task, None without a task."""
 
     slot: int | None
     task: int | None
 
 
 class Log:
-    """Append-only list of events, cut into requests by ``mark``.
+    """Append-only list of events, divided into requests by ``mark``.
 
-    ``listener`` is told of every event as it happens (the judge's accounting), or of one of its ``kinds``; by default
-    nobody listens. ``spent``, ``passes`` and ``exact`` count the new tokens of the run, the micro-batches in which they
-    were evaluated and the work with numbers, ``sampled`` the tokens that the sampler chose; ``before`` is the log of
-    the server that was there before this one."""
+    ``listener`` receives every event as it happens, or only events of ``kinds``; by default there is no listener.
+    ``before``: log of the server that ran before this one; its counters continue.
+    """
 
     def __init__(self, before: Log | None = None) -> None:
         self.spent: int = before.spent if before else 0
@@ -96,19 +95,19 @@ class Log:
         self.listener: Callable[[Event], None] | None = None
         self.kinds: frozenset[type[Event]] = frozenset()
 
-    def heard(self, kind: type[Event]) -> bool:
-        """Does anybody listen to events of this kind?"""
+    def listens_to(self, kind: type[Event]) -> bool:
+        """True if the listener receives events of this kind."""
         return self.listener is not None and (not self.kinds or kind in self.kinds)
 
     def emit(self, event: Event) -> None:
-        """Append one event and tell the listener, if there is one."""
+        """Append an event and pass it to the listener."""
         self.events.append(event)
         if self.listener is not None and (not self.kinds or type(event) in self.kinds):
             self.listener(event)
 
     def spend(self, tokens: int, passes: int, exact: int = 0) -> None:
-        """Count tokens that are about to be evaluated, generated ones among them; tokens that a cache hands back cost
-        nothing. Raises BadInput when they are more than a run may have."""
+        """Count tokens that are about to be evaluated, including generated tokens. Reused tokens are free. Raises
+        BadInput if a limit of the run is exceeded."""
         self.spent, self.passes, self.exact = self.spent + tokens, self.passes + passes, self.exact + exact
         if self.spent > limits.NEW_TOKENS.now:
             raise limits.NEW_TOKENS.exceeded("the run evaluates and generates more tokens than it may")
@@ -118,21 +117,21 @@ class Log:
             raise limits.EXACT_WORK.exceeded("the run does more exact arithmetic than it may")
 
     def refund(self, tokens: int, passes: int, exact: int = 0) -> None:
-        """They were not evaluated after all."""
+        """Subtract tokens that were counted but not evaluated."""
         self.spent, self.passes, self.exact = self.spent - tokens, self.passes - passes, self.exact - exact
 
     def sample(self) -> None:
-        """Count a token that the sampler is about to choose. Raises BadInput when they are more than a run may have."""
+        """Count a token that the sampler is about to choose. Raises BadInput if the limit of the run is exceeded."""
         self.sampled += 1
         if self.sampled > limits.SAMPLED_TOKENS.now:
             raise limits.SAMPLED_TOKENS.exceeded("the run generates more tokens than it may")
 
     def mark(self) -> int:
-        """Start the next request; returns its number, from 0."""
+        """Start the next request. Returns its number, from 0."""
         self.marks.append(len(self.events))
         return len(self.marks) - 1
 
     def of(self, request: int) -> Iterator[Event]:
-        """The events of one request, in order."""
+        """Return the events of one request, in order."""
         stop = self.marks[request + 1] if request + 1 < len(self.marks) else len(self.events)
         return iter(self.events[self.marks[request] : stop])

@@ -1,4 +1,4 @@
-"""Events of one prompt, from its start to the release of the slot: checkpoints, batches, shortage of room."""
+"""Events of a prompt, from its start to the release of the slot: checkpoints, batches, lack of room."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CtxShift(SlotEvent, ev="ctx_shift"):
 
 @frozen
 class CkptEvent(SlotEvent):
-    """An event of one checkpoint: its positions, the tokens before it."""
+    """An event of one checkpoint: its positions, and the number of tokens before it."""
 
     pos_min: int
     pos_max: int
@@ -84,7 +84,7 @@ class CopyToChild(SlotEvent, ev="copy_to_child"):
 
 @frozen
 class CopyShared(SlotEvent, ev="copy_shared"):
-    """A child with a prompt of its own gets the part that it shares with its parent, ``n_tokens`` tokens."""
+    """A child with its own prompt gets the part that it shares with its parent, ``n_tokens`` tokens."""
 
     n_tokens: int
     child: int
@@ -92,12 +92,12 @@ class CopyShared(SlotEvent, ev="copy_shared"):
 
 @frozen
 class Cancel(Event, ev="cancel"):
-    """The client's hang-up was noticed; its place among the events means nothing."""
+    """The server noticed that the client disconnected. The place of this event among the others has no meaning."""
 
 
 @frozen
 class CkptSearch(SlotEvent, ev="ckpt_search"):
-    """A checkpoint is needed. ``n_past``: the common prefix; ``n_tokens``: what the slot holds."""
+    """A checkpoint is required. ``n_past``: the common prefix; ``n_tokens``: tokens in the slot."""
 
     n_past: int
     n_tokens: int
@@ -108,7 +108,7 @@ class CkptSearch(SlotEvent, ev="ckpt_search"):
 
 @frozen
 class CkptPeriodic(SlotEvent, ev="ckpt_periodic"):
-    """In the middle of a prompt a checkpoint is due. ``n_tokens``: end of the chunk that is being filled."""
+    """A checkpoint is due in the middle of a prompt. ``n_tokens``: end of the chunk that is being filled."""
 
     every: int
     last: int
@@ -117,7 +117,7 @@ class CkptPeriodic(SlotEvent, ev="ckpt_periodic"):
 
 @frozen
 class TrimRefused(SlotEvent, ev="trim_refused"):
-    """The memory would not give up what lies behind p0; the slot is emptied."""
+    """The memory refused to remove the rows from p0 on; the slot is emptied."""
 
     p0: int
 
@@ -177,14 +177,14 @@ class CkptEvict(CkptEvent, ev="ckpt_evict"):
 
 @frozen
 class CkptSupersede(SlotEvent, ev="ckpt_supersede"):
-    """A checkpoint gives way to a new one of the same number of tokens."""
+    """A new checkpoint of equal length replaced a checkpoint."""
 
     n_tokens: int
 
 
 @frozen
 class CkptAppend(SlotEvent, ev="ckpt_append"):
-    """A slot file was saved with ``n`` checkpoints behind the state, which take ``mib``."""
+    """A slot file was saved with ``n`` checkpoints after the state, of size ``mib``."""
 
     n: int
     mib: float
@@ -192,7 +192,7 @@ class CkptAppend(SlotEvent, ev="ckpt_append"):
 
 @frozen
 class CkptFromFile(SlotEvent, ev="ckpt_from_file"):
-    """``n`` checkpoints came back with a slot file."""
+    """``n`` checkpoints were restored from a slot file."""
 
     n: int
 

@@ -1,4 +1,4 @@
-"""Events of slot choice and of the prompt cache in host memory."""
+"""Events of slot selection and of the prompt cache in host memory."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from cachesim.events.base import Event, frozen
 
 @frozen
 class Decided(Event, ev="decided", logged=False):
-    """A rule was asked and answered. ``rule`` is its id, ``because`` the numbers it looked at, ``case`` the kind of
-    situation where the rule named one."""
+    """A rule decided. ``rule``: its id; ``because``: the numbers that it used; ``case``: the kind of situation, if the
+    rule named one."""
 
     slot: int | None
     rule: str
@@ -21,14 +21,15 @@ class Decided(Event, ev="decided", logged=False):
 
 @frozen
 class Decoded(Event, ev="decode", logged=False):
-    """A batch of ``n_tokens`` tokens is about to be evaluated. Some recordings have the batches of a server."""
+    """A batch of ``n_tokens`` tokens is about to be evaluated. Some recordings contain the batches of a server."""
 
     n_tokens: int
 
 
 @frozen
 class SeqRm(Event, ev="seq_rm", logged=False):
-    """Rows of a sequence were asked to go: positions p0 .. p1-1; ``ok`` False = refused, nothing changed."""
+    """The removal of rows of a sequence was requested: positions p0 .. p1-1; ``ok`` False = refused, nothing
+    changed."""
 
     seq: int
     p0: int
@@ -38,7 +39,7 @@ class SeqRm(Event, ev="seq_rm", logged=False):
 
 @frozen
 class RowsPurged(Event, ev="rows_purged", logged=False):
-    """A window buffer reused cells and dropped what lay before them: positions p0 .. p1 inclusive."""
+    """A window buffer reused cells and dropped the rows before them: positions p0 .. p1 inclusive."""
 
     seq: int
     p0: int
@@ -47,9 +48,9 @@ class RowsPurged(Event, ev="rows_purged", logged=False):
 
 @frozen
 class PointEvent(Event, logged=False):
-    """A restore point has come: ``point``, a ``cachesim.engines.inspection.Point``. If a point with the same key
-    existed, its lengths are gone. ``cause`` is stored, evaluated, truncated, overwritten, cleared or consumed; ``rule``
-    is the id of the rule behind it, "" = none."""
+    """A restore point appeared: ``point``, a ``cachesim.engines.inspection.Point``. It replaces a point with the same
+    key. ``cause``: stored, evaluated, truncated, overwritten, cleared or consumed. ``rule``: id of the deciding rule,
+    "" = none."""
 
     slot: int | None
     point: Any
@@ -63,13 +64,13 @@ class PointEvent(Event, logged=False):
 
 @frozen
 class Gained(PointEvent, ev="gained"):
-    """A kept copy has come: a checkpoint, a stored conversation, a block."""
+    """A kept copy appeared: a checkpoint, a stored conversation, a block."""
 
 
 @frozen
 class Advanced(PointEvent, ev="advanced"):
-    """A running slot's own state has changed. It is a restore point as long as the slot does not go on, and no kept
-    copy."""
+    """The state of a running slot changed. The state is a restore point until the slot evaluates further tokens; it is
+    not a kept copy."""
 
 
     def record(self, one_slot: bool = False, tasks: Mapping[int, int] | None = None) -> dict[str, Any]:
@@ -78,8 +79,8 @@ class Advanced(PointEvent, ev="advanced"):
 
 @frozen
 class Lost(Event, ev="lost", logged=False):
-    """The restore point with this key has gone. ``cause`` is erased, evicted, consumed, overwritten, cleared or
-    truncated; ``rule`` the id of the rule behind it, "" = none."""
+    """The restore point with this key was removed. ``cause``: erased, evicted, consumed, overwritten, cleared or
+    truncated. ``rule``: id of the deciding rule, "" = none."""
 
     slot: int | None
     key: tuple[str, int, int]
@@ -92,7 +93,7 @@ class Lost(Event, ev="lost", logged=False):
 
 @frozen
 class Declined(Event, ev="declined", logged=False):
-    """A rule made no restore point after the first ``n_tokens`` tokens of a slot."""
+    """A rule created no restore point after the first ``n_tokens`` tokens of a slot."""
 
     slot: int
     n_tokens: int
@@ -101,7 +102,7 @@ class Declined(Event, ev="declined", logged=False):
 
 @frozen
 class Settled(Event, ev="settled", logged=False):
-    """The memory of a slot is cut back to the ``n_tokens`` tokens that a request reuses; evaluation comes next."""
+    """The memory of a slot was cut back to the ``n_tokens`` tokens that a request reuses; evaluation comes next."""
 
     slot: int
     n_tokens: int
@@ -109,7 +110,7 @@ class Settled(Event, ev="settled", logged=False):
 
 @frozen
 class Compared(Event, ev="compared", logged=False):
-    """A number that nobody wrote decided something: do ``held`` tokens exceed the number called ``unset``?"""
+    """An unset number decided something: whether ``held`` tokens exceed the number named by ``unset``."""
 
     slot: int
     unset: tuple[int, int]

@@ -65,18 +65,18 @@ class ColdRunCache:
 
     def digests(self, tokens: Tokens) -> ColdRun:
         """Return the cold run of exactly these tokens, without numbers."""
-        return cold(make_model(self.model.spec, exact=False, seed=self.model.seed), tokens, speak=())
+        return cold(make_model(self.model.spec, exact=False, seed=self.model.seed), tokens, logits_at=())
 
-    def speaking(self, tokens: Tokens, speak: tuple[int, ...] = (), marks: tuple[int, ...] = ()) -> ColdRun:
+    def speaking(self, tokens: Tokens, logits_at: tuple[int, ...] = (), marks: tuple[int, ...] = ()) -> ColdRun:
         """Return a cold run that begins with these tokens, with numbers if the model has them: the outputs after the
-        positions ``speak`` and the states after each of ``marks`` tokens."""
+        positions ``logits_at`` and the states after each of ``marks`` tokens."""
         if not self.model.exact:
             return self.covering(tokens)
         for run, spoken, marked in self._exact.get(tokens, ()):
-            if set(speak) <= spoken and set(marks) <= marked:
+            if set(logits_at) <= spoken and set(marks) <= marked:
                 return run
-        run = cold(self.model, tokens, speak=speak, marks=marks)
-        self._exact.setdefault(tokens, []).append((run, set(speak), set(marks)))
+        run = cold(self.model, tokens, logits_at=logits_at, marks=marks)
+        self._exact.setdefault(tokens, []).append((run, set(logits_at), set(marks)))
         return run
 
 
@@ -162,10 +162,10 @@ class Judge:
         foreign = held[:n] != wanted[:n]
         if foreign and len(held) > n:
             return OTHER_TEXT
-        speak = tuple(range(len(prompt) - 1, len(held)))
-        if not answer.cancelled and [output.pos for output in answer.outputs] != list(speak):
+        logits_at = tuple(range(len(prompt) - 1, len(held)))
+        if not answer.cancelled and [output.pos for output in answer.outputs] != list(logits_at):
             return OTHER_TEXT if foreign else NO_PLACE
-        run = self.cold_runs.speaking(wanted[:n] if foreign else held, speak, (len(held),))
+        run = self.cold_runs.speaking(wanted[:n] if foreign else held, logits_at, (len(held),))
         expected = [ExpectedOutput(output.pos, int(run.digests[output.pos]), run.logits.get(output.pos))
                     for output in answer.outputs]  # fmt: skip
         found = compare_outputs(answer.outputs, expected)

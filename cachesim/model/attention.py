@@ -1,8 +1,8 @@
-"""What does attention read, row by row handed out by a memory? GQA with RoPE, in blocks of keys (step form).
+"""Attention over the rows of a memory: GQA with RoPE, in blocks of keys (step form).
 
-Scores are rounded to the steps of the softmax table, so the best score is exact; weights are integers, their
-sum and the weighted sums of V are exact; then one division and one rounding. V is summed in two halves
-(``LIMB``). No temporary but those halves exceeds 1 MiB.
+Scores are rounded to the steps of the softmax table, so the best score is exact. Weights are integers, so their sum and
+the weighted sums of V are exact. One division and one rounding follow. V is summed in two halves (``LIMB``). No other
+temporary array exceeds 1 MiB.
 Letters: t queries, n rows, g = 2 queries that share a K/V head. Source: Ainslie et al. 2023 (GQA).
 """
 
@@ -29,7 +29,7 @@ _HIDDEN, _NONE = -(2.0**40), -(2.0**30)
 
 
 class Heads(NamedTuple):
-    """What the tokens of a run ask and offer."""
+    """Queries, keys and values of the tokens of a run."""
 
     q: Values                 # (t, 4, 16) rotated, in steps of the softmax table
     k: Values                 # (t, 2, 16) rotated, in ROPE_UNIT
@@ -37,7 +37,7 @@ class Heads(NamedTuple):
 
 
 def heads(u: Values, weights: AttentionWeights, turn: Rotation) -> Heads:
-    """Queries, keys and values of new tokens at their positions."""
+    """Return queries, keys and values of new tokens at their positions."""
     y = project(u, weights.into)                                            # (t, 128)
     y = y.reshape(len(u), HEADS + 2 * KV_HEADS, HEAD)
     qk = rotate(y[:, : HEADS + KV_HEADS], turn, grid.UNIT / grid.ROPE_UNIT)     # (t, 6, 16)
@@ -45,13 +45,13 @@ def heads(u: Values, weights: AttentionWeights, turn: Rotation) -> Heads:
 
 
 def attend(q: Values, rows: Rows, visible: Visible) -> Values:
-    """(t, 64) the weighted mean of the V rows that each query sees; 0 where it sees none."""
+    """Return the weighted mean (t, 64) of the V rows that each query sees; 0 if it sees none."""
     if rows.k is None or rows.v is None:
         raise BadInput("an exact model needs a store that keeps K and V")
     n = len(rows.k)
     EXACT_ROWS.check(n, "exact attention")
     halves = _halves(rows.v)
-    step = min(len(q), max(8, _SCORES // (HEADS * max(n, 1))))              # queries worked on at a time
+    step = min(len(q), max(8, _SCORES // (HEADS * max(n, 1))))              # queries processed at a time
     work = _Work(step, max(1, min(n, _SCORES // (HEADS * step))))
     out = np.empty((len(q), WIDE))
     for start in range(0, len(q), step):
@@ -61,7 +61,7 @@ def attend(q: Values, rows: Rows, visible: Visible) -> Values:
 
 
 def _halves(v: Values) -> tuple[Values, Values]:
-    """(n, 2, 16) each: V in whole multiples of LIMB, and the rest."""
+    """Split V into whole multiples of LIMB and the rest, (n, 2, 16) each."""
     high = v * (1.0 / LIMB)
     np.rint(high, out=high)
     low = high * -LIMB
@@ -70,7 +70,7 @@ def _halves(v: Values) -> tuple[Values, Values]:
 
 
 class _Work:
-    """Room for the scores of a block of queries and keys, used again for every block."""
+    """Buffers for the scores of a block of queries and keys, reused for every block."""
 
     def __init__(self, queries: int, keys: int) -> None:
         self.keys = keys
@@ -78,13 +78,13 @@ class _Work:
         self.scores, self.weights, self.places = np.empty(size), np.empty(size), np.empty(size, np.int64)
 
     def shaped(self, queries: int, keys: int) -> tuple[Values, Values, npt.NDArray[np.int64]]:
-        """Views of shape (2, t*g, n) into the three buffers: scores, weights, places in the softmax table."""
+        """Return views of shape (2, t*g, n) of the three buffers: scores, weights, places in the softmax table."""
         shape, size = (KV_HEADS, queries * GROUP, keys), HEADS * queries * keys
         return self.scores[:size].reshape(shape), self.weights[:size].reshape(shape), self.places[:size].reshape(shape)
 
 
 class _QueryBlock:
-    """Some queries against all keys that any of them sees."""
+    """A block of queries with all keys that any of them sees."""
 
     def __init__(self, q: Values, k: Values, lo: Bounds, hi: Bounds, work: _Work) -> None:
         self.t, self.lo, self.hi, self.work = len(q), lo[:, None], hi[:, None], work
@@ -92,10 +92,10 @@ class _QueryBlock:
         self.k = k.transpose(1, 2, 0)                                       # (2, 16, n)
         first, last = int(lo[0]), int(hi[-1])                               # both bounds ascend with the query
         self.blocks = [slice(at, min(at + work.keys, last)) for at in range(first, last, work.keys)]
-        self.edges = (first, int(lo[-1])), (int(hi[0]), last)               # rows that some queries see, others not
+        self.edges = (first, int(lo[-1])), (int(hi[0]), last)               # rows that only some queries see
 
     def mean(self, halves: tuple[Values, Values]) -> Values:
-        """(t, 64) from the two halves of V: the best score first, then the sums."""
+        """Return the means (t, 64) from the two halves of V: first the best score, then the sums."""
         if not self.blocks:
             return np.zeros((self.t, WIDE))
         best = self._best(self.blocks[0])
@@ -112,23 +112,25 @@ class _QueryBlock:
         return mean.reshape(KV_HEADS, self.t, GROUP * HEAD).transpose(1, 0, 2).reshape(self.t, WIDE)
 
     def _best(self, block: slice) -> Values:
-        """(2, t*g, 1) the best score of each query in a block of keys."""
+        """Return the best score of each query in a block of keys, (2, t*g, 1)."""
         return np.maximum.reduce(self._scores(block), axis=2, keepdims=True, initial=_NONE)
 
     def _sums(self, block: slice, best: Values, halves: tuple[Values, Values], at_hand: bool) -> list[Values]:
-        """Of a block of keys: the sum of the weights (2, t*g, 1), and of the weighted halves of V (2, t*g, 16)."""
+        """Return the sum of the weights (2, t*g, 1) of a block of keys, and the sums of the weighted halves of V (2,
+        t*g, 16)."""
         weights = self._weights(block, best, at_hand)
         total = np.add.reduce(weights, axis=2, keepdims=True)
         return [total, *(weights @ half[block].transpose(1, 0, 2) for half in halves)]
 
     def _weights(self, block: slice, best: Values, at_hand: bool) -> Values:
-        """(2, t*g, n) integers from 0 to WEIGHT_ONE; ``at_hand``: the buffer still holds the scores."""
+        """Return the weights (2, t*g, n), integers from 0 to WEIGHT_ONE. ``at_hand``: the buffer still holds the
+        scores."""
         scores, weights, places = self.work.shaped(self.t, block.stop - block.start)
         np.subtract(best, scores if at_hand else self._scores(block), out=places, casting="unsafe")
         return function_tables.WEIGHTS.take(places, mode="clip", out=weights)
 
     def _scores(self, block: slice) -> Values:
-        """(2, t*g, n) rounded scores of a block of keys, hidden ones far below all others."""
+        """Return the rounded scores (2, t*g, n) of a block of keys. Hidden keys score far below all others."""
         scores = self.work.shaped(self.t, block.stop - block.start)[0]
         np.matmul(self.q, self.k[:, :, block], out=scores)
         np.rint(scores, out=scores)

@@ -1,7 +1,8 @@
-"""Which of the rows that a memory hands out may each token of a run see?
+"""Visible rows of a memory for each token of a run.
 
-One answer per run and part of the memory, shared by all layers of that part within a micro-batch. ``View`` masks by
-position alone: key <= query and query - key < window. ``MaskView`` has its ranges from an engine's own mask.
+A mask is computed once per run and part of the memory, and shared by all layers of that part within a micro-batch.
+``View`` masks by position alone: key <= query and query - key < window. ``MaskView`` uses the ranges of an engine's own
+mask.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ class Visible(NamedTuple):
 
 
 class View:
-    """Rows of one sequence as seen by one run. ``tail``: the run's own rows come last, complete and single."""
+    """Rows of one sequence as one run sees them. ``tail``: True if the run's own rows are the last rows, complete and
+    unique."""
 
     def __init__(self, positions: Positions, asked: Positions) -> None:
         self.positions, self.asked = positions, asked
@@ -39,14 +41,14 @@ class View:
         self._visible: dict[int, Visible] = {}
 
     def visible(self, window: int) -> Visible:
-        """The range of rows that each token sees; ``window`` 0 = no window."""
+        """Return the range of rows that each token sees; ``window`` 0 = no window."""
         found = self._visible.get(window)
         if found is None:
             found = self._visible[window] = Visible(self._low(window), self._high())
         return found
 
     def visible_sum(self, digest: Digests, window: int) -> Digests:
-        """(t,) for each token the sum of the digests of the rows it sees."""
+        """Return for each token the sum of the digests of the rows that it sees, (t,)."""
         if self.tail and not window:
             first = self.n - self.t
             total: Digests = np.add.accumulate(digest[first:])
@@ -70,7 +72,7 @@ class View:
 
 
 class StretchView(View):
-    """Rows at consecutive positions, of which the last are the run's own ``t``."""
+    """Rows at consecutive positions, the last ``t`` of which are the run's own."""
 
     def __init__(self, n: int, t: int) -> None:
         self.n, self.t, self.tail = n, t, True
@@ -83,25 +85,26 @@ class StretchView(View):
 
 
 class MaskView(View):
-    """Rows as an engine's own mask shows them: token i sees rows lo[i] .. hi[i]-1 of the n rows, whatever positions and
-    windows say. Both bounds ascend."""
+    """Rows as an engine's own mask shows them. Token i sees rows lo[i] .. hi[i]-1 of the n rows, independent of
+    positions and windows. Both bounds ascend."""
 
     def __init__(self, lo: Bounds, hi: Bounds, n: int) -> None:
         self.n, self.t, self.tail = n, len(lo), False
         self._seen = Visible(lo, hi)
 
     def visible(self, window: int) -> Visible:
-        """The ranges that were given."""
+        """Return the given ranges; ``window`` is ignored."""
         return self._seen
 
 
 class ByPosition(ABC):
-    """A store that hands out positions and lets the model mask by them."""
+    """A store that returns positions, so that the model masks by them."""
 
     @abstractmethod
     def positions(self, part: str, run: int) -> Positions:
-        """(n,) ascending: every row of the run's sequence in this part, the run's own new rows included."""
+        """Return the positions of every row of the run's sequence in this part, including the run's own new rows: (n,),
+        ascending."""
 
     def view(self, part: str, run: int, asked: Positions) -> View:
-        """See ``Store``."""
+        """Return the rows that each token sees (see ``Store``)."""
         return View(self.positions(part, run), asked)

@@ -1,8 +1,8 @@
-"""The cached path: what a model computes for a micro-batch, upon what the memory holds, in step form.
+"""Forward pass on a memory (step form), and the MTP head.
 
-``Model.forward`` walks through the layers; in each all runs put their new K/V rows into the store before any of them
-reads; then, run after run, all visible ones come back, a recurrent state comes and its successor goes back. Provenance
-is always computed, numbers only if the model is exact; the store sees the same calls in the same order either way.
+``Model.forward`` walks through the layers. In each layer all runs first put their new K/V rows into the store. Then
+each run gets all visible rows, gets a recurrent state and puts its successor. Provenance is always computed, numbers
+only if the model is exact; the store sees the same calls in the same order either way.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
 from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed
 
-# The MTP head: one attention layer behind the trunk that guesses the token after the next.
+# MTP head: one attention layer after the trunk that predicts the token after the next.
 #
-# It reads a token together with what the trunk said after the token before it, and keeps K/V rows of its own (the draft
-# context). What the trunk said last is carried from batch to batch and lies in no saved state: after a restore, and
-# when a new conversation begins, the first row of the head is computed from another text. That costs guesses, never
-# answers. Source: llama.cpp common/speculative.cpp, draft-mtp (3f545be).
+# It reads a token and the trunk's output after the token before it, and keeps K/V rows of its own (the draft context).
+# The trunk's last output is carried from batch to batch and belongs to no saved state. After a restore, and at the
+# start of a conversation, the first row of the head is therefore computed from another text. That costs accepted
+# drafts, never correctness. Source: llama.cpp common/speculative.cpp, draft-mtp (3f545be).
 
 class Carried(NamedTuple):
-    """What the trunk said after one token: provenance and numbers (None without arithmetic)."""
+    """Output of the trunk after one token: provenance and numbers (None without arithmetic)."""
 
     digest: int
     x: np.ndarray | None
 
 
 def mtp_head(trunk: Model) -> Model:
-    """The head of a trunk; its weights come from another seed."""
+    """Create the MTP head of a trunk. Its weights come from another seed."""
     return make_model("A", trunk.exact, trunk.seed + 1)
 
 
 def carried(hidden: Hidden, at: int) -> Carried:
-    """What was said after token ``at`` of a batch."""
+    """Return the output after token ``at`` of a batch."""
     return Carried(int(hidden.digest[at]), None if hidden.x is None else hidden.x[at])
 
 
 def before(hidden: Hidden, first: Carried | None) -> Hidden:
-    """What the trunk said before each token of a stretch: ``first`` before the first one (None = nothing yet)."""
+    """Return the trunk's output before each token of a range. ``first``: the output before the first token (None = no
+    token yet)."""
     start = 0 if first is None else first.digest
     digest = np.concatenate((np.array([start], np.uint64), hidden.digest[:-1]))
     if hidden.x is None:
@@ -59,7 +60,7 @@ def before(hidden: Hidden, first: Carried | None) -> Hidden:
 
 
 class Model:
-    """A tiny language model. Immutable; build it with ``make_model``. ``exact`` False = provenance only."""
+    """A tiny language model, immutable. Create it with ``make_model``. ``exact`` False = provenance only."""
 
     def __init__(self, spec: Spec, exact: bool, seed: int) -> None:
         self.spec, self.exact, self.seed = spec, exact, seed
@@ -67,8 +68,8 @@ class Model:
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
 
     def forward(self, runs: Sequence[TokenRun], store: Store, before: Sequence[Hidden] | None = None) -> list[Hidden]:
-        """Evaluate one micro-batch; the answer has one Hidden for each run. Changes nothing but the store. ``before``:
-        for a head that reads it (see mtp.py), what the trunk said before each token of each run."""
+        """Evaluate one micro-batch and return one Hidden for each run. Changes nothing but the store. ``before``: for
+        an MTP head, the trunk's output before each token of each run."""
         said: Sequence[Hidden | None] = before or [None] * len(runs)
         begin = _ExactPass if self.exact else _RunPass
         batch = [begin(self, store, i, run, one) for i, (run, one) in enumerate(zip(runs, said, strict=True))]
@@ -80,19 +81,19 @@ class Model:
         return [Hidden(one.trail.digest, one.x) for one in batch]
 
     def readout(self, hidden_x: Values) -> Values:
-        """(n, 64) logits in units of the grid, from the hidden values of n tokens."""
+        """Return the logits (n, 64), in units of the grid, from the hidden values of n tokens."""
         if self.weights is None:
             raise Crash("a model of provenance only has no logits")
         return project(rms_norm(hidden_x, self.weights.norm), self.weights.readout)
 
     def shift_rows(self, rows: Rows, old_pos: Positions, new_pos: Positions) -> Rows:
-        """K-shift: the same rows with K rotated on from the old to the new positions."""
+        """Apply a K-shift: return the rows with K rotated from the old to the new positions."""
         k = None if rows.k is None else rotate(rows.k, turns(np.subtract(new_pos, old_pos)), 1.0)
         return Rows(moved(rows.digest, old_pos, new_pos), k, rows.v)
 
 
 class _RunPass:
-    """One run on its way through the layers: digests only."""
+    """Pass of one run through the layers: digests only."""
 
     def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
         self.model, self.store, self.run = model, store, index
@@ -110,7 +111,7 @@ class _RunPass:
             self.store.put_rows(index, self.run, Rows(self.trail.rows(self.model.keys[index]), None, None))
 
     def leave(self, index: int, layer: Layer) -> None:
-        """Read what the layer holds: attention, recurrence, or both on the same input."""
+        """Read the layer's memory: attention, recurrence, or both on the same input."""
         if layer.attention:
             self.attend(index, layer.attention, layer.window)
         if layer.recurrence:
@@ -118,7 +119,7 @@ class _RunPass:
         self.trail.leave(self.model.keys[index])
 
     def attend(self, index: int, form: Attention, window: int) -> tuple[Rows, View]:
-        """Read the rows that the run sees; returns them."""
+        """Read the rows that the run sees, and return them."""
         view = self.views.get(form.part)
         if view is None:
             view = self.views[form.part] = self.store.view(form.part, self.run, self.asked)
@@ -129,13 +130,13 @@ class _RunPass:
         return rows, view
 
     def recur(self, index: int, form: Recurrence) -> None:
-        """Read the recurrent state, and put its successor in its place."""
+        """Read the recurrent state and put its successor."""
         conv, final = self.trail.recur(form, self.store.get_state(index, self.run))
         self.store.put_state(index, self.run, LayerState(conv, final, None, None))
 
 
 class _ExactPass(_RunPass):
-    """One run with digests and numbers. All numbers are in units of the grid."""
+    """Pass of one run with digests and numbers. All numbers are in units of the grid."""
 
     def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
         super().__init__(model, store, index, run, before)
@@ -147,7 +148,7 @@ class _ExactPass(_RunPass):
             self.x = add_residual(self.x, before.x)
 
     def enter(self, index: int, layer: Layer) -> None:
-        """Norm the input of a layer and put the run's own K/V rows into the store."""
+        """Normalise the input of a layer and put the run's own K/V rows into the store."""
         weights = self.layers[index]
         self.u = rms_norm(self.x, weights.norm)                                     # (t, d)
         if layer.attention:
@@ -156,13 +157,13 @@ class _ExactPass(_RunPass):
             self.store.put_rows(index, self.run, Rows(digest, self.asks.k, self.asks.v))
 
     def attend(self, index: int, form: Attention, window: int) -> tuple[Rows, View]:
-        """Add what the heads make of the rows."""
+        """Add the attention output over the visible rows."""
         rows, view = super().attend(index, form, window)
         self._add(form.attend(self.asks.q, rows, view.visible(window)), self.layers[index].attention.out)
         return rows, view
 
     def recur(self, index: int, form: Recurrence) -> None:
-        """Read the recurrent state and its numbers, and put their successors in their place."""
+        """Read the recurrent state with its numbers, and put the successors."""
         state, weights = self.store.get_state(index, self.run), self.layers[index].recurrence
         conv, final = self.trail.recur(form, state)
         step = form.run(self.u, weights, state)
@@ -174,7 +175,7 @@ class _ExactPass(_RunPass):
 
 
 def make_weights(spec: Spec, seed: int) -> Weights:
-    """Draw the weights of a model and check that its arithmetic is exact."""
+    """Draw the weights of a model. Raises Crash unless its arithmetic is exact."""
     layers = []
     for index, layer in enumerate(spec.layers):
         draw = WeightDraw(seed, index)
@@ -186,7 +187,7 @@ def make_weights(spec: Spec, seed: int) -> Weights:
 
 
 def make_model(spec: Spec | str, exact: bool, seed: int = 0) -> Model:
-    """The model of a spec or its notation. Built once per process."""
+    """Return the model of a spec or its notation. Each model is built once per process."""
     return _make_model(parse(spec) if isinstance(spec, str) else spec, exact, seed)
 
 

@@ -1,8 +1,8 @@
-"""Where do exp, sigmoid, softplus, cos and sin come from? From tables that are built here, alike everywhere.
+"""Tables of exp, sigmoid, softplus, cos and sin, identical on every machine.
 
-Constants and powers are computed with Python integers (fixed point, 128 bits), then rounded to float64 once;
-what is built upon them uses correctly rounded element-wise operations only. At run time a function is one
-look-up at the nearest grid point of its table.
+Constants and powers are computed with Python integers (fixed point, 128 bits), then rounded to float64 once. Further
+steps use only correctly rounded element-wise operations. At run time a function is a lookup at the nearest grid point
+of its table.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _PI = Fraction(314159265358979323846264338327950288419716939937510582097494, 10*
 
 
 def lookup(table: Values, x: Values, step: float) -> Values:
-    """The table's value nearest to each x (in units of the grid); ends hold beyond the ends.
-
-    The table has an odd length, its middle stands for 0, neighbours are ``step`` apart."""
+    """Return the table's value nearest to each x (in units of the grid). Arguments beyond the table get its end values.
+    The table has an odd length, its middle stands for 0, and neighbours are ``step`` apart."""
     place = x * (UNIT / step)
     place += len(table) // 2 + 0.5
     return table.take(place.astype(np.intp), mode="clip")
 
 
 def exp_negative(t: Values) -> Values:
-    """exp(-t) for 0 <= t < 64, to about 1e-10: a table of step 1/64, four terms for the rest. To build tables."""
+    """Return exp(-t) for 0 <= t < 64, to about 1e-10, from a table of step 1/64 and four terms of the series. Used to
+    build tables."""
     whole = np.rint(t * 64.0)
     rest = t - whole / 64.0
     tail = 1.0 - rest * (1.0 - rest * (0.5 - rest / 6.0))
@@ -36,7 +36,7 @@ def exp_negative(t: Values) -> Values:
 
 
 def log1p_unit(s: Values) -> Values:
-    """log(1 + s) for 0 <= s <= 1, as 2 artanh(s / (2 + s)). For building tables."""
+    """Return log(1 + s) for 0 <= s <= 1, as 2 artanh(s / (2 + s)). Used to build tables."""
     z = s / (2.0 + s)
     square, total = z * z, np.zeros_like(z)
     for odd in range(31, 0, -2):
@@ -45,7 +45,7 @@ def log1p_unit(s: Values) -> Values:
 
 
 def _exp_table() -> Values:
-    """exp(-i/64) for i = 0 .. 4096."""
+    """Return exp(-i/64) for i = 0 .. 4096."""
     ratio = int(sum(Fraction((-1) ** n, 64**n * factorial(n)) for n in range(24)) * _ONE)
     value, out = _ONE, []
     for _ in range(64 * 64 + 1):
@@ -55,7 +55,7 @@ def _exp_table() -> Values:
 
 
 def circle(n: int, turn: Fraction) -> tuple[Values, Values]:
-    """(n,) cosine and sine of 0, 1, ... n-1 times ``turn`` (1 = full circle, at most 1/64)."""
+    """Return cosine and sine of 0, 1, ... n-1 times ``turn`` (1 = full circle, at most 1/64), (n,) each."""
     angle = 2 * _PI * turn
     step_cos = int(sum((-1) ** i * angle ** (2 * i) / factorial(2 * i) for i in range(12)) * _ONE)
     step_sin = int(sum((-1) ** i * angle ** (2 * i + 1) / factorial(2 * i + 1) for i in range(12)) * _ONE)
@@ -72,8 +72,8 @@ _EXP = _exp_table()
 SIGMOID_STEP = 2.0**-10
 GATE_STEP = 2.0**-7
 GATE_RANGE = 16.0             # gates lie within -16 .. 16
-WEIGHT_STEP = 2.0**-10        # distance of two scores that softmax can tell apart
-WEIGHT_ONE = 2.0**16          # the weight of the best key
+WEIGHT_STEP = 2.0**-10        # smallest difference of two scores that softmax distinguishes
+WEIGHT_ONE = 2.0**16          # weight of the best key
 
 _z = np.arange(-16 * 1024, 16 * 1024 + 1, dtype=np.float64) * SIGMOID_STEP
 _e = exp_negative(np.abs(_z))
@@ -83,10 +83,10 @@ _g = np.arange(-16 * 128, 16 * 128 + 1, dtype=np.float64) * GATE_STEP
 SOFTPLUS = frozen(np.maximum(_g, 0.0) + log1p_unit(exp_negative(np.abs(_g))))               # (4097,)
 
 WEIGHTS = np.rint(exp_negative(np.arange(12_289, dtype=np.float64) * WEIGHT_STEP) * WEIGHT_ONE)               # (12289,)
-WEIGHTS[-1] = 0.0             # a hidden key, and every key further below the best one than the table reaches
+WEIGHTS[-1] = 0.0             # a hidden key, and every key too far below the best key for the table
 frozen(WEIGHTS)
 
 
 def decays(rate: float, most: float) -> Values:
-    """(4097,) exp(-rate * softplus(gate)), never above ``most``; indexed as SOFTPLUS is."""
+    """Return exp(-rate * softplus(gate)), at most ``most``: (4097,), indexed as SOFTPLUS."""
     return frozen(np.minimum(exp_negative(SOFTPLUS * rate), most))

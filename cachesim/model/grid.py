@@ -1,9 +1,9 @@
-"""How is arithmetic made exact? Units, rounding, and the few primitives that every layer is built from.
+"""Exact arithmetic: units, rounding, and the primitives of all layers.
 
-Values are float64 holding integers, in units of a power of two (``UNIT`` for activations). A sum of products
-of such numbers is exact while every partial sum stays below 2**53 units, so it does not depend on order,
-blocking, batch or BLAS; ``require`` holds the bounds, once, where a model is built. Element-wise formulas use
-only + - * / sqrt rint and comparisons, which IEEE 754 rounds in one way everywhere; no exp, no cos, no FMA.
+Values are float64 holding integers, in units of a power of two (``UNIT`` for activations). A sum of products of such
+numbers is exact while every partial sum stays below 2**53 units, so it does not depend on order, blocking, batch or
+BLAS. ``require`` checks the bounds once, when a model is built. Element-wise formulas use only + - * / sqrt rint and
+comparisons, which IEEE 754 rounds the same way everywhere, and neither exp, cos nor FMA.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cachesim.base.errors import Crash
 
-# What the arrays of the model are called: digests, positions, numbers.
+# Types of the model's arrays: digests, positions, numbers.
 
 Digests = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
@@ -29,11 +29,11 @@ WEIGHT_UNIT = 2.0**-10        # all weights
 DELTA_UNIT = 2.0**-20         # recurrent matrix of G
 KEY_UNIT = 2.0**-16           # normalised q and k of G, and its transition matrix
 SSM_UNIT = 2.0**-16           # recurrent matrix of S
-READ_UNIT = 2.0**-10          # C of S, by which the state is read
+READ_UNIT = 2.0**-10          # C of S, which reads the state
 
-EXACT = 2.0**53               # integers up to here are float64
-LIMIT = 2.0**13               # the residual stream saturates here
-NORM_BOUND = 7.5              # 2-norm of a normed x: sqrt(32) * 1.25 and some room for the rounding of x
+EXACT = 2.0**53               # float64 represents all integers up to here
+LIMIT = 2.0**13               # saturation limit of the residual stream
+NORM_BOUND = 7.5              # 2-norm of a normed x: sqrt(32) * 1.25, with room for the rounding of x
 EPS = 2.0**-16
 
 
@@ -44,25 +44,25 @@ def require(bound: float, what: str) -> None:
 
 
 def frozen(values: AnyArray) -> AnyArray:
-    """The same array, from now on immutable."""
+    """Make the array immutable and return it."""
     values.flags.writeable = False
     return values
 
 
 def project(u: Values, weight: Values) -> Values:
-    """(n, out) <- (n, in) @ (in, out): one linear map, rounded to the grid."""
+    """Apply one linear map, rounded to the grid: (n, out) <- (n, in) @ (in, out)."""
     y: Values = u @ weight
     np.rint(y, out=y)
     return y
 
 
 def saturate(x: Values, limit: float) -> Values:
-    """The same array with every element moved into -limit .. limit."""
+    """Clip every element to -limit .. limit, in place; returns the array."""
     np.minimum(x, limit, out=x)
     np.maximum(x, -limit, out=x)
     return x
 
 
 def add_residual(x: Values, out: Values) -> Values:
-    """(n, d) the residual stream after a layer."""
+    """Return the residual stream after a layer, (n, d)."""
     return saturate(x + out, LIMIT / UNIT)

@@ -1,8 +1,8 @@
-"""The constants and the few uint64 operations that provenance is made of.
+"""Constants and uint64 operations of provenance, and the random number generator.
 
-All arithmetic is modulo 2**64. ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit
-of the input reaches every bit of the output, so that sums of mixed values meet only by chance.
-The cached path (``provenance.py``) and the whole-sequence path (``whole_provenance.py``) share this file only.
+All arithmetic is modulo 2**64. ``mix`` is the finaliser of splitmix64 (Steele, Lea, Flood 2014): every bit of the input
+affects every bit of the output, so sums of mixed values collide only by chance. The cached path (``provenance.py``) and
+the whole-sequence path (``whole_provenance.py``) share only this file.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from cachesim.model.grid import Digests, Positions, frozen
 MASK = 2**64 - 1
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _GOLDEN = 0x9E3779B97F4A7C15
-_FEW = 8                      # tokens up to which Python's integers are quicker than arrays
+_FEW = 8                      # up to so many tokens Python's integers are faster than arrays
 
 
 def word(n: int) -> Digests:
-    """() a constant: NumPy is quicker with an array of no dimension than with a scalar."""
+    """Return a constant as an array without dimensions, which NumPy handles faster than a scalar."""
     return frozen(np.array(n, np.uint64))
 
 
 _S30, _S27, _S31, _C1, _C2, _TIMES = (word(n) for n in (30, 27, 31, _FIRST, _SECOND, _GOLDEN))
 STEP = np.uint64(0xD6E8FEB86659FD93)
-"""B of the rolling hash h_i = B*h_{i-1} + mix(c_i); odd, so that it has an inverse and forgets nothing."""
+"""B of the rolling hash h_i = B*h_{i-1} + mix(c_i); odd, so it is invertible and the hash loses nothing."""
 TAPS = tuple(word(c) for c in (0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xC2B2AE3D27D4EB4F))
-"""Odd factors of the inputs 1, 2 and 3 tokens back in a short convolution; the newest has the factor 1."""
+"""Odd factors of the inputs 1, 2 and 3 tokens back in a short convolution; the newest input has the factor 1."""
 
 
 class LayerKeys(NamedTuple):
-    """Constants that make the digests of one layer of one model its own."""
+    """Constants that separate the digests of one layer of one model from all others."""
 
     row: Digests              # () of K/V rows
     own: Digests              # () odd factor of a token's own digest
     out: Digests              # () added to the output
-    ints: tuple[int, int, int]    # the three as Python's
+    ints: tuple[int, int, int]    # the three as Python integers
 
 
 def mix(z: Digests) -> Digests:
-    """A new array with every element scrambled."""
+    """Return a new array with every element scrambled."""
     part = z >> _S30
     z = z ^ part
     np.multiply(z, _C1, z)
@@ -56,7 +56,7 @@ def mix(z: Digests) -> Digests:
 
 
 def mix_int(z: int) -> int:
-    """``mix`` of one Python integer."""
+    """Return ``mix`` of one Python integer."""
     z &= MASK
     z = ((z ^ (z >> 30)) * _FIRST) & MASK
     z = ((z ^ (z >> 27)) * _SECOND) & MASK
@@ -65,7 +65,7 @@ def mix_int(z: int) -> int:
 
 @lru_cache(maxsize=1024)
 def layer_keys(seed: int, layer: int) -> LayerKeys:
-    """The constants of a layer, from the seed of the model and the layer's index."""
+    """Return the constants of a layer, from the seed of the model and the layer's index."""
     base = mix_int(mix_int(seed + _GOLDEN) + (layer + 1) * _GOLDEN)
     row, own, out = (mix_int(base + i * _GOLDEN) for i in (1, 2, 3))
     return LayerKeys(word(row), word(own | 1), word(out), (row, own | 1, out))
@@ -73,12 +73,12 @@ def layer_keys(seed: int, layer: int) -> LayerKeys:
 
 @lru_cache(maxsize=256)
 def _first(seed: int) -> Digests:
-    """() what is added to every token."""
+    """Return the constant that is added to every token."""
     return word(mix_int(seed))
 
 
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
-    """(n,) what enters the first layer: one digest for each token, whatever its position."""
+    """Return the input digests of the first layer, one for each token, independent of its position: (n,)."""
     if len(tokens) <= _FEW and all(type(token) is int and 0 <= token <= MASK for token in tokens):     # numpy is slow
         start = int(_first(seed))
         return np.array([mix_int(token * _GOLDEN + start) for token in tokens], np.uint64)
@@ -95,20 +95,21 @@ def token_digests(tokens: Sequence[int], seed: int) -> Digests:
 
 
 def place(positions: Positions) -> Digests:
-    """(n,) odd factors 2*pos + 1, by which a K/V row's digest is tied to its position. Padding has negative ones."""
+    """Return the odd factors 2*pos + 1 that tie a K/V row's digest to its position, (n,). Padding has negative
+    positions."""
     return (2 * positions + 1).astype(np.uint64)
 
 
 def inverse(odd: Digests) -> Digests:
-    """(n,) the numbers that give 1 when multiplied by odd ones, modulo 2**64 (Newton, bits double each time)."""
-    found = odd.copy()                          # right in the lowest 3 bits
+    """Return the inverses of odd numbers modulo 2**64, (n,). Newton's method; each round doubles the correct bits."""
+    found = odd.copy()                          # correct in the lowest 3 bits
     for _ in range(5):
         found *= np.uint64(2) - odd * found
     return found
 
 
 def powers(n: int) -> tuple[Digests, Digests]:
-    """(n,) each: STEP**(i+1) and its inverse, for the closed form of the rolling hash."""
+    """Return STEP**(i+1) and its inverse, (n,) each, for the closed form of the rolling hash."""
     size = max(512, 1 << (n - 1).bit_length())
     up, down = _powers(size)
     return up[:n], down[:n]
@@ -120,13 +121,13 @@ def _powers(size: int) -> tuple[Digests, Digests]:
     return frozen(up), frozen(inverse(up))
 
 
-# Numbers from a seed, the same on every machine and in every version: splitmix64 (Steele, Lea, Flood 2014).
+# Random numbers from a seed, identical on every machine and in every version: splitmix64 (Steele, Lea, Flood 2014).
 
 T = TypeVar("T")
 
 
 class Rng:
-    """One stream of numbers. ``path`` makes streams of one seed independent."""
+    """A stream of random numbers. Different ``path`` values give independent streams of one seed."""
 
     def __init__(self, seed: int, *path: str) -> None:
         self.state = mix_int(seed & MASK)
@@ -135,18 +136,18 @@ class Rng:
                 self.state = mix_int(self.state ^ (byte + 1))
 
     def below(self, n: int) -> int:
-        """0 .. n-1."""
+        """Return a number from 0 to n-1."""
         self.state = (self.state + _GOLDEN) & MASK
         return mix_int(self.state) * n >> 64
 
     def between(self, low: int, high: int) -> int:
-        """low .. high."""
+        """Return a number from low to high, inclusive."""
         return low + self.below(high - low + 1)
 
     def one(self, of: Sequence[T]) -> T:
-        """One of them."""
+        """Return a random element."""
         return of[self.below(len(of))]
 
     def chance(self, percent: int) -> bool:
-        """True in so many of a hundred cases."""
+        """Return True with this probability in percent."""
         return self.below(100) < percent

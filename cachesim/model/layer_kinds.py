@@ -1,7 +1,7 @@
-"""The kinds of layers: one row for each letter of a model's notation.
+"""Kinds of layers: one row for each letter of a model's notation.
 
 A layer has an attention part, a recurrent part, or both on the same input. A part names the function that draws its
-weights and its step form, and declares what a memory keeps of it. The oracle has a table of its own, of whole forms.
+weights and its step form, and declares what a memory must keep. The oracle has its own table of whole-sequence forms.
 """
 
 from __future__ import annotations
@@ -18,36 +18,35 @@ from cachesim.model.rope import Rotation
 from cachesim.model.store import LayerState
 from cachesim.model.weights import HEAD, HEADS, WIDE, D, WeightDraw
 
-_BLOCK = 64                   # tokens prepared at a time: their matrices stay within the processor's cache
+_BLOCK = 64                   # tokens prepared at a time: their matrices fit into the processor's cache
 
 
 class Attention(NamedTuple):
     """An attention part: every token writes a K/V row."""
 
-    part: str                 # the memory of its rows: "base", or "swa" for a layer with a window
+    part: str                 # memory of its rows: "base", or "swa" for a layer with a window
     draw: Callable[[WeightDraw], Any] = weights.draw_attention
     heads: Callable[[Values, Any, Rotation], attention.Heads] = attention.heads
     attend: Callable[..., Values] = attention.attend
 
 
 class Recurrence(NamedTuple):
-    """A recurrent part: a state passes from token to token. ``step`` takes u, the weights, ``conv_x`` and ``h`` of the
-    state before, and room for two such ``h`` of each token. It writes into that room only."""
+    """A recurrent part: a state passes from token to token."""
 
     draw: Callable[[WeightDraw], Any]
     step: Callable[[Values, Any, Values, Values, Values], RecurrentStep]
-    taps: int                 # 1 to 4: inputs that a token reads directly, its own included; the state keeps taps-1
-    channels: int             # numbers of a kept input
+    taps: int                 # 1 to 4: inputs that a token reads directly, including its own; the state keeps taps-1
+    channels: int             # numbers in a kept input
     matrix: tuple[int, ...] = ()      # shape of ``h``, which depends on all inputs; () = the state is the kept inputs
 
     @property
     def state_numbers(self) -> tuple[int, ...]:
-        """Numbers in the kept inputs of a state, then in its matrix if the kind has one."""
+        """Count of numbers in the kept inputs of a state, then in its matrix if the kind has one."""
         inputs = (self.taps - 1) * self.channels
         return (inputs, math.prod(self.matrix)) if self.matrix else (inputs,)
 
     def run(self, u: Values, weights: Any, state: LayerState | None) -> RecurrentStep:
-        """Evaluate tokens upon a state, in blocks. None is the zeroed state."""
+        """Evaluate tokens after a state, in blocks. None is the zero state."""
         if state is None or state.conv_x is None or state.h is None:
             conv_x, h = np.zeros((self.taps - 1, self.channels)), np.zeros(self.matrix)
         else:
@@ -56,13 +55,13 @@ class Recurrence(NamedTuple):
         y = []
         for start in range(0, len(u), _BLOCK):
             step = self.step(u[start : start + _BLOCK], weights, conv_x, h, room)
-            conv_x, h = step.conv_x, step.h.copy()                          # the next block works in the same room
+            conv_x, h = step.conv_x, step.h.copy()                          # the next block reuses this room
             y.append(step.y)
         return RecurrentStep(y[0] if len(y) == 1 else np.concatenate(y), frozen(conv_x.copy()), frozen(h))
 
 
 class LayerKind(NamedTuple):
-    """A row of the table. ``words`` name the kind for users."""
+    """A row of the table. ``words``: name of the kind for users."""
 
     letter: str
     words: str

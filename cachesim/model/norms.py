@@ -1,7 +1,7 @@
-"""How long is a vector? The norms of every layer, each an exact sum of squares, one sqrt, one division, one rint.
+"""Norms of all layers: an exact sum of squares, one sqrt, one division, one rint.
 
-What is squared is first rounded to a coarser grid, on which the sum of squares stays below 2**53 units; the
-bound stands beside each. The vector itself keeps its fine grid.
+Before squaring, values are rounded to a coarser grid on which the sum of squares stays below 2**53 units. Each function
+states its bound. The vector itself keeps its fine grid.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from cachesim.model.grid import DELTA_UNIT, EPS, KEY_UNIT, UNIT, Values, saturat
 
 
 def rms_norm(x: Values, weight: Values) -> Values:
-    """(n, d) x divided by its root mean square and weighted (Zhang, Sennrich 2019).
-    Squares: (2**13 * 2**10)**2 * 32 = 2**51."""
+    """Return x (n, d) divided by its root mean square and weighted (Zhang, Sennrich 2019). Squares: (2**13 * 2**10)**2
+    * 32 = 2**51."""
     square = x * (UNIT * 2.0**10)
     np.rint(square, out=square)
     square *= square
@@ -27,7 +27,7 @@ def rms_norm(x: Values, weight: Values) -> Values:
 
 
 def unit(x: Values) -> Values:
-    """(..., 16) vectors of length 1, in KEY_UNIT. Squares: (12 * 2**18)**2 * 16 < 2**48."""
+    """Return vectors of length 1 in KEY_UNIT, (..., 16). Squares: (12 * 2**18)**2 * 16 < 2**48."""
     square = np.rint(x * (UNIT * 2.0**18))
     square *= square
     length = np.add.reduce(square, axis=-1, keepdims=True)
@@ -39,8 +39,8 @@ def unit(x: Values) -> Values:
 
 
 def head_norm(o: Values, weight: Values) -> Values:
-    """(t, 4, 16) each head's reading divided by its root mean square, as real numbers; o is used up.
-    Squares: (2**8 * 2**16)**2 * 16 = 2**52."""
+    """Return each head's output divided by its root mean square, as real numbers (t, 4, 16). Overwrites ``o``. Squares:
+    (2**8 * 2**16)**2 * 16 = 2**52."""
     saturate(o, 2.0**8 / DELTA_UNIT)
     square = np.rint(o * (DELTA_UNIT * 2.0**16))
     square *= square
@@ -52,8 +52,8 @@ def head_norm(o: Values, weight: Values) -> Values:
 
 
 def wide_norm(y: Values, weight: Values) -> Values:
-    """(t, 64) divided by the root mean square over all heads, rounded to the grid; y is used up.
-    Squares: (2**10 * 2**13)**2 * 64 = 2**52."""
+    """Return y (t, 64) divided by the root mean square over all heads, rounded to the grid. Overwrites ``y``. Squares:
+    (2**10 * 2**13)**2 * 64 = 2**52."""
     saturate(y, 2.0**10 / UNIT)
     square = np.rint(y * (UNIT * 2.0**13))
     square *= square

@@ -1,10 +1,10 @@
-"""Provenance in step form: the digest of the tokens that went into a value, for one run of tokens.
+"""Provenance in step form: digests of the tokens that a value depends on, for one run of tokens.
 
 Per layer, with the layer's real reach and no loop over tokens (all modulo 2**64, k = taps of the recurrent part):
   K/V rows       row_j = mix(x_j ^ key) * (2*pos_j + 1), and the sum of row_j over the visible keys
   matrix         c_i = x_i + T1*x_{i-1} + ... over the last k inputs, h_i = B*h_{i-1} + mix(c_i), and h_i
   kept inputs    T1*x_{i-1} + ... over the last k inputs, and nothing older
-  all            x'_i = mix(x_i * own + out + what the layer read)
+  all            x'_i = mix(x_i * own + out + the sum of the layer's reads)
 Sums do not depend on the order of cells; a missing, foreign or duplicate row changes them.
 """
 
@@ -20,7 +20,7 @@ from cachesim.model.store import LayerState
 
 
 class RunTrail:
-    """The digests of a run of any length on their way through the layers; in each layer ``leave`` comes last."""
+    """Digests of a run of any length as they pass through the layers. Call ``leave`` last in each layer."""
 
     def __init__(self, digest: Digests, pos0: int) -> None:
         self.digest = digest                                                # (t,)
@@ -28,17 +28,17 @@ class RunTrail:
         self.reads: list[Digests] = []                                      # (t,) each, in this layer
 
     def rows(self, keys: LayerKeys) -> Digests:
-        """(t,) of the K/V rows that the tokens write."""
+        """Return the digests of the K/V rows that the tokens write, (t,)."""
         rows = mix(self.digest ^ keys.row)
         rows *= self.placed
         return rows
 
     def attend(self, rows: Digests, view: View, window: int) -> None:
-        """Read those of the rows that each token sees."""
+        """Read the rows that each token sees."""
         self.reads.append(view.visible_sum(rows, window))
 
     def recur(self, form: Recurrence, state: LayerState | None) -> tuple[Digests, int]:
-        """Read the recurrent state; returns ``conv`` and ``hash`` of the state after the run."""
+        """Read the recurrent state. Returns ``conv`` and ``hash`` of the state after the run."""
         k = form.taps
         past = np.zeros(k - 1, np.uint64) if state is None else state.conv
         inputs = np.concatenate((past, self.digest))                        # (k-1 + t,)
@@ -51,7 +51,7 @@ class RunTrail:
         return conv, int(read[-1]) if form.matrix else 0
 
     def leave(self, keys: LayerKeys) -> None:
-        """Mix what was read into the digests."""
+        """Mix the layer's reads into the digests."""
         y = self.digest * keys.own
         y += keys.out
         for read in self.reads:
@@ -60,12 +60,12 @@ class RunTrail:
 
 
 def moved(digest: Digests, old_pos: Positions, new_pos: Positions) -> Digests:
-    """(n,) digests of rows whose K was rotated from the old to the new positions."""
+    """Return the digests of rows whose K was rotated from the old to the new positions, (n,)."""
     return digest * inverse(place(np.asarray(old_pos))) * place(np.asarray(new_pos))
 
 
 def _rolling_hash(c: Digests, before: int) -> Digests:
-    """(t,) after each token: h_i = B**(i+1) * (h + sum of B**-(j+1) * mix(c_j) for j <= i)."""
+    """Return the rolling hash after each token, (t,): h_i = B**(i+1) * (h + sum of B**-(j+1) * mix(c_j) for j <= i)."""
     h = mix(c)
     up, down = powers(len(h))
     h *= down
@@ -75,15 +75,15 @@ def _rolling_hash(c: Digests, before: int) -> Digests:
     return h
 
 
-FEW = 9                       # tokens from which on arrays are quicker
+FEW = 9                       # from so many tokens on arrays are faster
 _STEP = int(STEP)
 _FACTORS = [tuple(int(tap) if i < k - 1 else 0 for i, tap in enumerate(TAPS)) for k in range(len(TAPS) + 2)]
-"""By taps: the factors of the inputs 1, 2 and 3 tokens back."""
+"""Factors of the inputs 1, 2 and 3 tokens back, by number of taps."""
 
 
 class ShortTrail:
     """``RunTrail`` for a few tokens, in Python integers: a numpy call costs more than the work for one token, and most
-    runs of a long trace have one to four. A property compares the two classes."""
+    runs of a long trace have one to four tokens. A property test compares the two classes."""
 
     def __init__(self, digest: Digests, pos0: int) -> None:
         self.x: list[int] = digest.tolist()                                 # t
@@ -92,7 +92,7 @@ class ShortTrail:
 
     @property
     def digest(self) -> Digests:
-        """(t,) between two layers."""
+        """Digests between two layers, (t,)."""
         return np.array(self.x, np.uint64)
 
     def rows(self, keys: LayerKeys) -> Digests:
@@ -101,7 +101,7 @@ class ShortTrail:
 
     def attend(self, rows: Digests, view: View, window: int) -> None:
         read = self.read
-        if view.tail and not window:                        # all rows before the run, and its own up to the token
+        if view.tail and not window:                        # all rows before the run, and its own rows up to the token
             first = view.n - len(read)
             total = int(np.add.reduce(rows[:first])) if first else 0
             for i, own in enumerate(rows[first:].tolist()):
@@ -115,7 +115,7 @@ class ShortTrail:
     def recur(self, form: Recurrence, state: LayerState | None) -> tuple[Digests, int]:
         unused, after = 4 - form.taps, 0
         if state is None:
-            a = b = c = 0                                                   # the inputs before, c the last one
+            a = b = c = 0                                                   # the inputs before, c is the last
         else:
             a, b, c = [0] * unused + state.conv.tolist()
             after = int(state.hash) if form.matrix else 0

@@ -1,8 +1,8 @@
 """Step forms of recurrent layers: delta net, SSM and short convolution.
 
-A step takes the normed input of some tokens and the state before them, and returns what the layer reads and
-the numbers of the state after them; it writes into neither. All that does not depend on the recurrent matrix
-is computed for a block of tokens at once; the matrix goes token by token, so chunking cannot change it.
+A step takes the normed input of some tokens and the state before them, and returns the layer's output and the numbers
+of the state after them. It modifies neither argument. Everything independent of the recurrent matrix is computed for a
+block of tokens at once. The matrix advances token by token, so chunking cannot change it.
 Sources: Yang et al. 2024 (gated delta net), Dao and Gu 2024 (Mamba-2), LFM2 (llama.cpp src/models/lfm2.cpp).
 Letters: t tokens, q k v queries, keys, values, z output gate, a decay, h recurrent matrix, 4 heads of 16.
 """
@@ -22,20 +22,21 @@ _NO_MATRIX: Values = frozen(np.zeros((0, 0, 0)))
 
 
 class _Places(NamedTuple):
-    """Which entry of a table belongs to each column of a projection: SIGMOID's, and in the last four a head's own."""
+    """Table entries of the columns of a projection: those of SIGMOID, and in the last four columns those of each head's
+    own table."""
 
     scale: Values             # (columns,)
-    middle: Values            # (columns,) the place of 0, and a half for rounding
+    middle: Values            # place of 0, plus a half for rounding
 
     def of(self, p: Values) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
-        """(t, columns)"""
+        """Return the table entries of each column, (t, columns)."""
         place = p * self.scale
         place += self.middle
         return place.astype(np.intp)
 
 
 def _places(columns: int, bias: tuple[float, ...] = ()) -> _Places:
-    """For so many columns of SIGMOID, to the last of which a bias is added, and four heads."""
+    """Return the places for ``columns`` columns of SIGMOID, the last of which get a bias, and for four heads."""
     size = len(function_tables.SOFTPLUS)
     middle = np.full(columns + HEADS, len(function_tables.SIGMOID) // 2 + 0.5)
     middle[columns - len(bias) : columns] += np.array(bias) / function_tables.SIGMOID_STEP
@@ -48,7 +49,7 @@ _DELTA, _SSM = _places(4 * WIDE + HEADS, BETA_BIAS), _places(2 * WIDE + 2 * HEAD
 
 
 class RecurrentStep(NamedTuple):
-    """The output of a recurrent layer for some tokens, and the numbers of its state after them."""
+    """Output of a recurrent layer for some tokens, and the numbers of its state after them."""
 
     y: Values                 # (t, width) before the output projection
     conv_x: Values            # (taps-1, channels)
@@ -56,7 +57,8 @@ class RecurrentStep(NamedTuple):
 
 
 def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
-    """G: h = a (h - b k (k.h)) + b k v, y = rms(q.h) * silu(z). The answer's h lies in ``room``, (2, t, 4, 16, 16)."""
+    """Evaluate G: h = a (h - b k (k.h)) + b k v, y = rms(q.h) * silu(z). The returned h lies in ``room``, (2, t, 4, 16,
+    16)."""
     p = project(u, weights.into)                                            # (t, 264): qkv 192, z 64, b 4, a 4
     inputs = np.concatenate((conv_x, p[:, : 3 * WIDE]))
     _convolve(inputs, weights.taps, p[:, : 3 * WIDE])
@@ -75,7 +77,8 @@ def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, r
 
 
 def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
-    """S: h = a h + dt x B, y = rms((h.C + D x) * silu(z)). The answer's h lies in ``room``, (2, t, 4, 16, 16)."""
+    """Evaluate S: h = a h + dt x B, y = rms((h.C + D x) * silu(z)). The returned h lies in ``room``, (2, t, 4, 16,
+    16)."""
     p = project(u, weights.into)                                            # (t, 164): xBC 96, z 64, dt 4
     channels = weights.taps.shape[1]
     inputs = np.concatenate((conv_x, p[:, :channels]))
@@ -93,7 +96,7 @@ def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: V
 
 
 def short_conv(u: Values, weights: ConvWeights, conv_x: Values, h: Values, room: Values) -> RecurrentStep:
-    """C: y = C * conv(B * x). There is no recurrent matrix."""
+    """Evaluate C: y = C * conv(B * x). It has no recurrent matrix."""
     p = project(u, weights.into)                                            # (t, 96): B, C, x
     bx = np.rint(p[:, :D] * p[:, 2 * D :] * grid.UNIT)
     inputs = np.concatenate((conv_x, bx))
@@ -103,7 +106,7 @@ def short_conv(u: Values, weights: ConvWeights, conv_x: Values, h: Values, room:
 
 
 def _delta_scan(qkv: Values, factors: Values, beta: Values, h: Values, room: Values) -> tuple[Values, Values]:
-    """(t, 4, 16) what the queries read, in DELTA_UNIT, and the matrix at the end."""
+    """Return the reads of the queries (t, 4, 16), in DELTA_UNIT, and the final matrix."""
     both = room[:, : len(qkv)]
     turn, new = both                                                        # (t, 4, 16, 16) - a b k k, and b k v
     left = beta[..., None] * qkv[:, 1] * factors[:2, ..., None]             # (2, t, 4, 16)
@@ -122,7 +125,7 @@ def _delta_scan(qkv: Values, factors: Values, beta: Values, h: Values, room: Val
 
 
 def _ssm_scan(dx: Values, b: Values, c: Values, a: Values, h: Values, room: Values) -> tuple[Values, Values]:
-    """(t, 4, 16) what C reads, in units of the grid, and the matrix (4 heads, 16 of x, 16 of B) at the end."""
+    """Return the reads of C (t, 4, 16), in units of the grid, and the final matrix (4 heads, 16 of x, 16 of B)."""
     new = room[0, : len(dx)]                                                # (t, 4, 16, 16) dt x B
     np.multiply(dx[..., None], b[:, None, None, :], out=new)
     np.rint(new, out=new)
@@ -136,9 +139,9 @@ def _ssm_scan(dx: Values, b: Values, c: Values, a: Values, h: Values, room: Valu
 
 
 def _convolve(inputs: Values, taps: Values, out: Values) -> Values:
-    """(t, channels) each channel's weighted sum of its last inputs, written into ``out``."""
+    """Write each channel's weighted sum of its last inputs into ``out``, (t, channels), and return it."""
     n, k = len(inputs), len(taps)
-    if n == k:                                                              # one token: the same sum in one call
+    if n == k:                                                              # a single token: the sum in one call
         np.add.reduce(inputs * taps[::-1], axis=0, keepdims=True, out=out)
         return np.rint(out, out=out)
     np.multiply(inputs[k - 1 :], taps[0], out=out)

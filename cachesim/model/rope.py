@@ -1,8 +1,8 @@
-"""How is a key tied to its position? Rotary embedding (Su et al. 2021), by integer phases and our own tables.
+"""Rotary position embedding (Su et al. 2021) with integer phases and our own tables.
 
-A phase is an integer in units of 2**-32 turn, so a position of any size, or a negative shift, has an exact
-phase. K is stored rotated; a K-shift rotates the stored K by the difference. Two rotations, each rounded to
-the grid, need not be bit-equal to one: a cold run of a shifted sequence has to shift as well.
+A phase is an integer in units of 2**-32 turn, so any position and any negative shift has an exact phase. K is stored
+rotated; a K-shift rotates the stored K by the difference. Two rotations, each rounded to the grid, may differ from a
+single rotation: a cold run of a shifted sequence must shift as well.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from cachesim.model.function_tables import circle
 from cachesim.model.grid import Positions, Values, frozen
 
 STEPS = np.array([683565276, 216162320, 68356528, 21616232, 6835653, 2161623, 683565, 216162])
-"""(8,) phase per position of each pair: 2**32 * 10000**(-i/8) / (2 pi), rounded."""
+"""Phase per position of each pair, (8,): 2**32 * 10000**(-i/8) / (2 pi), rounded."""
 
-_NEIGHBOURS = 256              # positions whose rotations are worked out at once
+_NEIGHBOURS = 256              # positions whose rotations are computed together
 _COARSE = circle(2048, Fraction(1, 2048))
 _FINE = circle(2048, Fraction(1, 2048**2))
 
 
 class Rotation(NamedTuple):
-    """Cosine and sine by which each of n rows is rotated."""
+    """Cosine and sine of the rotation of each of n rows."""
 
     cos: Values               # (n, 1, 8)
     sin: Values               # (n, 1, 8)
 
 
 def turns(positions: Positions) -> Rotation:
-    """The rotation for each position; negative ones turn back."""
+    """Return the rotation for each position; negative positions rotate back."""
     if len(positions) == 1:                         # a generated token: its neighbours come next
         block, at = divmod(int(positions[0]), _NEIGHBOURS)
         cos, sin = _block(block)
@@ -55,7 +55,7 @@ def _turns(positions: Positions) -> Rotation:
 
 
 def rotate(x: Values, turn: Rotation, scale: float) -> Values:
-    """(n, heads, 16) with the pairs (i, i + 8) rotated, multiplied by ``scale``, and rounded to the grid."""
+    """Return (n, heads, 16) with the pairs (i, i + 8) rotated, multiplied by ``scale`` and rounded to the grid."""
     half = x.shape[-1] // 2
     a, b = x[..., :half], x[..., half:]
     out = np.empty_like(x)

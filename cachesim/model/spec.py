@@ -1,7 +1,8 @@
-"""The layers of a model, and the short string that a model is written as.
+"""Layers of a model and their notation.
 
-A layer is a letter of the table in ``layer_kinds.py``, with the width of its window if it has one; spaces are free.
-``+M`` at the end: the model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``, ``GGGA+M``.
+A layer is a letter of the table in ``layer_kinds.py``, followed by the width of its window if it has one; spaces are
+optional. ``+M`` at the end: the model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``,
+``GGGA+M``.
 """
 
 from __future__ import annotations
@@ -16,15 +17,14 @@ from cachesim.model.layer_kinds import KINDS, Attention, Recurrence
 LETTERS = f"layers are {', '.join(KINDS)}"
 
 TRAINED_ON = 131_072
-"""The context in tokens that a model says it was trained on: that of a server which is given no other."""
+"""Training context of a model [tokens]: the default context of a server."""
 
 _PIECE = re.compile(r"\s*(?:([A-Z])(\d*)|(\+M\s*$))")
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. ``window``: a key is hidden iff query - key >= window; 0 = none. ``part``: the memory of its K/V rows,
-    "base", "swa", or "" where there are none. ``kind`` is a letter, the last three fields come from its row."""
+    """One layer. ``kind``: a letter of the table; the last three fields come from its row."""
 
     kind: str
     window: int = 0
@@ -38,7 +38,7 @@ class Layer:
         _, _, attention, recurrence = KINDS[self.kind]
         part = attention.part if attention else ""
         for name, value in (("attention", attention), ("recurrence", recurrence), ("part", part)):
-            object.__setattr__(self, name, value)               # asked for so often that looking up costs
+            object.__setattr__(self, name, value)               # stored, because lookups on every access are too slow
         if part == "swa" and not 0 < self.window <= WINDOW.now:
             cause = f"a {self.kind} layer needs a window of 1 to {WINDOW.now}, not {self.window}"
             raise BadInput(cause, hint=f"for example {self.kind}8")
@@ -47,20 +47,20 @@ class Layer:
 
     @property
     def notation(self) -> str:
-        """The layer as it is written in a model: ``A``, ``W8``."""
+        """Notation of the layer: ``A``, ``W8``."""
         return f"{self.kind}{self.window}" if self.window else self.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The layers of a model, from the first to the last. ``mtp``: one MTP head follows them."""
+    """Layers of a model, from first to last. ``mtp``: an MTP head follows them."""
 
     layers: tuple[Layer, ...]
     mtp: bool = False
 
     @property
     def notation(self) -> str:
-        """The model in one string that ``parse`` reads back."""
+        """Notation of the model; ``parse`` is the inverse."""
         gap = " " if any(layer.window for layer in self.layers) else ""
         return gap.join(layer.notation for layer in self.layers) + ("+M" if self.mtp else "")
 
@@ -69,13 +69,13 @@ class Spec:
 
 
 def parse(text: str) -> Spec:
-    """Read the notation of a model. Raises BadInput with the nearest right letter."""
+    """Parse the notation of a model. Raises BadInput with the nearest valid letter."""
     layers: list[Layer] = []
     at, mtp, end = 0, False, len(text.rstrip())
     while at < end:
         piece = _PIECE.match(text, at)
         if piece is None:
-            cause = f"model {quoted(text)}: {quoted(cut(text[at:].split()[0], 20))} at column {at + 1} is no layer"
+            cause = f"model {quoted(text)}: {quoted(cut(text[at:].split()[0], 20))} at column {at + 1} is not a layer"
             raise BadInput(cause, hint=_hint(text[at:]))
         if piece[3]:
             mtp = True
@@ -98,7 +98,7 @@ def _read_layer(text: str, kind: str, digits: str) -> Layer:
 
 
 def _hint(text: str) -> str:
-    """The right letter for a wrong one, as well as one wrong letter can tell."""
+    """Return the most likely intended letter."""
     word = text.strip()
     if word[:1] == "+":
         return "the only suffix is +M, at the end"

@@ -1,8 +1,8 @@
-"""What passes between a model and a memory: runs of tokens in, rows and states to and fro, hidden values out.
+"""Interface between a model and a memory: runs of tokens, rows and states, hidden values.
 
-The model knows a memory only as a ``Store``: it never decides which cell holds what. A memory may hand out
-stale, foreign, missing or duplicate rows: that is the engine's fault and must show in the result, so the
-model uses whatever it is given and sees what the store's ``View`` lets it see, as a rule by position alone.
+The model knows a memory only as a ``Store`` and never decides which cell holds which row. A memory may return stale,
+foreign, missing or duplicate rows. That is the engine's fault and must show in the result, so the model uses every row
+that the store's ``View`` shows, usually by position alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Rows(NamedTuple):
 class LayerState(NamedTuple):
     """State of the recurrent part of a layer. Its arrays are immutable.
 
-    A state is returned, never overwritten, so a checkpoint is a reference to it. None = the zeroed state."""
+    States are returned, never overwritten, so a checkpoint is a reference to a state. None = the zero state.
+    """
 
     conv: Digests             # (taps-1,) provenance of the last inputs, oldest first
     hash: int                 # rolling provenance of all inputs; 0 at the start and in a kind without a matrix
@@ -43,38 +44,38 @@ class LayerState(NamedTuple):
 
 
 class Hidden(NamedTuple):
-    """What the last layer says about each token of a run."""
+    """Output of the last layer for each token of a run."""
 
     digest: Digests           # (n,)
     x: Values | None          # (n, d) on the grid, None in provenance mode
 
     def part(self, start: int, stop: int) -> Hidden:
-        """What is said about tokens start .. stop-1."""
+        """Return the outputs of tokens start .. stop-1."""
         return Hidden(self.digest[start:stop], None if self.x is None else self.x[start:stop])
 
 
 class Store(Protocol):
-    """What a micro-batch sees of one memory. ``run`` is the index into the list of runs."""
+    """Memory as one micro-batch sees it. ``run`` is the index into the list of runs."""
 
     def view(self, part: str, run: int, asked: Positions) -> View:
-        """Which rows of the run's sequence each of its tokens, at positions ``asked``, sees in this part, the run's own
-        new rows included. Asked once for each part, when the rows of its first layer have been put."""
+        """Return the rows of the run's sequence in this part that each of its tokens, at positions ``asked``, sees,
+        including the run's own new rows. Called once for each part, after the rows of its first layer were put."""
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
         """Write the run's own new rows, one for each token, to their cells."""
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        """The rows of the run's sequence, in the order of ``view``; every run has put its own before."""
+        """Return the rows of the run's sequence, in the order of ``view``. All runs have put their own rows before."""
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
-        """The recurrent state that the run's sequence has reached; None = zeroed."""
+        """Return the current recurrent state of the run's sequence; None = zero state."""
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
-        """Keep the state after the run's last token."""
+        """Store the state after the run's last token."""
 
 
 def same_state(a: LayerState | None, b: LayerState | None) -> bool:
-    """Are two states equal bit for bit? None equals the zeroed state; parts that one side lacks are not compared."""
+    """True if two states are bit-identical. None equals the zero state. Parts that a side lacks are not compared."""
     if a is None or b is None:
         return all(_is_zero(part) for part in (a or b or ()))
     if int(a.hash) != int(b.hash) or a.conv.tolist() != b.conv.tolist():

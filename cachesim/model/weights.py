@@ -1,8 +1,8 @@
 """Weights from a seed, on their grid, with the bounds that keep sums exact: one function for each part of a layer.
 
-Every projection has columns of 2-norm about 1, so that a normed x gives values of size about 1. Letters of a
-projection's columns: q k v of attention and delta net, z output gate, b write strength (beta), a decay gate;
-x B C dt of the SSM. ``heads`` are 4 of width 16, K/V heads of attention are 2, the width of the model is 32.
+Every projection has columns of 2-norm about 1, so a normed x gives values of size about 1. Letters of a projection's
+columns: q k v of attention and delta net, z output gate, b write strength (beta), a decay gate; x B C dt of the SSM. A
+layer has 4 ``heads`` of width 16 and 2 K/V heads; the width of the model is 32.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cachesim.model.hash_mixing import mix, mix_int
 D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
 WIDE = HEADS * HEAD           # 64
 LOGITS = 64
-GATED_TAPS, SHORT_TAPS = 4, 3       # inputs that the short convolution of G and S, and that of C reads
+GATED_TAPS, SHORT_TAPS = 4, 3       # inputs read by the short convolution of G and S, and by that of C
 LIMB = 2.0**16                # V is summed in two halves: its multiples of LIMB units, and the rest
 
 HALF_LIVES = (16, 80, 400, 2000)
-"""Tokens after which a head of G or S has forgotten half, at a decay gate of 0."""
+"""Tokens after which a head of G or S has decayed by half, at a decay gate of 0."""
 MOST_DECAY = 1.0 - 1.0 / 2896
 BETA_BIAS = (0.0, -0.5, -1.0, -2.0)
-"""Slow heads of G write gently: a strong write erases what lies in its direction."""
+"""Heads of G with slow decay write weakly, because a strong write erases the direction that it writes to."""
 
 
 class AttentionWeights(NamedTuple):
@@ -61,7 +61,7 @@ class ConvWeights(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer: the weights of the parts that its kind has, each with ``out``, the projection that follows."""
+    """One layer: the weights of the parts that its kind has, each with its output projection ``out``."""
 
     norm: Values              # (d,)
     attention: Any
@@ -70,44 +70,44 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """A whole model."""
+    """Weights of a whole model."""
 
     layers: tuple[LayerWeights, ...]
-    lanes: Digests            # (d,) what turns a token's digest into its embedding
+    lanes: Digests            # (d,) convert a token's digest into its embedding
     norm: Values              # (d,)
     readout: Values           # (d, 64)
 
 
 def embed(digest: Digests, weights: Weights) -> Values:
-    """(n, d) what a token means before the first layer, from its digest; between -1 and 1, any token has one."""
+    """Return the embedding (n, d) of each token digest, between -1 and 1. Every digest has one."""
     return (mix(digest[:, None] ^ weights.lanes) >> np.uint64(43)).astype(np.float64) * 2.0**10 - 2.0**30
 
 
 class WeightDraw:
-    """A stream of numbers of its own for each layer, so that a layer's weights do not depend on its neighbours."""
+    """A stream of random numbers for each layer, so a layer's weights do not depend on its neighbours."""
 
     def __init__(self, seed: int, index: int) -> None:
         self.key = mix_int(mix_int(seed + 1) + mix_int(index + 2))
 
     def bits(self, n: int) -> Digests:
-        """(n,) uint64"""
+        """Return n random uint64 numbers, (n,)."""
         self.key = mix_int(self.key + 1)
         return mix(np.arange(n, dtype=np.uint64) + np.uint64(self.key))
 
     def uniform(self, *shape: int) -> Values:
-        """Between -1 and 1."""
+        """Return random numbers between -1 and 1."""
         return (self.bits(int(np.prod(shape))) >> np.uint64(11)).astype(np.float64).reshape(shape) * 2.0**-52 - 1.0
 
     def matrix(self, n_in: int, n_out: int) -> Values:
-        """(in, out) with columns of 2-norm about 1."""
+        """Return a random matrix (in, out) with columns of 2-norm about 1."""
         return _on_grid(self.uniform(n_in, n_out) * np.sqrt(3.0 / n_in))
 
     def norm(self, n: int) -> Values:
-        """(n,) between 0.75 and 1.25"""
+        """Return norm weights between 0.75 and 1.25, (n,)."""
         return _on_grid(1.0 + 0.25 * self.uniform(n))
 
     def taps(self, taps: int, channels: int) -> Values:
-        """(taps, channels) with absolute sums of at most 1.2."""
+        """Return convolution taps (taps, channels) with absolute sums of at most 1.2."""
         signed = self.uniform(taps, channels)
         return _on_grid(np.where(signed < 0, -0.8, 0.8) / taps + 0.4 / taps * signed)
 
@@ -134,7 +134,7 @@ def draw_delta_net(draw: WeightDraw) -> RecurrentWeights:
     factors = np.stack((weights.decay * -grid.KEY_UNIT, write, np.rint(weights.decay / grid.KEY_UNIT)))
     weights = weights._replace(factors=frozen(factors))
     most = _conv_bound(weights)
-    # The transition contracts by MOST_DECAY, less the rounding of its 16 x 16 entries, so its inputs add up to:
+    # The transition contracts by MOST_DECAY, minus the rounding of its 16 x 16 entries, so its inputs add up to:
     column = most / (1.0 - MOST_DECAY - HEAD * grid.KEY_UNIT)
     require(1.01 / grid.KEY_UNIT * column / grid.DELTA_UNIT, "recurrent matrix of a delta net")
     require_product(np.sqrt(WIDE) * 1.25 * most, weights.out)
@@ -176,7 +176,7 @@ def project_bound(into: Values) -> float:
 
 
 def _conv_bound(weights: RecurrentWeights) -> float:
-    """Largest value after the short convolution of G or S; gates stay within their tables."""
+    """Return the largest value after the short convolution of G or S. Raise Crash if gates may leave their tables."""
     most = project_bound(weights.into)
     require(most * _absolute(weights.taps) / grid.UNIT / grid.WEIGHT_UNIT, "short convolution")
     if most >= function_tables.GATE_RANGE:
@@ -185,8 +185,8 @@ def _conv_bound(weights: RecurrentWeights) -> float:
 
 
 def require_product(norm: float, weight: Values) -> None:
-    """Raise Crash unless products of vectors of this 2-norm with a weight are exact: Cauchy and Schwarz bound every
-    partial sum."""
+    """Raise Crash unless products of vectors of this 2-norm with a weight are exact. The Cauchy-Schwarz inequality
+    bounds every partial sum."""
     require(norm / grid.UNIT * _column_norm(weight) / grid.WEIGHT_UNIT, "projection")
 
 

@@ -1,7 +1,7 @@
-"""What would a cold run have computed that shifts its context at the same tokens?
+"""Cold run that shifts its context at given tokens.
 
-A whole-sequence pass cannot forget its middle, so this oracle keeps rows and states in the simplest store there is: one
-sequence, rows in a list by position, nothing shared with any engine.
+A whole-sequence pass cannot forget tokens in the middle, so this oracle uses a minimal store: one sequence, rows in a
+list by position, no code shared with an engine.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from cachesim.model.store import LayerState, Rows, TokenRun
 
 
 class CutAt(NamedTuple):
-    """With ``held`` tokens evaluated, those at n_keep .. n_keep + n_discard - 1 go and the rest moves down."""
+    """A context shift: with ``held`` tokens evaluated, the tokens at n_keep .. n_keep + n_discard - 1 are removed and
+    the later tokens move down."""
 
     held: int
     n_keep: int
     n_discard: int
 
 
-class SaidCold(NamedTuple):
-    """What the model says after one token."""
+class ColdOutput(NamedTuple):
+    """Output of the model after one token."""
 
     digest: int
     logits: np.ndarray | None
@@ -41,36 +42,36 @@ class ListStore(ByPosition):
     states: dict[int, LayerState] = field(default_factory=dict)
 
     def positions(self, part: str, run: int) -> Positions:
-        """0 .. n-1."""
+        """Return 0 .. n-1."""
         return np.arange(self.n)
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
-        """Append."""
+        """Append the rows."""
         old = self._rows.get(layer)
         self._rows[layer] = rows if old is None else _joined(old, rows)
 
     def get_rows(self, layer: int, run: int) -> Rows:
-        """Everything."""
+        """Return all rows of the layer."""
         return self._rows[layer]
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
-        """The last one."""
+        """Return the layer's state."""
         return self.states.get(layer)
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
-        """Replace."""
+        """Replace the layer's state."""
         self.states[layer] = state
 
     def rows(self, layer: int) -> Rows:
-        """The rows of a layer by position, for comparison."""
+        """Return the rows of a layer by position, for comparison."""
         return self._rows[layer]
 
     def state_at(self, layer: int, n: int) -> LayerState | None:
-        """The state of a layer after everything, for comparison."""
+        """Return the final state of a layer, for comparison."""
         return self.states.get(layer)
 
     def cut(self, model: Model, cut: CutAt) -> None:
-        """A context shift: states keep what they remember."""
+        """Apply a context shift. Recurrent states are unchanged."""
         stop = cut.n_keep + cut.n_discard
         old = np.arange(stop, self.n)
         for layer, rows in self._rows.items():
@@ -90,9 +91,9 @@ def _joined(a: Rows, b: Rows) -> Rows:
 
 def cold_shifted(
     model: Model, prompt: Sequence[int], generated: Sequence[int], cuts: Sequence[CutAt]
-) -> tuple[list[SaidCold], ListStore]:
-    """Evaluate the prompt, then token by token what was generated, cutting where told. Returns what was said after the
-    prompt and after each generated token, and the store at the end."""
+) -> tuple[list[ColdOutput], ListStore]:
+    """Evaluate the prompt, then the generated tokens one by one, with the given shifts. Returns the outputs after the
+    prompt and after each generated token, and the final store."""
     store, todo, said = ListStore(), list(cuts), []
     for piece in (list(prompt), *([token] for token in generated)):
         while todo and todo[0].held == store.n:
@@ -101,5 +102,5 @@ def cold_shifted(
         store.n += len(piece)
         (hidden,) = model.forward([TokenRun(0, start, piece)], store)
         logits = None if hidden.x is None else model.readout(hidden.x[-1:])[0]
-        said.append(SaidCold(int(hidden.digest[-1]), logits))
+        said.append(ColdOutput(int(hidden.digest[-1]), logits))
     return said, store

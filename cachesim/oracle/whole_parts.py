@@ -1,9 +1,9 @@
-"""The parts of a layer over a whole sequence, for the oracle: attention, and recurrences as scans from zero.
+"""Parts of a layer over a whole sequence: attention, and recurrences as scans from zero.
 
-Attention is one causal matrix, head by head, some query rows at a time, all their keys at once. The matrices of the
-recurrences lie the other way round than in ``recurrent.py``: the delta net's is (head, v, k) and multiplied from the
-right, the SSM's is (n, head and p) with all heads side by side. Memory stays bounded because what does not depend on
-the matrix is prepared for some hundred tokens at a time; the scan itself never starts again.
+Attention is one causal matrix, head by head, some query rows at a time with all their keys. The recurrent matrices are
+stored transposed relative to ``recurrent.py``: that of the delta net is (head, v, k) and multiplied from the right,
+that of the SSM is (n, head and p) with all heads side by side. Everything independent of the matrix is prepared for
+some hundred tokens at a time, which bounds memory; the scan itself never restarts.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cachesim.model.norms import head_norm, unit, wide_norm
 from cachesim.model.rope import Rotation, rotate
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, D
 
-_ROWS, _SCORES = 64, 2**18    # rows of one head, and their scores, worked on at a time: at most 2 MiB
-_SPLIT = 2.0**18              # V is summed as multiples of this, and the rest
+_ROWS, _SCORES = 64, 2**18    # rows of one head, and their scores, processed at a time: at most 2 MiB
+_SPLIT = 2.0**18              # V is summed as multiples of this number, plus the rest
 _PREPARED = 128               # tokens whose matrices are prepared together
 
 
 class WholeRead(NamedTuple):
-    """The output of an attention part for n tokens, and their rows."""
+    """Output of an attention part for n tokens, and their rows."""
 
     y: Values                 # (n, 64) before the output projection
     k: Values                 # (n, 2, 16)
@@ -33,15 +33,15 @@ class WholeRead(NamedTuple):
 
 
 class WholeScan(NamedTuple):
-    """The output of a recurrent part for n tokens, and the numbers of its states."""
+    """Output of a recurrent part for n tokens, and the numbers of its states."""
 
     y: Values                 # (n, width) before the output projection
     inputs: Values            # (n, channels) of the short convolution
-    h: Mapping[int, Values]   # mark -> recurrent matrix after that many tokens, 0 included; none for C
+    h: Mapping[int, Values]   # mark -> recurrent matrix after that many tokens, including 0; empty for C
 
 
 def attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window: int) -> WholeRead:
-    """A, W and the attention of H over the whole sequence; ``window`` 0 = none."""
+    """Evaluate A, W and the attention of H over the whole sequence; ``window`` 0 = none."""
     columns = np.split(project(u, weights.into), (WIDE, WIDE + (weights.into.shape[1] - WIDE) // 2), axis=1)
     q, k, v = (part.reshape(len(u), part.shape[1] // HEAD, HEAD) for part in columns)
     q, k, v = rotate(q, turn, grid.UNIT / grid.ROPE_UNIT), rotate(k, turn, grid.UNIT / grid.ROPE_UNIT), v.copy()
@@ -53,7 +53,7 @@ def attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window
 
 
 def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:
-    """(n, 16) one row of the causal matrix for each position, ``stop - start`` rows at a time."""
+    """Return the output of one head, (n, 16), computed in blocks of rows of the causal matrix."""
     q, turned = q * (grid.ROPE_UNIT**2 / HEAD**0.5 / function_tables.WEIGHT_STEP), k.T.copy()    # (n, 16), (16, n)
     out = np.empty_like(v)
     rest = np.fmod(v, _SPLIT)
@@ -83,7 +83,7 @@ def _row_blocks(n: int, window: int) -> Iterator[tuple[int, int]]:
 
 
 def delta_net(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> WholeScan:
-    """G over the whole sequence."""
+    """Evaluate G over the whole sequence."""
     inputs, z, b, gate = np.split(project(u, weights.into), (3 * WIDE, 4 * WIDE, 4 * WIDE + HEADS), axis=1)
     q, k, v = (part.reshape(-1, HEADS, HEAD) for part in np.split(_silu(_conv(inputs, weights.taps)), 3, axis=1))
     q, k = unit(q), unit(k)
@@ -106,7 +106,7 @@ def delta_net(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> W
 
 
 def _delta_matrices(k: Values, v: Values, a: Values, beta: Values) -> tuple[Values, Values]:
-    """(t, 4, 16, 16) each: a (1 - b k k^T), which is its own transpose, and v (b k)^T."""
+    """Return a (1 - b k k^T), which is symmetric, and v (b k)^T, (t, 4, 16, 16) each."""
     bk = beta[..., None] * k
     erase = (bk * (a * grid.KEY_UNIT)[..., None])[..., None] * k[..., None, :]
     np.rint(erase, out=erase)
@@ -118,7 +118,7 @@ def _delta_matrices(k: Values, v: Values, a: Values, beta: Values) -> tuple[Valu
 
 
 def ssm(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> WholeScan:
-    """S over the whole sequence."""
+    """Evaluate S over the whole sequence."""
     channels = weights.taps.shape[1]
     inputs, z, gate = np.split(project(u, weights.into), (channels, channels + WIDE), axis=1)
     x, b, c = np.split(_silu(_conv(inputs, weights.taps)), (WIDE, WIDE + HEAD), axis=1)             # (n, 64), 16, 16
@@ -144,14 +144,14 @@ def ssm(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> WholeSc
 
 
 def short_conv(u: Values, weights: drawn.ConvWeights, marks: list[int]) -> WholeScan:
-    """C over the whole sequence. Its inputs are its state."""
+    """Evaluate C over the whole sequence. Its inputs are its state."""
     b, c, x = np.split(project(u, weights.into), (D, 2 * D), axis=1)
     inputs = np.rint(b * x * grid.UNIT)
     return WholeScan(np.rint(c * _conv(inputs, weights.taps) * grid.UNIT), inputs, {})
 
 
 def _conv(x: Values, taps: Values) -> Values:
-    """(n, channels) each channel's weighted sum of its last inputs, zeros before the first."""
+    """Return each channel's weighted sum of its last inputs, (n, channels), with zeros before the first input."""
     total = np.zeros_like(x)
     for back in reversed(range(len(taps))):
         total[back:] += x[: len(x) - back] * taps[back]
@@ -163,7 +163,7 @@ def _silu(x: Values) -> Values:
 
 
 def _by_head(table: Values, gate: Values) -> Values:
-    """(n, 4) each head's gate looked up in its own table."""
+    """Look up each head's gate in the head's own table, (n, 4)."""
     by_head = table.reshape(HEADS, -1)
     place = np.floor(gate * (grid.UNIT / function_tables.GATE_STEP) + 0.5).astype(np.int64) + by_head.shape[1] // 2
     return by_head[np.arange(HEADS), place]

@@ -1,8 +1,8 @@
 """Provenance of a whole sequence in one pass, for the oracle.
 
-The formulas are those of ``provenance.py``; the way to evaluate them is another one, and no code is shared but
-``hash_mixing.py``: positions are indices here, there is no memory, no past, no run. Attention is a difference of two
-prefix sums, the rolling hash is a scan by doubling (after round s every element holds its last 2**s terms).
+The formulas are those of ``provenance.py``, but the evaluation differs and only ``hash_mixing.py`` is shared: positions
+are indices, and there is neither memory, past nor run. Attention is a difference of two prefix sums. The rolling hash
+is a scan by doubling (after round s every element holds its last 2**s terms).
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Di
 
 
 def _visible_sums(rows: Digests, window: int) -> Digests:
-    """(n,) the sum of rows max(0, i-window+1) .. i for each i; all from 0 without a window."""
+    """Return for each i the sum of the rows max(0, i-window+1) .. i, (n,); from row 0 on without a window."""
     total = np.cumsum(rows)
     return total - _shifted(total, window) if window else total
 
 
 def _older(x: Digests, taps: int) -> Digests:
-    """(n,) what the convolution adds to each input: those 1 .. taps-1 tokens back."""
+    """Return the part that the convolution adds to each input, (n,): the inputs 1 .. taps-1 tokens back."""
     return sum((_shifted(x, back) * TAPS[back - 1] for back in range(1, taps)), np.zeros(len(x), np.uint64))
 
 
 def _shifted(x: Digests, back: int) -> Digests:
-    """(n,) the element ``back`` places earlier, 0 before the start."""
+    """Return the element ``back`` places earlier, (n,), 0 before the start."""
     out = np.zeros(len(x), np.uint64)
     if back < len(x):
         out[back:] = x[: len(x) - back]
@@ -72,10 +72,10 @@ def _shifted(x: Digests, back: int) -> Digests:
 
 
 def _scan(terms: Digests) -> Digests:
-    """(n,) h_i = STEP*h_{i-1} + terms_i from h = 0, by doubling."""
+    """Return h_i = STEP*h_{i-1} + terms_i from h = 0, (n,), by doubling."""
     h, factor, reach = terms.copy(), STEP, 1
     while reach < len(h):
-        h[reach:] += h[: len(h) - reach] * factor           # the product is whole before anything is added
+        h[reach:] += h[: len(h) - reach] * factor           # the product is complete before the addition
         factor = np.uint64(int(factor) ** 2 & MASK)
         reach *= 2
     return h

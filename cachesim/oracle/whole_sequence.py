@@ -1,7 +1,7 @@
-"""A whole sequence in one pass from nothing, for the oracle: its table of the kinds of layers, and the numbers.
+"""Numbers of a whole sequence in one pass, and the oracle's table of layer kinds.
 
-The formulas are those of the step forms, evaluated another way and in code of their own; no state, no store, no runs.
-Shared are weights, tables, rotation, norms and ``project``. A test compares the table with that of the model.
+The formulas are those of the step forms, evaluated differently and in separate code: no state, no store, no runs.
+Weights, tables, rotation, norms and ``project`` are shared. A test compares the table with that of the model.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from cachesim.oracle.whole_parts import WholeRead, WholeScan, attention, delta_n
 
 
 class WholeKind(NamedTuple):
-    """A row of the table: the whole forms of the two parts that a layer may have, and the reach of its state."""
+    """A row of the table: the whole-sequence forms of a layer's two parts, and the reach of its state."""
 
     attention: Callable[[Values, Any, Rotation, int], WholeRead] | None = None
     recurrence: Callable[[Values, Any, list[int]], WholeScan] | None = None
-    taps: int = 0             # inputs that the recurrent part reads directly, the token's own included
+    taps: int = 0             # inputs that the recurrent part reads directly, including the token's own
     rolling: bool = False     # the state depends on all inputs
 
 
@@ -40,7 +40,7 @@ WHOLE: Mapping[str, WholeKind] = {
 
 @dataclass(slots=True)
 class WholeNumbers:
-    """The numbers of one sequence of n tokens; of recurrent states only those after ``marks`` tokens."""
+    """Numbers of one sequence of n tokens, with recurrent states only after ``marks`` tokens."""
 
     x: Values                                                                       # (n, d) after the last layer
     k: dict[int, Values] = field(default_factory=dict)                              # layer -> (n, 2, 16)
@@ -66,7 +66,7 @@ def whole_numbers(spec: Spec, weights: Weights, tokens: Digests, marks: Iterable
 
 
 def _state(scan: WholeScan, back: int, mark: int) -> tuple[Values, Values]:
-    """``conv_x`` and ``h`` after ``mark`` tokens."""
+    """Return ``conv_x`` and ``h`` after ``mark`` tokens."""
     conv_x, last = np.zeros((back, scan.inputs.shape[1])), scan.inputs[max(0, mark - back) : mark]
     conv_x[back - len(last) :] = last
     return conv_x, scan.h.get(mark, np.zeros((0, 0, 0)))

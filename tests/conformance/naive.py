@@ -80,7 +80,7 @@ def cut(memory, n):
     return Memory(n, rows, memory.states)
 
 
-def speak(cache):
+def logits_at(cache):
     """Serve JSON lines until stdin ends."""
     for line in sys.stdin:
         question = json.loads(line)
@@ -102,6 +102,6 @@ def speak(cache):
 if __name__ == "__main__":
     chosen = FixedCache if "fixed" in sys.argv else NaiveCache
     if "lines" in sys.argv:
-        speak(chosen())
+        logits_at(chosen())
     else:
         print(conform(chosen, check=False))

@@ -65,7 +65,7 @@ def test_cached_path_is_the_cold_run(notation: str, exact: bool) -> None:
             for run, one in zip(runs, feed(model, store, runs), strict=True):
                 said[run.seq].append(one)
         for seq, mine in enumerate(tokens):
-            truth = cold(model, mine, speak=[len(mine) - 1], marks=[len(mine)])
+            truth = cold(model, mine, logits_at=[len(mine) - 1], marks=[len(mine)])
             assert_cold(model, store, seq, joined(said[seq]), truth)
 
     holds()
@@ -85,7 +85,7 @@ def test_chunks_do_not_matter(
 ) -> None:
     model, store = make_model(notation, exact), PlainStore(chunk)
     if (notation, exact) not in truths:
-        truths[notation, exact] = cold(model, LONG, speak=[len(LONG) - 1], marks=[len(LONG)])
+        truths[notation, exact] = cold(model, LONG, logits_at=[len(LONG) - 1], marks=[len(LONG)])
     said = prefill(model, store, 0, LONG, chunk)
     assert_cold(model, store, 0, said, truths[notation, exact])
 

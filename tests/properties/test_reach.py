@@ -38,7 +38,7 @@ def tried(spec: Spec) -> int:
 def shown(model: Model, tokens: list[int], base: ColdRun, place: int, value: int) -> tuple[bool, bool]:
     """Does another token at ``place`` change the provenance and the logits of the last position?"""
     last = len(tokens) - 1
-    other = cold(model, [*tokens[:place], value, *tokens[place + 1 :]], speak=[last])
+    other = cold(model, [*tokens[:place], value, *tokens[place + 1 :]], logits_at=[last])
     return other.digests[-1] != base.digests[-1], not np.array_equal(other.logits[last], base.logits[last])
 
 
@@ -49,7 +49,7 @@ def count(notation: str, trials: int) -> tuple[int, int]:
     for trial in range(trials):
         if trial % 20 == 0:
             tokens = [rng.randrange(5000) for _ in range(back + 8)]
-            base = cold(model, tokens, speak=[len(tokens) - 1])
+            base = cold(model, tokens, logits_at=[len(tokens) - 1])
         place = len(tokens) - 1 - rng.randrange(back)
         seen = shown(model, tokens, base, place, (tokens[place] + rng.randrange(1, 5000)) % 5000)
         found = [total + one for total, one in zip(found, seen, strict=True)]
@@ -76,7 +76,7 @@ def test_reach_ends_exactly_where_it_should(notation: str) -> None:
     assert far is not None
     for _ in range(20):
         tokens = [rng.randrange(5000) for _ in range(far + 30)]
-        base, last = cold(model, tokens, speak=[len(tokens) - 1]), len(tokens) - 1
+        base, last = cold(model, tokens, logits_at=[len(tokens) - 1]), len(tokens) - 1
         assert shown(model, tokens, base, last - far, 5001) == (True, True)
         assert shown(model, tokens, base, rng.randrange(last - far), 5001) == (False, False)
         assert shown(model, tokens, base, last - far - 1, 5001) == (False, False)
@@ -87,5 +87,5 @@ def test_a_wrong_first_token_still_shows_after_300(notation: str) -> None:
     model, rng = make_model(notation, True), random.Random(13)
     for _ in range(20):
         tokens = [rng.randrange(5000) for _ in range(300)]
-        base = cold(model, tokens, speak=[299])
+        base = cold(model, tokens, logits_at=[299])
         assert shown(model, tokens, base, 0, 5001) == (True, True)

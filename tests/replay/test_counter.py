@@ -50,7 +50,7 @@ class TruthStore(UbatchStore):
 
     def _cold(self, run):
         tokens = self.server.slots[self.ubatch.runs[run].seq].tokens
-        return cold(self.server.context.model, tokens[: self._stop(run)], speak=())
+        return cold(self.server.context.model, tokens[: self._stop(run)], logits_at=())
 
     def _stop(self, run):
         return self.ubatch.runs[run].pos0 + len(self.ubatch.runs[run].tokens)

@@ -105,7 +105,7 @@ class Core(SlotDriver):
         """Defer the evaluation of a generated token and return True, unless an observer needs its result at once or a
         draft context evaluates it, too."""
         slot = self.slots[view.seq[0]]
-        at_once = self.log.heard(ev.Advanced) or self.dft is not None or slot.state is not State.GENERATING
+        at_once = self.log.listens_to(ev.Advanced) or self.dft is not None or slot.state is not State.GENERATING
         if at_once or not self.context.defer_token(view):
             self.flush_deferred()
             return False

@@ -91,7 +91,7 @@ class PromptCache:
             self.count += 1
             self.keys[tokens] = "entry", -1, self.count
             self.texts[self.keys[tokens]] = tokens
-        if self.srv.log.heard(Gained):
+        if self.srv.log.listens_to(Gained):
             self.srv.emit(Gained(None, self.point(self.keys[tokens]), cause, rule))
 
     def report_lent(self) -> None:

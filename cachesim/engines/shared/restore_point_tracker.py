@@ -93,8 +93,8 @@ class RestorePoints:
         """Report a change of a slot, made by this rule. Tokens and rows of full attention before position ``kept`` are
         unchanged. ``grown``: the checkpoints are unchanged, too."""
         key, number = ("slot", slot.id, 0), slot.id
-        was, live = self.slots.get(number) or UNREPORTED, self.log.heard(Advanced)
-        if not self.log.heard(Gained):
+        was, live = self.slots.get(number) or UNREPORTED, self.log.listens_to(Advanced)
+        if not self.log.listens_to(Gained):
             self.unreported[key] = slot
         if key in self.unreported or (grown and not live and not was.short):
             return
@@ -150,7 +150,7 @@ class RestorePoints:
         key = self._key(instead) if instead is not None else ("entry", -1, self._next())
         was = self.entries[key][1] if instead is not None else UNREPORTED
         self.entries[key] = entry, was
-        if not self.log.heard(Gained):
+        if not self.log.listens_to(Gained):
             self.unreported[key] = entry
             return
         now = self.owner.of_entry(entry)

@@ -153,7 +153,7 @@ class SlotDriver(Driver, RestorePointSource):
 
     def evaluated(self, rule: str) -> None:
         """Report that a batch was evaluated: the busy slots have more tokens."""
-        if self.log.heard(Advanced):
+        if self.log.listens_to(Advanced):
             for slot in self.slots:
                 if slot.busy or (self.window_is_shared and slot.tokens):
                     self.points.changed(slot, "evaluated", rule, ALL_TOKENS, grown=True)
@@ -161,7 +161,7 @@ class SlotDriver(Driver, RestorePointSource):
     def trimmed(self, slot: AnySlot, rule: str) -> None:
         """Report that the memory holds nothing after the tokens of a slot; its prompt is evaluated from there."""
         n = len(slot.tokens)
-        if self.log.heard(Advanced) and not self.points.ends_at(slot.id, n):
+        if self.log.listens_to(Advanced) and not self.points.ends_at(slot.id, n):
             self.points.changed(slot, "truncated", rule, n)
         if slot.task is not None and n == slot.task.answer.cache_n:
             self.log.emit(Settled(slot.id, n))

@@ -80,7 +80,7 @@ def test_names_of_ours_keep_their_meaning():
 def test_what_is_no_model():
     with pytest.raises(BadInput, match="unknown model 'qwen4-next'"):
         model_named("qwen4-next")
-    with pytest.raises(BadInput, match=r"at column 1 is no layer|unknown kind"):
+    with pytest.raises(BadInput, match=r"at column 1 is not a layer|unknown kind"):
         model_named("XYZ")
 
 

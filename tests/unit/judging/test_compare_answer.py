@@ -24,9 +24,9 @@ def model(exact=False):
 
 def right(mine):
     """A request, and the answer that a cold run gives."""
-    speak = range(len(PROMPT) - 1, len(HELD))
-    run = cold(mine, HELD, speak=tuple(speak))
-    said = [Output(p, int(run.digests[p]), run.logits.get(p)) for p in speak]
+    logits_at = range(len(PROMPT) - 1, len(HELD))
+    run = cold(mine, HELD, logits_at=tuple(logits_at))
+    said = [Output(p, int(run.digests[p]), run.logits.get(p)) for p in logits_at]
     return Request(PROMPT, 3, TOKENS), Answer(0, tokens=list(TOKENS), outputs=said, slot_tokens=HELD)
 
 
@@ -71,7 +71,7 @@ def test_of_an_answer_that_went_on_from_another_text_what_was_said_is_judged(lay
     """That text was loaded into the slot during the prompt. A window and a short convolution do not reach so far."""
     mine, prompt = make_model(parse(layers), exact=True), tuple(range(100, 130))
     held = (7, 8, *prompt[2:])
-    run = cold(mine, held, speak=(29,))
+    run = cold(mine, held, logits_at=(29,))
     answer = Answer(0, tokens=[1], outputs=[Output(29, int(run.digests[29]), run.logits[29])], slot_tokens=held)
     assert Judge(mine).judge(Request(prompt, 1, (1,)), answer, None).equal_cold is holds
 
@@ -107,7 +107,7 @@ def test_without_a_model_everything_is_undecided():
 @pytest.mark.parametrize("wrong", [False, True])
 def test_what_a_request_left_behind_is_judged(wrong):
     request, answer = right(model())
-    digest = cold(model(), HELD, speak=()).rows(1).digest + np.uint64(wrong)
+    digest = cold(model(), HELD, logits_at=()).rows(1).digest + np.uint64(wrong)
     part = RowsPart(0, np.arange(len(HELD)), {1: Rows(digest, None, None)})
     judged = Judge(model()).judge(request, answer, Stored("slot", 0, HELD, len(HELD), (part,), None))
     assert (judged.answer.holds, judged.state.holds, judged.equal_cold) == (True, not wrong, not wrong)
@@ -172,7 +172,7 @@ TALK, OTHER = HELD, (*HELD[:6], 7, *HELD[7:])
 
 def part_of(tokens, n, start=0, exact=True):
     """An object with the rows and the state that a cold run has after the first n of these tokens."""
-    run = cold(model(exact), tokens[:n], speak=(), marks=(n,))
+    run = cold(model(exact), tokens[:n], logits_at=(), marks=(n,))
     rows = {1: Rows(*(None if one is None else one[start:].copy() for one in run.rows(1)))}
     state = StatePart(n - 1, {0: run.state_at(0, n)})
     return Stored("checkpoint", 0, tokens[:n], n, (RowsPart(0, np.arange(start, n), rows),), state, start)

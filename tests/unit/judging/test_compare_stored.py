@@ -17,7 +17,7 @@ N = len(TOKENS)
 
 def world(notation, exact=False):
     model = make_model(parse(notation), exact=exact)
-    return model, cold(model, TOKENS, speak=(), marks=(N,))
+    return model, cold(model, TOKENS, logits_at=(), marks=(N,))
 
 
 def rows_part(run, layers, positions, window=0):

@@ -44,7 +44,7 @@ class Keeping:
 
     def __init__(self, judge=None):
         self.objects, self.model, self.asked = {}, model(), []
-        self.run = cold(self.model, HELD, speak=())
+        self.run = cold(self.model, HELD, logits_at=())
         self.judge = judge or CountingJudge(self.model)
         self.observer = AnswerObserver(from_line("A9"), "llama_cpp@head", None, self.judge)
         self.observer.started(self)

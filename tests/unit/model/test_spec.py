@@ -28,13 +28,13 @@ def test_spaces_are_free() -> None:
     [
         ("", "model '' has no layers (for example GGGA)"),
         ("+M", "model '+M' has no layers (for example GGGA)"),
-        ("gA", "model 'gA': 'gA' at column 1 is no layer (did you mean 'G'?)"),
-        ("A-A", f"model 'A-A': '-A' at column 2 is no layer ({LETTERS})"),
+        ("gA", "model 'gA': 'gA' at column 1 is not a layer (did you mean 'G'?)"),
+        ("A-A", f"model 'A-A': '-A' at column 2 is not a layer ({LETTERS})"),
         ("AX", f"model 'AX': unknown kind of layer 'X' ({LETTERS})"),
         ("AW", "model 'AW': a W layer needs a window of 1 to 1048576, not 0 (for example W8)"),
         ("A8", "model 'A8': layer A has no window, yet 8 is given (W8?)"),
         ("W99999999", "model 'W99999999': window 99999999... is too large (at most 1048576)"),
-        ("A+MA", "model 'A+MA': '+MA' at column 2 is no layer (the only suffix is +M, at the end)"),
+        ("A+MA", "model 'A+MA': '+MA' at column 2 is not a layer (the only suffix is +M, at the end)"),
         ("A" * 65, "model '" + "A" * 65 + "': 65 layers, at most 64 layers are allowed"),
     ],
 )

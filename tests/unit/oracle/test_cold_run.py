@@ -20,7 +20,7 @@ TOKENS = random.Random(3).sample(range(5000), 50)
 @pytest.mark.parametrize("exact", [True, False])
 def test_states_and_rows_at_every_length(exact: bool) -> None:
     model = make_model(ALL_KINDS, exact)
-    found = cold(model, TOKENS, speak=[], marks=range(len(TOKENS) + 1))
+    found = cold(model, TOKENS, logits_at=[], marks=range(len(TOKENS) + 1))
     store = PlainStore()
     states = [index for index, layer in enumerate(model.spec.layers) if layer.recurrence]
     assert all(same_state(None, found.state_at(layer, 0)) for layer in states)
@@ -34,7 +34,7 @@ def test_states_and_rows_at_every_length(exact: bool) -> None:
 
 
 def test_numbers_of_states_only_at_marks() -> None:
-    found = cold(make_model("GC", True), TOKENS, speak=[], marks=[10])
+    found = cold(make_model("GC", True), TOKENS, logits_at=[], marks=[10])
     assert found.state_at(0, 10).h is not None and found.state_at(0, 11).h is None
     assert found.state_at(1, 10).conv_x is not None
     with pytest.raises(Crash):
@@ -42,20 +42,20 @@ def test_numbers_of_states_only_at_marks() -> None:
 
 
 def test_logits_where_asked() -> None:
-    found = cold(make_model("GA", True), TOKENS, speak=[49, 3])
+    found = cold(make_model("GA", True), TOKENS, logits_at=[49, 3])
     assert list(found.logits) == [49, 3] and found.logits[3].shape == (64,)
-    assert (found.logits[3] == cold(make_model("GA", True), TOKENS[:4], speak=[3]).logits[3]).all()
-    assert cold(make_model("GA", False), TOKENS, speak=[49]).logits == {}
-    assert found.hidden is not None and cold(make_model("GA", False), TOKENS, speak=[]).hidden is None
+    assert (found.logits[3] == cold(make_model("GA", True), TOKENS[:4], logits_at=[3]).logits[3]).all()
+    assert cold(make_model("GA", False), TOKENS, logits_at=[49]).logits == {}
+    assert found.hidden is not None and cold(make_model("GA", False), TOKENS, logits_at=[]).hidden is None
 
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_short_sequences(n: int, exact: bool) -> None:
     model = make_model(ALL_KINDS, exact)
-    found = cold(model, TOKENS[:n], speak=range(n), marks=[n])
+    found = cold(model, TOKENS[:n], logits_at=range(n), marks=[n])
     assert len(found.digests) == n and len(found.logits) == (n if exact else 0)
-    assert (found.digests == cold(model, TOKENS, speak=[]).digests[:n]).all()
+    assert (found.digests == cold(model, TOKENS, logits_at=[]).digests[:n]).all()
 
 
 @pytest.mark.parametrize("n", [255, 256, 257, 600])
@@ -63,7 +63,7 @@ def test_blocks_of_the_whole_do_not_matter(n: int) -> None:
     """A prefix is computed as the whole is: the oracle's own blocks leave no trace."""
     tokens = [(i * 37 + i * i) % 501 for i in range(700)]
     model = make_model("G W40 S A", True)
-    whole, part = cold(model, tokens, speak=[]), cold(model, tokens[:n], speak=[])
+    whole, part = cold(model, tokens, logits_at=[]), cold(model, tokens[:n], logits_at=[])
     assert whole.hidden is not None and part.hidden is not None
     assert np.array_equal(whole.hidden[:n], part.hidden)
 

@@ -15,7 +15,7 @@ PROMPT, GENERATED = tuple(range(100, 130)), tuple(range(200, 206))
 def test_without_a_cut_it_is_the_cold_run(spec, exact):
     model = make_model(spec, exact)
     said, _ = cold_shifted(model, PROMPT, GENERATED, [])
-    whole = cold(model, PROMPT + GENERATED, speak=range(29, 36))
+    whole = cold(model, PROMPT + GENERATED, logits_at=range(29, 36))
     assert [one.digest for one in said] == [int(whole.digests[pos]) for pos in range(29, 36)]
     if exact:
         assert all(np.array_equal(one.logits, whole.logits[pos]) for one, pos in zip(said, range(29, 36), strict=True))

@@ -36,7 +36,7 @@ def test_an_architecture_before_the_layers_has_its_positions(name, mrope):
 
 
 def test_an_unknown_architecture_is_refused():
-    with pytest.raises(BadInput, match="column 1 is no layer"):
+    with pytest.raises(BadInput, match="column 1 is not a layer"):
         model_kind("qwen36-GGGA")
 
 
