@@ -72,7 +72,7 @@ def share(value: SupportsFloat) -> float:
 
 @frozen
 class SlotEvent(Event):
-    """An event of one slot. ``task``: id of the slot's task, None without a task."""
+    """An event of a slot. ``task``: id of the slot's task, None without a task."""
 
     slot: int | None
     task: int | None
@@ -81,7 +81,7 @@ class SlotEvent(Event):
 class Log:
     """Append-only list of events, divided into requests by ``mark``.
 
-    ``listener`` receives every event as it happens, or only events of ``kinds``; by default there is no listener.
+    ``listener`` receives every event as it happens, or only events of ``kinds``; None by default.
     ``before``: log of the server that ran before this one; its counters continue.
     """
 
@@ -132,6 +132,6 @@ class Log:
         return len(self.marks) - 1
 
     def of(self, request: int) -> Iterator[Event]:
-        """Return the events of one request, in order."""
+        """Return the events of a request, in order."""
         stop = self.marks[request + 1] if request + 1 < len(self.marks) else len(self.events)
         return iter(self.events[self.marks[request] : stop])

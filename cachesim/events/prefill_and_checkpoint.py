@@ -52,7 +52,7 @@ class CtxShift(SlotEvent, ev="ctx_shift"):
 
 @frozen
 class CkptEvent(SlotEvent):
-    """An event of one checkpoint: its positions, and the number of tokens before it."""
+    """An event of a checkpoint: its positions, and the number of tokens before it."""
 
     pos_min: int
     pos_max: int

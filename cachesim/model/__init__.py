@@ -2,7 +2,7 @@
 servers.
 
 Glossary, for this folder:
-  n   rows or tokens of a whole sequence          t   tokens of one run
+  n   rows or tokens of a whole sequence          t   tokens of a run
   d   width of the model (32)                     k   taps of a short convolution (4; C: 3)
   q, k, v  query, key, value of attention         g   queries that share a K/V head (GQA)
   x   residual stream; in provenance its digest   u   x after RMSNorm

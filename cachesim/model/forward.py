@@ -68,7 +68,7 @@ class Model:
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
 
     def forward(self, runs: Sequence[TokenRun], store: Store, before: Sequence[Hidden] | None = None) -> list[Hidden]:
-        """Evaluate one micro-batch and return one Hidden for each run. Changes nothing but the store. ``before``: for
+        """Evaluate a micro-batch and return a Hidden for each run. Changes nothing but the store. ``before``: for
         an MTP head, the trunk's output before each token of each run."""
         said: Sequence[Hidden | None] = before or [None] * len(runs)
         begin = _ExactPass if self.exact else _RunPass
@@ -93,7 +93,7 @@ class Model:
 
 
 class _RunPass:
-    """Pass of one run through the layers: digests only."""
+    """Pass of a run through the layers: digests only."""
 
     def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
         self.model, self.store, self.run = model, store, index
@@ -136,7 +136,7 @@ class _RunPass:
 
 
 class _ExactPass(_RunPass):
-    """Pass of one run with digests and numbers. All numbers are in units of the grid."""
+    """Pass of a run with digests and numbers. All numbers are in units of the grid."""
 
     def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: Hidden | None) -> None:
         super().__init__(model, store, index, run, before)

@@ -34,7 +34,7 @@ TAPS = tuple(word(c) for c in (0xA24BAED4963EE407, 0x9FB21C651E98DF25, 0xC2B2AE3
 
 
 class LayerKeys(NamedTuple):
-    """Constants that separate the digests of one layer of one model from all others."""
+    """Constants that separate the digests of a layer of a model from all others."""
 
     row: Digests              # () of K/V rows
     own: Digests              # () odd factor of a token's own digest
@@ -56,7 +56,7 @@ def mix(z: Digests) -> Digests:
 
 
 def mix_int(z: int) -> int:
-    """Return ``mix`` of one Python integer."""
+    """Return ``mix`` of a Python integer."""
     z &= MASK
     z = ((z ^ (z >> 30)) * _FIRST) & MASK
     z = ((z ^ (z >> 27)) * _SECOND) & MASK
@@ -127,7 +127,7 @@ T = TypeVar("T")
 
 
 class Rng:
-    """A stream of random numbers. Different ``path`` values give independent streams of one seed."""
+    """A stream of random numbers. Different ``path`` values give independent streams of a seed."""
 
     def __init__(self, seed: int, *path: str) -> None:
         self.state = mix_int(seed & MASK)

@@ -16,7 +16,7 @@ from cachesim.model.grid import Digests, Positions, Values
 
 
 class TokenRun(NamedTuple):
-    """Consecutive tokens of one sequence inside one micro-batch; token k is at position ``pos0 + k``."""
+    """Consecutive tokens of a sequence inside one micro-batch; token k is at position ``pos0 + k``."""
 
     seq: int
     pos0: int
@@ -24,7 +24,7 @@ class TokenRun(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """K/V rows of one attention layer, sorted by position. K is already rotated to its position (RoPE)."""
+    """K/V rows of an attention layer, sorted by position. K is already rotated to its position (RoPE)."""
 
     digest: Digests           # (n,)
     k: Values | None          # (n, kv_heads, head); None in provenance mode

@@ -35,7 +35,7 @@ class ColdOutput(NamedTuple):
 
 @dataclass(slots=True)
 class ListStore(ByPosition):
-    """Rows of one sequence by position, states by layer."""
+    """Rows of a sequence by position, states by layer."""
 
     n: int = 0
     _rows: dict[int, Rows] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from cachesim.model.norms import head_norm, unit, wide_norm
 from cachesim.model.rope import Rotation, rotate
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, D
 
-_ROWS, _SCORES = 64, 2**18    # rows of one head, and their scores, processed at a time: at most 2 MiB
+_ROWS, _SCORES = 64, 2**18    # rows of a head, and their scores, processed at a time: at most 2 MiB
 _SPLIT = 2.0**18              # V is summed as multiples of this number, plus the rest
 _PREPARED = 128               # tokens whose matrices are prepared together
 
@@ -53,7 +53,7 @@ def attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window
 
 
 def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:
-    """Return the output of one head, (n, 16), computed in blocks of rows of the causal matrix."""
+    """Return the output of a head, (n, 16), computed in blocks of rows of the causal matrix."""
     q, turned = q * (grid.ROPE_UNIT**2 / HEAD**0.5 / function_tables.WEIGHT_STEP), k.T.copy()    # (n, 16), (16, n)
     out = np.empty_like(v)
     rest = np.fmod(v, _SPLIT)

@@ -20,7 +20,7 @@ from cachesim.oracle.whole_sequence import WHOLE
 
 @dataclass(slots=True)
 class WholeDigests:
-    """Provenance of every layer at every position of one sequence of n tokens."""
+    """Provenance of every layer at every position of a sequence of n tokens."""
 
     last: Digests                                                   # (n,) after the last layer
     inputs: dict[int, Digests] = field(default_factory=dict)        # layer -> (n,) what entered a recurrent layer

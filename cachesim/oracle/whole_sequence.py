@@ -40,7 +40,7 @@ WHOLE: Mapping[str, WholeKind] = {
 
 @dataclass(slots=True)
 class WholeNumbers:
-    """Numbers of one sequence of n tokens, with recurrent states only after ``marks`` tokens."""
+    """Numbers of a sequence of n tokens, with recurrent states only after ``marks`` tokens."""
 
     x: Values                                                                       # (n, d) after the last layer
     k: dict[int, Values] = field(default_factory=dict)                              # layer -> (n, 2, 16)

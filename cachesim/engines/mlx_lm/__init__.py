@@ -29,7 +29,7 @@ def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, lo
 
 
 def say(rule: str, value: object, because: Mapping[str, Any]) -> str | None:
-    """Return a decision in words, or None if there is no sentence for it. Imports the sentences on first use, because
+    """Return a decision in words, or None without a sentence for it. Imports the sentences on first use, because
     only reports need them."""
     from cachesim.engines.mlx_lm.sentences import SENTENCES
 

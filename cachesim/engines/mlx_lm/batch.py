@@ -68,7 +68,7 @@ class Row:
         """True if the client has disconnected.
 
         ``cancel_at`` counts the tokens that a slot would hold. A slot has not evaluated the last token of an answer; a
-        row has, so it holds one more.
+        row has, so it holds another token.
         """
         at = self.request.cancel_at
         return at is not None and len(self.tokens) > at
@@ -97,7 +97,7 @@ def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
-    """Convert the fresh cache of one conversation to a batch, padded on the left (_make_cache)."""
+    """Convert the fresh cache of a conversation to a batch, padded on the left (_make_cache)."""
     if isinstance(cache, ArraysCache):
         cache.left_padding = counters(left_padding)
         return cache
@@ -126,7 +126,7 @@ class Batch:
     caches: list[Any] = field(default_factory=list)
 
     def extract(self, index: int) -> list[Any]:
-        """Return the caches of one row, as a conversation of its own."""
+        """Return the caches of a row, as a conversation of its own."""
         return [cache.extract(index) for cache in self.caches]
 
     def extend(self, addition: Batch) -> None:

@@ -61,7 +61,7 @@ def _element(label: str, shape: tuple[int, ...] | None) -> np.dtype[Any]:
 
 
 def unpack_state(slots: Sequence[Array | None], row: int, exact: bool) -> LayerState | None:
-    """Return the state of one row of a batch; None if no token was absorbed yet or nothing is computed."""
+    """Return the state of a row of a batch; None if no token was absorbed yet or nothing is computed."""
     inputs = slots[0]
     if inputs is None or inputs.dtype.names is None:
         return None

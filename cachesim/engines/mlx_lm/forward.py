@@ -25,7 +25,7 @@ from cachesim.model.grid import Positions
 
 
 class Piece(NamedTuple):
-    """Tokens start .. stop-1 of one row. ``folded``: True if they enter the recurrent state. ``conv``: True if they
+    """Tokens start .. stop-1 of a row. ``folded``: True if they enter the recurrent state. ``conv``: True if they
     also enter the inputs that the convolution keeps."""
 
     row: int
@@ -53,7 +53,7 @@ def forward(model: Model | None, spec: Spec, caches: Sequence[Any], tokens: Sequ
 
 
 class BatchStore:
-    """Row and state store of one forward pass over a batch."""
+    """Row and state store of a forward pass over a batch."""
 
     def __init__(self, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]], exact: bool) -> None:
         self.spec, self.tokens, self.exact = spec, tokens, exact
@@ -224,7 +224,7 @@ class BatchStore:
 
 
 def _pieces(row: int, real: Array, stop: int) -> list[Piece]:
-    """Return the pieces of one row. ``real``: bool, False for padding. The convolution keeps no token from ``stop``
+    """Return the pieces of a row. ``real``: bool, False for padding. The convolution keeps no token from ``stop``
     on."""
     n, at = len(real), np.flatnonzero(real)
     begin, end = (int(at[0]), int(at[-1]) + 1) if len(at) else (0, 0)

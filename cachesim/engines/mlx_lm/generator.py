@@ -32,7 +32,7 @@ class Machine:
     log: Log                    # counts the evaluated tokens
 
     def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens]) -> list[Hidden]:
-        """Run one forward pass over rows of equal length."""
+        """Run a forward pass over rows of equal length."""
         rows, n = len(tokens), len(tokens[0])
         held = max((_longest(cache.offset) for cache in caches if hasattr(cache, "offset")), default=0)
         self.log.spend(*cost_of(self.model, rows * n, rows * n, rows * n * (held + n // 2)))
@@ -52,7 +52,7 @@ def _longest(offset: int | np.ndarray) -> int:
 
 @dataclass(slots=True)
 class TickResult:
-    """Result of one tick."""
+    """Result of a tick."""
 
     # rows whose prefill reached a halt, and True if the halt is the end of a segment
     pauses: list[tuple[Row, bool]] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Generator(ABC):
 
     @abstractmethod
     def next(self) -> TickResult:
-        """Run one tick. Raises Died."""
+        """Run a tick. Raises Died."""
 
     def extract(self, row: Row) -> list[Any]:
         """Return copies of a row's caches, in any phase of its request."""
@@ -94,7 +94,7 @@ class Generator(ABC):
         return [*(row.caches for row in self.waiting), *(batch.caches for batch in self.batches)]
 
     def decode(self, ticked: TickResult) -> None:
-        """Decode one token of every generating row, and remove rows that returned their last token."""
+        """Decode a token of every generating row, and remove rows that returned their last token."""
         batch = self.generating
         if not batch.rows:
             return
@@ -108,7 +108,7 @@ class Generator(ABC):
             batch.filter([i for i in range(len(batch.rows)) if i not in done])
 
     def step(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
-        """Feed one token of each row and record the output."""
+        """Feed a token of each row and record the output."""
         for row, piece, hidden in zip(batch.rows, tokens, self.machine.feed(batch.caches, tokens), strict=True):
             row.tokens += piece
             self.machine.record_output(row, hidden)
@@ -124,7 +124,7 @@ class SegmentGenerator(Generator):
     """The generator since #1072: prompts are fed segment by segment, in a batch of their own beside the generating
     rows.
 
-    A tick decodes one token of every generating row, admits waiting rows, and moves rows with one token left to the
+    A tick decodes a token of every generating row, admits waiting rows, and moves rows with one token left to the
     generating batch. Then it feeds each other row one piece of its current segment; shorter pieces are padded on the
     right.
     Source: mlx-lm mlx_lm/generate.py BatchGenerator, PromptProcessingBatch, GenerationBatch (3f9d179f to 0.32.2).
@@ -135,7 +135,7 @@ class SegmentGenerator(Generator):
         super().__init__(machine, self.prompts)
 
     def next(self) -> TickResult:
-        """Run one tick."""
+        """Run a tick."""
         ticked = TickResult()
         self.decode(ticked)
         if len(self.generating.rows) < self.settings.completion_batch_size:

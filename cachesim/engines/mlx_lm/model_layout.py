@@ -2,7 +2,7 @@
 
 A, W   K/V rows: KVCache, and RotatingKVCache of the window's size
 G, S   ArraysCache of two slots: inputs of the convolution, recurrent matrix
-C      ArraysCache of one slot, without a matrix
+C      ArraysCache of a single slot, without a matrix
 H      CacheList of both kinds
 
 Source: mlx-lm mlx_lm/models/{llama,gemma3_text,qwen3_next,mamba2,lfm2,falcon_h1}.py make_cache (d78bf58e).
@@ -27,7 +27,7 @@ NAMES = {"llama": "AAAA", "qwen3_next": "GGGA", "mamba2": "SSSS", "lfm2": "CCA",
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Bytes of one token's rows, and of one batch row in each slot of a state."""
+    """Bytes of a token's rows, and of a batch row in each slot of a state."""
 
     row: int
     slots: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ def model_weights(kind: ModelKind, draft: tuple[Any, Spec] | None) -> tuple[Weig
 
 
 def make_caches(spec: Spec, rules: CacheRules) -> list[Any]:
-    """Create the caches of one conversation, one for each layer (model.make_cache)."""
+    """Create the caches of a conversation, one for each layer (model.make_cache)."""
     return [_cache(layer, rules) for layer in spec.layers]
 
 

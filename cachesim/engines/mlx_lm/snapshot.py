@@ -88,7 +88,7 @@ class Inspected(Core):
         return StoredBytes(0, self.cache.lru.nbytes)
 
     def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
-        """Return the caches of one conversation as stored contents, with the tokens that they should hold."""
+        """Return the caches of a conversation as stored contents, with the tokens that they should hold."""
         parts: dict[tuple[int, int], dict[int, Rows]] = {}
         states: dict[int, LayerState | None] = {}
         exact = self.model is not None and self.model.exact

@@ -18,7 +18,7 @@ from cachesim.engines.mlx_lm.generator import Generator, Machine, TickResult
 
 class WholePromptGenerator(Generator):
     """A batch and a sorted queue. The server decides by the rules named as the arguments. ``checkpoint`` gets the rows,
-    pc, and a function that extracts the caches of one row."""
+    pc, and a function that extracts the caches of a row."""
 
     def __init__(
         self, machine: Machine, pc: Callable[[Sequence[int], Sequence[int | None]], int],
@@ -34,7 +34,7 @@ class WholePromptGenerator(Generator):
         self.waiting.sort(key=lambda queued: len(queued.segments[0]) + max(cache.size() for cache in queued.caches))
 
     def next(self) -> TickResult:
-        """Run one tick: prefill while there is room for a whole group, then decode one token of every row."""
+        """Run a tick: prefill while there is room for a whole group, then decode one token of every row."""
         ticked, size = TickResult(), self.settings.prefill_batch_size
         room = self.settings.completion_batch_size - len(self.generating.rows)
         while room >= size and self.waiting:

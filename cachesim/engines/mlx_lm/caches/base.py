@@ -128,7 +128,7 @@ class KeysValues(Cache):
         return keys[:, :, start:stop], values[:, :, start:stop]
 
     def append(self, held: int, keys: Array, values: Array) -> None:
-        """Write the tokens of one step after ``held`` columns, growing the buffers in blocks of ``step``."""
+        """Write the tokens of a step after ``held`` columns, growing the buffers in blocks of ``step``."""
         self.keys = written(with_room(self.keys, held, keys, self.step), held, keys)
         self.values = written(with_room(self.values, held, values, self.step), held, values)
 

@@ -57,7 +57,7 @@ def _placed(buffer: Array, left: int, width: int) -> Array:
 
 
 class Row(NamedTuple):
-    """Contribution of one cache to a batch: first column, number of columns, and the content to copy there (None =
+    """Contribution of a cache to a batch: first column, number of columns, and the content to copy there (None =
     zeros)."""
 
     start: int
@@ -134,7 +134,7 @@ class BatchKVCache(Batch):
         self._right_padding: Array | None = None      # not set in a cache that was loaded, as in the original
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append one step, with the same number of columns for every row. Returns all columns in use."""
+        """Append a step, with the same number of columns for every row. Returns all columns in use."""
         self.append(self._idx, keys, values)
         self.offset = self.offset + columns(keys)
         self._idx += columns(keys)

@@ -174,7 +174,7 @@ class BatchRotatingKVCache(Ring, Batch):
 
 
 def _merged(cache: RotatingKVCache, length: int) -> tuple[Row, Row]:
-    """Return keys and values of one ring as rows of a batch of ``length`` columns."""
+    """Return keys and values of a ring as rows of a batch of ``length`` columns."""
     start = length - cache.size()
     if cache.keys is None:
         return Row(start, 0, None), Row(start, 0, None)

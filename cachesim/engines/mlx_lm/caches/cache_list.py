@@ -1,4 +1,4 @@
-"""Several caches as the cache of one layer, and lists of caches for a model."""
+"""Several caches as the cache of a layer, and lists of caches for a model."""
 
 from __future__ import annotations
 

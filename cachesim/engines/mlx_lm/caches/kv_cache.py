@@ -58,7 +58,7 @@ class QuantizedKVCache(Counted):
         self.bits = bits
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Packed, Packed]:
-        """Quantise and append the tokens of one step. Returns all tokens held."""
+        """Quantise and append the tokens of a step. Returns all tokens held."""
         prev = self.offset
         rooms = self._with_room(self.keys, keys), self._with_room(self.values, values)
         self.keys, self.values = rooms
@@ -129,7 +129,7 @@ class KVCache(Counted, KeysValues):
     LENGTH: ClassVar[str] = "offset"
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of one step. Returns all tokens held."""
+        """Append the tokens of a step. Returns all tokens held."""
         self.append(self.offset, keys, values)
         self.offset += columns(keys)
         return self.keys_and_values()
@@ -171,7 +171,7 @@ class ConcatenateKVCache(Counted, KeysValues):
         self.set_cut_state(state)
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of one step. Returns the whole buffer."""
+        """Append the tokens of a step. Returns the whole buffer."""
         if self.keys is not None:
             held_keys, held_values = self.pair()
             keys, values = joined(held_keys, keys), joined(held_values, values)
@@ -207,7 +207,7 @@ class ChunkedKVCache(KeysValues):
             self.keys, self.values = self.cut(front.stop, front.start)
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Append the tokens of one step. Returns the tokens held since ``start_position``."""
+        """Append the tokens of a step. Returns the tokens held since ``start_position``."""
         self.append(self.offset - self.start_position, keys, values)
         self.offset += columns(keys)
         return self.keys_and_values()

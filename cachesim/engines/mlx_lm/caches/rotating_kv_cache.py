@@ -25,12 +25,12 @@ class Ring(KeysValues):
     _offset: int
 
     def update_and_fetch(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Store one step, with the same number of columns for every row. Returns the buffer in its current order."""
+        """Store a step, with the same number of columns for every row. Returns the buffer in its current order."""
         return self._in_place(keys, values) if columns(keys) == 1 else self._appended(keys, values)
 
     @abstractmethod
     def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:
-        """Store one column."""
+        """Store a column."""
 
     @abstractmethod
     def _appended(self, keys: Array, values: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CacheRules:
-    """Rules of one version of the cache classes. The defaults are those of HEAD (d78bf58e)."""
+    """Rules of a version of the cache classes. The defaults are those of HEAD (d78bf58e)."""
 
     state: Rule = r.state_cut
     restore: Rule = r.restore_cut

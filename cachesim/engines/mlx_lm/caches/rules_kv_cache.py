@@ -1,6 +1,6 @@
 """Rules that differ between versions for rings, chunks and batches of keys and values.
 
-Rows are batch rows. A column is a place of one token in a buffer. Counts are tokens.
+Rows are batch rows. A column is a place of a token in a buffer. Counts are tokens.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def ignore(event: CacheEvent) -> None:
 
 
 class Entry(NamedTuple):
-    """Layers of one stored state, their size in bytes at insertion, and their queue. ``owners``: only in versions that
+    """Layers of a stored state, their size in bytes at insertion, and their queue. ``owners``: only in versions that
     count owners. ``snapshot``: a copy stored under a prefix."""
 
     layers: list[Any]

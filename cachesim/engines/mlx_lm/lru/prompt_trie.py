@@ -101,7 +101,7 @@ class PromptTrie(Generic[T]):
         return before
 
     def get(self, model: Any, tokens: Sequence[int]) -> T:
-        """Return the value under the key. Raises KeyError if there is none."""
+        """Return the value under the key. Raises KeyError without a value."""
         entry = self._path(model, tokens)[-1].entry
         if entry is None:
             raise KeyError(tuple(tokens))
@@ -116,7 +116,7 @@ class PromptTrie(Generic[T]):
         return True
 
     def pop(self, model: Any, tokens: Sequence[int]) -> T:
-        """Remove and return the value, with nodes that lead to no other value. Raises KeyError if there is none."""
+        """Remove and return the value, with nodes that lead to no other value. Raises KeyError without a value."""
         path = self._path(model, tokens)
         node = path[-1]
         entry, node.entry = node.entry, None

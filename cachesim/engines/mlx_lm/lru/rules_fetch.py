@@ -40,7 +40,7 @@ def exact_walked(found: SearchResult, query: int) -> bool:
 
 @rule("ML-LRU-SHORTER", Role.LOAD, mlx_lm(CACHE, "PromptTrie.search", "d78bf58e"))
 def shorter_beyond_one(found: SearchResult) -> int:
-    """Returns the length of the longest key that is a prefix of the query, or 0 without such a key. A key of one token
+    """Returns the length of the longest key that is a prefix of the query, or 0 without such a key. A key of length 1
     never counts."""
     return found.at if found.at > 1 else 0
 

@@ -1,6 +1,6 @@
 """Rules for stored entries when a new entry is inserted: replacement, prefix removal, eviction, snapshots.
 
-Lengths are tokens. Layers are the caches of one entry. Queues are numbered by their place in the table's ``kinds``.
+Lengths are tokens. Layers are the caches of an entry. Queues are numbered by their place in the table's ``kinds``.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def present_replace_count() -> Present:
 
 @rule("ML-LRU-PREFIX.none", Role.DROP, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))
 def prune_none(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list[int]:
-    """Removes no entry whose key is a prefix of the new one."""
+    """Keeps all entries whose keys are prefixes of the new key."""
     return []
 
 
 @rule("ML-LRU-PREFIX.all", Role.DROP, mlx_lm("", "PromptTrie.pop_prefixes", "2105aaf9"), since="#911, #1078")
 def prune_all(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list[int]:
-    """Removes entries whose keys are proper prefixes of the new one if every layer of the new one is trimmable."""
+    """Removes entries whose keys are proper prefixes of the new key if every layer of the new entry is trimmable."""
     return list(prefixes) if all(layer.is_trimmable() for layer in layers) else []
 
 

@@ -18,7 +18,7 @@ Rule = Callable[..., Decision]
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """Rules of one version, in the order in which a request meets them. A version uses only one of the two generators;
+    """Rules of a version, in the order in which a request meets them. A version uses only one of the two generators;
     the rules of the other are copied from a neighbour and never called."""
 
     name: str

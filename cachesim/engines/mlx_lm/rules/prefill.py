@@ -1,7 +1,7 @@
 """Rules of the older generator (before #1072): place of its only checkpoint, and the tokens that it feeds. Rules of
 drafts.
 
-P   the prompt         l   tokens of one row that are not cached
+P   the prompt         l   tokens of a row that are not cached
 pc  prompt checkpoint: tokens after it, one number for a whole group
 A position below 0 counts from the end of the prompt, as the engine writes it.
 Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint, mlx_lm/generate.py _process_prompts (2105aaf9 to 4d3af3ce).
