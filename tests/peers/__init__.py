@@ -1,1 +1,2 @@
-"""Our cache classes and the real ones side by side: ``make peers``. Needs mlx and mlx-lm; only the replay does not."""
+"""Comparison of our classes and server with the real mlx-lm: ``make peers``. Needs mlx and mlx-lm, except for the
+replay."""

@@ -1,4 +1,5 @@
-"""``python -m tests.peers classes --ops 100000 --seed 0``: compare, and print what was tried."""
+"""Command line of the comparisons: ``python -m tests.peers classes --ops 100000 --seed 0`` prints a count of the
+operations."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ RULES = {
     "0.32.2": caches.AT_0_32_2, "head": caches.AT_HEAD, "v0.31.3": caches.AT_V0_31_3, "m1072": caches.AT_M1072,
     "m1019": caches.AT_M1019, "pr999": caches.AT_PR999,
 }  # fmt: skip
-LRU_SHARE = 6                 # one operation in six is on the prompt cache
+LRU_SHARE = 6                 # share of operations on the prompt cache: one in six
 RECORDED = 300                # bursts in the transcript
 WANTED = ("merge", "extract", "extend", "filter", "trim", "prepare/finalize", "while ragged", "while wrapped")
-ENOUGH = 5                    # per cent of all operations
+ENOUGH = 5                    # percent of all operations
 
 
 def classes(args):
@@ -26,7 +27,7 @@ def classes(args):
     began = time.perf_counter()
     theirs = Theirs(args.source)
     store = getattr(theirs.caches, "LRUPromptCache", None)
-    lru_ops = args.ops // LRU_SHARE if hasattr(store, "stats_by_type") else 0       # older ones have another face
+    lru_ops = args.ops // LRU_SHARE if hasattr(store, "stats_by_type") else 0       # older caches: another interface
     tried = compare.run(Ours(RULES[args.rules], theirs.unasked), theirs, args.ops - lru_ops, args.seed)
     tried.update(lru_talk.run(theirs.caches, lru_ops, args.seed))
     _print(tried, time.perf_counter() - began)
@@ -58,25 +59,25 @@ def logs(args):
 
 
 def record(args):
-    """Write the transcripts that the default suite replays without MLX."""
+    """Transcripts for the default suite, which replays them without MLX."""
     from tests.peers import bursts as found
     from tests.peers import transcript
 
     args.bursts, args.out = RECORDED, str(found.TRANSCRIPT)
-    found.main(args)                              # first: what compares classes changes the size of their blocks
+    found.main(args)                              # first: comparing classes changes their block size
     print(transcript.record(Theirs(), args.seed))
     return 0
 
 
 def evidence(args):
-    """Play scenarios on the real server and store what came."""
+    """Evidence: scenarios run on the real server, with stored results."""
     from tests.peers import evidence as found
 
     return found.main(args)
 
 
 def main(argv):
-    """Pick the command."""
+    """Run the chosen command."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__)
     commands = parser.add_subparsers(required=True)
     for command in (classes, bursts, logs, record, evidence):
@@ -98,4 +99,4 @@ def main(argv):
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(code)                  # the real server's threads still run: mlx aborts now and then when Python tidies up
+    os._exit(code)                  # the real server's threads still run, and mlx sometimes aborts when Python exits

@@ -1,7 +1,7 @@
-"""The operations, each a plain tuple (name, numbers...), and what each does to the things on the table.
+"""Operations of the comparison and their effect. Each is a plain tuple (name, numbers...).
 
-A table has places for single caches and for batches. Contents are made from a counter, so that an operation means the
-same in every world and on every machine.
+A table has places for single caches and for batches. Contents come from a counter, so an operation is identical in
+every world and on every machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.peers.worlds import Raised, plain, seen, twin
 
 
 class Table:
-    """One world's caches: ``things`` by place."""
+    """Caches of one world, by place in ``things``."""
 
     def __init__(self, world, dtype, shape):
         self.world = world
@@ -21,7 +21,8 @@ class Table:
         self.things = {}
 
     def do(self, action):
-        """Do it and say what came back and what the caches touched look like. Raises Raised if the world does."""
+        """Apply the operation. Returns its result and the state of the touched caches. Raises Raised if the world
+        raises."""
         name, place, *args = action
         try:
             back, touched = getattr(self, "do_" + name)(place, *args)
@@ -30,7 +31,7 @@ class Table:
         return [plain(self.world, back), *(seen(self.world, self.things[one]) for one in touched)]
 
     def rows(self, start, batch, new, width):
-        """[batch, heads, new, width], numbers that half precision holds exactly."""
+        """Return [batch, heads, new, width], with numbers that half precision represents exactly."""
         shape = (batch, self.heads, new, width)
         numbers = (np.arange(np.prod(shape)) * 7 + start * 13) % 2039 - 1000
         return self.world.array(numbers.reshape(shape).astype(self.dtype))
@@ -85,12 +86,12 @@ class Table:
         return None, [place]
 
     def do_pack(self, place, dtype, width, group_size, bits, start):
-        """Numbers with fractions, packed and unpacked."""
+        """Pack and unpack numbers with fractions."""
         numbers = ((np.arange(3 * width) + start) * 7919 % 10007 / 97 - start % 100).reshape(1, 3, width)
         return self.world.packed(self.world.array(numbers.astype(dtype)), group_size, bits), []
 
     def do_mask(self, place, N, offset, window, right, left):
-        """The mask of a batch, straight."""
+        """Compute the mask of a batch directly."""
         paddings = [None if p is None else self.world.array(np.array(p, np.int32)) for p in (right, left)]
         return self.world.causal_mask(N, offset, window, *paddings), []
 

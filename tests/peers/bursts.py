@@ -1,8 +1,9 @@
-"""``python -m tests.peers bursts --bursts 1000 --seed 0``: whole bursts of requests, through the real server and ours.
+"""Comparison of whole bursts: ``python -m tests.peers bursts --bursts 1000 --seed 0`` runs them on the real server and
+ours.
 
-Both get the same requests; ours is forced to the tokens that the real run sampled, and weighs caches as the real model
-does. Compared after every burst: tokens found in the cache, stored keys and their types in the order of the queues,
-bytes. """
+Both servers get equal requests. Ours is forced to the tokens that the real run sampled, and counts bytes as the real
+model does. Compared after every burst: reused tokens, stored keys and their types in queue order, bytes.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ from cachesim.model import parse
 PROFILE = "mlx_lm@0.32.2"
 TRANSCRIPT = Path(__file__).resolve().parents[1] / "data" / "mlx_lm" / "bursts-0.32.2.json"
 CONTENT = range(1, 77)             # tokens that no template uses
-ROUNDS = 12                        # bursts that one server lives through
+ROUNDS = 12                        # bursts per server
 
 
 class Asked(NamedTuple):
-    """A request: a chat or a text, tokens to generate, a seed of its own."""
+    """A request: a chat or a text, number of tokens to generate, optional seed."""
 
     messages: tuple
     text: tuple
@@ -46,7 +47,7 @@ class World(NamedTuple):
 
 
 class Talk:
-    """Bursts of requests that share beginnings, as clients make them."""
+    """Generator of bursts whose requests share prefixes, as real clients send them."""
 
     def __init__(self, rng, world):
         self.rng, self.world = rng, world
@@ -71,7 +72,7 @@ class Talk:
     def _text(self):
         old = self.rng.choice(self.texts) if self.texts and self.rng.random() < 0.6 else ()
         if old and self.rng.random() < 0.05:
-            return old                         # word for word what is stored: the thread dies of it
+            return old                         # identical to a stored text: the thread dies
         cut = self.rng.randint(0, len(old))
         new = (*old[: cut if self.rng.random() < 0.5 else len(old)], *self._words(self.rng.randint(1, 12)))
         self.texts.append(new)
@@ -96,7 +97,7 @@ class Talk:
         return ChatMessage("user", self._words(self.rng.choice((0, 1, 2, 3, 5, 8, 13))))
 
     def heard(self, request, tokens):
-        """An answer: what comes after it may begin with it."""
+        """Record an answer, so that later requests may begin with it."""
         if request.text:
             self.texts.append((*request.text, *tokens))
 
@@ -111,7 +112,7 @@ def world(rng, model):
 
 
 class Ours:
-    """Our server under the same flags."""
+    """Our server with equal flags."""
 
     def __init__(self, where, spec, weights, rules=PROFILES[PROFILE]):
         kind = ModelKind(where.model, parse(spec), tuple(Weight(row, tuple(slots)) for row, slots in weights))
@@ -137,13 +138,13 @@ class Ours:
 
 
 def possible(request, template):
-    """Would the template render it, and is there a prompt?"""
+    """True if the template renders the request and the prompt is not empty."""
     users = any(message.role == "user" for message in request.messages)
     return bool(request.text) or users or template.kind != "reasoning"
 
 
 def play(rng, name, model, weights, spec, count, transcript):
-    """Bursts on servers of one model; the number of bursts, of requests, of tokens found, of deaths."""
+    """Run bursts on servers of one model. Returns the numbers of bursts, requests, reused tokens and deaths."""
     from tests.peers.real_server import RealServer
 
     done = {"bursts": 0, "requests": 0, "tokens found": 0, "threads that died": 0}
@@ -160,7 +161,7 @@ def play(rng, name, model, weights, spec, count, transcript):
 
 
 def _rounds(where, talk, theirs, ours, count, done):
-    """Bursts on one server, until its thread dies."""
+    """Run bursts on one server, until its thread dies."""
     rounds = []
     for _ in range(count):
         requests = [one for one in talk.burst() if possible(one, where.template)]
@@ -191,7 +192,7 @@ def _compare(where, requests, real, ours, theirs):
 
 
 def _note(requests, real, stored):
-    """One burst as data."""
+    """Return one burst as data."""
     entries, size = stored
     return {
         "asked": [[[list(m) for m in r.messages], list(r.text), r.max_tokens, r.seed] for r in requests],
@@ -201,7 +202,7 @@ def _note(requests, real, stored):
 
 
 def repeat(recorded, rules=PROFILES[PROFILE]):
-    """The recorded bursts of one server, under a rule set. Raises AssertionError where ours differs."""
+    """Replay the recorded bursts of one server under a rule set. Raises AssertionError at a difference."""
     name, template, flags = recorded["world"]
     ours = Ours(World(name, ChatTemplate(*template), flags), *recorded["spec"], rules)
     for burst in recorded["bursts"]:
@@ -221,7 +222,7 @@ def _asked(data):
 
 
 def checksum(key):
-    """A short number that stands for a key."""
+    """Return a short number that identifies a key."""
     total = 0
     for token in key:
         total = (total * 1_000_003 + token + 1) % (1 << 40)
@@ -229,7 +230,7 @@ def checksum(key):
 
 
 def main(args):
-    """Every model its share of the bursts. Prints the mix."""
+    """Run each model's share of the bursts and print the counts."""
     from tests.peers.real_server import MODELS, build, weights_of
 
     began, transcript = time.perf_counter(), []

@@ -1,4 +1,4 @@
-"""Run the talk in two worlds and compare; count what was tried, and on what."""
+"""Comparison of drawn operations in two worlds, with counts of operations and kinds of caches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Mismatch(Exception):
 
 
 def attempt(table, action):
-    """What came of it: a plain value, or the word "raises"."""
+    """Return the result of the operation as a plain value, or "raises"."""
     try:
         return table.do(action)
     except Raised:
@@ -22,7 +22,8 @@ def attempt(table, action):
 
 
 def run(ours, theirs, ops, seed, told=lambda answer: None):
-    """``ops`` operations in both worlds; what was tried, by name. ``theirs`` None: only ours. Raises Mismatch."""
+    """Run ``ops`` operations in both worlds. Returns the counts by name. ``theirs`` None: only ours. Raises
+    Mismatch."""
     tried = Counter()
     episode = 0
     while tried["operations"] < ops:
@@ -44,7 +45,7 @@ def _episode(scene, dice, tables, tried, ops, where, told):
         count(tried, action, tables[0].things)
         answers = [attempt(table, action) for table in tables]
         if tables[0].world.unasked and ("raises" in answers or _merges_nothing(action, tables[0].things)):
-            # Versions before #1072 could not do much with empty caches, and MLX reads rows that are not there.
+            # Versions before #1072 support few operations on empty caches, and MLX reads rows that do not exist.
             tried["given up"] += 1
             return
         if any(answer != answers[0] for answer in answers):
@@ -62,7 +63,7 @@ def _merges_nothing(action, things):
 
 
 def count(tried, action, things):
-    """Note the operation, its kind of cache, and whether rows were ragged or a ring had wrapped."""
+    """Count the operation, its kind of cache, and whether rows were ragged or a ring had wrapped."""
     name, place = action[0], action[1]
     sources = action[2] if name == "merge" else [action[2] if name == "extract" else place]
     tried["operations"] += 1
@@ -96,12 +97,12 @@ def _wrapped(cache):
 
 
 def report(where, scene, done, answers):
-    """Where the worlds part, with the operations that lead there."""
+    """Return the first difference of the worlds, with the operations before it."""
     return "\n".join([f"seed {where[0]}, episode {where[1]}: {scene}", *map(str, done), *differences("", *answers)])
 
 
 def differences(path, a, b):
-    """Where two plain values differ, one line for each place."""
+    """Return a line for each place where two plain values differ."""
     if not isinstance(a, list) or not isinstance(b, list) or len(a) != len(b):
         return [] if a == b else [f"{path}: ours {a}, theirs {b}"]
     return [line for i, (x, y) in enumerate(zip(a, b, strict=True)) for line in differences(f"{path}[{i}]", x, y)]

@@ -1,11 +1,11 @@
-"""``python -m tests.peers evidence [ids...]``: what the installed mlx-lm makes of scenarios.
+"""Results of the installed mlx-lm for scenarios: ``python -m tests.peers evidence [ids...]``.
 
-Each is sent to the real generation thread with a tiny random model; "cold" is what the model itself generates from the
-whole prompt, without any cache. What came is stored in ``scenarios/evidence/mlx-lm-<version or commit>.json``.
+Each scenario is sent to the real generation thread with a tiny random model. "cold" is the model's own output for the
+whole prompt, without a cache. Results are stored in ``scenarios/evidence/mlx-lm-<version or commit>.json``.
 
-The loop that takes requests runs one step of the batch at a time, as with a model whose steps exceed the server's time
-budget: so a request arrives at the step that the scenario names. For another commit put its tree into PYTHONPATH. Exit
-code 1 if one is not as the simulator has it.
+The loop that takes requests runs one batch step at a time, as with a model whose steps exceed the server's time budget.
+A request therefore arrives at the step that the scenario names. For another commit, put its tree into PYTHONPATH. Exit
+code 1 if a result differs from the simulator's.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ WORDS = Vocabulary(tuple(CONTENT), (), ("",) * real_server.VOCAB, {})
 
 
 class Paced(real_server.Polled):
-    """The queue of requests. ``after``: steps of the batch between each of the next requests and the one before."""
+    """Queue of requests. ``after``: batch steps between a request and its predecessor, for each of the next
+    requests."""
 
     def __init__(self, *args):
         super().__init__(*args)
         self.after, self.later = [], []
 
     def arrive(self, items):
-        """The first arrive now, the others step by step."""
+        """Add the first requests now and the others step by step."""
         now = next((i for i, steps in enumerate(self.after) if steps), len(items))
         self.later = list(zip(self.after[now:], items[now:], strict=True))
         super().arrive(items[:now])
@@ -73,7 +74,7 @@ class OneStep:
 
 
 class Thread(real_server.RealServer):
-    """A generation thread to which requests come at the scenario's steps."""
+    """A generation thread whose requests arrive at the scenario's steps."""
 
     queue = Paced
 
@@ -83,8 +84,8 @@ class Thread(real_server.RealServer):
 
 
 def record(scenario):
-    """What the real server did, a dict per request, and where the real texts are not as the scenario has them. Raises
-    BadInput where it cannot be sent."""
+    """Run a scenario on the real server. Returns a dict per request, and notes where the real texts differ from the
+    scenario's. Raises BadInput if the scenario cannot be sent."""
     template, settings = template_of(scenario.server), _settings(scenario)
     model, draft = _models(scenario)
     words = TokenMap(
@@ -119,17 +120,17 @@ def _models(scenario):
 
 
 def _asked(step, words):
-    """A request in real tokens: messages or (), text, tokens to generate, seed."""
+    """Return a request in real tokens: messages or (), text, tokens to generate, seed."""
     request = step.request
     if request.cancel_at is not None:
-        raise BadInput("a client that hangs up is not played")
+        raise BadInput("a client that disconnects is not supported")
     talk = [(role, words.prompt(MappedText(content))) for role, content in request.messages]
     text = () if talk else words.prompt(MappedText(request.prompt))
     return talk, text, request.n_predict, 7 if request.seed else None
 
 
 def _outcome(reply, model, prompt):
-    """What became of a request, beside what the model generates without a cache."""
+    """Return the result of a request beside the model's output without a cache."""
     if reply.error == "died":
         return {"died": "generation thread"}
     if reply.error:
@@ -144,7 +145,7 @@ def _outcome(reply, model, prompt):
 
 
 def cold_answer(model, prompt, count):
-    """Likeliest tokens and their log-probabilities; every one from a forward pass over the whole text."""
+    """Return the most likely tokens and their log-probabilities, each from a forward pass over the whole text."""
     text, logprobs = list(prompt), []
     for _ in range(count):
         logits = model(mx.array([text]))[0, -1]
@@ -155,27 +156,27 @@ def cold_answer(model, prompt, count):
 
 
 def as_simulated(scenario, profile, found, notes):
-    """True if tokens reused, wrong answers, errors and the end of the thread are those of the simulator; None if they
-    are not and the real drafts or texts differ from the scenario's. Requests of which every draft is right cannot be
-    asked for: their answers are not compared."""
+    """True if reused tokens, wrong answers, errors and the end of the thread equal the simulator's. None if they differ
+    and the real drafts or texts differ from the scenario's. The real server cannot be forced to accept every draft, so
+    such requests are not compared."""
     run = run_judged(scenario, profile, "provenance", with_ledger=False)
     every = options_of(Options, scenario.server).num_draft_tokens
     three = zip(scenario.steps, run.requests, found, strict=False)
-    if all(step.request.draft_else >= every or _as_ours(one, other) for step, one, other in three):
+    if all(step.request.draft_else >= every or _agrees(simulated, real) for step, simulated, real in three):
         return True
     return None if notes or any(step.drafts or step.request.draft_else for step in scenario.steps) else False
 
 
-def _as_ours(one, other):
-    if one.answer.died or "died" in other:
-        return one.answer.died == ("died" in other)
-    if one.answer.status != 200 or "status" in other:
-        return (one.answer.status != 200) == ("status" in other)
-    return one.answer.cache_n == other["cache_n"] and (one.judged.answer.holds is False) == other["differs"]
+def _agrees(simulated, real):
+    if simulated.answer.died or "died" in real:
+        return simulated.answer.died == ("died" in real)
+    if simulated.answer.status != 200 or "status" in real:
+        return (simulated.answer.status != 200) == ("status" in real)
+    return simulated.answer.cache_n == real["cache_n"] and (simulated.judged.answer.holds is False) == real["differs"]
 
 
 def main(args):
-    """Play scenarios and store what came."""
+    """Run scenarios and store the results."""
     number = args.commit or version("mlx-lm")
     profile, entries = f"mlx_lm@{PROFILES[number]}", {}
     for name, file in sorted(corpus_files().items()):

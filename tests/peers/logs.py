@@ -1,12 +1,14 @@
-"""``python -m tests.peers logs --talks 72``: logs of the real mlx_lm.server, imported, beside what it answered.
+"""Comparison of imported logs of the real mlx_lm.server with its answers: ``python -m tests.peers logs --talks 72``.
 
-Drawn conversations are played on servers with tiny models, at log level INFO and DEBUG: chats and texts that grow, are
-cut and come back, some of them several at once, streamed or not, with a seed or without. Compared are the numbers that
-the log says of each request with those of its answer: what the log does not say is not known, what it says must be
-right. Every line that the server prints about caches must be known; and requests that came one by one are rebuilt, so
-that the simulator reuses what the log says: every one of a text where a cache can be cut. A recurrent state cannot, and
-which of two entries of one length was found is not logged; a chat has entries at the ends of messages, which a scenario
-of texts does not have; how long streamed prompts are is not logged. Such requests are counted.
+Drawn conversations run on servers with tiny models, at log level INFO and DEBUG: chats and texts that grow, are cut and
+come back, some of them concurrent, streamed or not, with or without a seed. The numbers that the log contains for each
+request must equal those of its answer. The importer must recognise every line about caches. Sequential requests are
+also reconstructed, and the simulator must then reuse as many tokens as the log shows: for every text request, if the
+cache can be trimmed.
+
+Other reconstructed requests are only counted. A recurrent state cannot be trimmed, and the log does not show which of
+two entries of equal length was found. A chat has entries at the ends of messages, which a scenario of texts lacks. The
+length of streamed prompts is not logged.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ PROFILE = "mlx_lm@0.32.2"
 PER = 3                      # conversations of one server
 LOAD, ANSWER = 120, 60       # seconds to load a model, and for an answer
 LEVELS = ("INFO", "DEBUG")
-SEVERAL = ("llama", "qwen3_next")          # models whose servers are asked several things at once
-CUT = ("llama", "gemma3")                  # models whose caches can be cut
+SEVERAL = ("llama", "qwen3_next")          # models whose servers get concurrent requests
+CUT = ("llama", "gemma3")                  # models whose caches can be trimmed
 TEMPLATE = ("{% for m in messages %} {{ m['role'] == 'user' and 'you' or 'they' }} {{ m['content'] }}{% endfor %}"
             "{% if add_generation_prompt %} they{% endif %}")  # fmt: skip
 ABOUT = re.compile(r"cache|prompt processing|sequences|prompt_tokens|completion_tokens", re.I)
@@ -45,7 +47,8 @@ _OPENER = build_opener(ProxyHandler({}))
 
 
 def main(args):
-    """Exit code 1 if a number of a log is wrong, a line is not known, or a rebuilt request differs."""
+    """Compare drawn conversations. Exit code 1 if a number of a log is wrong, a line is unknown, or a reconstructed
+    request differs."""
     bad, counts = [], Counter()
     kinds = ("texts", "chats", "several at once")
     runs = [(model, level, kind) for kind in kinds for model in (SEVERAL if kind == kinds[2] else MODELS)
@@ -65,7 +68,7 @@ def main(args):
 
 
 def look(folder, model, level, kind, rng):
-    """One server and its log: counts, and what is wrong."""
+    """Compare one server with its log. Returns counts and differences."""
     place, log, several = folder / model, folder / "server.log", kind == "several at once"
     if not place.exists():
         _write(place, model)
@@ -77,7 +80,7 @@ def look(folder, model, level, kind, rng):
             now = [talk.pop(0) for talk in rng.sample([one for one in talks if one], min(width, sum(map(bool, talks))))]
             with ThreadPoolExecutor(len(now)) as pool:
                 truth += pool.map(lambda one: _ask(url, one), now)
-            if None in truth:                      # bursts end it now and then, see scenarios/mlx_lm/README.md
+            if None in truth:                      # bursts end the server sometimes, see scenarios/mlx_lm/README.md
                 break
     lines = log.read_text("utf-8", "replace").split("\n")
     counts, bad = compare(lines, truth, level, several)
@@ -93,7 +96,7 @@ def look(folder, model, level, kind, rng):
 
 
 def compare(lines, truth, level, several):
-    """Numbers of the log beside those of the answers, and lines about caches that are not known."""
+    """Compare the numbers of the log with those of the answers, and find unknown lines about caches."""
     found, asked = read_session("mlx_lm", grammars()["mlx_lm"], lines).requests, len(truth)
     truth = [one for one in truth if one is not None]
     counts, bad = Counter({"requests": len(truth)}), []
@@ -119,7 +122,7 @@ def compare(lines, truth, level, several):
 
 
 def _numbers(one):
-    """Prompt, reused, evaluated, generated tokens, None where the log does not say it."""
+    """Return prompt, reused, evaluated and generated tokens; None where the log does not show a number."""
     said = (None, None) if one.guessed else (one.n_tokens, one.cache_n)
     return (*said, one.prompt_n, one.predicted_n)
 
@@ -129,7 +132,7 @@ def _fits(one, real):
 
 
 def started(place, level, log):
-    """The address of a server of its own, whose log goes to a file."""
+    """Start a server of its own that logs to a file. Entering the result returns the server's address."""
     os.environ["HF_HUB_OFFLINE"] = "1"
 
     def command(port):
@@ -153,14 +156,14 @@ class _Started:
 
 
 def _write(place, model):
-    """A tiny model with a chat template."""
+    """Write a tiny model with a chat template."""
     write_model(place, model)
     about = place / "tokenizer_config.json"
     about.write_text(json.dumps({**json.loads(about.read_text()), "chat_template": TEMPLATE}))
 
 
 def _talk(rng, kind):
-    """The requests of one conversation: a chat, or a text that goes on, is cut, and goes on elsewhere."""
+    """Draw the requests of one conversation: a chat, or a text that is extended, cut, and extended differently."""
     words, out = [rng.choice(WORDS[:160]) for _ in range(rng.randint(3, 60))], []
     chat = kind == "chats" or (kind != "texts" and rng.random() < 0.5)
     history = [{"role": "system", "content": " ".join(words)}] if chat else []
@@ -185,7 +188,8 @@ def _talk(rng, kind):
 
 
 def _ask(url, body):
-    """Prompt, reused, evaluated and generated tokens, as the answer says them; None if there is none."""
+    """Send a request. Returns prompt, reused, evaluated and generated tokens from the answer, or None without an
+    answer."""
     where = "/v1/chat/completions" if "messages" in body else "/v1/completions"
     asked = Request(url + where, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:

@@ -1,4 +1,4 @@
-"""The prompt cache, ours and theirs, with toy layers: every fetch, every queue, every byte."""
+"""Comparison of prompt caches, ours and theirs, with toy layers: every fetch, every queue, every byte."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODELS = ("m", "n")
 
 
 class Toy:
-    """A layer that knows its name, its tokens, and whether it can go back."""
+    """A toy layer: a name, a number of tokens, and a flag that allows trims."""
 
     def __init__(self, name, held, trimmable, nbytes):
         self.name, self.held, self.trimmable, self.nbytes = name, held, trimmable, nbytes
@@ -33,7 +33,7 @@ class Toy:
 
 
 def draw(dice, n):
-    """The next operation: a plain tuple."""
+    """Draw the next operation, a plain tuple."""
     name = dice.weighted([("insert", 46), ("fetch", 50), ("trim_to", 4)])
     model, key = dice.among(MODELS), _key(dice)
     if name == "insert":
@@ -49,7 +49,7 @@ def _key(dice):
 
 
 def do(cache, action):
-    """One operation, ours or theirs, for the methods have the same names; what came back."""
+    """Apply one operation to either prompt cache; the methods have equal names. Returns its result."""
     name, *args = action
     if name == "insert":
         model, key, layers, kind = args
@@ -63,14 +63,14 @@ def do(cache, action):
 
 
 def seen_ours(cache):
-    """Everything that can be seen of ours."""
+    """Return the visible state of our prompt cache."""
     queues = {kind: [[model, list(key)] for model, key in items] for kind, items in cache.queues().items()}
     held = [layer.plain() for entry in cache.entries().values() for layer in entry.layers]
     return [len(cache), cache.nbytes, cache.stats_by_type(), queues, held]
 
 
 def seen_theirs(cache):
-    """The same of theirs."""
+    """Return the visible state of their prompt cache."""
     queues = {kind: [[model, list(key)] for model, key in items] for kind, items in cache._lru._lrus.items()}
     keys = [item for items in queues.values() for item in items]
     held = [layer.plain() for model, key in keys for layer in cache._trie.get(model, key).prompt_cache]
@@ -78,12 +78,13 @@ def seen_theirs(cache):
 
 
 def episode_limits(dice):
-    """max_size and max_bytes of an episode."""
+    """Draw max_size and max_bytes of an episode."""
     return 1 + dice.below(6), 1 << 63 if dice.chance(60) else 5 + dice.below(40)
 
 
 def run(module, ops, seed, rules=LRU_HEAD, told=lambda answer: None):
-    """``ops`` operations on both; what was tried. ``module`` None: only ours. Raises AssertionError on a difference."""
+    """Run ``ops`` operations on both prompt caches. Returns the counts. ``module`` None: only ours. Raises
+    AssertionError on a difference."""
     tried = Counter()
     episode = 0
     while tried["operations"] < ops:

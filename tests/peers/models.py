@@ -1,4 +1,4 @@
-"""Arguments of tiny models of mlx-lm for the layers of a scenario's model."""
+"""Arguments of tiny mlx-lm models for the layers of a scenario's model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FALCON = {
 
 
 def arguments(spec):
-    """Module and arguments of the model with these layers. Raises BadInput where no model of ours has them."""
+    """Return module and arguments of the model with these layers. Raises BadInput without such a model."""
     kinds = "".join("W" if layer.window else layer.kind for layer in spec.layers)
     n, first = len(kinds), kinds.find("A")
     if set(kinds) == {"A"}:

@@ -1,4 +1,4 @@
-"""The real server of mlx-lm on tiny random models, driven without HTTP. Needs MLX (see ``make peers``)."""
+"""mlx-lm's real server on tiny random models, driven without HTTP. Needs MLX (see ``make peers``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mlx_lm.models import cache as real
 from cachesim.engines.chat_template import ETHK, SENTINEL, THK, ChatMessage, render
 
 VOCAB = 100
-PENALTIES = (None, 0.0, 20, 0.0, 20, 0.0, 20)          # none; up to #911 the server has the first three
+PENALTIES = (None, 0.0, 20, 0.0, 20, 0.0, 20)          # none; servers up to #911 have only the first three
 QWEN = {
     "hidden_size": 32, "num_hidden_layers": 4, "intermediate_size": 32, "num_attention_heads": 2,
     "linear_num_value_heads": 2, "linear_num_key_heads": 2, "linear_key_head_dim": 32, "linear_value_head_dim": 32,
@@ -53,13 +53,13 @@ MODELS = {
 
 
 def build(name, seed):
-    """A random model of the table."""
+    """Build a random model of the table."""
     module, _, args = MODELS[name]
     return random_model(module, args, seed)
 
 
 def random_model(module, args, seed):
-    """A random model in float32. Default weights make states too small to matter."""
+    """Build a random model in float32. With default weights, states would be too small to matter."""
     found = import_module(f"mlx_lm.models.{module}")
     mx.random.seed(seed)
     model = found.Model(found.ModelArgs.from_dict({"model_type": module, "vocab_size": VOCAB, **args}))
@@ -77,7 +77,7 @@ def _flat(tree):
 
 
 def weights_of(model):
-    """Bytes per token and per slot of each layer, from one forward pass over three tokens."""
+    """Return bytes per token and per slot of each layer, from a forward pass over three tokens."""
     caches = real.make_prompt_cache(model)
     model(mx.array([[1, 2, 3]]), cache=caches)
     mx.eval([one.state for one in caches])
@@ -91,7 +91,7 @@ def _weight(cache):
 
 
 class Detokenizer:
-    """Text does not matter."""
+    """A detokenizer that returns no text."""
 
     last_segment = ""
 
@@ -103,14 +103,14 @@ class Detokenizer:
 
 
 class Tokenizer:
-    """The toy template; a message's content is its tokens, written in decimal."""
+    """Tokenizer with the toy template. A message's content is its tokens, written in decimal."""
 
     has_chat_template, has_tool_calling, tool_parser = True, False, None
     think_start, think_end, response_initial_state = "<think>", "</think>", None
     response_transitions, structural_markers = {}, ()
     eos_token_id, eos_token_ids = VOCAB, (VOCAB,)                         # never generated
-    think_start_tokens, think_end_tokens = (THK,), (ETHK,)                # wanted up to 0.31.3
-    tool_call_start, tool_call_end, think_start_id, think_end_id = None, None, THK, ETHK    # wanted up to 0.31.1
+    think_start_tokens, think_end_tokens = (THK,), (ETHK,)                # required up to 0.31.3
+    tool_call_start, tool_call_end, think_start_id, think_end_id = None, None, THK, ETHK    # required up to 0.31.1
 
     def __init__(self, template):
         self.template = template
@@ -141,7 +141,7 @@ import_module("mlx_lm.generate").TokenizerWrapper = Tokenizer     # a tokenizer 
 
 
 class Provider:
-    """What the server wants of a ModelProvider, for one model that is always loaded."""
+    """ModelProvider for one model that is always loaded, with the attributes that the server reads."""
 
     processor = None
     model_key = ("model", None, None)
@@ -149,7 +149,7 @@ class Provider:
     def __init__(self, model, template, settings, draft=None):
         self.model, self.tokenizer = model, Tokenizer(template)
         self.draft_model, self.is_batchable = draft, draft is None
-        self._cache_is_trimmable = real.can_trim_prompt_cache(real.make_prompt_cache(model))      # wanted by #1006
+        self._cache_is_trimmable = real.can_trim_prompt_cache(real.make_prompt_cache(model))      # required by #1006
         self.cli_args = argparse.Namespace(
             chat_template_args={}, kv_bits=None, kv_group_size=64, quantized_kv_start=0, **settings,
         )
@@ -165,8 +165,8 @@ class Provider:
 
 
 class Polled(queue.Queue):
-    """The queue of requests. The thread waits at it, with a timeout, only when nothing is left to do: clients are
-    answered a moment before their caches are stored."""
+    """Queue of requests that counts polls. The thread polls it with a timeout only when idle; clients get their answers
+    shortly before their caches are stored."""
 
     polls = 0
 
@@ -175,7 +175,7 @@ class Polled(queue.Queue):
         return super().get(block, timeout)
 
     def arrive(self, items):
-        """All or none: the thread must not see a part of them."""
+        """Add all requests at once: the thread must not see a part of them."""
         with self.mutex:
             self.queue.extend(items)
             self.unfinished_tasks += len(items)
@@ -184,7 +184,7 @@ class Polled(queue.Queue):
 
 class RealServer:
     """A running generation thread. ``settings``: prompt_cache_size, prompt_cache_bytes (None = unset),
-    decode_concurrency, prompt_concurrency, prefill_step_size. ``draft``: a draft model, None = none."""
+    decode_concurrency, prompt_concurrency, prefill_step_size. ``draft``: a draft model or None."""
 
     queue = Polled
 
@@ -196,8 +196,8 @@ class RealServer:
             self.generator = server.ResponseGenerator(Provider(model, template, rest, draft), self.lru)
 
     def burst(self, requests):
-        """Requests that come at once; a request is (messages or (), text tokens, max_tokens, seed or None). Returns for
-        each (tokens found in the cache, generated tokens), or an exception."""
+        """Send requests at once. A request is (messages or (), text tokens, max_tokens, seed or None). Returns an
+        answer for each: error text, reused tokens, generated tokens."""
         queues = [queue.Queue() for _ in requests]
         waiting = self.generator.requests
         items = [(q, *self._asked(*request)) for q, request in zip(queues, requests, strict=True)]
@@ -209,7 +209,7 @@ class RealServer:
         return answers
 
     def is_alive(self):
-        """True if the generation thread works; versions up to 0.31.3 do not say so themselves."""
+        """True if the generation thread works. Versions up to 0.31.3 do not report this themselves."""
         says = getattr(self.generator, "generation_available", self.generator._generation_thread.is_alive)
         return says()
 
@@ -241,7 +241,7 @@ class RealServer:
                 logprobs.append(one.logprob)
 
     def stored(self):
-        """(type, key) of all entries, queue by queue, oldest first; and all their bytes."""
+        """Return (type, key) of all entries, queue by queue, oldest first; and their total bytes."""
         queues = self.lru._lru._lrus
         return [(kind, tuple(key)) for kind in queues for _, key in queues[kind]], self.lru.nbytes
 

@@ -1,6 +1,6 @@
-"""Which operations are tried? An endless stream of short episodes, drawn from a seed and from what our classes show.
+"""Endless stream of short episodes of operations, drawn from a seed and the state of our classes.
 
-Only ``random()`` of the generator is used, which is the same for a seed in every version of Python.
+It uses only ``random()`` of the generator, which gives equal numbers for a seed in every version of Python.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from random import Random
 from typing import NamedTuple
 
 SINGLES, BATCHES = (0, 1, 2, 3), ("A", "B")
-LENGTH = 60                                   # operations of an episode
+LENGTH = 60                                   # operations per episode
 
 
 class Family(NamedTuple):
-    """What an episode is about: the class of the single caches, how often it is drawn, whether there are batches."""
+    """Subject of an episode: the class of the single caches, its weight in the draw, and whether batches exist."""
 
     kind: str
     weight: int
@@ -29,7 +29,7 @@ BATCH_CLASS = {"KVCache": "BatchKVCache", "RotatingKVCache": "BatchRotatingKVCac
 
 
 class Dice:
-    """A generator reduced to what is drawn here."""
+    """A random generator, reduced to the methods used here."""
 
     def __init__(self, seed):
         self._random = Random(seed)
@@ -52,12 +52,12 @@ class Dice:
         raise AssertionError
 
     def size(self):
-        """Tokens of one step: often one."""
+        """Draw the tokens of one step: often one."""
         return 1 if self.chance(45) else 1 + self.below(6)
 
 
 class Setting(NamedTuple):
-    """What holds for a whole episode."""
+    """Parameters of a whole episode."""
 
     family: Family
     dtype: str
@@ -67,7 +67,7 @@ class Setting(NamedTuple):
 
 
 def setting(dice):
-    """The class, its arguments, dtype and shape of an episode."""
+    """Draw the class, its arguments, dtype and shape of an episode."""
     family = dice.weighted([(family, family.weight) for family in FAMILIES])
     if family.kind == "QuantizedKVCache":
         width = 64 * (1 + dice.below(2))
@@ -93,7 +93,7 @@ def _args(dice, kind):
 
 
 class Talk:
-    """The operations of one episode. ``things`` are our caches, by place; they say what is possible."""
+    """Operations of one episode. ``things``: our caches by place; they determine the possible operations."""
 
     def __init__(self, dice, setting, things):
         self.dice = dice
@@ -102,7 +102,7 @@ class Talk:
         self.start = 0
 
     def actions(self):
-        """Operations, one by one; each is done before the next is asked for."""
+        """Yield operations. Apply each before requesting the next."""
         for place in SINGLES:
             yield self._new(place)
         for _ in range(LENGTH):
@@ -117,7 +117,7 @@ class Talk:
             yield from self._batch(self.dice.among(BATCHES))
 
     def _plain(self):
-        """What needs no cache."""
+        """Yield an operation that needs no cache."""
         dice = self.dice
         if dice.chance(50):
             width, group_size = 32 * (1 + dice.below(4)), dice.among((32, 32, 64, 128))
@@ -152,7 +152,7 @@ class Talk:
         elif name == "layers":
             yield ("trim_layers", place, [place, dice.among(SINGLES)], dice.below(5))
         elif name == "quantize":
-            yield ("quantize", "Q", place, 32, dice.among((2, 4, 8)))       # raises unless the width is in groups
+            yield ("quantize", "Q", place, 32, dice.among((2, 4, 8)))       # raises unless groups fit
             yield ("update", "Q", self._count(7), 1, dice.size())
         elif name == "slot":
             yield ("slot", place, 0, self._count(3), 1)
@@ -203,7 +203,7 @@ class Talk:
             yield ("copy", place, _other(place))
 
     def _ragged(self, place, rows):
-        """A step in which rows have different numbers of tokens, padded behind, as a server does it."""
+        """Yield a step in which rows have different numbers of tokens, padded on the right, as a server feeds them."""
         dice = self.dice
         lengths = [1 + dice.below(5) for _ in range(rows)]
         longest = max(lengths)
@@ -221,7 +221,7 @@ def _other(place):
 
 
 def _rows(cache):
-    """Rows of a batch of ours."""
+    """Return the number of rows of one of our batches."""
     if hasattr(cache, "caches"):
         return _rows(cache.caches[-1])
     return cache.batch_size if hasattr(cache, "batch_size") else len(cache.offset)
@@ -236,5 +236,5 @@ def _any_empty(cache):
 
 
 def _goes_back(cache, boldly):
-    """Whether a trim does something; a wrapped ring, which must not be trimmed, is if ``boldly``."""
+    """True if a trim has an effect. If ``boldly``, also for a wrapped ring, which must not be trimmed."""
     return cache.is_trimmable() or (boldly and hasattr(cache, "rotated"))

@@ -1,4 +1,4 @@
-"""Does our server still do what the real one did when the bursts were recorded? Needs no MLX."""
+"""Replay of recorded bursts of the real server on ours. Does not need MLX."""
 
 from __future__ import annotations
 

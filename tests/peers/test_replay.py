@@ -1,4 +1,4 @@
-"""Do our classes still answer as the real ones did when the transcript was recorded? Needs no MLX."""
+"""Replay of the recorded transcript of the real classes on ours. Does not need MLX."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A run of both worlds in short form, so that it can be repeated where MLX is not installed.
+"""Compact transcript of the real classes, for replay without MLX.
 
-The operations follow from the seed; of each answer of the real classes eight hexadecimal digits are kept.
+The operations follow from the seed. The transcript keeps eight hexadecimal digits of each answer of the real classes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tests.peers.worlds import Ours
 
 PATH = Path(__file__).resolve().parents[1] / "data" / "mlx_lm" / "classes-0.32.2.json"
 CLASS_OPS, LRU_OPS = 8000, 3000
-STEP = 256                                    # what the classes have of themselves
+STEP = 256                                    # default of the classes
 
 
 def digest(answer):
-    """Eight digits for a plain value."""
+    """Return eight digits for a plain value."""
     return f"{crc32(json.dumps(answer).encode()):08x}"
 
 
 def digests(theirs, seed, class_ops, lru_ops):
-    """The digits of both kinds of operations; ``theirs`` None: of ours alone."""
+    """Return the digits of both kinds of operations; ``theirs`` None: of ours alone."""
     classes, lru = [], []
     play_classes(caches.AT_0_32_2, theirs, class_ops, seed, lambda answer: classes.append(digest(answer)))
     lru_talk.run(theirs and theirs.caches, lru_ops, seed, told=lambda answer: lru.append(digest(answer)))
@@ -32,7 +32,7 @@ def digests(theirs, seed, class_ops, lru_ops):
 
 
 def play_classes(rules, theirs, ops, seed, told):
-    """Operations on the cache classes under a table of rules; ``told`` receives each answer."""
+    """Run operations on the cache classes under a table of rules; ``told`` receives each answer."""
     ours = Ours(rules)
     try:
         compare.run(ours, theirs, ops, seed, told)
@@ -41,7 +41,7 @@ def play_classes(rules, theirs, ops, seed, told):
 
 
 def record(theirs, seed):
-    """Write the transcript; its path."""
+    """Write the transcript. Returns its path."""
     from importlib.metadata import version
 
     found = digests(theirs, seed, CLASS_OPS, LRU_OPS)

@@ -1,4 +1,4 @@
-"""Two worlds in which the same operations are done: ours (NumPy) and theirs (MLX). What is seen is made plain.
+"""Two worlds for equal operations: ours (NumPy) and theirs (MLX). Results are converted to plain values.
 
 A plain value is a number, a text, None, a list of plain values, or a text that stands for an array.
 """
@@ -19,7 +19,7 @@ FIELDS = (
     "chunk_size", "max_size", "keep", "group_size", "bits", "batch_size",
 )  # fmt: skip
 QUESTIONS = ("size", "empty", "is_trimmable", "keys_and_values")
-NOT_ALWAYS = frozenset({"keys_and_values", "batch_size"})     # came late; nor did batches always know their size()
+NOT_ALWAYS = frozenset({"keys_and_values", "batch_size"})     # added late; batches also lacked size() at first
 SINGLE_MASKS = (
     {"N": 1, "return_array": False, "window_size": None},
     {"N": 3, "return_array": False, "window_size": None},
@@ -37,7 +37,7 @@ class Raised(Exception):
 
 
 class Ours:
-    """The classes of cachesim under one table of rules."""
+    """cachesim's classes under one table of rules."""
 
     def __init__(self, rules, unasked=frozenset()):
         self.rules = rules
@@ -74,7 +74,7 @@ class Ours:
 
 
 class Theirs:
-    """The classes of mlx-lm: those of the installed package, or those of another version's cache.py."""
+    """mlx-lm's classes: those of the installed package, or those of another version's cache.py."""
 
     def __init__(self, source=None):
         import mlx.core as mx
@@ -113,7 +113,7 @@ class Theirs:
 
 
 def _loaded(path):
-    """Another version of mlx_lm/models/cache.py, as a module beside the installed one."""
+    """Load another version of mlx_lm/models/cache.py as a module beside the installed version."""
     spec = importlib.util.spec_from_file_location("mlx_lm.models.other_cache", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -122,7 +122,7 @@ def _loaded(path):
 
 
 def plain(world, value):
-    """A value without its world."""
+    """Convert a value to a plain value."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, list | tuple):
@@ -135,7 +135,7 @@ def plain(world, value):
 
 
 def seen(world, cache):
-    """Everything that can be asked of a cache."""
+    """Return the complete visible state of a cache."""
     name = type(cache).__name__
     out = [name]
     if name == "BatchRotatingKVCache":
@@ -144,7 +144,7 @@ def seen(world, cache):
     late = bool(world.unasked) and name.startswith(("Batch", "CacheList"))
     questions = [question for question in QUESTIONS[late:] if question not in world.unasked]
     out += [_asked(world, lambda question=question: getattr(cache, question)()) for question in questions]
-    if not world.unasked or name != "QuantizedKVCache":      # whose nbytes lacked an import before #1165
+    if not world.unasked or name != "QuantizedKVCache":      # its nbytes lacked an import before #1165
         out.append(_asked(world, lambda: cache.nbytes))
     out.append(_asked(world, lambda: cache.meta_state))
     if name == "CacheList":
@@ -157,10 +157,10 @@ def seen(world, cache):
 def _asked(world, question):
     try:
         return plain(world, question())
-    except Exception:                  # that the question fails is the answer
+    except Exception:                  # a failing query is an answer, too
         return "raises"
 
 
 def twin(cache):
-    """A deep copy, as a fetch makes it."""
+    """Return a deep copy, as a fetch makes it."""
     return copy.deepcopy(cache)

@@ -1,4 +1,4 @@
-"""Random conversations with MTP drafts, right and wrong, and what the companion's context did in them."""
+"""Random conversations with accepted and rejected MTP drafts, and counts of cuts in the companion's context."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ MODELS = ("GGGA+M", "AAAA+M")
 
 @dataclass(slots=True)
 class Tally:
-    """What was seen. ``cuts``: ranges to the end that target and companion were asked to give up, ``refused`` those of
-    them that were not; ``ahead``: companion's end minus target's end after an answer -> how often."""
+    """Counts over conversations."""
 
     conversations: int = 0
     requests: int = 0
-    rounds: int = 0
-    cuts: int = 0
-    refused: int = 0
-    ahead: dict[int, int] = field(default_factory=dict)
+    rounds: int = 0                                         # draft rounds
+    cuts: int = 0                                           # removals to the end from target and companion
+    refused: int = 0                                        # refused removals
+    ahead: dict[int, int] = field(default_factory=dict)     # companion's end minus target's end -> answers
 
     def __str__(self) -> str:
         ends = ", ".join(f"{k:+d}: {n}" for k, n in sorted(self.ahead.items()))
@@ -36,8 +35,8 @@ class Tally:
 
 
 def conversation(rng: np.random.Generator, length: int, least: int) -> list[Request]:
-    """Requests that extend, repeat, cut and change one text; ``least`` tokens are drafted in a round, 0 = in some
-    rounds none, as where the head is not sure."""
+    """Draw requests that extend, repeat, cut and change one text. Each round drafts at least ``least`` tokens; 0 = some
+    rounds draft none, as if the head were unsure."""
     text = list(range(1000, 1000 + int(rng.integers(70, 110))))
     out, fresh = [], 10_000
     for _ in range(length):
@@ -61,7 +60,7 @@ def conversation(rng: np.random.Generator, length: int, least: int) -> list[Requ
 
 
 def run(rng: np.random.Generator, profile: str, requests: list[Request], model: str, tally: Tally) -> list[Event]:
-    """A conversation under a profile; returns its log."""
+    """Run a conversation under a profile. Returns its events."""
     log = Log()
     flags = {
         "ctx_size": 1024, "batch_size": 64, "ubatch_size": 16, "spec_type": "mtp", "spec_draft_n_max": 3, "cache_ram":

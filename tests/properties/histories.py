@@ -1,4 +1,4 @@
-"""Random request histories: conversations that grow, are cut, edited, interleaved. No state is ever drawn."""
+"""Random request histories: conversations that grow, are cut, edited, interleaved. States are never drawn."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ KINDS = ("A", "W", "R", "H", "HW")
 PROFILE_NAMES = ("head", "pr24143-on-head", "24035-v3", "base-24143", "pr24143-on-base", "base-24035", "24035-v1")
 
 SMALL = {"ctx_pad": 8, "window_pad": 8}
-"""Rules under which contexts and rings have so few cells that they are filled, and wrap."""
+"""Rules that make contexts and rings so small that they fill up and wrap."""
 
 
 class Turn(NamedTuple):
-    """One request: goes on from conversation ``after`` (modulo those known; none yet = from nothing), of which ``keep``
-    tokens are kept (negative: all but so many), then ``new`` tokens of word ``name``."""
+    """One request: ``keep`` tokens of a known conversation, then new tokens."""
 
-    after: int
-    keep: int
-    name: str
-    new: int
+    after: int              # known conversation that it extends, modulo their number; none yet = from nothing
+    keep: int               # tokens kept of it; negative: all but so many
+    name: str               # word of the new tokens
+    new: int                # number of new tokens
     n_predict: int
     id_slot: int
     cache_prompt: bool
-    marked: bool
+    marked: bool            # user message starts are given
 
 
 def turns(most_kept, most_new):
-    """Turns with prompts that keep and add at most so many tokens."""
+    """Draw turns whose prompts keep and add at most so many tokens."""
     return st.builds(
         Turn,
         after=st.integers(0, 5),
@@ -67,11 +66,11 @@ keen = st.fixed_dictionaries({
     "slot_prompt_similarity": st.sampled_from([0.0, 0.1]),
     "cache_ram": st.sampled_from([0, 8192]),
 })
-"""One slot with many checkpoints close together: where the known defects live."""
+"""One slot with many closely spaced checkpoints, which exposes the known defects."""
 
 
 def requests(history):
-    """The turns as (prompt, keywords of ``Talk.ask``). A prompt goes on from an earlier prompt."""
+    """Yield the turns as (prompt, keywords of ``Talk.ask``). A prompt extends an earlier prompt."""
     known: list[tuple[int, ...]] = [()]
     for turn in history:
         before = known[turn.after % len(known)]

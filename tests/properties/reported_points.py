@@ -1,4 +1,4 @@
-"""A watcher that compares every reported restore point with what the server holds."""
+"""Observer that compares every reported restore point with the server's state."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from tests.unit.engines.restore_points import Reported, differences
 
 
 class Compared(Silent):
-    """Compares at every Settled and Release event, and after every step. ``seen`` collects (kind, cause) of reported
-    points and of losses, ``found`` the differences. ``excuses``: without those that test_late_points.py expects.
+    """Compares at every Settled and Release event, and after every step.
 
-    Between two events a slot at work may have tokens that are not reported yet; with drafts it may also have lost some.
+    ``seen`` collects (kind, cause) of reported points and of losses, ``found`` the differences. ``excuses``: ignore the
+    differences that test_late_points.py expects. Between two events an active slot may have tokens that are not
+    reported yet; with drafts it may also have lost some.
     """
 
     def __init__(self, seen=None, excuses=True):
@@ -19,7 +20,7 @@ class Compared(Silent):
         self.found, self.excuses = [], excuses
 
     def started(self, server):
-        """A server has started. Nothing is left of the one before it."""
+        """Start with a new server, without the state of its predecessor."""
         self.server, self.reported, self.rows, self.late = server, Reported(), {}, set()
         self.parts = hasattr(getattr(server, "memory", None), "parts")
         server.log.listener = self.hear
@@ -27,7 +28,7 @@ class Compared(Silent):
             self._excuse_windows(server)
 
     def hear(self, event):
-        """Told of every event."""
+        """Record an event and compare."""
         self.reported(event)
         if isinstance(event, Gained | Advanced) and event.point.lo <= event.point.hi:
             self.seen.add((event.point.key[0], event.cause))
@@ -39,15 +40,15 @@ class Compared(Silent):
             self.compare(event.slot)
 
     def answered(self, number, request, answer):
-        """A request is answered."""
+        """Compare after an answer."""
         self.compare()
 
     def acted(self, number, action, reply):
-        """A step that is no completion is done."""
+        """Compare after a step that is not a completion."""
         self.compare()
 
     def compare(self, slot=None):
-        """Compare all points. ``slot`` is not regarded as being at work."""
+        """Compare all points. ``slot`` is treated as inactive."""
         if self.server.dead:
             return
         at_work = {one.id for one in self.server.slots if one.busy and one.id != slot}
@@ -67,9 +68,8 @@ class Compared(Silent):
         return bool(getattr(settings, "drafts", False) or getattr(settings, "n_max", 0))
 
     def _slot(self, point):
-        """What is reported of a slot holds: rows of full attention before ``start`` are those of the last report, as
-        far as they are there, and the slot consists of what lies in the memory from ``start`` on. In ik_llama.cpp
-        windows lie in the same cells."""
+        """Check a reported slot: rows of full attention before ``start`` equal those of the last report, as far as they
+        exist, and the stored slot equals the memory from ``start`` on. In ik_llama.cpp windows share these cells."""
         key, start = point.key, point.start
         live, stored = self.server.live(key[1]), self.server.stored(key, start)
         rows = [_by_position(part) for part in live.rows]
@@ -87,18 +87,18 @@ class Compared(Silent):
         if one != other:
             self.found.append((key, one, other))
 
-    # What is excused.
+    # Known differences.
 
     def _rows_are_there(self, live):
-        """False if a copy of rows, or a rotation of K, waits for the next batch, or where there are two rows of a
-        position: ik_llama.cpp evaluates a part of a batch twice."""
+        """Return False if a copy of rows or a rotation of K waits for the next batch, or if a position has two rows:
+        ik_llama.cpp evaluates a part of a batch twice."""
         if self.excuses and self.parts:
             parts = self.server.memory.parts.values()
             return not any(cache.copies or cache.cells(live.owner).has_shift for cache in parts)
         return not self.excuses or all(len(set(part.pos.tolist())) == len(part.pos) for part in live.rows)
 
     def _excuse_windows(self, server):
-        """A state that is read may take cells of other windows, which is reported with the next batch."""
+        """Excuse slots that lose cells to a restored state: their loss is reported with the next batch."""
         read, evaluated = server.memory.state_read, server.evaluated
 
         def reads(seq, blob):
@@ -113,12 +113,12 @@ class Compared(Silent):
 
 
 def _cut_off(key, one, other):
-    """ik_llama.cpp: a checkpoint is not reported again when its slot gets the last of its tokens."""
+    """True for ik_llama.cpp's checkpoint that is not reported again when its slot gets the last of its tokens."""
     return key[0] == "checkpoint" and isinstance(one, tuple) and one == other[: len(one)]
 
 
 def _by_position(part):
-    """The provenance of the rows of all layers by position."""
+    """Return the provenance of the rows of all layers by position."""
     rows = zip(*(one.digest.tolist() for one in part.rows.values()), strict=True)
     return dict(zip(part.pos.tolist(), rows, strict=True)) if part.rows else dict.fromkeys(part.pos.tolist(), ())
 

@@ -1,8 +1,8 @@
-"""Same bits, whatever the chunks, the order of cells, and the company: the cached path is the cold run.
+"""Cached path and cold run are bit-identical, for all chunks, cell orders and other sequences in a batch.
 
-One history = tokens of up to three sequences, cut into micro-batches that hold runs of several of them, in a
-store with shuffled cells. Everything the model said and everything the store holds must equal the cold run of
-each sequence alone: provenance, hidden values, logits, K/V rows, recurrent states.
+A history is the tokens of up to three sequences, cut into micro-batches that hold runs of several of them, in a store
+with shuffled cells. All outputs and all stored values must equal the cold run of each sequence alone: provenance,
+hidden values, logits, K/V rows, recurrent states.
 """
 
 import random
@@ -23,7 +23,7 @@ LONG = [random.Random(5).randrange(1000) for _ in range(600)]
 
 
 def assert_cold(model: Model, store: PlainStore, seq: int, said: Hidden, truth: ColdRun) -> None:
-    """Everything known of one sequence equals its cold run, bit for bit."""
+    """Assert that outputs and stored values of one sequence equal its cold run, bit for bit."""
     n = len(truth.digests)
     assert np.array_equal(said.digest, truth.digests)
     if model.exact:
@@ -38,7 +38,7 @@ def assert_cold(model: Model, store: PlainStore, seq: int, said: Hidden, truth: 
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[list[int]], list[list[TokenRun]]]:
-    """Tokens of each sequence, and the micro-batches in which they come."""
+    """Draw the tokens of each sequence, and their micro-batches."""
     tokens = draw(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=24), min_size=1, max_size=3))
     done, batches = [0] * len(tokens), []
     while any(at < len(tokens[seq]) for seq, at in enumerate(done)):
@@ -91,7 +91,7 @@ def test_chunks_do_not_matter(
 
 
 def test_company_changes_nothing_but_itself() -> None:
-    """The same run alone and among others, in every place of the micro-batch."""
+    """A run alone equals that run among others, in every place of the micro-batch."""
     model = make_model(ALL_KINDS, True)
     alone = prefill(model, PlainStore(), 0, LONG[:40], 40)
     for place in range(3):

@@ -1,8 +1,8 @@
-"""Requests of any kind, one after the other, to a server of each engine: what the properties ask about holds after each
-of them, under profiles that have no defect in reach.
+"""Random requests to a server of each engine: the properties hold after each, under profiles without a reachable
+defect.
 
-The conversations are Hypothesis's: a rule-based machine per engine, which keeps what was said and goes on from it. The
-server is judged like a fuzzed one, and every request of the machine is one step of the case that it has built so far.
+Hypothesis draws the conversations: a rule-based machine per engine, which keeps all texts and extends them. The server
+is judged as in the search, and every request of the machine is one step of its scenario so far.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KNOWN = {"mlx_lm@0.32.2": ("survives",)}        # 7.1: a text that is stored as 
 
 
 class Machine(RuleBasedStateMachine):
-    """One server, and what was said to it. ``profile`` is set by a subclass."""
+    """A server and its texts so far. A subclass sets ``profile``."""
 
     profile = ""
 

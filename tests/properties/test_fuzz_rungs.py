@@ -1,5 +1,5 @@
-"""With numbers a conversation fails where its provenance says so, and nowhere else: bits and argmax have no say of
-their own. But for chunks that cache_reuse has moved: their keys were rotated twice, and rounded twice."""
+"""Exact mode finds exactly the failures that provenance finds. Exception: chunks moved by cache_reuse, whose keys are
+rotated and rounded twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEED = 61
 
 
 def compared(profile, first, stop):
-    """How many findings there were, the same ones in both modes."""
+    """Return the number of findings, which must be equal in both modes."""
     found, judges = 0, {}
     for i in range(first, stop):
         case = told(draw_case(SEED * SPREAD + i, profile.partition("@")[0]), ("cache_reuse",))

@@ -1,4 +1,4 @@
-"""#1889 without injection: can the companion refuse a cut that the target accepts? No, however a conversation goes."""
+"""#1889 without injection: the companion never refuses a cut that the target accepts, in any conversation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BASE, PR = "ik_llama@1889-base", "ik_llama@pr1889"
 
 
 def told(seed: int, n: int, profile: str, model: str, least: int = 1) -> tuple[Tally, list[list[object]]]:
-    """n conversations, the same for every profile."""
+    """Run n conversations, identical for every profile."""
     tally, logs = Tally(), []
     for number in range(n):
         rng = np.random.default_rng((seed, number))
@@ -42,7 +42,8 @@ def test_the_pull_request_changes_no_event_of_any_conversation(model):
 
 
 def test_since_1992_the_companion_is_ahead_by_one_row_or_level():
-    """Behind by one only after an answer of two tokens: the first is the prompt's, the second gets no draft."""
+    """The companion is behind by a row only after an answer of two tokens: the first comes from the prompt, the second
+    gets no draft."""
     tally, _ = told(1992, 300, "ik_llama@main", "GGGA+M")
     assert tally.refused == 0
     assert set(tally.ahead) == {-1, 0, 1} and tally.ahead[-1] < tally.ahead[1] / 5

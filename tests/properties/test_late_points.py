@@ -1,4 +1,4 @@
-"""Restore points that are reported late, or not at all. Each of these is a fault of ours, and expected to fail."""
+"""Restore points that are reported late or not at all. Each is a defect of cachesim, and expected to fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLD_IK = {"parallel": 2, "spec_type": "ngram-simple", "spec_draft_n_max": 4}
 
 
 def compared(line, profile, model, **server):
-    """What is found without excuses."""
+    """Return all differences, without excuses."""
     watcher = Compared(excuses=False)
     play(from_line(line, model=model, profiles=(profile,), server=server), profile, "provenance", watcher)
     return watcher.found

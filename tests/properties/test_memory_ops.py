@@ -1,7 +1,7 @@
-"""The memory against a naive copy of itself: the same random operations on dictionaries, compared after every one.
+"""Comparison of the memory with a naive model after each of equal random operations.
 
-The copy knows positions only: attention as a dict cell -> (position, sequences), the state as a dict sequence ->
-position. It is written from the specification (2.3 to 2.7), shares no code with the memory, and has no arrays.
+The naive model knows positions only: attention as a dict cell -> (position, sequences), the state as a dict sequence ->
+position. It follows the specification (2.3 to 2.7), shares no code with the memory, and has no arrays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ N_SEQ = 3
 
 
 class NaiveAttention:
-    """One cell table: cell -> (position, set of sequences)."""
+    """A cell table: cell -> (position, set of sequences)."""
 
     def __init__(self, size, n_swa):
         self.size, self.n_swa, self.head, self.cells = size, n_swa, 0, {}
@@ -54,7 +54,7 @@ class NaiveAttention:
         return found if len(found) == n else None
 
     def put(self, seq, positions):
-        """False = no room."""
+        """Store the positions of a sequence. Returns False without room."""
         found = self.find(len(positions))
         if found is None:
             return False
@@ -92,7 +92,8 @@ class NaiveMemory:
         return {name: streams[0 if self.unified else seq] for name, streams in self.parts.items()}
 
     def ends(self, seq):
-        """(pos_min, pos_max): of a pair the window answers; with a state the larger start and the smaller end."""
+        """Return (pos_min, pos_max). In a pair the window decides. With a state: the larger start and the smaller
+        end."""
         tables = self.tables(seq)
         found = [tables[name].ends(seq) for name in ("swa", "base") if name in tables][:1]
         if self.state is not None:
@@ -109,7 +110,7 @@ class NaiveMemory:
         return True
 
     def decode(self, seq, n, n_ubatch):
-        """All or nothing: tried on copies first."""
+        """Evaluate all or nothing: on copies first."""
         first = self.ends(seq)[1] + 1
         trial = deepcopy(self.tables(seq))
         for at in range(first, first + n, n_ubatch):
@@ -161,7 +162,7 @@ OPS = st.one_of(
 
 
 class Pair:
-    """A memory and its naive copy, and one saved state of each."""
+    """A memory and its naive model, with a saved state of each."""
 
     def __init__(self, kind, unified, n_ctx_seq, n_ubatch):
         self.world = World(
@@ -185,7 +186,7 @@ class Pair:
         self.cut(seq, max(0, self.naive.ends(seq)[1] + more))
 
     def inside(self, seq, p0, n):
-        """Not for windows, whose positions must stay without gaps."""
+        """Remove positions inside, except in windows, whose positions must stay without gaps."""
         if "swa" not in self.naive.parts and "base" in self.naive.parts:
             assert self.world.memory.seq_rm(seq, p0, p0 + n) == self.naive.rm(seq, p0, p0 + n)
 
@@ -197,7 +198,8 @@ class Pair:
         self.naive.copy(src, dst)
 
     def save(self, seq):
-        """Never of an empty sequence: the server asks first, and reading one back would leave old cells in place."""
+        """Save a sequence unless it is empty: the server checks this first, and restoring an empty state would leave
+        old cells."""
         if self.naive.ends(seq)[1] < 0:
             return
         window = self.world.kind.n_swa

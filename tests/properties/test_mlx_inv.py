@@ -1,12 +1,11 @@
-"""INV: a stored conversation holds its key and nothing else. Under which rules is that broken, and how?
+"""INV: a stored conversation holds exactly its key. The table lists which rule sets violate it, and how.
 
-Random bursts of chats and texts, some of whose clients hang up. At every insert all entries are looked at, at every
-fetch what was handed out. A violation is of one of four kinds:
-
+Random bursts of chats and texts run, some with clients that disconnect. All entries are inspected at every insert, and
+the returned caches at every fetch. A violation is of one of four kinds:
 offset    a K/V layer counts more or fewer tokens than the key has
 state     a recurrent state is not that after the key's last token
 row       a K/V row at a position of the key is not the row of a cold run
-missing   a K/V row that the next token would see is not there
+missing   a K/V row that the next token would see does not exist
 """
 
 from __future__ import annotations
@@ -35,26 +34,27 @@ BARE = ("pr923", "pr929")                                                       
 ALL, ROWS, STATE = {"offset", "row", "state"}, {"offset", "row"}, {"state"}
 RING = {"row", "missing"}
 TABLE: dict = {
-    # 4.3: the key lacks what was generated. 4.4, 5.8: the think tail is fed twice. What is built on such an entry is
-    # computed from other rows. In both a state holds more than its key; where only recurrent layers are, it is all
-    # that can be wrong. Without a recurrent state (and on short convolutions) 7.2 has nothing to fold padding into.
+    # 4.3: the key lacks the generated tokens. 4.4, 5.8: the think tail is fed twice. Everything built on such an entry
+    # uses other rows. In both cases a state holds more than its key; with recurrent layers only, no other violation is
+    # possible. Without a recurrent state (and with short convolutions), 7.2 has no state that padding could enter.
     "GGGA": {**dict.fromkeys((*OLD, *BARE), ALL), "head": {"row", "state"}, "v0.31.3": {"row", "state"}},
     "HH": {**dict.fromkeys((*OLD, *BARE), ALL), "head": {"row", "state"}, "v0.31.3": {"row", "state"}},
     "SSSS": {**dict.fromkeys((*OLD, *BARE), STATE), "head": STATE, "v0.31.3": STATE},
     "CCA": dict.fromkeys((*OLD, *BARE), ALL),
     "AAAA": dict.fromkeys((*OLD, *BARE), ROWS),
-    # Not in the specification: before #1114 a row of a ring in which padding was overwritten was extracted with a
-    # padding below zero, which counts columns from the end and leaves nearly all of them out (mlx-lm 3f9d179f,
-    # BatchRotatingKVCache.extract). 4.5, 5.9: under #999 a ring that was trimmed lacks rows as well.
+    # Not in the specification: before #1114, a ring row whose padding was overwritten was extracted with a negative
+    # padding. That counts columns from the end and omits nearly all of them (mlx-lm 3f9d179f,
+    # BatchRotatingKVCache.extract). 4.5, 5.9: under #999 a trimmed ring also lacks rows.
     "W8 A": {**dict.fromkeys((*OLD, *BARE), ROWS | RING), "base923": RING, "m1072": RING},
 }
-"""Model -> profile -> the kinds that occur; a profile that is not named keeps INV. 7.2 is that of head and v0.31.3. 7.9
-breaks INV of every version on a ring, by a burst that is too rare to be met here (scenarios/mlx_lm/wrong-answer)."""
+"""Model -> profile -> the violations that occur. Profiles without an entry satisfy INV. 7.2 is that of head and
+v0.31.3. 7.9 violates INV in every version with a ring, but its burst is too rare to occur here
+(scenarios/mlx_lm/wrong-answer)."""
 CASES = [(model, name.partition("@")[2]) for model in TABLE for name in PROFILES]
 
 
 class Audit:
-    """Listens to a server's log and gathers the kinds of what is wrong."""
+    """Listener that collects the kinds of violations."""
 
     def __init__(self, server):
         self.server, self.judge = server, Judge(server.machine.model)
@@ -86,7 +86,7 @@ class Audit:
 
 
 def _rows(part, cold, n):
-    """What the next token would see of these layers."""
+    """Return the violations in the rows that the next token would see."""
     end = min(n, int(part.pos[-1]) + 1) if len(part.pos) else 0
     first = max(0, end - part.window + 1) if part.window else 0
     inside = np.flatnonzero((part.pos >= first) & (part.pos < end))
@@ -97,7 +97,7 @@ def _rows(part, cold, n):
 
 
 def kinds(profile, model, seeds, **flags):
-    """The kinds of violations in random bursts, and how many objects were looked at."""
+    """Return the kinds of violations in random bursts, and the number of inspected objects."""
     found, looked = set(), 0
     for seed in seeds:
         rng = random.Random(f"{model} {seed}")
@@ -149,7 +149,7 @@ def test_everything_is_broken_that_the_table_names(model, profile):
 @pytest.mark.parametrize("profile", ["base923", "base1006", "m1072", "head", "0.32.2"])
 def test_7_4_with_a_draft_model_every_version_ends_a_token_short(profile):
     found, _ = kinds(f"mlx_lm@{profile}", "AAAA", range(FEW), draft_model="A")
-    assert found == {"offset", "row"}                       # the follow-up goes on at the wrong position
+    assert found == {"offset", "row"}                       # the follow-up continues at the wrong position
 
 
 def test_the_current_version_is_in_no_row():

@@ -1,7 +1,7 @@
-"""How far back does a token matter? Within a layer's reach always; beyond it, where there is a beyond, never.
+"""Reach of a token: within a layer's reach a changed token always shows, beyond it never.
 
-Reach of the last position, in tokens before it: a window w-1 for each such layer, a short convolution its
-taps-1; attention sees everything (512 are tried), so does a recurrent state (64 are tried, and 300).
+Reach of the last position, in tokens before it: w-1 for each window layer, taps-1 for a short convolution. Attention
+sees everything (512 tokens are tested), and so does a recurrent state (64 and 300 tokens are tested).
 """
 
 import random
@@ -17,18 +17,18 @@ MODELS = [
     "AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA", "W8 W8 W8 W8",
     "CCCC",
 ]                                                                   # fmt: skip
-SHARE = 0.999                 # of changes that must show in the bits
+SHARE = 0.999                 # share of changes that must show in the bits
 
 
 def reach(spec: Spec) -> int | None:
-    """Tokens before the last one that it can know of; None = all."""
+    """Return the number of tokens before the last token that can affect it; None = all."""
     if any(layer.part == "base" or (layer.recurrence and layer.recurrence.matrix) for layer in spec.layers):
         return None
     return sum(max(layer.window, layer.recurrence.taps if layer.recurrence else 0) - 1 for layer in spec.layers)
 
 
 def tried(spec: Spec) -> int:
-    """How far back changes are tried."""
+    """Return the largest distance at which changes are tested."""
     within = reach(spec)
     if within is not None:
         return within + 1
@@ -36,14 +36,14 @@ def tried(spec: Spec) -> int:
 
 
 def shown(model: Model, tokens: list[int], base: ColdRun, place: int, value: int) -> tuple[bool, bool]:
-    """Does another token at ``place`` change the provenance and the logits of the last position?"""
+    """Return whether another token at ``place`` changes the provenance and the logits of the last position."""
     last = len(tokens) - 1
     other = cold(model, [*tokens[:place], value, *tokens[place + 1 :]], logits_at=[last])
     return other.digests[-1] != base.digests[-1], not np.array_equal(other.logits[last], base.logits[last])
 
 
 def count(notation: str, trials: int) -> tuple[int, int]:
-    """Changes that show in provenance and in bits, each of one random token within reach."""
+    """Return the numbers of changes that show in provenance and in bits, each of one random token within reach."""
     model, rng, found = make_model(notation, True), random.Random(11), [0, 0]
     back = tried(model.spec)
     for trial in range(trials):
@@ -70,7 +70,7 @@ def test_a_change_within_reach_shows_in_a_thousand_trials(notation: str) -> None
 
 @pytest.mark.parametrize("notation", ["W8 W8 W8 W8", "CCCC", "C C W32 C W32 C", "C W3", "W1", "C"])
 def test_reach_ends_exactly_where_it_should(notation: str) -> None:
-    """The farthest token within reach shows, the next one does not, in provenance and in bits."""
+    """The farthest token within reach shows and the next does not, in provenance and in bits."""
     model, rng = make_model(notation, True), random.Random(12)
     far = reach(model.spec)
     assert far is not None

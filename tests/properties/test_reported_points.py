@@ -1,4 +1,4 @@
-"""Whatever is asked of a server: the restore points that it reports are those that it has."""
+"""The restore points that a server reports are those that it has, for any requests."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ WORLDS = {
     "mlx_lm any": (), "mlx_lm states": ("GA", "GGGA", "S", "W8 G", "prompt_cache_size=4"),
     "mlx_lm drafts": ("A", "AA", "draft_model=A", "num_draft_tokens=3"), "mlx_lm lent": ("A", "AA", "W8 A"),
 }
-"""Models and options that narrow what is drawn."""
+"""Models and options that restrict the draw."""
 
 ONLY = {"mlx_lm lent": ("mlx_lm@pr923", "mlx_lm@pr929")}
-"""The profiles of a world, where these are not all of an engine: rows go on in the caches of an entry."""
+"""Profiles of a world that does not use all of its engine's: there rows continue on the caches of an entry."""
 
 NEGATIVE = "llama_cpp@mtmd-broken"
-"""Takes the whole batch off the tokens of a checkpoint: some have less than none."""
+"""Subtracts the whole batch from the tokens of a checkpoint, so some have a negative number."""
 
 COMMON = {
     ("slot", "evaluated"), ("slot", "truncated"), ("slot", "overwritten"), ("checkpoint", "stored"),
@@ -44,7 +44,7 @@ HAPPENS = {
     "mlx_lm any": {("entry", "stored"), *(("entry", f"lost: {cause}") for cause in ("erased", "evicted", "consumed"))},
     "mlx_lm lent": {("entry", "overwritten")},
 }
-"""What happens to restore points in the drawn conversations, among other things."""
+"""Events of restore points that must occur in the drawn conversations."""
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -1,6 +1,7 @@
-"""Whatever is asked of a server: its structures stay consistent, looking changes nothing, wrong answers have a cause.
+"""Invariants of a server for any requests: consistent structures, inspection without effects, wrong answers with a
+cause.
 
-Caches have a multiple of 8 cells, not of 256, so that a few dozen tokens wrap the rings and fill the contexts.
+Caches have a multiple of 8 cells instead of 256, so a few dozen tokens wrap the rings and fill the contexts.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ OLD = ("base-24143", "base-24035", "pr24143-on-base", "24035-v1")
 
 
 UNDO_ALL = {"kv_undo": lambda: Decision(False, {}, "TEST-KV-UNDO")}
-"""A trial that is taken back whole, unlike LC-KV-UNDO.USED: purged-while-tried.toml has what comes of that one."""
+"""A trial that is undone completely, unlike LC-KV-UNDO.USED, whose effect is in purged-while-tried.toml."""
 
 
 def play(kind, profile, options, history, swa_full=False, rules=None):
-    """(talk, answer) after every request."""
+    """Yield (talk, answer) after every request."""
     talk = Talk(kind, profile, swa_full=swa_full, rules={**SMALL, **(rules or {})}, **options)
     for prompt, more in requests(history):
         yield talk, talk.ask(prompt, **more)
 
 
 def snapshot(talk):
-    """Everything that looking might disturb."""
+    """Return everything that inspection might disturb."""
     memory = talk.server.memory
     tables = [
         (t.pos.tolist(), t.seqs.tolist(), t.head, t.used) for part in memory.parts.values() for t in part.streams
@@ -97,7 +98,7 @@ def test_24035_makes_recurrent_memories_always_equal_to_cold(kind, profile, opti
 
 
 def wrong_objects(talk):
-    """Stored objects and slots that are not what the server believes them to be."""
+    """Return stored objects and slots that differ from what the server records about them."""
     live = [talk.server.live(slot.id) for slot in talk.server.slots]
     kept = [talk.server.stored(key) for key in talk.server.kept()]
     return [s for s in [*kept, *live] if talk.judge.stored(s).holds is False]
@@ -124,7 +125,8 @@ def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wr
     histories | short_histories,
 )
 def test_so_does_a_window_since_24411_unless_it_is_kept_full_or_purged_while_tried(kind, profile, options, history):
-    """Or a token is given back behind a restored window: then it misses its first row (bug-swa-ckpt-erosion.toml)."""
+    """A window is also wrong if a token is removed after a restored window: then it misses its first row
+    (bug-swa-ckpt-erosion.toml)."""
     wrong = []
     for talk, answer in play(kind, profile, options, history, rules=UNDO_ALL):
         if talk.right(answer) is not True:
@@ -135,7 +137,7 @@ def test_so_does_a_window_since_24411_unless_it_is_kept_full_or_purged_while_tri
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_without_a_model_decides_the_same(kind):
-    """Positions only, and provenance: the same answers and events."""
+    """Without a model and with provenance: equal answers and events."""
     @settings(max_examples=15)
     @given(st.sampled_from(PROFILE_NAMES), flags, histories)
     def holds(profile, options, history):

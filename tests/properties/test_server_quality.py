@@ -1,4 +1,4 @@
-"""Do the histories reach the known defects? Each must show as a wrong answer within a stated number of histories."""
+"""Power of the histories: each known defect shows as a wrong answer within a stated number of histories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.properties.test_server_histories import play
 pytestmark = pytest.mark.long
 
 
-# class, profile, --swa-full, histories that must suffice: the defects D1, erosion, D5, narrow window data, and HW
+# kind, profile, --swa-full, sufficient number of histories: the defects D1, erosion, D5, narrow window data, and HW
 DEFECTS = [
     ("R", "head", False, 300),
     ("H", "base-24143", False, 300),

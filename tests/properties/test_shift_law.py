@@ -1,7 +1,8 @@
-"""One law for a context shift, whatever the engine: the answer is that of a cold run that shifts at the same tokens.
+"""Law of context shifts for all engines: the answer is that of a cold run that shifts at the same tokens.
 
-llama.cpp and ik_llama.cpp shift, and say so in ``Answer.shifts``. mlx-lm's server does not: it passes no size of a
-cache to its models, a window is the model's own, and a cold run has the same one; its answers are judged without one.
+llama.cpp and ik_llama.cpp shift, and report it in ``Answer.shifts``. mlx-lm's server does not shift: it passes no cache
+size to its models. A window belongs to the model, and a cold run has it, too; mlx-lm's answers are judged without a
+shift.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def test_a_shift_is_that_of_a_cold_run_that_shifts(profile, model, more, line):
 
 
 def test_tokens_that_a_draft_leaves_behind_the_end_are_judged_too():
-    """ik_llama.cpp: the answer ends inside of an accepted draft, whose rest is in the slot."""
+    """ik_llama.cpp: the answer ends inside an accepted draft, whose rest is in the slot."""
     profile = "ik_llama@main"
     case = scenario(profile, "A", "A200>b80{draft_else=2}", spec_type="ngram-simple")
     one = run_judged(case, profile, "exact", with_ledger=False).requests[0]

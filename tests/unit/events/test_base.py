@@ -1,4 +1,4 @@
-"""Are events values: equal, hashed and printed by their kind and their fields, and never changed?"""
+"""Tests that events are values: compared, hashed and printed by kind and fields, and never changed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_text_of_an_event_is_the_call_that_makes_it():
 
 
 def test_an_event_has_its_fields_and_no_other_and_can_be_copied():
-    """That nobody changes one is checked by mypy, to which the classes are frozen."""
+    """mypy checks that events are not changed: it sees the classes as frozen."""
     event = Sent(0, 1, 5)
     with pytest.raises(AttributeError):
         event.other = 6

@@ -20,7 +20,7 @@ CELLS = 2048
 
 
 def every_kind(window: int) -> list[str]:
-    """A layer of every kind in the table, as it is written in a model."""
+    """Return the notation of a layer of every kind in the table."""
     return [f"{kind.letter}{window}" if kind.attention and kind.attention.part == "swa" else kind.letter
             for kind in KINDS.values()]  # fmt: skip
 
@@ -29,7 +29,7 @@ ALL_KINDS = " ".join(every_kind(8))
 
 
 class PlainStore(ByPosition):
-    """Rows and states of any number of sequences; ``begin`` before every micro-batch."""
+    """Rows and states of any number of sequences. Call ``begin`` before every micro-batch."""
 
     def __init__(self, shuffle: int | None = None) -> None:
         self.free = list(range(CELLS - 1, -1, -1))
@@ -64,7 +64,7 @@ class PlainStore(ByPosition):
         return self.rows_of(layer, self.seqs[run])
 
     def rows_of(self, layer: int, seq: int) -> Rows:
-        """Every row of a sequence, by position."""
+        """Return every row of a sequence, by position."""
         cells = [cell for _, cell in self.cells[seq]]
         return Rows(*(None if x is None else x[cells] for x in self.rows[layer]))
 
@@ -76,13 +76,13 @@ class PlainStore(ByPosition):
 
 
 def feed(model: Model, store: PlainStore, runs: Sequence[TokenRun]) -> list[Hidden]:
-    """One micro-batch."""
+    """Evaluate one micro-batch."""
     store.begin(runs)
     return model.forward(runs, store)
 
 
 def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], chunk: int, pos0: int = 0) -> Hidden:
-    """Evaluate tokens of one sequence in micro-batches of ``chunk``; returns what was said about all of them."""
+    """Evaluate tokens of a sequence in micro-batches of ``chunk``. Returns the outputs of all of them."""
     return joined(
         [
             feed(model, store, [TokenRun(seq, pos0 + at, tokens[at : at + chunk])])[0]
@@ -92,11 +92,11 @@ def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], ch
 
 
 def same_rows(a: Rows, b: Rows) -> bool:
-    """Equal bit for bit; what one side lacks the other must lack as well."""
+    """True if both are bit-identical. Parts missing on one side must be missing on both."""
     return all((x is None) == (y is None) and (x is None or np.array_equal(x, y)) for x, y in zip(a, b, strict=True))
 
 
 def joined(said: Sequence[Hidden]) -> Hidden:
-    """What was said run by run, as one."""
+    """Concatenate the outputs of several runs."""
     x = None if said[0].x is None else np.concatenate([one.x for one in said if one.x is not None])
     return Hidden(np.concatenate([one.digest for one in said]), x)

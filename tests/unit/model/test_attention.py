@@ -1,4 +1,4 @@
-"""Attention reads what it is given, masks by position, and does not care how the work is cut up."""
+"""Tests of attention: reading the given rows, masking by position, independence of the blocking."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def case(t: int, n: int) -> tuple[Values, Rows]:
 
 
 def textbook(q: Values, rows: Rows, positions: list[int], asked: list[int], window: int) -> Values:
-    """softmax(q.k / 4) v, with the library's exp."""
+    """Return softmax(q.k / 4) v, with the library's exp."""
     assert rows.k is not None and rows.v is not None
     k, v = (np.repeat(x, 2, axis=1) for x in (rows.k * ROPE_UNIT, rows.v * UNIT))
     scores = np.einsum("thd,nhd->htn", q / SCORE * ROPE_UNIT, k) / 4.0
@@ -32,7 +32,7 @@ def textbook(q: Values, rows: Rows, positions: list[int], asked: list[int], wind
 
 @pytest.mark.parametrize("window", [0, 1, 5, 64])
 def test_it_is_attention(window: int) -> None:
-    """Accuracy: near the textbook, where rounded scores allow."""
+    """Accuracy: near the textbook formula, as far as rounded scores allow."""
     q, rows = case(40, 100)
     positions, asked = list(range(100)), list(range(60, 100))
     found = attend(q, rows, View(np.array(positions), np.array(asked)).visible(window)) * UNIT

@@ -1,4 +1,4 @@
-"""What a run sees is a matter of positions only, whatever a memory hands out."""
+"""Tests that visibility depends only on positions, whatever rows a memory returns."""
 
 import numpy as np
 import pytest

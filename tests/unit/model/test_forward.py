@@ -1,4 +1,4 @@
-"""The cached path: what it asks of a store, what it makes of a faulty one, and its pinned bits."""
+"""Tests of the forward pass: its calls to a store, its behaviour with a faulty store, and its pinned bits."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ IN_A_PROCESS = "import tests.unit.model.test_forward as t; print(t.json.dumps({n
 
 
 def bits(notation: str) -> str:
-    """A digest of everything that a model computes over 600 tokens, by way of uneven chunks."""
+    """Return a digest of everything that a model computes over 600 tokens, in uneven chunks."""
     model, store = make_model(notation, True), PlainStore(1)
     found = hashlib.sha256()
     for at, stop in ((0, 1), (1, 40), (40, 599), (599, 600)):
@@ -39,13 +39,15 @@ def bits(notation: str) -> str:
 
 @pytest.mark.parametrize("notation", PINNED)
 def test_bits_are_pinned(notation: str) -> None:
-    """The same on every machine, processor, BLAS and NumPy. A changed pin is a changed model: say so."""
+    """Results are identical on every machine, processor, BLAS and NumPy. A changed pin means a changed model; state
+    it."""
     assert bits(notation) == PINNED[notation]
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_threads_do_not_matter(threads: str) -> None:
-    """In a process of its own: BLAS reads its number of threads at the start. Chunks are large enough to share."""
+    """Run in a separate process, because BLAS reads its number of threads at the start. Chunks are large enough to
+    share."""
     env = os.environ | {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS],
@@ -109,7 +111,8 @@ def test_a_faulty_store_shows(kind: str, fault: str) -> None:
 
 
 def test_rows_beyond_the_query_are_masked() -> None:
-    """A slot cut back without removing rows: stale ones at higher positions are seen only once passed."""
+    """A slot cut back without removing rows: stale rows at higher positions become visible only when they are
+    passed."""
     model, store, good = make_model("A", True), PlainStore(), PlainStore()
     prefill(model, store, 0, TOKENS[:30], 30)
     store.cells[0] = [(pos, cell) for pos, cell in store.cells[0] if pos < 10 or pos >= 20]
@@ -129,7 +132,7 @@ def test_a_store_that_miscounts_is_our_fault() -> None:
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_shift(exact: bool) -> None:
-    """Rows moved back by 7: digests as if written there, K rotated and bounded, V untouched, input untouched."""
+    """Rows moved back by 7: digests as if written there, K rotated and bounded, V and the input unchanged."""
     model, store = make_model("A", exact), PlainStore()
     prefill(model, store, 0, TOKENS[:80], 80)
     rows, old = store.rows_of(0, 0), np.arange(80)

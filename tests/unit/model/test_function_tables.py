@@ -1,4 +1,4 @@
-"""Our own functions are near the real ones, and exactly alike on every machine."""
+"""Tests that our functions are close to the real functions, and bit-identical on every machine."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ from cachesim.model.rope import rotate, turns
 
 
 def test_tables_are_near_the_functions() -> None:
-    """Accuracy, not equality: these functions differ between machines, which is why we have our own."""
+    """Accuracy, not equality: library functions differ between machines, so the model has its own."""
     t = np.linspace(0, 60, 5001)
     assert (np.abs(function_tables.exp_negative(t) / np.exp(-t) - 1) < 2e-10).all()
     z = np.arange(-16384, 16385) / 1024
@@ -52,7 +52,7 @@ def test_rotation_by_nothing_is_nothing() -> None:
 
 
 def test_score_depends_on_the_distance_only_up_to_rounding() -> None:
-    """Accuracy: q and k turned by the same angle meet as before."""
+    """Accuracy: the product of q and k rotated by the same angle is unchanged."""
     q, k = (np.rint(np.linspace(-a, 2 * a, 16) * 2**20)[None, None] for a in (1.0, 1.7))
     near, far = ((turns(np.array([p + 5])), turns(np.array([p]))) for p in (0, 3000))
     scores = [float((rotate(q, asked, 1.0) * rotate(k, held, 1.0)).sum()) for asked, held in (near, far)]

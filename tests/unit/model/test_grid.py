@@ -1,4 +1,4 @@
-"""Sums are exact: the bounds are checked where a model is built, and hold in what it computes."""
+"""Tests that sums are exact: the bounds are checked when a model is built, and hold in its results."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_norms_stay_within_their_bounds(size: float) -> None:
 
 
 def test_matmul_is_exact_at_its_bound() -> None:
-    """The largest products that the bounds admit, summed by BLAS and by Python's integers."""
+    """The largest products within the bounds, summed by BLAS and by Python's integers."""
     rng = np.random.default_rng(1)
     u = rng.integers(-(2**41), 2**41, (40, 32)).astype(np.float64)
     w = rng.integers(-(2**7), 2**7, (32, 24)).astype(np.float64)

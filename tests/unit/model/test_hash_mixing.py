@@ -1,4 +1,4 @@
-"""The few uint64 operations that provenance is made of."""
+"""Tests of the uint64 operations of provenance."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def _state(conv: np.ndarray, hashed: int) -> LayerState:
 @pytest.mark.parametrize("letter", [letter for letter, kind in KINDS.items() if kind.recurrence])
 @pytest.mark.parametrize("n", [1, 5])
 def test_both_go_on_from_any_state(letter: str, n: int) -> None:
-    """A state may have a hash that no input gave it: an engine marks what is not a number."""
+    """A state may have a hash that no input produces: engines mark non-numbers so."""
     form = KINDS[letter].recurrence
     assert form is not None
     state = LayerState(SOME[: form.taps - 1], 7, None, None)

@@ -1,4 +1,4 @@
-"""A row of the table declares what its functions make."""
+"""Tests that a row of the table declares the results of its functions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Recurrent layers are what their papers say, and never write into what they are given."""
+"""Tests that recurrent layers match their papers and never modify their inputs."""
 
 import numpy as np
 import pytest

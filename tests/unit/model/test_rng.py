@@ -1,11 +1,11 @@
-"""Does the generator draw splitmix64's numbers, the same everywhere?"""
+"""Tests that the generator draws splitmix64's numbers, identical everywhere."""
 
 from __future__ import annotations
 
 from cachesim.model.hash_mixing import Rng
 
 PUBLISHED = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC, 0x1B39896A51A8749B)
-"""The first numbers of splitmix64 from state 0, which is what seed 0 begins with."""
+"""First numbers of splitmix64 from state 0, with which seed 0 begins."""
 
 
 def test_seed_0_gives_the_published_numbers():

@@ -1,4 +1,4 @@
-"""The notation of a model is read, written back, and refused in one line."""
+"""Tests of the notation of a model: parsing, writing, and one-line errors."""
 
 import pytest
 

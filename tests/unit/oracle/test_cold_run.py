@@ -1,4 +1,4 @@
-"""The cold run: what it holds, and that nothing is shared between two of them."""
+"""Tests of the cold run: its contents, and independence of two runs."""
 
 import ast
 import random
@@ -60,7 +60,7 @@ def test_short_sequences(n: int, exact: bool) -> None:
 
 @pytest.mark.parametrize("n", [255, 256, 257, 600])
 def test_blocks_of_the_whole_do_not_matter(n: int) -> None:
-    """A prefix is computed as the whole is: the oracle's own blocks leave no trace."""
+    """A prefix gives the values of the whole: the oracle's own blocks have no effect."""
     tokens = [(i * 37 + i * i) % 501 for i in range(700)]
     model = make_model("G W40 S A", True)
     whole, part = cold(model, tokens, logits_at=[]), cold(model, tokens[:n], logits_at=[])
@@ -69,7 +69,8 @@ def test_blocks_of_the_whole_do_not_matter(n: int) -> None:
 
 
 def test_shares_no_code_with_the_cached_path() -> None:
-    """No step form is imported; of a module that has one only the classes of weights. Whole forms use no store."""
+    """No step form is imported, and only the classes of weights from a module that contains one. Whole forms use no
+    store."""
     forms = [part for kind in KINDS.values() for part in (*(kind.attention or ()), *(kind.recurrence or ()))]
     step_form = {form.__module__ for form in forms if callable(form)} - {"cachesim.model.weights"}
     step_form |= {"cachesim.model.provenance", "cachesim.model.layer_kinds"}

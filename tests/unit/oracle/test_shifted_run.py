@@ -1,4 +1,5 @@
-"""The cold run that shifts: without a shift it is the cold run; with one it forgets exactly the cut rows."""
+"""Tests of the shifting cold run: without a shift it equals the cold run, with a shift it forgets exactly the cut
+rows."""
 
 import numpy as np
 import pytest

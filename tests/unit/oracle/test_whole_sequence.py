@@ -1,4 +1,4 @@
-"""The oracle's table of the kinds of layers has the rows of the model's table, and facts of its own."""
+"""Tests that the oracle's table of layer kinds agrees with the model's table."""
 
 import pytest
 

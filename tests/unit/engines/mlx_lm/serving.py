@@ -1,4 +1,4 @@
-"""Servers and bursts for the tests of this folder: [S(n), u(k)] is the chat of the specification's examples."""
+"""Servers and bursts for the tests of this folder. [S(n), u(k)] is the chat of the specification's examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def server(profile="0.32.2", model="GGGA", mode="provenance", **flags):
 
 
 def listened(*args, **flags):
-    """A server and the restore points that it reports; it reports them to a listener only."""
+    """Start a server that collects its reported restore points; it reports them only to a listener."""
     one, told = server(*args, **flags), Reported()
     one.log.listener = told
     return one, told
@@ -32,7 +32,7 @@ def system(n=6):
 
 
 def chat(*messages, n=3, first=1000, template=ChatTemplate(), **more):  # noqa: B008
-    """A chat whose answer is ``n`` tokens from ``first`` on."""
+    """Return a chat whose answer is ``n`` tokens from ``first`` on."""
     prompt = render(messages, template)
     return Request(prompt, n, forced=tuple(range(first, first + n)), messages=messages, **more)
 
@@ -42,7 +42,7 @@ def text(*prompt, n=3, first=1000, **more):
 
 
 def burst(one, *requests):
-    """Requests that come at once, worked on until nothing is left to do."""
+    """Submit requests at once and run the server until it is idle."""
     answers = [one.submit(request) for request in requests]
     while one.working:
         one.iterate()
@@ -50,27 +50,27 @@ def burst(one, *requests):
 
 
 def keys(one):
-    """Lengths of the stored keys by queue, oldest first."""
+    """Return the lengths of the stored keys by queue, oldest first."""
     return {kind: [len(key) for _, key in items] for kind, items in one.cache.lru.queues().items() if items}
 
 
 def inserted(one):
-    """(length, type) of every insert so far, in order."""
+    """Return (length, type) of every insert so far, in order."""
     return [(event.n_tokens, event.cache_type) for event in one.log.events if isinstance(event, Inserted)]
 
 
 def offsets(one):
-    """{length of key: tokens that its first K/V layer counts} of all entries."""
+    """Return {length of key: tokens that its first K/V layer counts} of all entries."""
     return {len(key): int(next(held for held in map(rows_of, entry.layers) if held is not None).offset)
             for (_, key), entry in one.cache.lru.entries().items()}
 
 
 def stored(one):
-    """All entries, as a judge sees them."""
+    """Return all entries as the judge sees them."""
     return [one.stored(key) for key in one.kept()]
 
 
 def sound(one):
-    """Do all entries hold their keys?"""
+    """True if every entry holds its key."""
     judge = Judge(one.machine.model)
     return all(judge.stored(entry).holds for entry in stored(one))

@@ -1,4 +1,4 @@
-"""Rows that share their columns: joining, leaving, padding; and what lies in the caches' arrays."""
+"""Tests of batches: joining, leaving and padding of rows, and the contents of the caches' arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def caches(profile="0.32.2"):
 
 
 def batch(*prompts):
-    """A batch of rows of equal length, fed."""
+    """Return a batch of rows of equal length, fed."""
     out = Batch(rows(len(prompts)), merged([caches() for _ in prompts]))
     forward(MODEL, MODEL.spec, out.caches, prompts)
     return out

@@ -1,4 +1,5 @@
-"""A batch through the model: bit for bit what its rows are alone, unless a version's masks or zeros are wrong."""
+"""Tests of batched forward passes: each row equals its cold run bit for bit, unless a version's masks or zeros are
+wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def alone(model, tokens, profile="0.32.2"):
 
 
 def right(model, profile, width=9):
-    """The rows in one batch, padded on the right; what was said and each row's caches."""
+    """Feed the rows in a batch, padded on the right. Returns the outputs and each row's caches."""
     caches = merged([fresh(model, profile) for _ in ROWS])
     padding = [width - len(row) for row in ROWS]
     for cache in caches:
@@ -46,7 +47,7 @@ def right(model, profile, width=9):
 
 
 def same(mine, theirs):
-    """Layers in which two conversations hold the same; K/V rows are compared as far as both count."""
+    """Return the layers in which two conversations hold equal contents. K/V rows are compared as far as both count."""
     return [_same_rows(*map(rows_of, pair)) and _same_states(*map(states_of, pair))
             for pair in zip(mine, theirs, strict=True)]
 
@@ -83,7 +84,7 @@ def test_rows_padded_on_the_right_are_what_they_are_alone(name, profile):
 ])
 @pytest.mark.parametrize("profile", ["head", "v0.31.3"])
 def test_7_2_padding_is_folded_into_the_states_of_shorter_rows(name, wrong, profile):
-    """3 and 2 tokens of padding go into rows 0 and 2; short convolutions keep what the lengths say."""
+    """Rows 0 and 2 get 3 and 2 tokens of padding. Short convolutions keep what the lengths allow."""
     model = make_model(parse(name), exact=True)
     said, held = right(model, profile)
     for i, row in enumerate(ROWS):
@@ -95,7 +96,7 @@ def test_7_2_padding_is_folded_into_the_states_of_shorter_rows(name, wrong, prof
 
 @pytest.mark.parametrize("name", MODELS)
 def test_fresh_rows_padded_on_the_left_are_what_they_are_alone(name):
-    """In two steps, so that padding of row 0 reaches to the end of the first."""
+    """Two steps, so that the padding of row 0 reaches the end of the first step."""
     model = make_model(parse(name), exact=True)
     caches = [to_batch(cache, [3, 0, 2]) for cache in fresh(model, "base1006")]
     tokens = left_padded(ROWS, 9)
@@ -111,7 +112,7 @@ def test_fresh_rows_padded_on_the_left_are_what_they_are_alone(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_steps_of_one_token_behind_a_ragged_batch_stay_cold(name):
-    """Twelve of them: a ring of eight turns over."""
+    """Twelve tokens: a ring of eight wraps."""
     model = make_model(parse(name), exact=True)
     _, held = right(model, "0.32.2")
     caches, more = merged(held), list(range(40, 52))
@@ -124,7 +125,7 @@ def test_steps_of_one_token_behind_a_ragged_batch_stay_cold(name):
 
 
 def test_positions_count_from_the_end_of_the_padding():
-    """What is said of a row does not depend on how far its padding pushes it."""
+    """The output of a row is independent of the length of its padding."""
     model = make_model(parse("AAAA"), exact=False)
     said = [forward(model, model.spec, [to_batch(cache, [pad, 0]) for cache in fresh(model, "base1006")],
                     left_padded([(1, 2, 3), tuple(range(10, 13 + pad))], 3 + pad))[0] for pad in (0, 4)]
@@ -140,7 +141,7 @@ def test_without_numbers_the_caches_move_all_the_same():
 
 
 def test_states_of_another_number_of_rows_do_not_fit():
-    """What m1072 made of a fresh row beside others."""
+    """Treatment of a fresh row beside other rows in m1072."""
     model = make_model(parse("GGGA"), exact=False)
     caches = alone(model, (1, 2))[1]
     with pytest.raises(Died, match="states of 1 rows in a batch of 2"):
@@ -148,8 +149,8 @@ def test_states_of_another_number_of_rows_do_not_fit():
 
 
 def test_5_7_zeros_enter_the_rows_of_pr1006b():
-    """Found: 14. Users of 2 and 6 tokens: pc is 11, so the first row loses 4 tokens of its prefix; then 4 zeros and its
-    7 tokens go in, all but the last twice."""
+    """Found: 14. Users of 2 and 6 tokens: pc is 11, so the first row loses 4 tokens of its prefix. Then 4 zeros and its
+    7 tokens are evaluated, all but the last token twice."""
     one = server("pr1006b")
     burst(one, chat(system(), user(3)))
     assert keys(one) == {"normal": [25], "checkpoint": [14]}

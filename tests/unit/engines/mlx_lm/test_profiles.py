@@ -1,4 +1,4 @@
-"""Versions as tables of rules: what changed between two, and mixtures of both."""
+"""Tests of versions as tables of rules: changes between two versions, and mixtures of two."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_mask_of_7_2_came_and_went():
 
 
 def test_a_proposal_answers_for_its_own_rules():
-    """Not whoever ended the rules that it stands beside."""
+    """The `ended` entries of a proposal exclude those of the rule set that it is based on."""
     assert changed("base923", "pr923")["lru.hand_out"] == "#923"
     assert changed("base1006", "pr999")["lru.prune"] == "#999"
     assert changed("pr923", "pr929") == {"key": "#929", "lru.snapshots": "#929", "lru.snapshot_trim": "#929"}

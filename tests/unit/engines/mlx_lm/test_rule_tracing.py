@@ -1,4 +1,4 @@
-"""Rules of the inner tables are told to the log, once for each request and answer."""
+"""Tests of the log of inner rules: each answer once per request."""
 
 from __future__ import annotations
 

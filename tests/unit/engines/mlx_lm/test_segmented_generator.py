@@ -1,4 +1,4 @@
-"""Ticks of the generator of segments: what is fed when, who is let in, who begins to answer."""
+"""Tests of the segment generator's ticks: order of feeding, admission, start of generation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.engines.mlx_lm.serving import burst, chat, server, sound, system
 
 
 def ticks(one, n):
-    """After each of n ticks: tokens held and returned, row by row, of everything that came."""
+    """Return, after each of n ticks, the tokens held and returned of every row."""
     out = []
     for _ in range(n):
         one.iterate()
@@ -49,7 +49,8 @@ def test_the_prompt_batch_takes_as_many_as_it_has_room_for():
 
 
 def test_rows_that_are_ready_at_once_may_be_more_than_there_is_room_for():
-    """Room for three: two answer, the third is fed in two ticks, the fourth in one: both begin in the next."""
+    """Room for three rows: two generate; the third is fed in two ticks, the fourth in one. Both start in the next
+    tick."""
     one = server(prompt_concurrency=2, decode_concurrency=3, prefill_step_size=2)
     for prompt in ((10, 11), (20, 21), range(30, 35), (40, 41, 42)):
         one.submit(text(*prompt, n=9))
@@ -60,7 +61,8 @@ def test_rows_that_are_ready_at_once_may_be_more_than_there_is_room_for():
 
 
 def test_room_is_counted_without_the_rows_that_are_being_fed():
-    """Room for three in all: two answer, a third is let in; so is a fourth while that one is fed, and then it halts."""
+    """Room for three rows in all: two generate, a third is admitted. A fourth is admitted while the third is fed, and
+    then halts."""
     one = server(prompt_concurrency=2, decode_concurrency=3)
     for first in (10, 20, 30, 40):
         one.submit(text(first, first + 1, n=9))
@@ -98,7 +100,7 @@ def test_rows_that_come_and_go_answer_as_if_alone(model):
 
 
 def test_a_row_that_leaves_while_it_is_fed_takes_nothing_with_it():
-    """A prompt of 9 in steps of 2: the client has gone after 4 tokens."""
+    """A prompt of 9 tokens in steps of 2: the client disconnects after 4 tokens."""
     one = server(prefill_step_size=2)
     gone, other = burst(one, text(*range(1, 10), cancel_at=3), text(*range(21, 28)))
     assert gone.cancelled and gone.tokens == [] and gone.tokens_cached == 4

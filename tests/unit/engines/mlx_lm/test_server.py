@@ -1,4 +1,4 @@
-"""The server's thread: what is stored in which order, who is admitted, drained, hung up; what it dies of."""
+"""Tests of the server's thread: order of stored entries, admission, draining, disconnected clients, fatal errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_of_trimmable_caches_only_the_longest_stays():
 
 
 def test_prompts_pause_before_answers_end():
-    """Row 0 answers with one token while row 1 is still fed: its checkpoint comes first, in the same tick."""
+    """Row 0 answers with one token while row 1 is still fed: the checkpoint of row 1 comes first, in that tick."""
     one = server()
     burst(one, text(1, 2, 3, n=1), text(*range(11, 20), n=1))
     assert inserted(one) == [(2, "assistant"), (8, "assistant"), (4, "assistant"), (10, "assistant")]
@@ -90,7 +90,7 @@ def test_before_1072_it_left_prompt_and_answer_so_far():
 
 
 def test_rows_that_leave_together_are_stored_in_the_order_of_the_batch():
-    """The older generator has the shorter row first, whoever came first."""
+    """The older generator takes the shorter row first, in any order of arrival."""
     one = server("base1006")
     burst(one, text(*range(1, 9), n=9, cancel_at=0), text(11, 12, n=9, cancel_at=0))
     assert inserted(one) == [(3, "normal"), (9, "normal")]
@@ -98,7 +98,7 @@ def test_rows_that_leave_together_are_stored_in_the_order_of_the_batch():
 
 @pytest.mark.parametrize("profile", ["base1006", "0.32.2"])
 def test_that_a_client_has_gone_is_noticed_when_it_is_told_something(profile):
-    """The second row waits for the first one's place, with a cancelled client."""
+    """The second row waits for the place of the first, whose client cancels."""
     one = server(profile, decode_concurrency=1, prompt_concurrency=1)
     _, gone = [one.submit(text(1, 2, 3, n=2)), one.submit(text(4, 5, 6, n=9, cancel_at=0))]
     one.iterate()
@@ -124,7 +124,7 @@ def test_clients_are_looked_at_and_let_in_between_slices():
 
 @pytest.mark.parametrize("profile, error", [("0.32.2", "ValueError"), ("head", "IndexError"), ("m1072", "IndexError")])
 def test_an_exact_hit_ends_the_thread_and_nobody_is_answered_any_more(profile, error):
-    """7.1: a text that is an earlier prompt with its answer."""
+    """7.1: a text equals an earlier prompt with its answer."""
     one = server(profile)
     burst(one, text(1, 2, 3))
     answers = burst(one, text(7, 8, 9), text(1, 2, 3, 1000, 1001, 1002), text(4, 5, 6))
@@ -151,7 +151,7 @@ def test_before_1072_an_exact_hit_ends_the_thread_unless_zeros_stand_for_it():
 
 
 def test_followers_of_a_moved_entry_end_the_thread_of_923():
-    """5.4: both were told to move the same key."""
+    """5.4: both requests got the same key to move."""
     one = server("pr923", "AAAA")
     burst(one, chat(user(3)))
     answers = burst(one, chat(user(3), user(2, 30)), chat(user(3), user(2, 40)))
@@ -186,7 +186,7 @@ def test_texts_of_923_are_stored_under_the_prompt_alone():
 
 
 def test_the_cached_tokens_of_923_leave_the_suffix_out():
-    """5.2: the follow-up finds 8 of 22, its suffix of 3 comes on top."""
+    """5.2: the follow-up finds 8 of 22 tokens; its suffix adds 3."""
     one = server("pr923")
     burst(one, chat(user(3)))
     (answer,) = burst(one, chat(user(3), user(2, 60), user(2, 70)))

@@ -1,4 +1,4 @@
-"""Flags of a server, and what start-up makes of them."""
+"""Tests of a server's flags, and of the constants derived at start-up."""
 
 from __future__ import annotations
 

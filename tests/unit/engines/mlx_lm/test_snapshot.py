@@ -1,4 +1,4 @@
-"""What a judge sees of the server: rows and states under the tokens that they are believed to hold."""
+"""Tests of the inspection of the server: rows and states under the tokens that they should hold."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def test_rows_serve_at_every_length():
 
 
 def test_a_ring_serves_where_its_window_is_whole():
-    """Prompts of 24 tokens are taken as 23 and 1: the first 16 go from the ring, 17 with the 24th token. An answer of
-    one token writes in place; what is left are rows 17 to 24, whose window of 8 is whole from 24 on."""
+    """Prompts of 24 tokens are fed as 23 and 1: the first 16 tokens leave the ring, token 17 leaves with the 24th. An
+    answer of one token writes in place, so rows 17 to 24 remain, whose window of 8 is complete from 24 on."""
     one, told = listened("0.32.2", "W8 A")
     burst(one, text(*range(1, 25), n=1))
     assert told.spans("entry")[-1] == (25, 24, 25)
@@ -52,7 +52,7 @@ def test_what_is_kept_is_what_a_cold_run_has(model):
 
 
 def ended(one, request):
-    """What is seen of a row at the moment at which it is released, and do its caches agree with its tokens?"""
+    """Return the stored contents of a row at its release, and whether its caches match its tokens."""
     seen = []
     one.submit(request)
 

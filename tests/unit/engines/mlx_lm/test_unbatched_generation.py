@@ -1,4 +1,5 @@
-"""Requests that are served alone: chunks, no checkpoints; drafts that leave one token less than the key has."""
+"""Tests of requests that are served alone: chunks without checkpoints, and drafts whose key exceeds the caches by a
+token."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def drafting(model="AAAA", profile="0.32.2", **flags):
 
 
 def behind(one, length):
-    """Tokens that the draft model's cache counts in the entry of a key of this length."""
+    """Return the tokens that the draft model's cache counts in the entry of a key of this length."""
     entry = next(entry for (_, key), entry in one.cache.lru.entries().items() if len(key) == length)
     return int(rows_of(entry.layers[-1]).offset)
 
@@ -51,7 +52,7 @@ def test_a_client_that_hangs_up_leaves_prompt_and_answer_so_far():
 
 
 def test_7_4_the_last_token_is_missing_unless_it_was_a_draft():
-    """Key 9, offset 8; the draft model's cache is at 8 too: one drafted, not accepted."""
+    """Key 9, offset 8. The draft model's cache is also at 8: one token drafted, not accepted."""
     one = drafting()
     (answer,) = burst(one, text(*P, n=3))
     assert (answer.draft_n, answer.draft_n_accepted) == (3 + 2 + 1, 0)
@@ -59,7 +60,7 @@ def test_7_4_the_last_token_is_missing_unless_it_was_a_draft():
 
 
 def test_with_all_drafts_accepted_the_key_is_held():
-    """Three tokens, three drafts, all right: 6 + 3 in both, the draft model one behind."""
+    """Three tokens, three drafts, all accepted: 6 + 3 in both models, the draft model has one token less."""
     one = drafting()
     (answer,) = burst(one, text(*P, n=3, draft_else=3))
     assert (answer.draft_n, answer.draft_n_accepted) == (3, 3)
@@ -67,7 +68,7 @@ def test_with_all_drafts_accepted_the_key_is_held():
 
 
 def test_a_round_that_ends_with_the_targets_own_token():
-    """Five tokens: three drafts right and a fourth token, then one draft that is wrong and the fifth."""
+    """Five tokens: three accepted drafts and a fourth token, then one rejected draft and the fifth token."""
     one = drafting()
     (answer,) = burst(one, text(*P, n=5, draft_else=3, drafts=(Draft(10, 1, 0),)))
     assert (answer.draft_n, answer.draft_n_accepted) == (4, 3)
@@ -95,7 +96,7 @@ def test_7_5_a_ring_that_has_wrapped_is_not_rewound():
 
 @pytest.mark.parametrize("profile, error", [("0.32.2", 404), ("m1072", 200)])
 def test_caches_that_cannot_be_trimmed(profile, error):
-    """Since #1109 they are refused; before, the states kept what was drafted."""
+    """Since #1109 such requests are refused; before, the states kept the drafted tokens."""
     one = drafting("GGGA", profile)
     (answer,) = burst(one, text(*P, n=3))
     assert answer.status == error and not one.dead
@@ -110,7 +111,7 @@ def test_once_the_first_round_began_with_what_is_no_full_step():
 
 
 def test_a_client_that_hangs_up_in_the_middle_of_a_round():
-    """Two of three drafts were returned; the third and its row are taken back: 6 + 2."""
+    """Two of three drafts were returned; the third is removed with its row: 6 + 2."""
     one = drafting()
     (answer,) = burst(one, text(*P, n=9, draft_else=3, cancel_at=7))
     assert answer.cancelled and answer.tokens == [1000, 1001] and offsets(one) == {8: 8}

@@ -1,4 +1,4 @@
-"""Ticks of the older generator: groups by length, one checkpoint for all, the tail of a prompt fed twice."""
+"""Tests of the older generator's ticks: groups by length, one checkpoint for all rows, prompt tails fed twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_prompt_is_prefilled_and_answers_in_one_tick():
 
 
 def test_the_shortest_come_first_with_what_they_hold():
-    """Groups of one; the second chat holds 25 tokens of its 47 already."""
+    """Groups of one row; the second chat already holds 25 of its 47 tokens."""
     one = server("base1006", "AAAA", prompt_concurrency=1)
     burst(one, text(*range(1, 23)))
     for prompt in (range(101, 141), (*range(1, 23), *range(300, 325)), range(201, 205)):
@@ -29,7 +29,7 @@ def test_the_shortest_come_first_with_what_they_hold():
 
 
 def test_groups_are_prefilled_while_there_is_room_for_a_whole_one():
-    """Room for 4 in groups of 2: two groups at once, the fifth row waits for two to end."""
+    """Room for 4 rows in groups of 2: two groups at once; the fifth row waits until two rows end."""
     one = server("base1006", prompt_concurrency=2, decode_concurrency=4)
     for k in range(1, 6):
         one.submit(text(*range(10 * k, 10 * k + k), n=k))
@@ -85,7 +85,7 @@ def test_5_6_rests_of_different_lengths_make_no_array():
 
 
 def test_before_976_every_checkpoint_is_the_last_rows():
-    """Keys of 20, 21 and 23, all with what the last row of the batch holds: 23 tokens."""
+    """Keys of 20, 21 and 23 tokens, all with the caches of the last row of the batch: 23 tokens."""
     one = server("v911")
     burst(one, *(chat(system(), user(k, 10 * k + 20)) for k in (2, 3, 5)))
     found = offsets(one)
@@ -96,7 +96,7 @@ def test_before_976_every_checkpoint_is_the_last_rows():
 
 
 def test_a_rest_shorter_than_the_distance_mislabels_its_checkpoint():
-    """The same thinking prompt again: 23 of 24 are found, pc is 3, the key has 21 tokens and the caches 23."""
+    """A repeated thinking prompt: 23 of 24 tokens are found, pc is 3, the key has 21 tokens and the caches 23."""
     one = server("base1006", "AAAA", **THINKING)
     request = chat(system(), user(3), n=1, template=THINKS)
     burst(one, request)

@@ -1,4 +1,4 @@
-"""ArraysCache: masks, fresh batches, joining rows (specification 1.5, 7.2)."""
+"""Tests of ArraysCache: masks, fresh batches, joining rows (specification 1.5, 7.2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1019, AT_M107
 
 
 def held(rows, *, rules=AT_HEAD, size=1):
-    """A cache whose slots hold these rows, [B, 2]."""
+    """Return a cache whose slots hold these rows, [B, 2]."""
     cache = ArraysCache(size, rules=rules)
     for slot in range(size):
         cache[slot] = np.array(rows, float) + slot

@@ -1,4 +1,4 @@
-"""BatchKVCache: paddings, joining, taking out (specification 1.7, 7.13, 7.15)."""
+"""Tests of BatchKVCache: paddings, joining, extraction (specification 1.7, 7.13, 7.15)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.engines.mlx_lm.rows import batch, feed, filled, numbers, told
 
 
 def merged(*lengths, rules=AT_HEAD):
-    """Rows 1.., 101.., 201.. of these lengths in one batch."""
+    """Return rows 1.., 101.., 201.. of these lengths in a batch."""
     caches = []
     for i, length in enumerate(lengths):
         cache = KVCache(rules=rules)

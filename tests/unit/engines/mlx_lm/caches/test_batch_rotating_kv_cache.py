@@ -1,4 +1,4 @@
-"""BatchRotatingKVCache: merging wrapped rings, ragged steps, masks (specification 1.8, 7.9, 7.18)."""
+"""Tests of BatchRotatingKVCache: merging wrapped rings, ragged steps, masks (specification 1.8, 7.9, 7.18)."""
 
 from __future__ import annotations
 

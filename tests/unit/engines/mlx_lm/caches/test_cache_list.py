@@ -1,4 +1,4 @@
-"""CacheList and lists of layers (specification 1.0, 1.6, 1.11), and the tables of rules."""
+"""Tests of CacheList, lists of layers (specification 1.0, 1.6, 1.11) and the tables of rules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABLES = [getattr(caches, name) for name in caches.__all__ if name.startswith("A
 
 
 def hybrid(first, last):
-    """Slots and attention in one layer."""
+    """A layer with slots and attention."""
     slots = ArraysCache(1)
     slots[0] = np.full((1, 2), last)
     return CacheList(slots, filled(KVCache(), first, last))

@@ -1,4 +1,4 @@
-"""ChunkedKVCache: the front, and what cannot come back (specification 1.4, 7.8)."""
+"""Tests of ChunkedKVCache: cutting the front, and limits of a trim (specification 1.4, 7.8)."""
 
 from __future__ import annotations
 

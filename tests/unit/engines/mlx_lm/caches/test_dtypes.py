@@ -1,4 +1,5 @@
-"""Are the classes blind to what a row is? The same random talk with numbers and with structured rows."""
+"""Tests that the classes are independent of the content of rows: equal random operations with numbers and with
+structured rows."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ EPISODES = 12
 
 
 class Numbers(Table):
-    """Rows are numbers above 0."""
+    """Rows as numbers above 0."""
 
     def rows(self, start, batch, new, width):
         return super().rows(start, batch, new, 1).astype("f8") + 2000
 
 
 class Structured(Table):
-    """The same rows with provenance: the number is the digest."""
+    """Rows with provenance: the number is the digest."""
 
     def rows(self, start, batch, new, width):
         out = np.zeros((batch, self.heads, new, 1), ROW)
@@ -32,7 +33,7 @@ class Structured(Table):
 
 
 def arrays(thing):
-    """Every array in a cache, in a fixed order, digests in place of structured rows."""
+    """Return every array of a cache in a fixed order, with digests in place of structured rows."""
     if isinstance(thing, np.ndarray):
         return [(thing["digest"] if thing.dtype.names else thing).tolist()]
     if isinstance(thing, list | tuple):

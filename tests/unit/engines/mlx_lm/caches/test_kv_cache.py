@@ -1,4 +1,4 @@
-"""KVCache and ConcatenateKVCache: growth, going back, bytes (specification 1.0 to 1.2, 7.8)."""
+"""Tests of KVCache and ConcatenateKVCache: growth, trim, bytes (specification 1.0 to 1.2, 7.8)."""
 
 from __future__ import annotations
 

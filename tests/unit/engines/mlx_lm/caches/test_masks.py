@@ -1,4 +1,4 @@
-"""Is a mask that is kept as ranges the mask that it stands for?"""
+"""Tests that a mask given as ranges equals the full mask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cachesim.engines.mlx_lm.caches.array_ops import causal_ranges, create_causa
 
 
 def by_hand(n, offset, window, right, left):
-    """Every key asked alone."""
+    """Compute the mask key by key."""
     rows = len(left or right or [0])
     seen = np.array([
         [[key <= query and (window is None or query - key < window) and (not left or key >= left[row])

@@ -1,4 +1,4 @@
-"""QuantizedKVCache and the packing of MLX (specification 1.0, 1.1; settled against mlx 0.32.4)."""
+"""Tests of QuantizedKVCache and MLX's packed numbers (specification 1.0, 1.1; verified against mlx 0.32.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RotatingKVCache: wrap, order, going back, masks (specification 1.3, 1.9, 4.5, 5.9)."""
+"""Tests of RotatingKVCache: wrap, order, trim, masks (specification 1.3, 1.9, 4.5, 5.9)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_ring_cannot_be_quantized():
 
 
 def wrapped_999():
-    """Window 8, 20 tokens at once and 12 one by one: the ring holds 24..31."""
+    """Window 8, 20 tokens at once and 12 singly: the ring holds 24..31."""
     ring = RotatingKVCache(8, rules=AT_PR999)
     feed(ring, range(20))
     for token in range(20, 32):

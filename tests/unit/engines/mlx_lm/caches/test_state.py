@@ -1,4 +1,4 @@
-"""What is saved, and what comes back (specification 1.1, 1.5, 1.10)."""
+"""Tests of saved and restored state (specification 1.1, 1.5, 1.10)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.engines.mlx_lm.rows import feed, filled, numbers, told
 
 
 def back(cache):
-    """The cache after saving and loading."""
+    """Return the cache after saving and loading."""
     meta = cache.meta_state if hasattr(cache, "meta_state") else None
     return type(cache).from_state(cache.state, meta, rules=cache.rules)
 

@@ -1,4 +1,4 @@
-"""What a query gets: exact, longer, shorter, or nothing, in every version (specification 2, 4.2, 4.5, 5.12)."""
+"""Tests of queries in every version: exact, longer, shorter or no entry (specification 2, 4.2, 4.5, 5.12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes when something comes: replaced, prefixes, victims, limits (specification 2, 4.2, 4.4, 4.7)."""
+"""Tests of removals on insert: replaced entries, prefixes, victims, limits (specification 2, 4.2, 4.4, 4.7)."""
 
 from __future__ import annotations
 

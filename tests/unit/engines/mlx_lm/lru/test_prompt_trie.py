@@ -1,4 +1,4 @@
-"""The walk of a query through the stored keys (specification 2)."""
+"""Tests of the walk of a query through the stored keys (specification 2)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_values_follow_the_keys_through_add_pop_and_copy():
 
 
 class Plain:
-    """A node for each token, as the original has them: {token: node} and the value under None."""
+    """Return a trie with a node for each token, as in the original: {token: node}, and the value under None."""
 
     def __init__(self):
         self.root = {}

@@ -1,4 +1,4 @@
-"""PR #923 and #929: keys that move, and copies under message boundaries (specification 4.3, 5.1 to 5.4)."""
+"""Tests of PR #923 and #929: keys that move, and copies at message boundaries (specification 4.3, 5.1 to 5.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that are nothing but a length, and prompt caches that remember what they told."""
+"""Toy layers that consist of a length, and prompt caches that collect their events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MODEL = "model"
 
 
 class Layer:
-    """``held`` tokens; ``trimmable`` or not; ``nbytes`` bytes, 1 per token if not said."""
+    """A layer of ``held`` tokens, ``trimmable`` or not, of ``nbytes`` bytes (default: 1 per token)."""
 
     def __init__(self, held, trimmable=True, nbytes=None):
         self.held, self.trimmable = held, trimmable
@@ -27,17 +27,17 @@ class Layer:
 
 
 def attention(key, nbytes=None):
-    """The layers of an attention model that holds the key."""
+    """Return the layers of an attention model that holds the key."""
     return [Layer(len(key), nbytes=nbytes)]
 
 
 def hybrid(key, nbytes=None):
-    """The layers of a hybrid model that holds the key; the second cannot go back."""
+    """Return the layers of a hybrid model that holds the key; the second layer cannot be trimmed."""
     return [Layer(len(key), nbytes=nbytes), Layer(len(key), trimmable=False, nbytes=nbytes)]
 
 
 def store(*keys, rules=LRU_HEAD, layers=attention, **options):
-    """A prompt cache with these keys, and the list of what it tells from now on."""
+    """Return a prompt cache with these keys, and the list of its later events."""
     told = []
     cache = LRUPromptCache(rules=rules, on_event=told.append, **options)
     for key in keys:
@@ -47,10 +47,10 @@ def store(*keys, rules=LRU_HEAD, layers=attention, **options):
 
 
 def stored(cache):
-    """The keys by kind, oldest first; kinds without keys left out."""
+    """Return the keys by kind, oldest first, without empty kinds."""
     return {kind: [list(key) for _, key in items] for kind, items in cache.queues().items() if items}
 
 
 def keys(cache):
-    """All keys, by kind and age."""
+    """Return all keys, by kind and age."""
     return [key for held in stored(cache).values() for key in held]

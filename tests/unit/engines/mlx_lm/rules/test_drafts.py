@@ -1,4 +1,4 @@
-"""How drafts begin."""
+"""Tests of the start of drafts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of conversations, with the numbers of sections 4.3 and 5."""
+"""Tests of conversation keys, with the numbers of sections 4.3 and 5 of the specification."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_the_whole_prompt_is_asked_for_and_what_is_held_is_stored():
 
 
 def test_the_proposals_leave_out_suffix_and_answer():
-    """5.1: the key of [S, u(3)] has 19 tokens, boundaries [11]; #929 adds the end of the key, to no effect."""
+    """5.1: the key of [S, u(3)] has 19 tokens, boundaries [11]. #929 adds the end of the key, without effect."""
     assert rules.key_bare(P, BARE, ENDS).value == rules.Key(BARE, "asked", (11,))
     assert rules.key_bare_all(P, BARE, ENDS).value == rules.Key(BARE, "asked", (11, 19))
 

@@ -1,4 +1,4 @@
-"""The one checkpoint of the older generator, with the numbers of sections 4.4, 4.6 and 5."""
+"""Tests of the older generator's only checkpoint, with the numbers of sections 4.4, 4.6 and 5 of the specification."""
 
 from __future__ import annotations
 

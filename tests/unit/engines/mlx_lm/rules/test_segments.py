@@ -1,4 +1,4 @@
-"""Segments of prompts, with the numbers of the specification's sections 3 and 7."""
+"""Tests of prompt segments, with the numbers of the specification's sections 3 and 7."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_how_far_back_the_think_token_is_looked_for(at, sequence, guarded):
 
 @pytest.mark.parametrize("at, guarded", [(14, 20), (15, 15), (16, 16)])
 def test_the_token_next_to_the_system_segment_is_not_looked_at(at, guarded):
-    """14 tokens of system, 6 more: what stands in place 14 is the first of them, and left out."""
+    """14 tokens of system, 6 more tokens: the token in place 14 is the first of them, and left out."""
     assert rules.tail_guarded((*P[:at], 96, *P[at + 1 :]), 14).value == guarded
 
 
@@ -54,7 +54,7 @@ def test_the_last_of_several_think_tokens_counts():
 
 
 def test_a_think_token_in_the_system_text_makes_segments_overlap():
-    """7.10: 11 tokens in segments of 8 and 7, so that 4 tokens are fed twice."""
+    """7.10: 11 tokens in segments of 8 and 7, so 4 tokens are fed twice."""
     prompt = (93, 1, 2, 3, 96, 5, 91, 94, 10, 91, 95)
     tail = rules.tail_anywhere(prompt, 8).value
     assert [len(one.tokens) for one in rules.cut_chat(prompt, 8, tail).value] == [8, 7]
