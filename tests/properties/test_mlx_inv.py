@@ -77,7 +77,7 @@ class Audit:
         self.kinds |= {"offset" for cache in own if cache is not None and int(cache.offset) != n}
         if not n:
             return
-        cold = self.judge.colds.speaking(one.tokens, (), n)
+        cold = self.judge.cold_runs.speaking(one.tokens, (), n)
         if one.state is not None:
             self.kinds |= {"state" for layer, held in one.state.rows.items()
                            if not same_state(held, cold.state_at(layer, n))}

@@ -157,7 +157,7 @@ def test_5_7_zeros_enter_the_rows_of_pr1006b():
     burst(one, chat(system(), user(2, 30)), chat(system(), user(6, 40)))
     assert offsets(one)[24] == 34 and offsets(one)[10] == 10
     entry = next(entry for entry in stored(one) if len(entry.tokens) == 24)
-    cold = Judge(one.model).colds.speaking(entry.tokens, (), 24)
+    cold = Judge(one.model).cold_runs.speaking(entry.tokens, (), 24)
     (part,) = entry.rows
     differs = part.rows[3].digest[:24] != cold.rows(3).digest[:24]
     assert differs.tolist() == [False] * 10 + [True] * 14
