@@ -49,7 +49,7 @@ class Core(SlotDriver):
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
             lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
-            BuildTraits(*(habit.value for habit in traits))._replace(split=lambda *of: rules.rs_split(*of).value),
+            BuildTraits(*(trait.value for trait in traits))._replace(split=lambda *of: rules.rs_split(*of).value),
         )
         self.context = self._context(memory, model)
         self.pending_outputs: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
@@ -116,9 +116,9 @@ class Core(SlotDriver):
     def flush_deferred(self) -> None:
         """Evaluate the deferred tokens."""
         if self.context.n_deferred:
-            said, pending_outputs, self.pending_outputs = self.context.flush_deferred(), self.pending_outputs, []
-            for (answer, pos), one in zip(pending_outputs, said, strict=True):
-                answer.outputs.append(Output(pos, one.digest, one.logits))
+            outputs, pending, self.pending_outputs = self.context.flush_deferred(), self.pending_outputs, []
+            for (answer, pos), output in zip(pending, outputs, strict=True):
+                answer.outputs.append(Output(pos, output.digest, output.logits))
 
     def _draft_context(self, kind: ModelKind | None) -> Context | None:
         """Return the draft context: an MTP head that reads the trunk, or a separate draft model. Drafts are forced, so
