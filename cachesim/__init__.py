@@ -1,14 +1,14 @@
 """cachesim: the reference simulator of KV-cache and recurrent-state cache semantics in LLM servers.
 
-The public names, imported when they are first used so that the package itself stays light:
+The public names are imported on first use, so that the package itself stays light:
 
     profiles   names of all rule sets
-    rules      the table of rules of one
-    load       a case: a scenario file, an id, requests in one line
-    run        play a case under a rule set
-    judge      play it and compare every answer with a cold run
-    svg        what was judged as a picture
-    conform    the same duty asked of a cache of your own
+    rules      table of rules of a rule set
+    load       a case: a scenario file, an id, or a line of requests
+    run        run a case under a rule set
+    judge      run a case and compare every answer with a cold run
+    svg        picture of judged runs
+    conform    conformance test of your own cache
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is asked for."""
+    """Return a public name, imported on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'cachesim' has no attribute {name!r}")
     if name == "conform":

@@ -1,14 +1,14 @@
-"""What a Python program uses: load a case, run it, judge it, look at rule sets. The names are those of ``cachesim``.
+"""Python interface: load a case, run it, judge it, inspect rule sets. The names are exported by ``cachesim``.
 
     import cachesim
 
-    case = cachesim.load("seed-24143-dense")                    # a file, an id of the corpus, or requests in one line
+    case = cachesim.load("seed-24143-dense")                    # a file, an id of the corpus, or a line of requests
     for profile in case.profiles:
         found = cachesim.judge(case, profile)
-        print(profile, found.verdict.word, [one.answer.cache_n for one in found.requests])
+        print(profile, found.verdict.word, [request.answer.cache_n for request in found.requests])
 
-Lengths and counts are tokens, requests are numbered from 0. What is wrong with an argument raises ``BadInput``
-(``cachesim.base.errors``), a ValueError in one line.
+Lengths and counts are tokens, requests are numbered from 0. An invalid argument raises ``BadInput``
+(``cachesim.base.errors``), a ValueError with a single-line text.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ MODES = registry.MODES
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A case as one rule set answers it, compared with nothing. ``requests`` are pairs in the order of the case; a step
-    that is no completion (a slot saved, a restart) has None in its place. ``log``: every event and decision."""
+    """Run of a case under a rule set, without a comparison. ``requests``: pairs in the order of the case; None for a
+    step that is not a completion (a slot saved, a restart). ``log``: every event and decision."""
 
     profile: str
     requests: list[tuple[Request, Answer] | None]
@@ -44,16 +44,16 @@ class Played:
 
 
 def profiles(engine: str | None = None) -> tuple[str, ...]:
-    """Names of all rule sets, ``engine@version``; of one engine ("llama_cpp", "ik_llama", "mlx_lm", or one that an
-    installed package brings) if it is named. Raises BadInput for an unknown engine."""
+    """Return the names of all rule sets, ``engine@version``, or those of the named engine ("llama_cpp", "ik_llama",
+    "mlx_lm", or an engine of an installed package). Raises BadInput for an unknown engine."""
     known = registry.profiles() if engine is None else registry.engine_named(engine).profiles
     return tuple(known)
 
 
 def rules(profile: str) -> RuleSet:
-    """The table of rules and numbers that a version of a server is made of: a frozen dataclass whose fields hold the
-    rules. ``profile`` is a name of ``profiles()``, ``ENGINE@latest``, or ``FILE.py[:NAME]`` of your own, which is run.
-    ``dataclasses.replace(table, name=..., FIELD=rule)`` makes another one; see CONTRIBUTING.md. Raises BadInput."""
+    """Return the table of rules and numbers of a server version: a frozen dataclass whose fields hold the rules.
+    ``profile`` is a name of ``profiles()``, ``ENGINE@latest``, or your own ``FILE.py[:NAME]``, which is executed.
+    ``dataclasses.replace(table, name=..., FIELD=rule)`` makes a changed table; see CONTRIBUTING.md. Raises BadInput."""
     return registry.rules_of(_profile(profile))
 
 
@@ -61,11 +61,13 @@ def load(
     case: str | os.PathLike[str], *, profile: str = DEFAULT_PROFILE, model: str = "GGGA",
     server: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """A case: a scenario file, the id of one that comes with cachesim, or requests in one line (``"S40.A60/B70/S.A"``).
+    """Return a case: a scenario file, the id of a scenario that comes with cachesim, or a line of requests
+    (``"S40.A60/B70/S.A"``).
 
     ``profile``, ``model`` (layers such as "GGGA", or the name of a model) and ``server`` (options by their long names)
-    are for a line; a file says them itself. Raises BadInput for a case that cannot be read, with its file and line or
-    its column; also for a folder."""
+    apply to a line; a file contains them itself. Raises BadInput with file and line, or the column, for a case that
+    cannot be read; also for a folder.
+    """
     text = os.fspath(case)
     if is_file(text):
         return load_file(named(text), frozenset(registry.profiles()))
@@ -73,10 +75,11 @@ def load(
 
 
 def run(case: Scenario | str, profile: str | None = None, *, mode: str = "provenance") -> Played:
-    """Run a case under a rule set, by default its own first one, and compare it with nothing.
+    """Run a case under a rule set (default: its own first rule set) without a comparison.
 
-    ``mode``: "none" counts positions only, "provenance" also knows which tokens every row and state was made from,
-    "exact" computes the toy model's numbers. A case in words is loaded first. Raises BadInput."""
+    ``mode``: "none" tracks positions only, "provenance" also which tokens every row and state was computed from,
+    "exact" computes the toy model's numbers. A case given as text is loaded first. Raises BadInput.
+    """
     scenario, name = _chosen(case, profile, mode)
     answers = Answers()
     log = play(scenario, name, mode, answers, registry.rules_of(name))
@@ -86,24 +89,28 @@ def run(case: Scenario | str, profile: str | None = None, *, mode: str = "proven
 def judge(
     case: Scenario | str, profile: str | None = None, *, mode: str = "exact", table: RuleSet | None = None
 ) -> Run:
-    """Run a case and compare every answer, and what it left behind, with a cold run: the same request on an empty
-    server. ``verdict`` of the result is "holds", "broken" or "undecided"; ``broken`` lists the requests that differ.
+    """Run a case and compare every answer, and the state that it leaves behind, with a cold run: the same request on an
+    empty server. ``verdict`` of the result is "holds", "broken" or "undecided"; ``broken`` lists the requests that
+    differ.
 
-    ``table`` takes the place of the rules of ``profile``: one that ``dataclasses.replace`` made of ``rules(profile)``.
-    ``mode`` is "exact" or "provenance". Raises BadInput."""
+    ``table`` replaces the rules of ``profile``: a table that ``dataclasses.replace`` made of ``rules(profile)``.
+    ``mode`` is "exact" or "provenance". Raises BadInput.
+    """
     scenario, name = _chosen(case, profile, mode)
     if mode == "none":
-        raise BadInput("mode 'none' knows no contents to compare", hint="provenance or exact")
+        raise BadInput("mode 'none' has no contents to compare", hint="provenance or exact")
     return run_judged(scenario, name, mode, table=table)
 
 
 def svg(*runs: Run) -> str:
-    """The picture of what ``judge`` found, as the text of an SVG file: several runs of one case stand below each other,
-    and the first request in which they differ is marked. It needs no network, and no other file.
+    """Return the picture of the results of ``judge`` as the text of an SVG file. Several runs of a case are drawn below
+    each other, and the first request in which they differ is marked. The file refers to neither the network nor other
+    files.
 
-        Path("case.svg").write_text(cachesim.svg(cachesim.judge("S40.A60/B70/S.A")))
+            Path("case.svg").write_text(cachesim.svg(cachesim.judge("S40.A60/B70/S.A")))
 
-    Raises BadInput for no run, for runs of several cases, and for a run under a table that no profile has."""
+    Raises BadInput without runs, for runs of several cases, and for a run under a table that is not a profile.
+    """
     from cachesim.judging.run_data import run_data
     from cachesim.tools.picture.scene import scene
     from cachesim.tools.picture.svg import draw
@@ -114,7 +121,7 @@ def svg(*runs: Run) -> str:
 
 
 def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scenario, str]:
-    """The scenario, and the rule set it runs under. Raises BadInput."""
+    """Return the scenario and the rule set that runs it. Raises BadInput."""
     if mode not in MODES:
         raise BadInput(f"unknown mode {quoted(mode)}", hint=nearest(mode, MODES) or ", ".join(MODES))
     wanted = None if profile is None else _profile(profile)
@@ -127,7 +134,8 @@ def _chosen(case: Scenario | str, profile: str | None, mode: str) -> tuple[Scena
 
 
 def _profile(text: str) -> str:
-    """The name of a rule set as it is known: ``FILE.py`` is run, ``ENGINE@latest`` followed. Raises BadInput."""
+    """Return the registered name of a rule set: a ``FILE.py`` is executed, ``ENGINE@latest`` resolved. Raises
+    BadInput."""
     if is_rule_file(text):
         return profile_of(text)
     name = registry.renamed().get(text) or registry.latest().get(text) or text

@@ -1,8 +1,8 @@
-"""pytest runs scenario files: every file with every profile is an item, ``case.toml::llama_cpp@head``.
+"""pytest plugin that runs scenario files: each file under each profile is an item, ``case.toml::llama_cpp@head``.
 
-Nothing is collected unless the project says so: ``--cachesim``, or ``cachesim_scenarios = true`` in its ini file; and
-then only files that are scenarios. An item fails if its run is not as the file says, is broken where the file says
-nothing, or is undecided: what was not decided is never green. Nothing heavy is imported before a scenario is found.
+Scenarios are collected only with ``--cachesim``, or ``cachesim_scenarios = true`` in the ini file. An item fails if its
+run differs from the expectations of the file, is broken without an expectation, or is undecided. Heavy modules are
+imported only once a scenario is found.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pytest
 
 MODES = ("exact", "provenance")
 _SIGNS = (re.compile(r"^\s*engine\s*=", re.M), re.compile(r"^\s*\[\[\s*request\s*\]\]", re.M))
-"""What a scenario file has and other people's TOML has not, even where it is spoilt."""
+"""Patterns that every scenario file contains, even an invalid file, and other TOML files do not."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cachesim", "scenarios of prefix caches")
     group.addoption("--cachesim", action="store_true", help="collect scenario files (*.toml)")
     group.addoption("--cachesim-profile", metavar="PROFILE", action="append", default=[],
-                    help="rule set, or Python file of rules, instead of the files' own; may be repeated")  # fmt: skip
-    group.addoption("--cachesim-mode", choices=MODES, help="exact numbers (default), or tokens only (faster)")
+                    help="rule set or Python file of rules, in place of the files' own; repeatable")  # fmt: skip
+    group.addoption("--cachesim-mode", choices=MODES, help="exact numbers (default) or provenance of tokens (faster)")
     parser.addini("cachesim_scenarios", "collect scenario files (*.toml)", type="bool", default=False)
     parser.addini("cachesim_profiles", "rule sets, as --cachesim-profile", type="linelist", default=[])
     parser.addini("cachesim_mode", "exact or provenance, as --cachesim-mode", default="exact")
@@ -32,11 +32,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "cachesim: a scenario file under one profile")
     if _mode(config) not in MODES:
-        raise pytest.UsageError(f"cachesim_mode is {_mode(config)!r}, it must be one of {', '.join(MODES)}")
+        raise pytest.UsageError(f"cachesim_mode: expected one of {', '.join(MODES)}, found {_mode(config)!r}")
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Refuse a profile that does not exist before anything runs."""
+    """Refuse an unknown profile before anything runs."""
     if _enabled(session.config) and _profiles(session.config):
         from cachesim.base.errors import BadInput
         from cachesim.engines.registry import engine_of
@@ -56,7 +56,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def is_scenario(file: Path) -> bool:
-    """Does the file look like a scenario of ours, right or wrong?"""
+    """True if the file looks like a scenario, valid or not."""
     from cachesim.base.errors import BadInput
     from cachesim.base.limits import SCENARIO_BYTES
     from cachesim.base.untrusted_files import read_text
@@ -69,7 +69,7 @@ def is_scenario(file: Path) -> bool:
 
 
 class ScenarioFile(pytest.File):
-    """A scenario file; one that cannot be read is an error of the collection."""
+    """Scenario file; a file that cannot be read is a collection error."""
 
     def collect(self) -> Iterator[pytest.Item]:
         from cachesim.base.errors import BadInput
@@ -88,12 +88,12 @@ class ScenarioFile(pytest.File):
             yield ScenarioItem.from_parent(self, name=profile, scenario=scenario)
 
 
-class NotAsItShould(Exception):
+class ScenarioFailed(Exception):
     """A run that is not good; its text is the report."""
 
 
 class ScenarioItem(pytest.Item):
-    """A scenario under one profile."""
+    """Scenario under a profile."""
 
     def __init__(self, *, scenario: Any, **rest: Any) -> None:
         super().__init__(**rest)
@@ -109,13 +109,13 @@ class ScenarioItem(pytest.Item):
         try:
             data = run_data(run_judged(self.scenario, self.name, _mode(self.config)))
         except BadInput as bad:
-            raise NotAsItShould(str(bad)) from None
+            raise ScenarioFailed(str(bad)) from None
         good = outcome(data, as_expected=True)
         if not good:
-            raise NotAsItShould(_text(data, good))
+            raise ScenarioFailed(_text(data, good))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        if isinstance(excinfo.value, NotAsItShould):
+        if isinstance(excinfo.value, ScenarioFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
@@ -136,12 +136,12 @@ def _enabled(config: pytest.Config) -> bool:
 
 
 def _profiles(config: pytest.Config) -> tuple[str, ...]:
-    """The profiles asked for, the command line before the ini file; none = every file's own."""
+    """Return the requested profiles, the command line before the ini file; () = those of every file."""
     return tuple(dict.fromkeys(config.getoption("--cachesim-profile") or config.getini("cachesim_profiles")))
 
 
 def _named(config: pytest.Config) -> tuple[str, ...]:
-    """The same by their names: files of rules among them are run. Raises BadInput."""
+    """Return the requested profiles by name; files of rules among them are executed. Raises BadInput."""
     from cachesim.engines.rule_files import is_rule_file, profile_of
 
     return tuple(profile_of(text) if is_rule_file(text) else text for text in _profiles(config))

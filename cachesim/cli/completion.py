@@ -1,9 +1,10 @@
-"""``cachesim completion bash|zsh|fish``: a script that completes our commands, options, rule sets, models and ids.
+"""Command ``cachesim completion bash|zsh|fish``: prints a script that completes commands, options, rule sets, models
+and ids.
 
     source <(cachesim completion bash)
 
-shtab writes the script from the parsers of all commands. This module adds the words that are known only by the name of
-an argument: rule sets, models, engines and ids. Every other argument completes files.
+shtab writes the script from the parsers of all commands. This module adds the words that follow from the name of an
+argument: rule sets, models, engines and ids. All other arguments complete file names.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from cachesim.base.errors import BadInput
 from cachesim.base.extras import install_command
 from cachesim.tools.run.arguments import add_json
 
-PARSERS = True         # the command line hands over its parser, and those of all commands, as ``args.parsers``
+PARSERS = True         # main passes its parser and those of all commands as ``args.parsers``
 
 OPTIONS = {"PROFILE": "profiles", "MODEL": "models"}
-"""Name of an option's value -> the kind of word that it may be, beside a file."""
+"""Name of an option's value -> kind of its words, besides files."""
 ARGUMENTS = {
     "PROFILE": "profiles", "NAME": "profiles", "ENGINE": "engines",
     "FILE": "ids", "FILE|ID|LINE": "ids", "FILE|LINE": "ids", "FILE|LINE|FOLDER": "ids",
 }
-"""The same for arguments without an option."""
+"""Name of a positional argument -> kind of its words, besides files."""
 
 FILES = {"bash": "", "zsh": "_files", "fish": "(__fish_complete_path (commandline -ct))"}
-"""Shell -> what completes files. bash has `complete -o default`, which does so where no word matches."""
+"""Shell -> completion of file names. bash uses `complete -o default`, which completes files if no word matches."""
 
 BASH = """
-_cachesim() {  # shtab wants whole words; readline breaks them, as at @, and replaces only the part that is in $2
+_cachesim() {  # shtab expects whole words; readline breaks them, as at @, and replaces only the part that is in $2
     local line="${COMP_LINE:0:COMP_POINT}" word COMP_CWORD
     local -a COMP_WORDS
     read -a COMP_WORDS <<< "$line"
@@ -62,7 +63,7 @@ def run(args: Namespace) -> int:
     script = shtab.complete(parser, args.shell, preamble=_functions(args.shell)).rstrip()
     if args.shell == "bash":
         script += BASH
-    elif args.shell == "zsh":      # shtab completes the first of several files only, and cannot be sourced
+    elif args.shell == "zsh":      # shtab completes only the first file, and its script cannot be sourced
         script = re.sub(r'"\(\*\):+', '"*:', script).replace("== eval ]]", "== (eval|file) ]]")
     if args.json:
         say_json({"shell": args.shell, "script": script})
@@ -72,7 +73,7 @@ def run(args: Namespace) -> int:
 
 
 def _teach(action: Action) -> None:
-    """Tell shtab what an argument may be. shtab writes its name unescaped into zsh, where a colon ends it."""
+    """Set the completion of an argument in shtab. shtab writes the name unescaped into zsh, where a colon ends it."""
     name = str(action.metavar)
     kind = (OPTIONS if action.option_strings else ARGUMENTS).get(name)
     if "|" in name and name.islower():
@@ -86,7 +87,7 @@ def _teach(action: Action) -> None:
 
 
 def _functions(shell: str) -> str:
-    """A shell function for each kind of word, which completes these words, and files."""
+    """Return a shell function for each kind of word, which completes these words and files."""
     form = {
         "bash": '_cachesim_{kind}() {{ compgen -W {quoted} -- "$1"; }}',
         "zsh": '_cachesim_{kind}() {{ compadd "$@" -- {words}; _files "$@"; }}',
@@ -97,7 +98,7 @@ def _functions(shell: str) -> str:
 
 
 def _words() -> dict[str, list[str]]:
-    """The words of every kind."""
+    """Return the words of every kind."""
     from cachesim.engines.registry import ENGINES, latest, profiles
     from cachesim.engines.shared.known_models import MODELS
     from cachesim.scenarios.corpus import corpus_root

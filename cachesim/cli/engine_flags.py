@@ -1,8 +1,8 @@
-"""Which arguments of a command line are a server's own flags? ``-np 2 -kvu --ctx-checkpoints 8`` behind a command that
-has ``--set`` means the same as ``--set`` of each.
+"""Server flags on the command line: ``-np 2 -kvu --ctx-checkpoints 8`` after a command that has ``--set`` is equivalent
+to ``--set`` for each flag.
 
-Our own options come first: ``-p`` is the profile and ``-j`` the number of processes, whatever a server calls so. The
-engine of the profile says what its flags are; where no profile is named, every engine is asked.
+cachesim's own options take precedence: ``-p`` is the profile and ``-j`` the number of processes, whatever a server
+calls so. The engine of the profile defines the flags; without a profile, the flags of every engine are known.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Taken(NamedTuple):
-    """A command line in two: what is ours, and the server's options as ``--set`` has them. ``silent``: flags that
-    change nothing here."""
+    """Command line without server flags, and the server's options as ``--set`` arguments. ``silent``: server flags that
+    have no effect here."""
 
     argv: list[str]
     settings: list[str]
@@ -27,7 +27,7 @@ class Taken(NamedTuple):
 
 
 def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
-    """The command line without the server's own flags. Raises BadInput for one whose value is missing."""
+    """Split the server flags from the command line. Raises BadInput for a flag without its value."""
     ours, found = parser._option_string_actions, Taken([], [], [])
     todo = list(argv)[::-1]
     while todo:
@@ -40,13 +40,13 @@ def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
             if todo and word in ours and ours[word].nargs is None:
                 found.argv.append(todo.pop())
             continue
-        if not _one(word, todo, _manuals(argv), found):
+        if not _take_flag(word, todo, _manuals(argv), found):
             found.argv.append(word)
     return found
 
 
 def _manuals(argv: Sequence[str]) -> Iterator[Manual]:
-    """Of the engine whose profile the command line names, else of all engines, the first one first."""
+    """Yield the manual of the engine whose profile the command line names, else of all engines."""
     from cachesim.engines.registry import ENGINES
 
     named = [after.partition("@")[0] for word, after in pairwise(argv) if word in PROFILE]
@@ -57,8 +57,8 @@ def _manuals(argv: Sequence[str]) -> Iterator[Manual]:
 PROFILE = ("-p", "--profile")
 
 
-def _one(word: str, todo: list[str], manuals: Iterable[Manual], found: Taken) -> bool:
-    """Take one flag and its value. False if no server has it."""
+def _take_flag(word: str, todo: list[str], manuals: Iterable[Manual], found: Taken) -> bool:
+    """Take a flag and its value from ``todo``. False if no server has the flag."""
     name, equals, text = word.partition("=")
     for manual in manuals:
         for flag in manual.flags:
@@ -85,5 +85,5 @@ def _value(name: str, todo: list[str]) -> str:
 
 
 def spellings(argv: Sequence[str]) -> list[str]:
-    """Every spelling of every flag of the engines that the command line may mean."""
+    """Return every spelling of every flag of the engines that the command line may mean."""
     return [word for manual in _manuals(argv) for flag in manual.flags for word in (*flag.spellings, *flag.off)]

@@ -1,6 +1,6 @@
-"""The command ``cachesim``: which sub-command was asked for, and how does its end become an exit code?
+"""Command ``cachesim``: selects the sub-command and turns its end into an exit code.
 
-Nothing heavy is imported here; a command's module is imported only when that command is given.
+Imports are light: the module of a command is imported only when that command is given.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ COMMANDS = {
     "run": ("tools.run.run_command", "run scenario files under one or more profiles"),
     "try": ("tools.run.try_command", "run requests written in one line"),
     "why": ("tools.run.why_command", "show the decisions behind one request of a scenario"),
-    "advise": ("tools.advise.command", "find the flags, builds and requests that would have helped"),
+    "advise": ("tools.advise.command", "find flags, builds and request changes that save tokens"),
     "diff": ("tools.run.diff_command", "compare two profiles on a scenario"),
     "explain": ("tools.rulebook.explain_command", "explain a rule and name its source"),
     "lesson": ("tools.lessons.command", "how these caches work, in seven short lessons with exercises"),
     "profiles": ("tools.rulebook.profiles_command", "list, show or compare rule sets"),
-    "options": ("tools.rulebook.options_command", "list a server's flags: defaults, and what each changes"),
+    "options": ("tools.rulebook.options_command", "list a server's flags: defaults and effects"),
     "bisect": ("tools.run.bisect_command", "find the version, and the rule in it, that changed the outcome"),
     "fuzz": ("tools.search.fuzz_command", "search for conversations that break a property"),
-    "merge": ("tools.search.merge_command", "put campaigns of several machines together"),
-    "shrink": ("tools.search.shrink_command", "make a conversation that is broken as small as it can be"),
-    "repair": ("tools.search.repair_command", "find the rule whose change cures each failure, and what that costs"),
+    "merge": ("tools.search.merge_command", "merge the campaigns of several machines"),
+    "shrink": ("tools.search.shrink_command", "shrink a conversation that breaks a property"),
+    "repair": ("tools.search.repair_command", "find the rule change that fixes each failure, and its cost"),
     "scenarios": ("tools.run.scenarios_command", "list the scenarios that come with cachesim"),
-    "workload": ("tools.workload.command", "play recorded sessions under rule sets: tokens, MiB, bounds"),
+    "workload": ("tools.workload.command", "run recorded sessions under rule sets: tokens, MiB, bounds"),
     "replay": ("tools.replay.command", "compare the simulator with recorded traces of real servers"),
-    "import": ("tools.server_logs.command", "turn a server's log into a scenario, with what was lost and why"),
-    "verify": ("tools.live.verify_command", "compare a case with what a real llama-server does, request by request"),
-    "check": ("tools.conformance.check_command", "ask a running server whether its cache is sound"),
+    "import": ("tools.server_logs.command", "turn a server's log into a scenario, with lost tokens and causes"),
+    "verify": ("tools.live.verify_command", "compare a case with a real llama-server, request by request"),
+    "check": ("tools.conformance.check_command", "test the cache of a running server"),
     "export": ("tools.live.export_command", "write a case as a script, a test, an issue or a scenario file"),
-    "record": ("tools.live.record_command", "play scenarios on a real llama-server and record what it does"),
-    "completion": ("cli.completion", "print a script that completes commands in a shell"),
+    "record": ("tools.live.record_command", "run scenarios on a real llama-server and record it"),
+    "completion": ("cli.completion", "print a shell completion script"),
 }
-"""Sub-command -> its module in cachesim, and its line of help."""
+"""Sub-command -> its module in cachesim, and its help text."""
 
 LISTS = ("profiles", "explain", "options", "scenarios", "lesson", "completion")
-"""Commands that only print: nothing is lost where somebody reads their beginning only."""
+"""Commands that only print: a reader may close the pipe early without losing results."""
 
 CARD = (
     ("try", "cachesim try S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),
@@ -63,37 +63,37 @@ CARD = (
     ("options", "cachesim options"),
     ("fuzz", "cachesim fuzz -p latest --minutes 1"),
 )
-"""Commands on the card, in the order in which one meets them, and an example of each."""
+"""Commands of the overview, in the order in which a new user needs them, each with an example."""
 
 
-_CHOICES = re.compile(r" \(choose from .{150,}\)$")      # many, which --help lists
+_CHOICES = re.compile(r" \(choose from .{150,}\)$")      # long lists, which --help prints
 _LONG = re.compile(r"'[^']{79,}'|\S{81,}")          # values that argparse repeats
 
 
 class Parser(ArgumentParser):
-    """An argument parser that raises instead of printing usage and ending the process."""
+    """Argument parser that raises BadInput instead of printing the usage and ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        said = _CHOICES.sub("", _LONG.sub(lambda found: cut(found[0]), message))
-        raise BadInput(said, hint=f"see {self.prog} --help")
+        text = _CHOICES.sub("", _LONG.sub(lambda found: cut(found[0]), message))
+        raise BadInput(text, hint=f"see {self.prog} --help")
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Help and version, of which the parent class would not say that they cannot be written."""
+        """Write help or version. Unlike the parent class, report an error if they cannot be written."""
         with stdout_errors():
             (file or sys.stdout).write(message)
 
 
-# Our matrices are small: a second BLAS thread only waits for the first, and on a busy machine that takes fifteen times
-# as long. The numbers do not depend on it. NumPy reads this when it is imported, which no command has done yet.
+# The matrices are small: a second BLAS thread only waits for the first, and a busy machine gets fifteen times slower.
+# Results do not change. NumPy reads these variables when it is imported, which happens later.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 ASCII = {"·": "-", "…": "~"}
-"""Signs of our tables, and what stands for them where the output cannot show them."""
+"""Replacements of table signs that the encoding of the output lacks."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code. No exception leaves this function except SystemExit."""
+    """Run the command line and return the exit code. Only SystemExit leaves this function."""
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")
     codecs.register_error("cachesim", _replaced)
@@ -101,11 +101,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="cachesim")
     with _ending():
-        return _told(list(sys.argv[1:] if argv is None else argv))
+        return _exit_code(list(sys.argv[1:] if argv is None else argv))
 
 
-def _told(argv: list[str]) -> int:
-    """The exit code; what went wrong is on stderr, and with ``--json`` as an object on stdout."""
+def _exit_code(argv: list[str]) -> int:
+    """Return the exit code; report errors on stderr, and with ``--json`` as an object on stdout."""
     try:
         return _flushed(argv)
     except BrokenPipeError:
@@ -128,7 +128,7 @@ def _told(argv: list[str]) -> int:
 
 
 def _as_json(argv: list[str], kind: str, code: int, error: BaseException) -> int:
-    """Print an error as JSON, if JSON is asked for and stdout takes it; returns the code."""
+    """Print an error as JSON, if JSON was requested and stdout accepts it; return the code."""
     from cachesim.cli.output_options import error_data, wants_json
 
     if wants_json(argv) and sys.stdout is not None and not isinstance(error, Unwritable):
@@ -141,10 +141,10 @@ def _as_json(argv: list[str], kind: str, code: int, error: BaseException) -> int
 
 
 def _flushed(argv: list[str]) -> int:
-    """Run the command, and see that its results arrive. Raises BadInput if stdout does not take them, before anything
-    is done if that is closed."""
+    """Run the command and flush its results. Raises BadInput if stdout does not accept them; if stdout is closed,
+    before the command starts."""
     if sys.stdout is None:
-        raise BadInput("standard output is closed", hint="> /dev/null, if only the exit code is wanted")
+        raise BadInput("standard output is closed", hint="redirect it to /dev/null if you need the exit code only")
     try:
         return _run(argv)
     finally:
@@ -157,26 +157,26 @@ def _flushed(argv: list[str]) -> int:
 
 
 def _forget_stdout() -> None:
-    """The interpreter flushes stdout once more at its end; give it somewhere to write."""
+    """Redirect stdout to the null device, because the interpreter flushes stdout once more at its end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _ending() -> Iterator[None]:
-    """A signal that asks us to end is heard like Ctrl-C, unless whoever started us had it ignored. Only the main thread
-    may say so."""
+    """Treat termination signals like Ctrl-C, unless the parent process had them ignored. Has no effect outside the main
+    thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = [getattr(signal, name) for name in ENDING]
-    heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    for number in heard:
+    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    for number in handled:
         signal.signal(number, _terminated)
     try:
         yield
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -185,8 +185,7 @@ def _terminated(number: int, _: object) -> NoReturn:
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:
-    """What a stream's encoding lacks is written as another sign: no result is lost to a terminal that knows ASCII
-    only."""
+    """Replace signs that the encoding of a stream lacks, so that results reach an ASCII terminal."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(ASCII.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
@@ -202,7 +201,7 @@ def _run(argv: list[str]) -> int:
         import_module("cachesim.base.console").say(_card())
         return exits.HOLDS
     command = commands[chosen]
-    import_module("cachesim.cli.output_options").mind(argv)
+    import_module("cachesim.cli.output_options").apply_output_options(argv)
     prepared = getattr(_module(chosen), "prepared", None)
     args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
     import_module("cachesim.tools.run.arguments").lift_limits(args)
@@ -213,7 +212,7 @@ def _run(argv: list[str]) -> int:
 
 
 class _Version(Action):
-    """``--version``: ours, and the newest rule set of each engine."""
+    """``--version``: version of cachesim, and the newest rule set of each engine."""
 
     def __call__(self, parser: ArgumentParser, *_: Any, **__: Any) -> None:
         from cachesim.engines.registry import ENGINES
@@ -224,37 +223,37 @@ class _Version(Action):
 
 
 def _parsers(chosen: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
-    """The parser of the whole line, and those of the chosen commands: only these get their arguments."""
+    """Return the top-level parser and the parsers of the chosen commands; only these get their arguments."""
     parser = Parser(prog="cachesim", allow_abbrev=False,
                     description="Reference simulator of cache semantics in LLM servers.")  # fmt: skip
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and the newest rule sets")
     table = parser.add_subparsers(title="commands", metavar="COMMAND")
     commands = {}
     for name, (_, line) in COMMANDS.items():
-        one = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
+        command = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
         if name in chosen:
-            _module(name).add_arguments(one)
-            import_module("cachesim.cli.output_options").add_manners(one)
-            commands[name] = one
+            _module(name).add_arguments(command)
+            import_module("cachesim.cli.output_options").add_output_options(command)
+            commands[name] = command
     return parser, commands
 
 
 def _card() -> str:
-    """What a command line without a command shows: the commands, with an example of the first ones."""
+    """Return the overview that is printed without a command: the commands, with examples of the first."""
     rest = [name for name in COMMANDS if name not in dict(CARD)]
     lines = [f"cachesim {__version__}: reference simulator of cache semantics in LLM servers", ""]
     for name, example in CARD:
         lines += [f"  {name:8} {COMMANDS[name][1]}", f"           {example}"]
     words = wrap(" ".join(rest), 78, initial_indent="  more:    ", subsequent_indent=" " * 11)
-    last = "cachesim COMMAND --help says more; cachesim completion bash completes words."
+    last = "Options: cachesim COMMAND --help. Shell completion: cachesim completion bash."
     return "\n".join([*lines, *words, "", last])
 
 
 def _parse(parser: Parser, argv: list[str]) -> Namespace:
-    """The arguments; an unknown one is an error that names the nearest option. Where server options can be set, the
-    server's own flags are taken too: they join ``args.settings``, and ``args.silent`` are those that change nothing."""
+    """Return the arguments. An unknown argument raises BadInput with the nearest option. If a command takes server
+    options, the server's own flags are accepted too and join ``args.settings``; flags without effect are noted."""
     taken = None
-    if any(one.dest == "settings" for one in parser._actions):
+    if any(action.dest == "settings" for action in parser._actions):
         taken = import_module("cachesim.cli.engine_flags").take(argv, parser)
         argv = taken.argv
     args, extra = parser.parse_known_args(argv)
@@ -263,12 +262,12 @@ def _parse(parser: Parser, argv: list[str]) -> Namespace:
     if taken:
         args.settings = [*args.settings, *taken.settings]
         if taken.silent:
-            import_module("cachesim.base.console").note(f"changes nothing here: {', '.join(taken.silent)}")
+            import_module("cachesim.base.console").note(f"without effect: {', '.join(taken.silent)}")
     return args
 
 
 def _unknown(parser: Parser, word: str, argv: list[str] | None) -> BadInput:
-    """``argv``: the command line, if it may have flags of a server."""
+    """Return the error for an unknown argument. ``argv``: the command line, if it may contain flags of a server."""
     known = sorted(name for name in parser._option_string_actions if name.startswith("--"))
     if argv is not None and word.startswith("-"):
         known += import_module("cachesim.cli.engine_flags").spellings(argv)

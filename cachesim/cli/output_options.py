@@ -1,6 +1,6 @@
-"""What every command line may say of how it wants to be talked to: ``-q``, ``-v``, ``--color``, ``--json``; $COLUMNS.
+"""Output options of every command: ``-q``, ``-v``, ``--color``, ``--json`` and $COLUMNS; and the output of errors.
 
-It holds before anything is read, so that what is said while the arguments are read keeps to it.
+The options are applied before the arguments are parsed, so that parse errors honour them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from cachesim.base.errors import BadInput, Crash, quoted
 COLOURS = ("auto", "always", "never")
 
 
-def add_manners(parser: ArgumentParser) -> None:
-    """``args.quiet``, ``args.verbose`` (how often), ``args.color``."""
+def add_output_options(parser: ArgumentParser) -> None:
+    """Add ``args.quiet``, ``args.verbose`` (a count) and ``args.color``."""
     group = parser.add_argument_group("output")
-    group.add_argument("-q", "--quiet", action="store_true", help="results and errors only: no notes, no progress")
-    group.add_argument("-v", "--verbose", action="count", default=0, help="show more, where there is more")
+    group.add_argument("-q", "--quiet", action="store_true", help="results and errors only, without notes and progress")
+    group.add_argument("-v", "--verbose", action="count", default=0, help="more details; may be repeated")
     group.add_argument("--color", metavar="WHEN", choices=COLOURS, default="auto",
                        help="auto (on a terminal), always or never")  # fmt: skip
 
 
-def mind(argv: Sequence[str]) -> None:
-    """From now on what is printed keeps to the command line. Raises BadInput for a colour that is none."""
+def apply_output_options(argv: Sequence[str]) -> None:
+    """Apply the output options of the command line. Raises BadInput for an unknown colour mode."""
     ours = list(argv)[: list(argv).index("--")] if "--" in argv else list(argv)
     OutputOptions.quiet = "-q" in ours or "--quiet" in ours
     OutputOptions.colour = _colour(ours)
@@ -44,20 +44,16 @@ def _colour(argv: list[str]) -> str:
         if name in ("--color", "--colour"):
             found = value if equals else after
     if found not in COLOURS:
-        raise BadInput(f"--color: {quoted(found)} is none of {', '.join(COLOURS)}")
+        raise BadInput(f"--color: expected one of {', '.join(COLOURS)}, found {quoted(found)}")
     return found
 
 
 def wants_json(argv: Sequence[str]) -> bool:
-    """Does the command line ask for JSON?"""
+    """True if the command line contains ``--json``."""
     return "--json" in (list(argv)[: list(argv).index("--")] if "--" in argv else argv)
 
-
-# How is an error told? One line for the user's faults; for ours, what we need to mend it.
-
-
 def report_crash(error: BaseException) -> None:
-    """What happened and where. A Crash says it itself; anything else shows its traceback."""
+    """Print an unexpected error with its traceback; a Crash prints only its message."""
     if not isinstance(error, Crash):
         from traceback import print_exception
 
@@ -67,7 +63,7 @@ def report_crash(error: BaseException) -> None:
 
 
 def error_data(kind: str, code: int, bad: BaseException) -> dict[str, Any]:
-    """An error as JSON has it. ``kind``: "input", "interrupted" or "crash"."""
+    """Return an error as JSON data. ``kind``: "input", "interrupted" or "crash"."""
     if isinstance(bad, BadInput):
         return {"error": {"kind": kind, "code": code, "message": bad.cause, "file": bad.file or None,
                           "line": bad.line, "hint": bad.hint or None}}  # fmt: skip

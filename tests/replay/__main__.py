@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     traces = sorted(found, key=lambda trace: str(trace["file"]))
     show(grouped_report(traces, "folder", lambda trace: _folder(Path(trace["file"]), args.traces)), width=WIDTH)
     if ended is not None:
-        complain(f"interrupted: {len(traces)} of {len(files)} files are over")
+        complain(f"interrupted: {len(traces)} of {len(files)} files replayed")
         return exits.interrupted(ended)
     sums = totals(traces)
     whole = all(trace["scope"] == "in" for trace in traces)

@@ -1,4 +1,4 @@
-"""``cachesim replay FILE...``: does the simulator decide what a real server decided, as recorded?"""
+"""Command ``cachesim replay FILE...``: compares the simulator with recordings of real servers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 Data = dict[str, Any]
 BAD, FAULT = "bad", "fault"
-"""The scope of a file that is no recording, and of one at which cachesim itself failed."""
+"""Scopes of a file that is not a recording, and of a file at which cachesim itself failed."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", help="recorded trace, or a folder of them")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="recorded trace, or folder of recorded traces")
     parser.add_argument("--mode", choices=("none", "provenance", "exact"), default="none",
-                        help="judge answers too: by provenance, or by bits (default none)")  # fmt: skip
-    parser.add_argument("--in-scope", action="store_true", help="leave traces out of scope aside")
+                        help="comparison of the answers with a cold run, default none")  # fmt: skip
+    parser.add_argument("--in-scope", action="store_true", help="omit traces that this build cannot replay")
     add_jobs(parser)
     add_limits(parser, ORDERS, ORDER_WORK, TRACE_BYTES, JSON_VALUES)
     add_json(parser)
@@ -38,14 +38,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     files = find_traces(args.files)
     if wanted(args) and len(files) != 1:
-        raise BadInput("a picture shows one recording", hint="name one file")
+        raise BadInput(f"a picture shows a single recording, found {len(files)}", hint="name one file")
     if len(files) == 1:
         found, ended = [replay_file(files[0], args.mode)], None
     else:
         found, ended = replay_all(files, args.mode, args.jobs)
     traces = [data for data in found if not (args.in_scope and data["scope"] == "out")]
     if ended is not None:
-        complain(f"interrupted: {len(found)} of {len(files)} files are over")
+        complain(f"interrupted: {len(found)} of {len(files)} files replayed")
     elif not traces:
         complain("no trace left to replay")
         return exits.NOTHING
@@ -61,25 +61,25 @@ def run(args: Namespace) -> int:
 
 
 def _draw(args: Namespace, file: Path, data: Data) -> None:
-    """A picture of what was recorded, with the first step at which the simulator differs."""
+    """Write a picture of the recording, with the first step at which the simulator differs."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import read_trace
-    from cachesim.tools.replay.recorded_picture import Differs, recorded_scene, recorded_told
+    from cachesim.tools.replay.recorded_picture import SimulatorDifference, recorded_events, recorded_scene
 
     first = data["first_difference"]
     differs, note = None, ""
     if first is not None:
-        said = ", ".join(f"{name} {value}" for name, value in first.items() if name != "step")
-        differs = Differs(first["step"], f"the simulator differs: {said}")
-        note = f"Step {differs.step}: {differs.says}"
+        text = ", ".join(f"{name} {value}" for name, value in first.items() if name != "step")
+        differs = SimulatorDifference(first["step"], f"the simulator differs: {text}")
+        note = f"Step {differs.step}: {differs.text}"
     trace = read_trace(file, profiles())
-    told, scene = [recorded_told(trace)], recorded_scene(trace, differs)
+    told, scene = [recorded_events(trace)], recorded_scene(trace, differs)
     write_scenes(args, [scene], told, Shown(f"cachesim replay {file} --mode {args.mode}", note))
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:
-    """The files named, whether they are there or not, and those in the folders named. Raises BadInput for an empty
-    name."""
+    """Return the named files, whether they exist or not, and the recordings in the named folders. Raises BadInput for
+    an empty name."""
     out: list[Path] = []
     for name in names:
         path = path_of(name)
@@ -88,9 +88,9 @@ def find_traces(names: Sequence[str | Path]) -> list[Path]:
 
 
 def replay_all(files: Sequence[Path], mode: str, processes: int) -> tuple[list[Data], KeyboardInterrupt | None]:
-    """Replay files, in so many processes, with a progress bar on a terminal. A file that cannot be replayed is told on
-    stderr, with its place; its result says so, and the others' are what they are. The results in the order of the
-    files, and what ended it before all are there."""
+    """Replay files in ``processes`` processes, with a progress bar on a terminal. A file that cannot be replayed is
+    reported on stderr; its result has the reason, and the other results are unaffected. Returns the results in the
+    order of the files, and the interrupt that ended the replay early (None = complete)."""
     from cachesim.tools.replay.report import not_replayed
 
     found: dict[int, Data] = {}
@@ -110,7 +110,7 @@ def replay_all(files: Sequence[Path], mode: str, processes: int) -> tuple[list[D
 
 
 def replay_one(job: tuple[Path, str]) -> Data:
-    """``replay_file`` for one of many: what it raises becomes the file's result."""
+    """``replay_file`` for a worker process: an exception becomes the result of the file."""
     from cachesim.tools.replay.report import not_replayed
 
     file, mode = job
@@ -123,7 +123,7 @@ def replay_one(job: tuple[Path, str]) -> Data:
 
 
 def replay_file(file: Path, mode: str) -> Data:
-    """Replay and judge one file; the result as plain data. Raises BadInput."""
+    """Replay and judge a file; return the result as plain data. Raises BadInput."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import read_trace
     from cachesim.replay.replay import replay
@@ -133,7 +133,7 @@ def replay_file(file: Path, mode: str) -> Data:
 
 
 def checker() -> Callable[..., bool | None]:
-    """A check for ``replay``: one judge for the trace, told of the server at every answer."""
+    """Return a check for ``replay``: a judge for the trace that is called at every answer."""
     from cachesim.judging.compare_answer import Judge
 
     judges: list[Judge] = []

@@ -1,6 +1,6 @@
-"""A recording of a real server as a picture: what the server said of every request, without a simulation.
+"""Picture of a recording of a real server: logged facts about every request, without a simulation.
 
-Words are the stretches that prompts and answers share: wherever one of them ends, or differs from another, a word ends.
+Words are the ranges that prompts and answers share: a word ends at each place where a text ends or two texts diverge.
 """
 
 from __future__ import annotations
@@ -17,39 +17,40 @@ from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepR
 NOTHING = SlotMemory(None, None, None, ())
 
 
-class Differs(NamedTuple):
-    """Where a simulator said something else: the number of the step, and what."""
+class SimulatorDifference(NamedTuple):
+    """First difference of the simulator: number of the step, and description."""
 
     step: int
-    says: str
+    text: str
 
 
-def recorded_scene(trace: Trace, differs: Differs | None = None) -> Scene:
-    """The picture of a recording."""
+def recorded_scene(trace: Trace, differs: SimulatorDifference | None = None) -> Scene:
+    """Return the scene of a recording."""
     texts = [tuple(one.request.prompt) for step in trace.steps for one in step.members]
     words = words_of(texts)
     rows: list[StepRow] = []
     for step in trace.steps:
-        note = differs.says if differs is not None and differs.step == step.number else ""
+        note = differs.text if differs is not None and differs.step == step.number else ""
         for one in step.members:
             rows.append(_row(one, len(rows), step, words[tuple(one.request.prompt)], note))
         if not step.members:
             rows.append(_action(step, len(rows), note))
     wrong = len(trace.inexact)
-    verdict = f"{wrong} answers differ from cold ones" if wrong else "recorded"
+    verdict = f"{wrong} answers differ from a cold run" if wrong else "recorded"
     return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True)
 
 
-def _row(one: Member, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:
-    said = one.response
-    reused, evaluated, made = (_count(said, name) for name in ("cache_n", "prompt_n", "predicted_n"))
+def _row(member: Member, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:
+    response = member.response
+    reused, evaluated, made = (_count(response, name) for name in ("cache_n", "prompt_n", "predicted_n"))
     stretches = _stretches(reused, evaluated, made)
-    verdict = "differs from a cold run" if one.inexact else "equal to a cold run"
-    if said.get("status", 200) != 200:
-        stretches, verdict = [], f"refused ({said['status']})"
+    verdict = "differs from a cold run" if member.inexact else "equal to a cold run"
+    if response.get("status", 200) != 200:
+        stretches, verdict = [], f"refused ({response['status']})"
     return StepRow(
-        number, f"step {step.number}", note, _count(said, "id_slot", -1), words, stretches, NOTHING, CacheContents(),
-        verdict, bool(one.inexact), note or "as recorded", "", [note] if note else [], reused, evaluated,
+        number, f"step {step.number}", note, _count(response, "id_slot", -1), words, stretches, NOTHING,
+        CacheContents(), verdict, bool(member.inexact), note or "as recorded", "", [note] if note else [], reused,
+        evaluated,
     )  # fmt: skip
 
 
@@ -69,8 +70,8 @@ def _action(step: TraceStep, number: int, note: str) -> StepRow:
     return StepRow(number, what, note, step.id_slot, [], [], NOTHING, CacheContents(), "", False, note, "", read, 0, 0)
 
 
-def recorded_told(trace: Trace) -> Told:
-    """The events of a recording in words. What the server held at each is not in it."""
+def recorded_events(trace: Trace) -> Told:
+    """Return the events of a recording in words. A recording does not contain the server's memory at each event."""
     rows, begins, says = list[int](), list[int](), list[str]()
     for step in trace.steps:
         first = len(begins)
@@ -81,16 +82,16 @@ def recorded_told(trace: Trace) -> Told:
     return Told(Walk((), rows, begins, ends, {}, {}, []), says, [False] * len(says))
 
 
-def _count(said: Mapping[str, Any], name: str, otherwise: int = 0) -> int:
-    value = said.get(name)
+def _count(response: Mapping[str, Any], name: str, otherwise: int = 0) -> int:
+    value = response.get(name)
     return value if isinstance(value, int) else otherwise
 
 
 def words_of(texts: Sequence[Tokens]) -> dict[Tokens, list[Word]]:
-    """The words of each text. One ends where the text ends, where it is about to differ from another text, and where
-    another text ends; the same tokens behind the same tokens have the same name everywhere."""
+    """Return the words of each text. A word ends where the text ends, before it diverges from another text, and where
+    another text ends. Equal tokens after equal tokens have the same name in every text."""
     every = sorted(set(texts))
-    shared = [common_prefix(a, b) for a, b in pairwise(every)]           # with those further away, the least between
+    shared = [common_prefix(a, b) for a, b in pairwise(every)]           # further away: the minimum between
     cuts = {text: {len(text), *accumulate(shared[:i][::-1], min), *accumulate(shared[i:], min)}
             for i, text in enumerate(every)}  # fmt: skip
     names: dict[Tokens, str] = {}

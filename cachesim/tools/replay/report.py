@@ -1,4 +1,4 @@
-"""How well does the simulator agree with recordings of real servers? As data, and as a table."""
+"""Agreement of the simulator with recordings of real servers, as data and as a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOTALS = ("steps", "steps_agree", "steps_undecided", "events", "events_agree")
 
 
 def replay_data(found: ReplayResult) -> Data:
-    """One trace. ``verdicts_agree`` is None where nothing was judged."""
+    """Return the data of a trace. ``verdicts_agree`` is None if nothing was judged."""
     scope = "out" if found.trace.out else "in"
     return {
         "file": str(found.trace.file), "profile": found.trace.profile, "scope": scope, "why": found.why,
@@ -26,7 +26,7 @@ def replay_data(found: ReplayResult) -> Data:
 
 
 def not_replayed(file: Path, scope: str, why: str) -> Data:
-    """A file of which there is nothing to tell but why it was not replayed."""
+    """Return the data of a file that was not replayed, with the reason."""
     return {
         "file": str(file), "profile": "", "scope": scope, "why": why, **dict.fromkeys(TOTALS, 0),
         "first_difference": None, "verdicts_agree": None, "broken": [],
@@ -34,7 +34,7 @@ def not_replayed(file: Path, scope: str, why: str) -> Data:
 
 
 def totals(traces: Sequence[Data]) -> Data:
-    """Sums over all traces."""
+    """Return the sums over all traces."""
     sums: Data = {name: sum(trace[name] for trace in traces) for name in TOTALS}
     judged = [trace for trace in traces if trace["verdicts_agree"] is not None]
     sums["verdicts"] = sum(trace["steps"] - trace["steps_undecided"] for trace in judged)
@@ -43,25 +43,25 @@ def totals(traces: Sequence[Data]) -> Data:
 
 
 def replay_report(traces: Sequence[Data]) -> RenderableType:
-    """A row per profile, the first differences, and one closing line."""
+    """Return a table with a row per profile, the first differences, and a closing line."""
     return grouped_report(traces, "profile", lambda trace: str(trace["profile"] or f"({trace['scope']})"))
 
 
 def grouped_report(traces: Sequence[Data], title: str, group: Callable[[Data], str]) -> RenderableType:
-    """A row per group of traces, the first differences, and one closing line."""
+    """Return a table with a row per group of traces, the first differences, and a closing line."""
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column(title, no_wrap=True)
     for name in ("files", "steps", "ok", "events", "ok", "verdicts", "ok", "out"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in dict.fromkeys(map(group, traces)):
-        table.add_row(Text(one, "cyan"), *_row([trace for trace in traces if group(trace) == one]))
+    for name in dict.fromkeys(map(group, traces)):
+        table.add_row(Text(name, "cyan"), *_row([trace for trace in traces if group(trace) == name]))
     different = [trace for trace in traces if trace["first_difference"]]
     lines = [Text(f"  {trace['file']}: {trace['first_difference']}", "red") for trace in different[:10]]
     if len(different) > 10:
-        lines.append(Text(f"  and {len(different) - 10} files more", "red"))
-    unsaid = [trace for trace in traces if trace["scope"] == "in" and trace["why"]]
-    lines += [Text(f"  {trace['file']}: {trace['why']}", "yellow") for trace in unsaid[:10]]
-    if all(trace["scope"] == "out" for trace in traces):        # else nobody is told why there is nothing to see
+        lines.append(Text(f"  and {len(different) - 10} more files", "red"))
+    unexplained = [trace for trace in traces if trace["scope"] == "in" and trace["why"]]
+    lines += [Text(f"  {trace['file']}: {trace['why']}", "yellow") for trace in unexplained[:10]]
+    if all(trace["scope"] == "out" for trace in traces):
         lines += [Text(f"  {why}", "yellow") for why in dict.fromkeys(trace["why"] for trace in traces) if why]
     return Group(table, *lines, _closing(traces))
 
@@ -84,5 +84,5 @@ def _closing(traces: Sequence[Data]) -> Text:
         text += f"; {lost} file{'s' * (lost > 1)} could not be replayed"
     if sums["verdicts"]:
         text += f"; {sums['verdicts_agree']} of {sums['verdicts']} verdicts agree"
-    said = decided and not sums["steps_undecided"]
-    return Text(text, "bold red" if wrong or lost else "bold green" if said else "bold yellow")
+    complete = decided and not sums["steps_undecided"]
+    return Text(text, "bold red" if wrong or lost else "bold green" if complete else "bold yellow")

@@ -43,7 +43,7 @@ def test_our_options_come_first(capsys):
 
 def test_what_changes_nothing_is_told(capsys):
     runs, err = tried(capsys, LINE, "-ngl", "99", "--jinja", "-np", "1")
-    assert err == "cachesim: changes nothing here: -ngl, --jinja\n"
+    assert err == "cachesim: without effect: -ngl, --jinja\n"
     assert runs == tried(capsys, LINE, "-np", "1")[0]
 
 

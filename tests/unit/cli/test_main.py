@@ -53,7 +53,7 @@ def refused(capsys, *argv):
         (["try", "S40", "--model", "xyz", "-p", "mlx_lm@head"], "C, H; names: cachesim options mlx_lm"),
         (["fuzz", "-p", "llama_cpp@head", "--examples", "0"], "--examples must be at least 1"),
         (["fuzz", "-p", "llama_cpp@head", "--minutes", "0"], "a number of minutes above 0"),
-        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0.5", "--examples", "3"], "two things"),
+        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0.5", "--examples", "3"], "exclude each other"),
     ],
     ids=str,
 )

@@ -13,7 +13,7 @@ from cachesim.base import exits
 from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.main import CARD, COMMANDS, main
-from cachesim.cli.output_options import error_data, mind, wants_json
+from cachesim.cli.output_options import apply_output_options, error_data, wants_json
 from cachesim.tools.run import run_command as run
 
 LINE = ("try", "S40.A30/S.B30")
@@ -68,7 +68,7 @@ def test_colour_is_as_one_likes_it():
 
 def test_a_colour_that_is_none(capsys):
     assert main([*LINE, "--color", "sometimes"]) == exits.BAD_INPUT
-    assert "'sometimes' is none of auto, always, never" in capsys.readouterr().err
+    assert "--color: expected one of auto, always, never, found 'sometimes'" in capsys.readouterr().err
 
 
 @pytest.mark.long
@@ -147,12 +147,12 @@ def test_json_is_asked_for_before_two_dashes(line, wanted):
 ])  # fmt: skip
 def test_manners_are_those_of_the_command_line(line, quiet, colour):
     if not colour:
-        with pytest.raises(BadInput, match="'' is none of auto, always, never"):
-            mind(line.split())
+        with pytest.raises(BadInput, match="expected one of auto, always, never, found ''"):
+            apply_output_options(line.split())
         return
-    mind(line.split())
+    apply_output_options(line.split())
     assert (OutputOptions.quiet, OutputOptions.colour) == (quiet, colour)
-    mind(["run"])
+    apply_output_options(["run"])
 
 
 @pytest.mark.parametrize(("columns", "width"), [
@@ -161,7 +161,7 @@ def test_manners_are_those_of_the_command_line(line, quiet, colour):
 ])  # fmt: skip
 def test_columns_are_those_of_the_environment_if_they_can_be(monkeypatch, columns, width):
     monkeypatch.delenv("COLUMNS", raising=False) if columns is None else monkeypatch.setenv("COLUMNS", columns)
-    mind(["run"])
+    apply_output_options(["run"])
     assert OutputOptions.columns == width
 
 

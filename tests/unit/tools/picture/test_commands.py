@@ -15,7 +15,7 @@ from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.tools.picture.chrome_trace import chrome_trace
 from cachesim.tools.picture.svg import draw
-from cachesim.tools.replay.recorded_picture import Differs, recorded_scene, recorded_told, words_of
+from cachesim.tools.replay.recorded_picture import SimulatorDifference, recorded_events, recorded_scene, words_of
 from tests.shared import ROOT
 from tests.unit.tools.picture.test_scene import HYBRID, seen
 
@@ -92,10 +92,10 @@ def test_words_end_where_texts_part():
 def test_a_recording_is_drawn_as_the_server_said_it():
     trace = read_trace(ROOT / RECORDED, profiles())
     said = [member.response for step in trace.steps for member in step.members]
-    one = recorded_scene(trace, Differs(trace.steps[0].number, "the simulator differs"))
+    one = recorded_scene(trace, SimulatorDifference(trace.steps[0].number, "the simulator differs"))
     rows = [row for row in one.rows if row.words]
     assert [(row.cache_n, row.prompt_n) for row in rows] == [(reply["cache_n"], reply["prompt_n"]) for reply in said]
-    assert {row.wrong for row in rows} == {False, True} and "differ from cold ones" in one.verdict
+    assert {row.wrong for row in rows} == {False, True} and "differ from a cold run" in one.verdict
     assert rows[0].read == ["the simulator differs"]
     for row in rows:
         assert [part.start for part in row.stretches] == [0, *(part.stop for part in row.stretches)][:-1]
@@ -104,7 +104,7 @@ def test_a_recording_is_drawn_as_the_server_said_it():
 
 def test_the_slider_of_a_recording_walks_its_events():
     trace = read_trace(ROOT / RECORDED, profiles())
-    told, one = recorded_told(trace), recorded_scene(trace)
+    told, one = recorded_events(trace), recorded_scene(trace)
     assert len(told.says) == len(told.walk.rows) == sum(len(step.events) for step in trace.steps) > 0
     assert len(told.walk.begins) == len(told.walk.ends) == len(one.rows)
     for number, row in enumerate(told.walk.rows):
