@@ -75,7 +75,7 @@ class Request:
 
 
 class Output(NamedTuple):
-    """Model output after one token: position, provenance digest, logits (None except in exact mode)."""
+    """Model output after a token: position, provenance digest, logits (None except in exact mode)."""
 
     pos: int
     digest: int
@@ -84,7 +84,7 @@ class Output(NamedTuple):
 
 @dataclass(slots=True)
 class Answer:
-    """The reply to one request. Counts are in tokens."""
+    """The reply to a request. Counts are in tokens."""
 
     request: int                                          # number of the request
     status: int = 200                                     # HTTP status

@@ -90,7 +90,7 @@ class Server(ABC):
 
     @abstractmethod
     def update(self) -> None:
-        """Run the second half of a round: evaluate one batch for all busy slots."""
+        """Run the second half of a round: evaluate a batch for all busy slots."""
 
     @property
     @abstractmethod
@@ -108,12 +108,12 @@ class Server(ABC):
         return False
 
     def iterate(self) -> None:
-        """Run one round of the main loop."""
+        """Run a round of the main loop."""
         self.take_tasks()
         self.update()
 
     def complete(self, request: Request) -> Answer:
-        """Submit one request and run until no work is left; return its answer."""
+        """Submit a request and run until no work is left; return its answer."""
         answer = self.submit(request)
         while self.working:
             self.iterate()

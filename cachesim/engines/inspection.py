@@ -33,10 +33,10 @@ class StatePart(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """Content of one stored object. ``owner``: its slot, or the number of a stored conversation (-1: the caller assigns
+    """Content of a stored object. ``owner``: its slot, or the number of a stored conversation (-1: the caller assigns
     the number). ``resume``: tokens that would not be evaluated again. ``start``: rows before this position belong to
     other objects and are not inspected; ``tokens`` are then those of any conversation that contains the object, so that
-    all objects of one conversation can be compared with one cold run."""
+    all objects of a conversation can be compared with a single cold run."""
 
     kind: str
     owner: int
@@ -75,7 +75,7 @@ class Point(NamedTuple):
     decides whether their content is correct.
 
     ``tokens`` are the tokens from position ``start`` on. The tokens before ``start``, and their rows of full attention,
-    are those of ``after``: another point, or an earlier version of this point; None = there are none.
+    are those of ``after``: another point, or an earlier version of this point; None = such tokens do not exist.
     """
 
     key: Key

@@ -58,7 +58,7 @@ def _tables() -> Iterator[bytes]:
 
 
 def _tell(line: str) -> None:
-    """Print one line on stderr, in the main process only."""
+    """Print a line on stderr, in the main process only."""
     from multiprocessing import parent_process
 
     if sys.stderr is not None and parent_process() is None:

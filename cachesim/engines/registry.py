@@ -173,7 +173,7 @@ def add(rules: RuleSet, note: str, between: bool = False) -> None:
 
 
 def rule_sets(brought: Any) -> list[RuleSet]:
-    """Return the rule sets in ``brought``: a rule set, a list of rule sets, or a module. Of a module these are the
+    """Return the rule sets in ``brought``: a rule set, a list of rule sets, or a module. For a module these are the
     public variables (no leading underscore) that hold rule sets not yet registered. Raises BadInput if there are
     none."""
     if isinstance(brought, RuleSet):

@@ -109,7 +109,7 @@ class About(NamedTuple):
 
     @property
     def cited(self) -> str:
-        """Source and life time in one line."""
+        """Source and life time on a single line."""
         life = f"{self.since} to {self.until}" if self.since and self.until else (
             f"since {self.since}" if self.since else f"before {self.until}" if self.until else "")
         return ", ".join(filter(None, (str(self.source), life)))

@@ -24,7 +24,7 @@ def branch(k):
 
 
 def turns(n):
-    """n turns of one conversation, each with a reply of 15 tokens and 5 new ones."""
+    """n turns of a conversation, each with a reply of 15 tokens and 5 new tokens."""
     prompt, found = A, []
     for turn in range(n):
         reply = tuple(range(5000 + 100 * turn, 5015 + 100 * turn))
@@ -34,7 +34,7 @@ def turns(n):
 
 
 def found(engine, sequence, **flags):
-    """(tokens found, junction) for each request; one without a reply generates one token."""
+    """(tokens found, junction) for each request; without a reply, it generates a single token."""
     server = engine.start("blockpool@0.33.0", "GA", {"block_size": 4, **flags}, "none")
     out = []
     for prompt, reply in (one if isinstance(one[0], tuple) else (one, ()) for one in sequence):

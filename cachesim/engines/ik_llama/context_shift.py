@@ -52,7 +52,7 @@ def _shift(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
-    """Remove the middle of a prompt longer than the context, and one block of the slot's tokens. The rows after the
+    """Remove the middle of a prompt longer than the context, and a block of the slot's tokens. The rows after the
     block keep their positions, because the server moves only rows before its past count, which is still 0. Raises
     ProcessAborted if the prompt does not fit even then."""
     n_ctx = srv.settings.n_ctx_slot

@@ -90,7 +90,7 @@ def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
 
 
 def _sampled(srv: Core, slot: Slot, task: Task) -> None:
-    """Sample one token."""
+    """Sample a token."""
     _add_outputs(srv, slot, task, 1)
     slot.at = -1
     token = srv.sampler(slot.tokens, task.request, slot.n_decoded)

@@ -1,4 +1,4 @@
-"""Flags of ik_llama.cpp's server, one row each, and its command lines.
+"""Flags of ik_llama.cpp's server, a row each, and its command lines.
 
 Source: ik_llama.cpp common/common.cpp (8337e4cd3).
 """

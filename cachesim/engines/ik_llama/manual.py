@@ -14,7 +14,7 @@ from cachesim.model.spec import TRAINED_ON
 
 
 def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
-    """Yield one slot for each conversation, then one slot for all."""
+    """Yield a slot for each conversation, then a single slot for all."""
     for n in advice.slot_counts(now, load):
         yield advice.separate_contexts(now, load, n)
         yield {**advice.separate_contexts(now, load, n), "slot_prompt_similarity": advice.UNLIKE}

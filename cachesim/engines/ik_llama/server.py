@@ -54,7 +54,7 @@ class Server(Inspected):
                 self._die(abort, task)
 
     def update(self) -> None:
-        """Run the second half of a round: release leaving slots, then evaluate one batch for all busy slots."""
+        """Run the second half of a round: release leaving slots, then evaluate a batch for all busy slots."""
         try:
             self._update_slots()
         except ProcessAborted as abort:

@@ -61,7 +61,7 @@ def separate_contexts(now: Mapping[str, Any], load: Load, n: int) -> Try:
 
 
 def slot_counts(now: Mapping[str, Any], load: Load) -> list[int]:
-    """Return the slot counts to try: two, and one slot for each conversation (at most SLOTS)."""
+    """Return the slot counts to try: two, and a slot for each conversation (at most SLOTS)."""
     wanted = min(load.conversations, SLOTS)
     return [n for n in dict.fromkeys((2, wanted)) if 1 < n <= wanted and n != now["parallel"]]
 
@@ -93,7 +93,7 @@ def context_for_all(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
 
 
 def fewer_drafts(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
-    """Yield no drafts, then drafts of one token."""
+    """Yield no drafts, then drafts of a single token."""
     if now["spec_type"] != "none":
         yield {"spec_type": "none"}
         yield from other_values("spec_draft_n_max", now, 1)

@@ -1,8 +1,8 @@
 """Tokens that wait for a decode call, and their division into micro-batches in batch order.
 
-batch    the tokens of one decode call, of one or several sequences
+batch    the tokens of a decode call, of one or several sequences
 ubatch   the tokens that are computed at once
-run      consecutive tokens of one sequence inside a ubatch
+run      consecutive tokens of a sequence inside a ubatch
 
 Source: llama.cpp src/llama-batch.cpp split_simple (3f545be); ik_llama.cpp src/llama.cpp llama_decode.
 """
@@ -35,7 +35,7 @@ class DecodeBatch:
         self.out.append(out)
 
     def extend(self, tokens: Sequence[int], pos0: int, seq: int) -> None:
-        """Append consecutive tokens of one sequence, without outputs."""
+        """Append consecutive tokens of a sequence, without outputs."""
         n = len(tokens)
         self.tokens.extend(tokens)
         self.pos.extend(range(pos0, pos0 + n))
@@ -61,7 +61,7 @@ class Ubatch(NamedTuple):
 
 
 def runs_of(batch: DecodeBatch) -> list[tuple[int, int]]:
-    """Return the batch as (start, stop) of maximal runs of one sequence with consecutive positions."""
+    """Return the batch as (start, stop) of maximal runs of a sequence with consecutive positions."""
     seq, pos = batch.seq, batch.pos
     if not seq:
         return []
@@ -95,7 +95,7 @@ def split_by(batch: DecodeBatch, n_ubatch: int, take: Callable[[Sequence[int]], 
 
 
 class TokenOutput(NamedTuple):
-    """Model output after one token of the batch: final provenance, and logits (None without arithmetic)."""
+    """Model output after a token of the batch: final provenance, and logits (None without arithmetic)."""
 
     digest: int
     logits: np.ndarray | None
@@ -116,6 +116,6 @@ def read_outputs(model: Model, batch: DecodeBatch, ubatch: Ubatch, hidden: Seque
 
 
 def join_runs(parts: Sequence[Hidden]) -> Hidden:
-    """Return the hidden states of one run that was evaluated in several parts."""
+    """Return the hidden states of a run that was evaluated in several parts."""
     x = None if parts[0].x is None else np.concatenate([part.x for part in parts if part.x is not None])
     return Hidden(np.concatenate([part.digest for part in parts]), x)

@@ -1,6 +1,6 @@
 """Cost of evaluating tokens, computed beforehand so that a run can be refused in time.
 
-In exact mode a token costs one work unit in every layer, a micro-batch ten, and 300 rows that are read one: the
+In exact mode a token costs a work unit in every layer, a micro-batch ten, and 300 rows that are read one: the
 proportions of the measured times.
 """
 

@@ -1,4 +1,4 @@
-"""Server flags as fields of an engine's ``Options``: one row contains all properties of a flag.
+"""Server flags as fields of an engine's ``Options``: a row contains all properties of a flag.
 
 ``flag`` creates a row, ``flags_of`` collects the flags for a ``Manual``, and ``options_of`` checks the start options of
 a server.

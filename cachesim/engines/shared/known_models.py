@@ -36,7 +36,7 @@ def _repeated(layers: str, times: int, of: str, model: str, **more: str | tuple[
 
 
 def _alike(layers: str, what: str, model: str, *also: str) -> KnownModel:
-    """Return a model whose layers are all of one kind."""
+    """Return a model whose layers are all of a single kind."""
     return KnownModel(layers, f"all its layers are {what}", _CONFIG.format(model), "", also)
 
 

@@ -178,7 +178,7 @@ def _of_config(keys: _Numbers) -> ModelSizes:
 
 
 def _config_layers(keys: _Numbers) -> str:
-    """Return one letter for each layer."""
+    """Return a letter for each layer."""
     if types := keys.words("layer_types"):
         found = [LAYER_TYPES.get(str(kind)) for kind in types]
         if None in found:
@@ -209,7 +209,7 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> ModelSizes:
 
 
 def _gguf_layers(keys: _Numbers, n: int) -> str:
-    """Return one letter for each layer."""
+    """Return a letter for each layer."""
     every, recurrent = keys.get("full_attention_interval", 0), keys.words("attention.recurrent_layers")
     heads = keys.words("attention.head_count_kv")
     if recurrent:

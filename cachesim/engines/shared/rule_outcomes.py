@@ -107,7 +107,7 @@ def neighbours(value: Any, numbered: bool = False) -> dict[str, Any]:
 
 
 def _with_another_field(value: Any) -> dict[str, Any]:
-    """Return variants of a record with one field replaced; for a record that declines, only truth values."""
+    """Return variants of a record with a field replaced; for a record that declines, only truth values."""
     found: dict[str, Any] = {}
     for name, part in value._asdict().items():
         plain = isinstance(part, int | str) and bool(value)

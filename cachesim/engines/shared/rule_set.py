@@ -33,7 +33,7 @@ DESCRIPTION_FIELDS = frozenset({"name", "build", "source", "ended", "inferred", 
 
 
 class RuleSet(ABC):
-    """One version of an engine, a base class of frozen dataclasses. A field is a rule, a number, or a table: a frozen
+    """A version of an engine, a base class of frozen dataclasses. A field is a rule, a number, or a table: a frozen
     dataclass whose fields are addressed as ``table.field``."""
 
     name: str

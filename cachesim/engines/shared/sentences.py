@@ -32,7 +32,7 @@ class Sentences:
 
     def say(self, rule: str, value: Any, because: Because) -> str | None:
         """Return a sentence about a decision, None for an unknown family. A user-defined rule may return another form
-        of value than its family; then there is no sentence either. A failing sentence of a built-in rule is a bug and
+        of value than its family; the result is None then, too. A failing sentence of a built-in rule is a bug and
         raises."""
         words = self.variants.get(rule) or self.families.get(rule.split(".")[0])
         try:

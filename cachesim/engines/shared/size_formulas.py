@@ -1,10 +1,10 @@
 """Byte sizes of K/V rows and recurrent states of real models.
 
-row     bytes of one token's K row and V row in one attention layer, F16
-state   bytes of the recurrent state of one layer, F32: inputs of the short convolution, and the matrices
+row     bytes of a token's K row and V row in an attention layer, F16
+state   bytes of the recurrent state of a layer, F32: inputs of the short convolution, and the matrices
 
 A model name may declare sizes: ``GGGA@24576/26345472`` is the model GGGA in which a K row plus a V row of one attention
-layer has 24,576 bytes and the state of one recurrent layer 26,345,472 bytes, so that limits in bytes apply as for the
+layer has 24,576 bytes and the state of a recurrent layer 26,345,472 bytes, so that limits in bytes apply as for the
 real model. Without ``@`` a model has the sizes of the recorded tiny models. ``W32 A@24576/0/64``: an attention head has
 64 numbers instead of 16 as in the recorded models; some kernels of real servers support wide heads only. Source:
 llama.cpp src/llama-hparams.cpp n_embd_r, n_embd_s, n_embd_k_gqa (b11549).
@@ -25,7 +25,7 @@ _SIZES = re.compile(r"(\d{1,15})/(\d{1,15})(?:/(\d{1,4}))?")
 
 
 class DeclaredSizes(NamedTuple):
-    """Declared bytes of one token's K and V rows in one attention layer, and of the state of one recurrent layer;
+    """Declared bytes of a token's K and V rows in an attention layer, and of the state of a recurrent layer;
     ``head``: width of an attention head [numbers]."""
 
     row: int
@@ -67,7 +67,7 @@ class ModelSizes(NamedTuple):
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token's rows in all layers."""
+        """Bytes of a token's rows in all layers."""
         return self.attention * self.row
 
     @property
@@ -76,7 +76,7 @@ class ModelSizes(NamedTuple):
         return self.recurrent * self.state
 
     def declared(self, model: str, scale: int = 1) -> str:
-        """Return the name of a small model with the total sizes of the real one, where one token stands for ``scale``
+        """Return the name of a small model with the total sizes of the real one, where a token stands for ``scale``
         real tokens."""
         layers = parse(model.rpartition("-")[2]).layers
         rows, states = sum(bool(layer.part) for layer in layers), sum(bool(layer.recurrence) for layer in layers)
@@ -98,7 +98,7 @@ def attention_row(kv_heads: int, key: int, value: int) -> int:
 
 
 def delta_state(taps: int, key_heads: int, value_heads: int, key: int, value: int) -> int:
-    """Return the bytes of a gated delta net's state: the inputs of its convolution and one matrix for each value
+    """Return the bytes of a gated delta net's state: the inputs of its convolution and a matrix for each value
     head."""
     return F32 * ((taps - 1) * (2 * key_heads * key + value_heads * value) + value_heads * key * value)
 

@@ -101,7 +101,7 @@ def test_every_change_came_between_the_rule_sets_that_it_lies_between(name):
     for a, b in zip(engine.line, engine.line[1:], strict=False):
         for change in engine.profiles[a].changes(engine.profiles[b]):
             point = engine.when.last_landed(change)
-            if point is not None and (a, b) != ("ik_llama@2195", "ik_llama@2205"):      # of one day, in the other order
+            if point is not None and (a, b) != ("ik_llama@2195", "ik_llama@2205"):      # same day, opposite order
                 assert engine.when.own[a].number < point.number <= engine.when.own[b].number, (a, b, change)
 
 

@@ -122,7 +122,7 @@ def test_a_rule_set_is_added_while_we_run(site):
         registry.ENGINES.add(mine, "from somewhere")
 
 
-def test_nobody_pays_who_has_none(tmp_path):
+def test_without_plugins_nothing_is_imported(tmp_path):
     code = "import sys\nfrom cachesim.engines import registry\nregistry.profiles()\nprint(*sys.modules)"
     env = {**os.environ, "PYTHONPATH": ""}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=env)

@@ -64,7 +64,7 @@ def rules(tmp_path):
 
 
 def refused(capsys, *argv):
-    """The one line on stderr of a command that refuses its input."""
+    """Return the stderr of a command that refuses its input: a single line."""
     assert main([*map(str, argv)]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1, err

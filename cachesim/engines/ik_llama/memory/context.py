@@ -22,9 +22,9 @@ OK, NO_ROOM, FAILED = 0, 1, -1
 
 
 class UbatchStore(ByPosition):
-    """Store of one run of a micro-batch, whose tokens are in the cells from ``first`` on. Cells from ``n_kv`` on are
+    """Store of a run of a micro-batch, whose tokens are in the cells from ``first`` on. Cells from ``n_kv`` on are
     not read; window layers also do not read cells below ``low``. The model evaluates run after run, so a store serves
-    one run."""
+    a single run."""
 
     def __init__(self, kv: KvCache, run: TokenRun, first: int, n_kv: int, low: int) -> None:
         self.kv, self.seq = kv, run.seq
@@ -157,7 +157,7 @@ class Context:
         return {layer: with_matrix(state, matrices.get(layer)) for layer, state in self.steps.get(key, {}).items()}
 
     def _run(self, model: Model, run: TokenRun, first: int, place: int, kept: str, n_kv: int, low: int) -> Hidden:
-        """Evaluate one run from a place of its micro-batch on; token by token if the intermediate states are kept."""
+        """Evaluate a run from a place of its micro-batch on; token by token if the intermediate states are kept."""
         if not kept:
             return model.forward([run], UbatchStore(self.kv, run, first, n_kv, low))[0]
         parts = []

@@ -1,7 +1,7 @@
 """K/V cache of a context: a single structure for all kinds of layers.
 
 cells    labels of positions, and in each cell a K/V row per attention layer
-states   one recurrent row per sequence id: NOT per cell, and unaffected by removals of cells
+states   a recurrent row per sequence id: NOT per cell, and unaffected by removals of cells
 window   the compacted block of window rows, if the context has one
 
 Only a purely recurrent cache and a compacted window refuse removals. The compacted window (#2253, #2266, #2310) is a
@@ -36,7 +36,7 @@ def capacity(width: int, n_ubatch: int, pad: int = 256) -> int:
 
 @dataclass(slots=True)
 class Window:
-    """Compacted sliding window of one sequence."""
+    """Compacted sliding window of a sequence."""
 
     width: int     # positions that a query attends to, including its own
     cap: int       # rows that fit into the block

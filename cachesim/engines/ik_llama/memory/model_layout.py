@@ -1,7 +1,7 @@
 """Memory layout of a model, and the bytes that the real engine needs for it.
 
-recurrent   no attention layers: one cell per sequence holds everything
-hybrid      attention in cells, and one recurrent row per sequence id
+recurrent   no attention layers: a cell per sequence holds everything
+hybrid      attention in cells, and a recurrent row per sequence id
 private     states outside the cells (DeepSeek-V4): windows may be compacted
 all others  attention in cells, whatever the window of a layer: the window is a mask, not a ring
 
@@ -19,7 +19,7 @@ from cachesim.model import Spec, parse
 
 KV_ROW = 128                                                      # bytes of a K row plus a V row, F16
 CELL = 8                                                          # bytes of a cell's metadata in a saved state
-STATE_ROW = {"G": 35840, "S": 18688, "C": 512, "H": 18688}        # bytes of the recurrent row of one layer
+STATE_ROW = {"G": 35840, "S": 18688, "C": 512, "H": 18688}        # bytes of the recurrent row of a layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class ModelKind:
     spec: Spec
     private: bool = False       # DeepSeek-V4's rules apply
     words: bool = False         # the tokens are those of the recorded vocabulary
-    row_bytes: int = KV_ROW     # bytes of a K row and a V row of one layer
-    row_of_state: int = 0       # bytes of the recurrent row of one layer, 0 = as in the recorded models
+    row_bytes: int = KV_ROW     # bytes of a K row and a V row of a layer
+    row_of_state: int = 0       # bytes of the recurrent row of a layer, 0 = as in the recorded models
     head: int = HEAD            # width of an attention head [numbers]
 
     @property

@@ -17,7 +17,7 @@ Rule = Callable[..., Decision]
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """Rules of one version, in the order in which they apply to a request.
+    """Rules of a version, in the order in which they apply to a request.
 
     ``last_checkpoint``: position from which the checkpoint interval of a new request is counted; ``undecoded``: number
     of sampled tokens that are added to the slot at the end without evaluation; ``block_flash`` and ``block_plain``:

@@ -14,7 +14,7 @@ Rule = Callable[..., Decision]
 
 @dataclass(frozen=True)
 class Rules(RuleSet):
-    """One version. Fields in the order in which a request meets them."""
+    """A version. Fields in the order in which a request meets them."""
 
     name: str
     build: str

@@ -1,4 +1,4 @@
-"""What the scheduler and the block pool decide. Pure functions, in the order in which a request meets them.
+"""Rules of the scheduler and the block pool: pure functions, in the order in which they apply to a request.
 
 B         tokens of a block             hit       tokens that need no evaluation
 boundary  a multiple of B               junction  how far the rows reached, where states ended before
@@ -14,7 +14,7 @@ from typing import NamedTuple, Sequence
 from cachesim.engines.rule import Decision, Role, Source, rule
 
 vllm = partial(Source, "vllm-project/vllm")
-"""A source in vLLM: file, function, release."""
+"""Source in vLLM: file, function, release."""
 
 CORE = "vllm/v1/core"
 POOL, UTILS = f"{CORE}/block_pool.py", f"{CORE}/kv_cache_utils.py"
@@ -24,7 +24,7 @@ SCHEDULER = f"{CORE}/sched/scheduler.py"
 
 class Lookup(NamedTuple):
     """A request of ``n`` tokens is looked up. ``rows``: first blocks of which rows are cached, ``states``: boundaries
-    at which a state is, ascending; None = the model has no such layers. ``drop``: one block of rows is not used."""
+    at which a state is, ascending; None = the model has no such layers. ``drop``: a block of rows is not used."""
 
     n: int
     block: int
@@ -60,13 +60,13 @@ class Kept(NamedTuple):
 
 @rule("BP-HASH.CHAIN", Role.MEMORY, vllm(UTILS, "hash_block_tokens", "0.33.0"))
 def hash_chain(parent: bytes, tokens: Sequence[int]) -> bytes:
-    """A block is known by the hash of its tokens and of the block before it: the same prefix, the same block."""
+    """A block is identified by the hash of its tokens and of the previous block: equal prefixes have equal blocks."""
     return hashlib.sha256(parent + array("q", tokens).tobytes()).digest()
 
 
 @rule("BP-QUEUE.FCFS", Role.ADMIT, vllm(SCHEDULER, "schedule", "0.33.0"))
 def queue_first(waiting: int) -> Decision:
-    """The request that has waited longest comes next; one that was put back is before all others. Value: its place."""
+    """The request that has waited longest is next; preempted requests precede all others. Value: its place."""
     return Decision(0, {"waiting": waiting})
 
 
@@ -95,7 +95,7 @@ def guard_none(fresh: bool) -> Decision:
 
 @rule("BP-GUARD.STEP", Role.CONSULT, vllm(MANAGERS, "MambaManager cached_blocks_this_step", "0.33.0"), since="#29387")
 def guard_step(fresh: bool) -> Decision:
-    """A request whose state was promised in this very step waits for the next."""
+    """A request whose state was promised in this step waits for the next step."""
     return Decision(not fresh, {"fresh": fresh})
 
 
@@ -123,22 +123,20 @@ def split_aligned(ask: Chunk) -> Decision:
 
 @rule("BP-SHORT.PREEMPT", Role.PREEMPT, vllm(SCHEDULER, "schedule", "0.33.0"))
 def preempt_last(running: int, needed: int, free: int) -> Decision:
-    """The pool has no blocks for a request at work: the one that came last is put back, and begins again. Value: its
-    place among those at work."""
+    """The pool has no blocks for a running request: the request that came last is preempted, and restarts later. Value:
+    its place among the running requests."""
     return Decision(running - 1, {"running": running, "needed": needed, "free": free})
 
 
 @rule("BP-EVICT.FRONT", Role.DROP, vllm(POOL, "get_new_blocks _maybe_evict_cached_block", "0.33.0"))
 def evict_front(block: int, end: int) -> Decision:
-    """The block at the front of the free queue is used again, and nobody finds any more what it held. Value: its
-    number."""
+    """The block at the front of the free queue is reused, and its content can no longer be found. Value: its number."""
     return Decision(block, {"end": end})
 
 
 @rule("BP-FREE.SIDES", Role.MEMORY, vllm(POOL, "free_blocks", "0.33.0"))
 def free_sides(hashed: bool) -> str:
-    """Where a block that nobody uses joins the free queue: one that can be found again at the back, another at the
-    front."""
+    """An unused block joins the free queue at the back if it can be found again, otherwise at the front."""
     return "back" if hashed else "front"
 
 
@@ -158,8 +156,8 @@ def retain_dense(ask: Kept) -> Decision:
 
 @rule("BP-RETAIN.BOUNDARY", Role.CREATE, vllm(MANAGERS, "MambaManager.reachable_block_mask", "0.33.0"), since="#52216")
 def retain_boundaries(ask: Kept) -> Decision:
-    """Of the states at boundaries those can be found that the same prompt would want again, the one at the junction,
-    and one for every interval (0 = no others, less = all). A reply has none of its own."""
+    """The states at boundaries that an equal prompt would use can be found, and those at the junction and at every
+    interval (0 = no others, less = all). The boundaries of a reply do not add states."""
     block = ask.block
     ends = {(ask.n - 1) // block * block}
     if ask.drop:
@@ -171,5 +169,5 @@ def retain_boundaries(ask: Kept) -> Decision:
 
 @rule("BP-RELEASE.NEXT", Role.DROP, vllm(MANAGERS, "MambaManager.remove_skipped_blocks", "0.33.0"))
 def release_superseded(column: int, computed: int, block: int) -> Decision:
-    """The state of an earlier column goes as soon as a later one has been computed."""
+    """The state of an earlier column is released as soon as the state of a later column was computed."""
     return Decision(column < -(-computed // block) - 1, {"column": column, "computed": computed})

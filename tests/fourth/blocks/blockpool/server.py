@@ -21,7 +21,7 @@ from cachesim.model import Hidden
 
 
 class Server(Inspected):
-    """One server of a given version."""
+    """A server of a given version."""
 
     def submit(self, request: Request) -> Answer:
         """Queue a request; the answer fills as the server works. Raises BadInput for what this server does not know."""
@@ -52,7 +52,7 @@ class Server(Inspected):
             self.waiting.append(row)
 
     def update(self) -> None:
-        """Second half of a round: one step."""
+        """Run the second half of a round: a single step."""
         self.promised.clear()
         chunks = self._schedule()
         for row in [one for one in self.waiting if one.task.request.cancel_at == BEFORE_A_SLOT]:
@@ -98,7 +98,7 @@ class Server(Inspected):
         ask = Cut(start, min(n, start + budget), n, max(row.prompt, n - 1), self.block, budget, junction,
                   self.opts.use_eagle)  # fmt: skip
         if n - start == 1:
-            return n                            # one token is no choice
+            return n                            # a single token
         split = self.rules.split_states if self.has_states else self.rules.split_rows
         return int(self.decide(split(ask), row))
 

@@ -10,7 +10,7 @@ from cachesim.engines.shared.batch import DecodeBatch, split_by
 
 
 @pytest.mark.parametrize(("seqs", "hybrid", "dense"), [
-    ([0, 0, 0], 3, 3),                 # one sequence
+    ([0, 0, 0], 3, 3),                 # a single sequence
     ([0, 1, 2], 3, 3),                 # several, each once
     ([0, 1, 1], 1, 3),                 # several, one of them twice
     ([1], 1, 1),

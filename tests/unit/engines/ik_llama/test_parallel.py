@@ -24,16 +24,16 @@ def word(start_at, n):
     return tuple(range(start_at, start_at + n))
 
 
-def gap(one, long=68):
+def gap(srv, long=68):
     """A slot that becomes shorter leaves free cells below the other slot's 10 tokens."""
-    one.complete(Request(word(1000, long), 1, id_slot=0))
-    one.complete(Request(word(2000, 10), 1, id_slot=1))
-    one.complete(Request((*word(1000, 5), *word(3000, 5)), 1, id_slot=0))
+    srv.complete(Request(word(1000, long), 1, id_slot=0))
+    srv.complete(Request(word(2000, 10), 1, id_slot=1))
+    srv.complete(Request((*word(1000, 5), *word(3000, 5)), 1, id_slot=0))
 
 
-def right(one, request):
-    answer = one.complete(request)
-    return Judge(one.context.model).judge(request, answer, one.live(request.id_slot)).equal_cold
+def right(srv, request):
+    answer = srv.complete(request)
+    return Judge(srv.context.model).judge(request, answer, srv.live(request.id_slot)).equal_cold
 
 
 @pytest.mark.parametrize("model", ["AAAA", "W32 W32 A", "GGGA"])
@@ -41,9 +41,9 @@ def right(one, request):
 def test_rows_above_free_blocks_are_out_of_sight(model, mode):
     request = Request((*word(2000, 10), *word(4000, 4)), 1, id_slot=1)
     for long, flags, expected in ((68, {}, False), (57, {}, True), (68, {"flash_attn": True}, True)):
-        one = server(model, mode, **flags)
-        gap(one, long)
-        assert right(one, request) is expected
+        srv = server(model, mode, **flags)
+        gap(srv, long)
+        assert right(srv, request) is expected
     repaired = server(model, mode, "ik_llama@main-repaired")
     gap(repaired)
     assert right(repaired, request) is True
@@ -51,73 +51,73 @@ def test_rows_above_free_blocks_are_out_of_sight(model, mode):
 
 def blind(mode, flash):
     n = 8 if flash else 1                    # blocks are eight times as large
-    one = server("AAAA", mode, ctx_size=256 * n, batch_size=2048, ubatch_size=2048, flash_attn=flash)
-    one.complete(Request(word(1000, 64 * n + 2), 1, id_slot=0))
+    srv = server("AAAA", mode, ctx_size=256 * n, batch_size=2048, ubatch_size=2048, flash_attn=flash)
+    srv.complete(Request(word(1000, 64 * n + 2), 1, id_slot=0))
     for pos in (32 * n - 1, 64 * n - 1):
-        one.memory.seq_rm(0, pos, pos + 1)
-    answer = one.complete(Request(word(2000, 4), 1, id_slot=1))
-    assert one.memory.cells.of(1).tolist() == [64 * n + 2 + k for k in range(4)]
-    return one, answer
+        srv.memory.seq_rm(0, pos, pos + 1)
+    answer = srv.complete(Request(word(2000, 4), 1, id_slot=1))
+    assert srv.memory.cells.of(1).tolist() == [64 * n + 2 + k for k in range(4)]
+    return srv, answer
 
 
 def test_with_flash_attention_a_token_that_sees_nothing_is_wrong_alone():
-    one, answer = blind("provenance", True)
+    srv, answer = blind("provenance", True)
     request = Request(word(2000, 4), 1, id_slot=1)
     assert answer.outputs[-1].digest != int(NAN)
-    assert Judge(one.context.model).judge(request, answer, one.live(1)).equal_cold is False
-    one.slot("erase", 0)
-    assert right(one, Request(word(6000, 600), 1, id_slot=0)) is True
-    assert one.memory.cells.of(0)[0] > 512
+    assert Judge(srv.context.model).judge(request, answer, srv.live(1)).equal_cold is False
+    srv.slot("erase", 0)
+    assert right(srv, Request(word(6000, 600), 1, id_slot=0)) is True
+    assert srv.memory.cells.of(0)[0] > 512
 
 
 @pytest.mark.parametrize("mode", ["provenance", "exact"])
 def test_a_token_that_sees_nothing_spoils_every_sequence_that_reads_its_cell(mode):
     """Slot 0 lacks cells 31 and 63, so that only cells 0 to 31 are read: slot 1, in cells 66 to 69, sees nothing. The
     next text of slot 0 lies above and reads these cells too, until they are written anew."""
-    one, answer = blind(mode, False)
+    srv, answer = blind(mode, False)
     assert answer.outputs[-1].digest == int(NAN)
     assert mode == "provenance" or np.isnan(answer.outputs[-1].logits).all()
-    one.slot("erase", 0)
-    assert right(one, Request(word(6000, 70), 1, id_slot=0)) is False
-    assert one.memory.cells.of(0)[0] == 70
+    srv.slot("erase", 0)
+    assert right(srv, Request(word(6000, 70), 1, id_slot=0)) is False
+    assert srv.memory.cells.of(0)[0] == 70
     for slot in (0, 1):
-        one.slot("erase", slot)
-    assert right(one, Request(word(7000, 120), 1, id_slot=0)) is True
-    assert one.memory.cells.of(0)[0] == 66
+        srv.slot("erase", slot)
+    assert right(srv, Request(word(7000, 120), 1, id_slot=0)) is True
+    assert srv.memory.cells.of(0)[0] == 66
 
 
 def test_a_recurrent_row_that_is_not_a_number_is_zeroed_by_the_next_text():
     """Seen on a real 8337e4c: answers of a slot whose rows were not numbers are right again from the next text on."""
-    one = server("GGGA", "provenance")
-    one.complete(Request(word(1000, 20), 1, id_slot=0))
-    states = one.memory.states[0]
-    one.memory.states[0] = {layer: state and state._replace(hash=int(NAN)) for layer, state in states.items()}
-    assert any(map(is_nan, one.memory.states[0].values()))
-    assert right(one, Request(word(3000, 20), 1, id_slot=0)) is True
-    assert not any(map(is_nan, one.memory.states[0].values()))
+    srv = server("GGGA", "provenance")
+    srv.complete(Request(word(1000, 20), 1, id_slot=0))
+    states = srv.memory.states[0]
+    srv.memory.states[0] = {layer: state and state._replace(hash=int(NAN)) for layer, state in states.items()}
+    assert any(map(is_nan, srv.memory.states[0].values()))
+    assert right(srv, Request(word(3000, 20), 1, id_slot=0)) is True
+    assert not any(map(is_nan, srv.memory.states[0].values()))
 
 
 def retry(profile, model="GGGA"):
     """44 single free cells and a stretch of 40: 46 tokens find room for two micro-batches of 16, not for the third."""
-    one = server(model, "provenance", profile, ctx_size=128, batch_size=64, ubatch_size=16, ctx_checkpoints=0)
+    srv = server(model, "provenance", profile, ctx_size=128, batch_size=64, ubatch_size=16, ctx_checkpoints=0)
     for first in (1000, 2000):
-        one.submit(Request(word(first, 4), 41))
-    while one.working:
-        one.iterate()
+        srv.submit(Request(word(first, 4), 41))
+    while srv.working:
+        srv.iterate()
     request = Request(word(3000, 46), 1, id_slot=0)
-    return one, right(one, request)
+    return srv, right(srv, request)
 
 
 @pytest.mark.parametrize("model", ["AAAA", "GGGA"])
 def test_a_retry_evaluates_the_first_micro_batches_twice(model):
-    one, equal = retry("ik_llama@main", model)
-    texts = [event.text for event in one.log.events if isinstance(event, ev.Warn)]
+    srv, equal = retry("ik_llama@main", model)
+    texts = [event.text for event in srv.log.events if isinstance(event, ev.Warn)]
     warned = [text.rpartition("defragmentation ")[2] for text in texts if text.startswith("failed to find")]
     assert warned == [
         "i=-32 n_batch=32 ret=1", "i=-16 n_batch=16 ret=1", "i=-8 n_batch=8 ret=1", "i=4 n_batch=4 ret=1",
         "i=10 n_batch=2 ret=1", "i=11 n_batch=1 ret=1",
     ]
-    positions = one.held(0)
+    positions = srv.held(0)
     assert equal is False and len(positions) > len(set(positions.tolist()))
     repaired, equal = retry("ik_llama@main-repaired", model)
     assert equal is True and repaired.held(0).tolist() == list(range(46))
@@ -125,25 +125,25 @@ def test_a_retry_evaluates_the_first_micro_batches_twice(model):
 
 def test_when_a_batch_is_given_up_every_slot_gets_an_error_and_is_released():
     """Slot 1 was never used: its last task is -1."""
-    one = server("AAAA", "none", ctx_size=64, batch_size=32, ubatch_size=32, context_shift=False, parallel=2)
-    one.complete(Request(word(1000, 20), 1, id_slot=0))
-    start_at = len(one.log.events)
-    one.memory.cells.place(20, np.arange(44), np.arange(44), 1)
-    answer = one.complete(Request((*word(1000, 20), *word(5000, 5)), 1, id_slot=0))
-    events = one.log.events[start_at:]
+    srv = server("AAAA", "none", ctx_size=64, batch_size=32, ubatch_size=32, context_shift=False, parallel=2)
+    srv.complete(Request(word(1000, 20), 1, id_slot=0))
+    start_at = len(srv.log.events)
+    srv.memory.cells.place(20, np.arange(44), np.arange(44), 1)
+    answer = srv.complete(Request((*word(1000, 20), *word(5000, 5)), 1, id_slot=0))
+    events = srv.log.events[start_at:]
     errors = [event.text for event in events if isinstance(event, ev.Error)]
     assert answer.status == 500 and [text.split('"')[0] for text in errors[1:]] == [
-        f"task error id_multi=-1 id_task={one.slots[0].last_task} error=", "task error id_multi=-1 id_task=-1 error="]
+        f"task error id_multi=-1 id_task={srv.slots[0].last_task} error=", "task error id_multi=-1 id_task=-1 error="]
     assert [event.slot for event in events if isinstance(event, ev.Release)] == [0, 1]
 
 
 def test_all_deferred_requests_are_tried_again_after_a_release():
     """Both wait for slot 1; the one that names it goes there, the other takes slot 0 as soon as it is free."""
-    one = server("AAAA", "none")
-    answers = [one.submit(Request(word(first, 20), 8, id_slot=slot)) for first, slot in
+    srv = server("AAAA", "none")
+    answers = [srv.submit(Request(word(first, 20), 8, id_slot=slot)) for first, slot in
                ((1000, 0), (2000, 1), (3000, 1), (4000, -1))]  # fmt: skip
-    while one.working:
-        one.iterate()
+    while srv.working:
+        srv.iterate()
     assert [answer.id_slot for answer in answers] == [0, 1, 1, 0]
 
 
@@ -162,23 +162,23 @@ WIDE = "W32 A@128/0/64"
 """Heads of 64; the recorded models have heads of 16, which another kernel reads."""
 
 
-def behind_others(model, profile="ik_llama@main", flash=True, other=600):
-    """Is slot 0's answer right, whose 300 tokens lie before those of slot 1?"""
-    one = server(model, "provenance", profile, ctx_size=2048, batch_size=2048, ubatch_size=512, flash_attn=flash)
-    one.complete(Request(word(1000, 300), 1, id_slot=0))
-    one.complete(Request(word(5000, other), 1, id_slot=1))
-    return one, right(one, Request((*word(1000, 300), *word(9000, 8)), 1, id_slot=0))
+def behind_others(model, profile="ik_llama@main", flash=True, neighbour=600):
+    """Return the server and whether the answer of slot 0, whose 300 tokens precede those of slot 1, is right."""
+    srv = server(model, "provenance", profile, ctx_size=2048, batch_size=2048, ubatch_size=512, flash_attn=flash)
+    srv.complete(Request(word(1000, 300), 1, id_slot=0))
+    srv.complete(Request(word(5000, neighbour), 1, id_slot=1))
+    return srv, right(srv, Request((*word(1000, 300), *word(9000, 8)), 1, id_slot=0))
 
 
-@pytest.mark.parametrize("model, profile, flash, other, expected", [
+@pytest.mark.parametrize("model, profile, flash, neighbour, expected", [
     (WIDE, "ik_llama@main", True, 600, False), (WIDE, "ik_llama@main", True, 100, True),
     (WIDE, "ik_llama@main", False, 600, True), (WIDE, "ik_llama@main-repaired", True, 600, True),
     ("W32 A", "ik_llama@main", True, 600, True), ("A@128/0/64", "ik_llama@main", True, 600, True),
 ])  # fmt: skip
-def test_wide_heads_miss_a_window_that_lies_before_other_slots(model, profile, flash, other, expected):
+def test_wide_heads_miss_a_window_before_other_slots(model, profile, flash, neighbour, expected):
     """Seen on a real 8337e4c with heads of 64, for 3 of 3 texts each."""
-    one, equal = behind_others(model, profile, flash, other)
-    said = [event for event in one.log.events if getattr(event, "rule", "") == "IK-KV-WINDOW.LAST-BLOCKS"]
+    srv, equal = behind_others(model, profile, flash, neighbour)
+    said = [event for event in srv.log.events if getattr(event, "rule", "") == "IK-KV-WINDOW.LAST-BLOCKS"]
     assert equal is expected and bool(said) is (not expected)
 
 
@@ -186,7 +186,7 @@ def test_wide_heads_miss_a_window_that_lies_before_other_slots(model, profile, f
 def test_wide_heads_miss_the_window_of_a_long_micro_batch_in_one_slot(first, expected):
     """Cells 0 .. 811 are used, 1024 are read: the window of token 512 begins in cell 481, and window layers read from
     cell 512 on. Behind 600 tokens that are there the micro-batch is shorter, and all is read."""
-    one = server(WIDE, "provenance", ctx_size=2048, batch_size=2048, ubatch_size=512, flash_attn=True, parallel=1)
+    srv = server(WIDE, "provenance", ctx_size=2048, batch_size=2048, ubatch_size=512, flash_attn=True, parallel=1)
     if first:
-        one.complete(Request(word(1000, first), 1))
-    assert right(one, Request(word(1000, 812), 1, id_slot=0)) is expected
+        srv.complete(Request(word(1000, first), 1))
+    assert right(srv, Request(word(1000, 812), 1, id_slot=0)) is expected

@@ -244,7 +244,7 @@ def test_a_shifted_slot_is_compared_shifted_if_the_prompt_is_too_long():
 
 
 def test_entries_are_compared_shifted_but_kept_by_what_is_there():
-    """Of an entry of 100 tokens 90 are found in the shifted prompt, 20 in the prompt as it is."""
+    """The shifted prompt contains 90 of an entry's 100 tokens, the unshifted prompt 20."""
     slot = EntryFacts(50, 200, 5, 6)
     entry = EntryFacts(100, 200, 20, 20, shifted=Shifted(150, 90, 90))
     assert pick_kept([], slot, 0.1).because["f_keep"] == pytest.approx(6 / 50)      # counted in tokens of the prompt

@@ -137,19 +137,19 @@ def test_behind_a_restored_checkpoint_the_interval_is_counted_from_there():
 
 @pytest.mark.parametrize(("n_ubatch", "cold"), [(16, True), (4, True), (3, True), (2, False), (1, False)])
 def test_a_round_that_does_not_fit_into_one_micro_batch_is_undone_to_what_happens_to_be_kept(n_ubatch, cold):
-    """Three drafts of which one is right: the row after the second of four tokens is wanted. Taken is the second of the
-    last micro-batch that had more than one token, its matrix only where a third one followed; where none had, zeros."""
+    """Three drafts, the first correct: the rollback needs the row after the second of four tokens. It gets the second
+    row of the last micro-batch with several tokens, its matrix only if a third token followed; otherwise zeros."""
     one = server(spec_type="mtp", spec_draft_n_max=3, ubatch_size=n_ubatch)
     request = Request(P, 9, forced=tuple(range(5000, 5009)), drafts=(Draft(82, 3, 1),))
     judged = Judge(one.context.model).judge(request, one.complete(request), one.live(0))
     assert judged.equal_cold is cold
     kept = one.context.steps.values()
     assert all(rows is not one.memory.states[0] for rows in kept)       # else decoding goes on in it
-    assert any(kept) is (n_ubatch > 1)                                  # of one token nothing is kept
+    assert any(kept) is (n_ubatch > 1)                                  # single tokens keep nothing
 
 
 def test_the_matrix_of_a_row_is_not_kept_after_the_last_token_of_a_micro_batch():
-    """Two drafts of which one is right, micro-batches of two: 2 tokens and 1. Wrong on a real 8337e4c by 0.38."""
+    """Two drafts, the first correct; micro-batches of two: 2 tokens and 1. Wrong on a real 8337e4c by 0.38."""
     one = server(spec_type="mtp", spec_draft_n_max=2, ubatch_size=2)
     request = Request(P, 9, forced=tuple(range(5000, 5009)), drafts=(Draft(80, 2, 1),))
     assert Judge(one.context.model).judge(request, one.complete(request), one.live(0)).equal_cold is False

@@ -30,17 +30,17 @@ def server(model="GGGA", mode="exact", profile="ik_llama@main", **flags):
     return start(profile, model, {**base, **flags}, mode, Log())
 
 
-def lengths(one):
-    return [c.facts.pos_max + 1 for c in one.slots[0].checkpoints]
+def lengths(srv):
+    return [c.facts.pos_max + 1 for c in srv.slots[0].checkpoints]
 
 
 @pytest.mark.parametrize("model", ["AAAA", "GGGA", "W32 W32 A", "GGGA+M"])
 @pytest.mark.parametrize("mode", ["none", "provenance", "exact"])
 def test_a_restored_slot_goes_on_as_if_nothing_had_been(model, mode, tmp_path):
-    one = server(model, mode)
-    one.complete(Request(P, 4, forced=ANSWER))
-    saved, size = one.slot("save", 0, tmp_path / "a"), one.memory.size_of(0, partial=False)
-    side = 16 + sum(24 + kept.facts.size for kept in one.slots[0].checkpoints) if "G" in model else 0
+    srv = server(model, mode)
+    srv.complete(Request(P, 4, forced=ANSWER))
+    saved, size = srv.slot("save", 0, tmp_path / "a"), srv.memory.size_of(0, partial=False)
+    side = 16 + sum(24 + kept.facts.size for kept in srv.slots[0].checkpoints) if "G" in model else 0
     assert saved == {"status": 200, "n_saved": 103, "n_written": 12 + 4 * 103 + size + side}
     two = server(model, mode)
     two.complete(Request(Q, 1))
@@ -55,9 +55,9 @@ def test_a_restored_slot_goes_on_as_if_nothing_had_been(model, mode, tmp_path):
 
 
 def test_a_side_file_stays_where_there_is_nothing_to_write(tmp_path):
-    one = server()
-    one.complete(Request(P, 4, forced=ANSWER))
-    one.slot("save", 0, tmp_path / "f")
+    srv = server()
+    srv.complete(Request(P, 4, forced=ANSWER))
+    srv.slot("save", 0, tmp_path / "f")
     two = server(ctx_checkpoints=0)
     two.complete(Request(Q, 1))
     two.slot("save", 0, tmp_path / "f")
@@ -68,22 +68,22 @@ def test_a_side_file_stays_where_there_is_nothing_to_write(tmp_path):
 
 
 def test_before_1584_there_is_no_side_file(tmp_path):
-    one = server(profile="ik_llama@1346")
-    one.complete(Request(P, 4, forced=ANSWER))
-    one.slot("save", 0, tmp_path / "f")
+    srv = server(profile="ik_llama@1346")
+    srv.complete(Request(P, 4, forced=ANSWER))
+    srv.slot("save", 0, tmp_path / "f")
     assert [file.name for file in tmp_path.iterdir()] == ["f"]
-    one.slot("erase", 0)
-    assert lengths(one) == [95, 103]
-    one.slot("restore", 0, tmp_path / "f")
-    assert lengths(one) == [95, 103]          # nothing is read, and the slot's own list stays
+    srv.slot("erase", 0)
+    assert lengths(srv) == [95, 103]
+    srv.slot("restore", 0, tmp_path / "f")
+    assert lengths(srv) == [95, 103]          # nothing is read, and the slot's own list stays
 
 
 def test_files_keep_every_part_and_not_the_number_of_tokens(tmp_path):
-    one = server("GGGA")
-    one.complete(Request(P, 4, forced=ANSWER))
-    made = SlotFile("GGGA", tuple(one.slots[0].tokens), one.memory.get(0, partial=False))
+    srv = server("GGGA")
+    srv.complete(Request(P, 4, forced=ANSWER))
+    made = SlotFile("GGGA", tuple(srv.slots[0].tokens), srv.memory.get(0, partial=False))
     assert pack_slot(unpack_slot(pack_slot(made), "x")) == pack_slot(made)
-    found = unpack_side(pack_side("GGGA", one.slots[0].checkpoints), "x", 7).checkpoints
+    found = unpack_side(pack_side("GGGA", srv.slots[0].checkpoints), "x", 7).checkpoints
     assert [c.facts[:4] for c in found] == [(94, 94, 94, 94), (102, 102, 102, 102)]
     assert [c.facts.unset for c in found] == [(7, 0), (7, 1)]
     assert (found[0].blob.rows, sorted(found[0].blob.states)) == (None, [0, 1, 2])
@@ -91,10 +91,10 @@ def test_files_keep_every_part_and_not_the_number_of_tokens(tmp_path):
 
 
 def test_a_compacted_window_comes_back_where_it_was(tmp_path):
-    one = server("deepseek4", "provenance", ctx_size=2048, batch_size=512, ubatch_size=512, swa_compress=True)
-    one.complete(Request(tuple(range(1000, 1800)), 1))
-    one.slot("save", 0, tmp_path / "w")
-    before = one.memory.window
+    srv = server("deepseek4", "provenance", ctx_size=2048, batch_size=512, ubatch_size=512, swa_compress=True)
+    srv.complete(Request(tuple(range(1000, 1800)), 1))
+    srv.slot("save", 0, tmp_path / "w")
+    before = srv.memory.window
     two = server("deepseek4", "provenance", ctx_size=2048, batch_size=512, ubatch_size=512, swa_compress=True)
     two.slot("restore", 0, tmp_path / "w")
     assert (two.memory.window, two.memory.window is before, before.end) == (before, False, 800)
@@ -102,34 +102,34 @@ def test_a_compacted_window_comes_back_where_it_was(tmp_path):
 
 @pytest.mark.parametrize("which", ["a", "a.checkpoints"])
 def test_a_spoilt_file_is_refused_and_nothing_changes(tmp_path, which):
-    one = server("GGGA", "none")
-    one.complete(Request(P, 4, forced=ANSWER))
-    one.slot("save", 0, tmp_path / "a")
-    one.complete(Request(Q, 1))
+    srv = server("GGGA", "none")
+    srv.complete(Request(P, 4, forced=ANSWER))
+    srv.slot("save", 0, tmp_path / "a")
+    srv.complete(Request(Q, 1))
     file = tmp_path / which
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(BadInput, match="damaged or truncated") as caught:
-        one.slot("restore", 0, tmp_path / "a")
+        srv.slot("restore", 0, tmp_path / "a")
     assert str(file) in str(caught.value)
-    assert tuple(one.slots[0].tokens) == Q
+    assert tuple(srv.slots[0].tokens) == Q
 
 
 def test_what_does_not_fit_empties_the_slot(tmp_path):
-    one, small = server("AAAA", "none"), server("AAAA", "none", ctx_size=96, flash_attn=False)
-    one.complete(Request(P, 1))
-    one.slot("save", 0, tmp_path / "a")
+    srv, small = server("AAAA", "none"), server("AAAA", "none", ctx_size=96, flash_attn=False)
+    srv.complete(Request(P, 1))
+    srv.slot("save", 0, tmp_path / "a")
     small.complete(Request(Q, 1))
     assert small.slot("restore", 0, tmp_path / "a")["status"] == 400
     assert (small.slots[0].tokens, small.memory.empty(0)) == ([], True)
 
 
 def test_what_cannot_be_done_is_bad_input(tmp_path):
-    one = server("GGGA", "none")
-    one.slot("save", 0, tmp_path / "a")
+    srv = server("GGGA", "none")
+    srv.slot("save", 0, tmp_path / "a")
     two = server("AAAA", "none")
     for asked in (("restore", 0, tmp_path / "none"), ("save", 0), ("sav", 0, tmp_path / "a"), ("erase", 7)):
         with pytest.raises(BadInput):
-            one.slot(*asked)
+            srv.slot(*asked)
     with pytest.raises(BadInput, match="expected a file of model AAAA, found model GGGA"):
         two.slot("restore", 0, tmp_path / "a")
     with pytest.raises(BadInput, match="purely recurrent models"):
@@ -137,7 +137,7 @@ def test_what_cannot_be_done_is_bad_input(tmp_path):
     assert side_file_path(tmp_path / "a").name == "a.checkpoints"
 
 
-def test_a_number_that_nobody_wrote_is_for_nobody_to_compare():
+def test_an_uninitialised_number_is_not_compared():
     ckpts = [Ckpt(94, 94, 94, 94, 95, 0), Ckpt(102, 102, 102, 102, 103, 0, unset=(3, 1))]
     assert create_by_tokens(ckpts, 200, 199, 199, True).value is None
     assert create_from_four(ckpts, 200, 199, 199, True).value is None

@@ -23,8 +23,8 @@ def prompt(n, first=10_000):
     return tuple(range(first, first + n))
 
 
-def ends(one, slot=0):
-    return [c.facts.pos_max for c in one.slots[slot].checkpoints]
+def ends(srv, slot=0):
+    return [c.facts.pos_max for c in srv.slots[slot].checkpoints]
 
 
 def block(window):
@@ -36,47 +36,47 @@ def compacted(n_max):
 
 
 def test_7_5_where_the_companion_refuses():
-    one = compacted(1)
-    target, companion = one.memory, one.companion.kv
+    srv = compacted(1)
+    target, companion = srv.memory, srv.companion.kv
     assert target.window.cap == 768
-    one.complete(Request(prompt(700), 1))
+    srv.complete(Request(prompt(700), 1))
     assert block(target.window) == block(companion.window) == (0, 700, 700)
 
-    one = compacted(1)
-    target, companion = one.memory, one.companion.kv
-    answer = one.complete(Request(prompt(700), 101, draft_else=1))     # the last one is not evaluated
-    assert ends(one) == [694, 799]
+    srv = compacted(1)
+    target, companion = srv.memory, srv.companion.kv
+    answer = srv.complete(Request(prompt(700), 101, draft_else=1))     # the last one is not evaluated
+    assert ends(srv) == [694, 799]
     assert block(target.window) == (640, 160, 800)
     assert block(companion.window) == (639, 162, 801)
-    first = len(one.log.events)
-    again = one.complete(Request((*prompt(700), *answer.tokens[:20], 1, 2, 3), 1))
-    said = one.log.events[first:]
+    first = len(srv.log.events)
+    again = srv.complete(Request((*prompt(700), *answer.tokens[:20], 1, 2, 3), 1))
+    said = srv.log.events[first:]
     assert [e.n_past for e in said if isinstance(e, CkptRestore)] == [695]
     assert [e.ok for e in said if isinstance(e, SeqRm) and e.p0 == 695][:2] == [True, False]
     assert (again.cache_n, again.prompt_n) == (0, 723)
 
 
 def test_7_5_with_drafts_of_three_the_purge_is_refused_and_the_commit_fails():
-    one = compacted(3)
-    one.complete(Request(prompt(700), 80, drafts=(Draft(764, 3, 1), Draft(766, 3, 3)), draft_else=3))
-    refused = [(e.p0, e.p1) for e in one.log.events if isinstance(e, SeqRm) and not e.ok]
+    srv = compacted(3)
+    srv.complete(Request(prompt(700), 80, drafts=(Draft(764, 3, 1), Draft(766, 3, 3)), draft_else=3))
+    refused = [(e.p0, e.p1) for e in srv.log.events if isinstance(e, SeqRm) and not e.ok]
     assert refused[0] == (767, 770)
-    assert one.companion.kv.window.end != one.memory.window.end + 1          # as it would be after a commit
+    assert srv.companion.kv.window.end != srv.memory.window.end + 1          # as it would be after a commit
 
 
 def test_7_4_a_prompt_of_1718_again():
-    one = server("GGGA", BASE)
-    one.complete(Request(prompt(1718), 4))
-    assert one.complete(Request(prompt(1718), 4)).cache_n == 1713
+    srv = server("GGGA", BASE)
+    srv.complete(Request(prompt(1718), 4))
+    assert srv.complete(Request(prompt(1718), 4)).cache_n == 1713
 
 
 def test_15_deepseek_prompt_of_107_again():
     """#2275: n_past 106, checkpoint of position 101, n_past 102, p0 = 102."""
-    one = server("deepseek4")
-    one.complete(Request(prompt(107), 5))
-    first = len(one.log.events)
-    assert one.complete(Request(prompt(107), 5)).cache_n == 102
-    said = one.log.events[first:]
+    srv = server("deepseek4")
+    srv.complete(Request(prompt(107), 5))
+    first = len(srv.log.events)
+    assert srv.complete(Request(prompt(107), 5)).cache_n == 102
+    said = srv.log.events[first:]
     assert [(e.pos_max, e.n_past) for e in said if isinstance(e, CkptRestore)] == [(101, 102)]
     assert next(e.p0 for e in said if isinstance(e, Batch)) == 102
 
@@ -91,26 +91,26 @@ def test_15_the_log_of_1673():
 
 @pytest.mark.parametrize("profile", [BASE, MAIN])
 def test_d10_positions_of_the_checkpoints(profile):
-    one = server("GGGA", profile)
-    one.complete(Request(prompt(2000), 3))
-    assert ends(one) == [1994, 2000, 2001]
-    one = server("GGGA", profile, batch_size=512)
-    one.complete(Request(prompt(2000), 1))
-    assert ends(one)[:3] == [511, 1023, 1535]
+    srv = server("GGGA", profile)
+    srv.complete(Request(prompt(2000), 3))
+    assert ends(srv) == [1994, 2000, 2001]
+    srv = server("GGGA", profile, batch_size=512)
+    srv.complete(Request(prompt(2000), 1))
+    assert ends(srv)[:3] == [511, 1023, 1535]
 
 
 def test_d3_cells_of_two_slots():
-    one = server("GGGA", parallel=2)
-    one.complete(Request(prompt(100), 3, id_slot=0, forced=(1, 2, 3)))
-    one.complete(Request(prompt(150, 20_000), 3, id_slot=1))
-    assert one.memory.cells.of(0).tolist() == list(range(102))
-    assert one.memory.cells.of(1).tolist() == list(range(102, 254))
+    srv = server("GGGA", parallel=2)
+    srv.complete(Request(prompt(100), 3, id_slot=0, forced=(1, 2, 3)))
+    srv.complete(Request(prompt(150, 20_000), 3, id_slot=1))
+    assert srv.memory.cells.of(0).tolist() == list(range(102))
+    assert srv.memory.cells.of(1).tolist() == list(range(102, 254))
     text = (*prompt(100), 1, 2, *prompt(120, 30_000))
-    one.complete(Request(text, 3, id_slot=0))
-    assert one.memory.cells.of(0).tolist()[102:] == list(range(254, 376))
-    assert ends(one)[-2:] == [216, 223]
-    one.complete(Request((*text[:220], 7, 8, 9), 1, id_slot=0))
-    cells = one.memory.cells.of(0).tolist()
+    srv.complete(Request(text, 3, id_slot=0))
+    assert srv.memory.cells.of(0).tolist()[102:] == list(range(254, 376))
+    assert ends(srv)[-2:] == [216, 223]
+    srv.complete(Request((*text[:220], 7, 8, 9), 1, id_slot=0))
+    cells = srv.memory.cells.of(0).tolist()
     assert cells == [*range(5), *range(254, 472)]        # the checkpoint in 254 .. 470, then one new token and five
 
 
