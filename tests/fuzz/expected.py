@@ -21,7 +21,7 @@ from typing import Iterator, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.judging.compare_answer import Judge
-from cachesim.scenarios.notation.tree import Asked, said_as
+from cachesim.scenarios.notation.tree import Asked, map_step_texts
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.search.campaign import SPREAD, findings
 from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_case
@@ -111,7 +111,7 @@ def told(case: DrawnConversation, without: tuple[str, ...]) -> DrawnConversation
     if "files" in without:
         asked = tuple(one for one in asked if isinstance(one, Asked))
     if "think" in without:
-        asked = tuple(said_as(one, lambda text: tuple(piece for piece in text if piece.word != "THINK"))
+        asked = tuple(map_step_texts(one, lambda text: tuple(piece for piece in text if piece.word != "THINK"))
                       for one in asked)  # fmt: skip
     return replace(case, server={**case.server, **options}, asked=asked)
 

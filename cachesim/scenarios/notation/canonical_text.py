@@ -1,4 +1,4 @@
-"""How is a line written? The one canonical text of a tree: only what is not the default, everything in one order."""
+"""Writer of the notation: the canonical text of a tree, without default values and in a fixed order."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, Scena
 
 
 class Lengths:
-    """Writes the length of a word behind its first use. Without lengths it writes words only."""
+    """Writer of texts that adds the length of a word at its first use. Without lengths it writes words only."""
 
     def __init__(self, words: Mapping[str, int] | None = None) -> None:
         self.left = dict(words or {})
 
     def text(self, pieces: Pieces) -> str:
-        """A text in words."""
+        """Return a text in notation."""
         return ".".join(self._piece(piece) for piece in pieces)
 
     def _piece(self, piece: Piece) -> str:
@@ -25,32 +25,32 @@ class Lengths:
 
 
 def spell(line: ScenarioLine) -> str:
-    """The text of a line whose steps are canonical. Reading it back gives ``normal(line)``, unless a prompt is empty:
-    there is no text for that."""
+    """Return the text of a line with canonical steps. Parsing it gives ``normal(line)``. Empty prompts cannot be
+    written."""
     lengths = Lengths(line.words)
     return "/".join(f"{{{action_text(step)}}}" if isinstance(step, Action) else request_text(step, lengths)
                     for step in line.steps)  # fmt: skip
 
 
 def step_text(step: Asked | Action) -> str:
-    """A canonical step without the lengths of its words; what is no request without its braces."""
+    """Return a canonical step without lengths of words; an action without its braces."""
     return action_text(step) if isinstance(step, Action) else request_text(step, Lengths())
 
 
 def prompt_text(step: Asked | Action) -> str:
-    """The words of the prompt alone, or the action, for a table."""
+    """Return only the words of the prompt, or the action, for a table."""
     return action_text(step) if isinstance(step, Action) else _prompt(step, Lengths())
 
 
 def action_text(action: Action) -> str:
-    """A step that is no request, as it stands in braces."""
+    """Return an action as it is written in braces."""
     slot = f"@{action.id_slot}" if action.id_slot >= 0 else ""
     changed = "".join(f" {name}={value}" for name, value in action.server)
     return f"{action.do}{slot} {action.file}".strip() + changed
 
 
 def request_text(step: Asked, lengths: Lengths) -> str:
-    """A request: prompt, then only what is not the default."""
+    """Return a request: its prompt, then the fields that differ from their defaults."""
     text = _prompt(step, lengths)
     if step.answer is not None:
         text += f">{lengths.text(step.answer)}"
@@ -70,10 +70,10 @@ def _prompt(step: Asked, lengths: Lengths) -> str:
 
 
 def _more(step: Asked, lengths: Lengths) -> Iterator[str]:
-    """What stands in braces."""
-    told = {name: f"{name}={FLAGS[name].write(value) if name in FLAGS else value}" for name, value in given(step)}
-    drafts, _, _ = (told.pop(name, "") for name in ("drafts", "together", "after"))
-    yield from told.values()
+    """Yield the fields in braces."""
+    texts = {name: f"{name}={FLAGS[name].write(value) if name in FLAGS else value}" for name, value in given(step)}
+    drafts, _, _ = (texts.pop(name, "") for name in ("drafts", "together", "after"))
+    yield from texts.values()
     if step.answers:
         yield "answers=" + "/".join(lengths.text(text) for text in step.answers)
     if drafts:

@@ -1,6 +1,6 @@
-"""What is one step smaller? Every case that lacks a single thing, or has a single smaller number.
+"""Single reductions of a case: every case that lacks a single element or has a single smaller number.
 
-The search by rows (rows.py) is fast and blind to some things; when it is done, these are tried one by one.
+Shrinking by vectors (shrink_vector.py) is fast but cannot express all reductions; these are tried afterwards.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from typing import Any, Iterator
 
 from cachesim.scenarios.notation.normalise import clipped
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase, fitting, sound
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, map_texts
 
 LEAST = {"n_predict": 2, "cancel_after": 0, "after": 0, "n_cmpl": 2, "draft_else": 1, "n_keep": 1, "n_discard": 1,
          "n_cache_reuse": 0, "id_slot": 0}  # fmt: skip
-"""Numbers of a request, and the smallest that is not what it has without."""
+"""Numeric fields of a request, with the smallest value that differs from their default."""
 SWITCHES = ("cache_prompt", "task", "together", "seed", "answers", "answer", "drafts", *LEAST)
 
 
 def simpler(case: ShrinkCase) -> Iterator[ShrinkCase]:
-    """Every case that is one step smaller."""
+    """Yield every case that is a single reduction smaller."""
     line = case.line
     for i, step in enumerate(line.steps):
         yield case._replace(line=_with(line, i))
-        for other in _actions(step) if isinstance(step, Action) else _requests(step):
-            yield case._replace(line=_with(line, i, other))
+        for smaller in _actions(step) if isinstance(step, Action) else _requests(step):
+            yield case._replace(line=_with(line, i, smaller))
     for name in case.options:
-        yield case._replace(options=tuple(one for one in case.options if one != name))
+        yield case._replace(options=tuple(option for option in case.options if option != name))
     for word, length in line.words.items():
         for less in sorted({0, 1, length // 2, length - 1} - {length}):
             for front, end in ((0, 0), (0, length - less), (length - less, length - less)):
@@ -34,21 +34,21 @@ def simpler(case: ShrinkCase) -> Iterator[ShrinkCase]:
 
 
 def _with(line: ScenarioLine, number: int, *instead: Asked | Action) -> ScenarioLine:
-    """The line with another step in the place of one, or with none."""
+    """Return the line with step ``number`` replaced, or removed without ``instead``."""
     steps = (fitting(step, line.words) if isinstance(step, Asked) else step for step in instead)
     return sound(line._replace(steps=(*line.steps[:number], *steps, *line.steps[number + 1 :])))
 
 
 def _actions(step: Action) -> Iterator[Action]:
-    """With an option less, on the first slot."""
+    """Yield reductions of an action: without an option, or on slot 0."""
     for name, _ in step.server:
-        yield replace(step, server=tuple(one for one in step.server if one[0] != name))
+        yield replace(step, server=tuple(option for option in step.server if option[0] != name))
     if step.id_slot > 0:
         yield replace(step, id_slot=0)
 
 
 def _requests(step: Asked) -> Iterator[Asked]:
-    """Without a flag, with a smaller number, a piece or a mark less."""
+    """Yield reductions of a request: without a field, with a smaller number, without a piece or mark."""
     for name in SWITCHES:
         if getattr(step, name) != getattr(PLAIN, name):
             for value in (getattr(PLAIN, name), *_lower(name, getattr(step, name))):
@@ -61,22 +61,22 @@ def _requests(step: Asked) -> Iterator[Asked]:
     for i, (role, text) in enumerate(step.chat):
         if len(step.chat) > 1:
             yield step._replace(chat=step.chat[:i] + step.chat[i + 1 :])
-        for one in _texts(text):
-            yield step._replace(chat=(*step.chat[:i], (role, one), *step.chat[i + 1 :]))
+        for shorter in _texts(text):
+            yield step._replace(chat=(*step.chat[:i], (role, shorter), *step.chat[i + 1 :]))
     for answer in _texts(step.answer or ()):
         if answer:
             yield step._replace(answer=answer)
 
 
 def _following(name: str, value: Any, step: Asked) -> dict[str, Any]:
-    """What goes with a flag."""
+    """Return the other fields that must change with a field."""
     if name == "n_cmpl":
         return {"answers": step.answers[: value - 1]}
     return {"after": 0} if name == "together" else {}
 
 
 def _lower(name: str, value: Any) -> Iterator[Any]:
-    """Smaller values of a flag."""
+    """Yield smaller values of a field."""
     if name == "answers":
         yield from (value[:i] + value[i + 1 :] for i in range(len(value)))
     elif name == "drafts":
@@ -91,7 +91,7 @@ def _lower(name: str, value: Any) -> Iterator[Any]:
 
 
 def _texts(text: Pieces) -> Iterator[Pieces]:
-    """Without a piece, without a mark, with a shorter slice."""
+    """Yield reductions of a text: without a piece, without a mark, or with a shorter slice."""
     for i, piece in enumerate(text):
         yield text[:i] + text[i + 1 :]
         if piece.user:
@@ -103,7 +103,7 @@ def _texts(text: Pieces) -> Iterator[Pieces]:
 
 
 def _shortened(line: ScenarioLine, word: str, less: int, front: int, end: int) -> ScenarioLine:
-    """The line with a shorter word, whose slices begin and end so many tokens earlier."""
+    """Return the line with a word of length ``less`` whose slices start ``front`` and end ``end`` tokens earlier."""
     words = {**line.words, word: less}
 
     def change(text: Pieces) -> Pieces:
@@ -112,7 +112,7 @@ def _shortened(line: ScenarioLine, word: str, less: int, front: int, end: int) -
     steps: list[Asked | Action] = []
     for step in line.steps:
         if isinstance(step, Asked):
-            before, step = step, retold(step, change)
+            before, step = step, map_texts(step, change)
             if before.prompt and not step.prompt:
                 continue
             step = fitting(step, words)

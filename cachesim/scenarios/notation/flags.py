@@ -1,5 +1,4 @@
-"""What stands in braces behind a request: everything that the notation has no sign for. One table for reading lines,
-reading files, checking, and writing both.
+"""Table of the request fields written in braces, used to parse, check and write lines and files.
 
     A5>r2{n_cmpl=2 cancel_after=0 drafts=3:1,2:0 together+2}
 """
@@ -19,8 +18,8 @@ _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 
 class RequestFlag(NamedTuple):
-    """A field of a request. ``check`` takes its name and a value as a file has it, and raises BadInput; ``read`` makes
-    such a value of the text behind ``=``, ``write`` that text."""
+    """Functions for a request field. ``check(name, value)`` validates a value from a file and raises BadInput; ``read``
+    converts the text after ``=`` to such a value; ``write`` converts a value to that text."""
 
     check: Callable[[str, object], Any]
     read: Callable[[str], object]
@@ -32,25 +31,25 @@ def _from(low: int) -> Callable[[str, object], int]:
 
 
 def plain(text: str) -> object:
-    """A number, True or False as a file would have it, else the text."""
+    """Return a text as an integer, True or False if it is written so, else unchanged."""
     if text in ("True", "False"):
         return text == "True"
     return int(text) if _NUMBER.fullmatch(text) else text
 
 
 def _drafts(name: str, value: object) -> tuple[tuple[int, int], ...]:
-    """Pairs of tokens drafted and tokens accepted."""
+    """Check a list of pairs [drafted, accepted] in tokens and return it. Raises BadInput."""
     drafts = []
-    for one in items(name, value):
-        pair = integers(name, one)
+    for entry in items(name, value):
+        pair = integers(name, entry)
         if len(pair) != 2 or pair[1] > pair[0]:
-            raise BadInput(f"{name}: {quoted(one)} must be [drafted, accepted], not more accepted than drafted")
+            raise BadInput(f"{name}: {quoted(entry)} must be [drafted, accepted] with accepted <= drafted")
         drafts.append((pair[0], pair[1]))
     return tuple(drafts)
 
 
 def _read_drafts(text: str) -> object:
-    return [[plain(one) for one in pair.split(":")] for pair in text.split(",")]
+    return [[plain(number) for number in pair.split(":")] for pair in text.split(",")]
 
 
 def _write_drafts(drafts: tuple[tuple[int, int], ...]) -> str:
@@ -70,12 +69,12 @@ FLAGS: Mapping[str, RequestFlag] = {
     "together": RequestFlag(truth, plain),
     "after": RequestFlag(_from(0), plain),
 }
-"""Every flag whose value is no text of words, in the order in which they are written."""
+"""All flags except those with words as values, in the order in which they are written."""
 
 
 def check_flag(name: str, value: object) -> Any:
-    """The value of a flag, or of a field that an engine declares, as the tree has it. Raises BadInput; for an unknown
-    name with the nearest known one."""
+    """Return the checked value of a flag or of a field that an engine declares, as in the tree. Raises BadInput, for an
+    unknown name with the nearest known name."""
     if name in FLAGS:
         return FLAGS[name].check(name, value)
     declared = declared_fields()
@@ -85,18 +84,18 @@ def check_flag(name: str, value: object) -> Any:
 
 
 def declared_fields() -> dict[str, Field]:
-    """The fields of requests that engines declare, by name."""
-    return {one.name: one for engine in ENGINES.values() for one in engine.manual.fields}
+    """Return the request fields that engines declare, by name."""
+    return {declared.name: declared for engine in ENGINES.values() for declared in engine.manual.fields}
 
 
 def check_after(flags: Mapping[str, Any]) -> None:
-    """Raise BadInput if somebody waits for a request that he is not sent together with."""
+    """Raise BadInput for ``after`` without ``together``."""
     if flags.get("after") and not flags.get("together"):
-        raise BadInput("after counts from the request before, so it needs together = true")
+        raise BadInput("after counts from the previous request, so it needs together = true")
 
 
 def given(step: Asked, names: Iterable[str] = FLAGS) -> Iterator[tuple[str, Any]]:
-    """The flags of a request that are not the default, in this order, by default that of the table."""
+    """Yield name and value of the flags that differ from their defaults, in the order of ``names``."""
     for name in names:
         if getattr(step, name) != getattr(PLAIN, name):
             yield name, getattr(step, name)

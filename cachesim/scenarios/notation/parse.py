@@ -1,4 +1,4 @@
-"""What tree does a line stand for? Whatever is wrong with it is told with its column and the step it belongs to."""
+"""Parser of the notation. Errors carry the column and the step."""
 
 from __future__ import annotations
 
@@ -12,62 +12,60 @@ from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piec
 from cachesim.scenarios.notation.value_checks import file_name, integer, literal
 from cachesim.scenarios.notation.word_lengths import canonical, check_word, span
 
-# Where in a line does something stand? Parts of its text that know their column, and say so of what is wrong.
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Misread(BadInput):
-    """A part of a text that is not as it must be. Whoever read the whole text says where it stands."""
+    """Syntax error in a part of a line. ``parse`` turns it into a BadInput with column and step."""
 
     def __init__(self, cause: str, hint: str, part: LinePart) -> None:
         super().__init__(cause, hint=hint)
         self.part = part
 
-    def told(self) -> BadInput:
-        """The error with its place; columns are counted from 1."""
+    def located(self) -> BadInput:
+        """Return the error with its column (from 1) and step (from 0)."""
         return BadInput(f"column {self.part.at + 1}, request {self.part.step}: {self.cause}", hint=self.hint)
 
 
 class LinePart(NamedTuple):
-    """A part of a line: its text, the column of its first sign (from 0), the step that it belongs to (from 0)."""
+    """A part of a line: its text, the column of its first character (from 0), and its step (from 0)."""
 
     text: str
     at: int = 0
     step: int = 0
 
     def stripped(self) -> LinePart:
-        """Without the white space around it."""
+        """Return the part without surrounding white space."""
         bare = self.text.lstrip()
         return self._replace(text=bare.rstrip(), at=self.at + len(self.text) - len(bare))
 
     def split(self, sign: str) -> Iterator[LinePart]:
-        """What lies between the signs."""
+        """Yield the parts between the signs."""
         at = self.at
         for text in self.text.split(sign):
             yield self._replace(text=text, at=at)
             at += len(text) + len(sign)
 
     def words(self) -> Iterator[LinePart]:
-        """What lies between stretches of white space."""
+        """Return the parts between white space."""
         return (self.group(match) for match in re.finditer(r"\S+", self.text))
 
     def partition(self, sign: str) -> tuple[LinePart, str, LinePart]:
-        """What lies before the first such sign, the sign ("" = there is none), what lies behind it."""
+        """Return the part before the first ``sign``, the sign ("" if it is missing), and the part after it."""
         first, found, rest = self.text.partition(sign)
         return self._replace(text=first), found, self._replace(text=rest, at=self.at + len(first) + len(found))
 
     def group(self, match: re.Match[str], number: int = 0) -> LinePart:
-        """A group of what was found in the text, an empty part where it was not found."""
+        """Return a group of a match in the text, an empty part if the group did not match."""
         return self._replace(text=match[number] or "", at=self.at + max(match.start(number), 0))
 
     def fault(self, cause: str, hint: str = "") -> Misread:
-        """The error to raise for this part."""
+        """Return the error for this part."""
         return Misread(cause, hint, self)
 
     def placed(self, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of ``check(...)``; what it finds wrong is wrong with this part."""
+        """Return ``check(*args, **kwargs)``; add the place of this part to a BadInput that it raises."""
         try:
             return check(*args, **kwargs)
         except BadInput as bad:
@@ -75,11 +73,11 @@ class LinePart(NamedTuple):
 
 
 Setting = Callable[[str, str], tuple[str, Value]]
-"""Name and text of an option of the server -> its name and value. Raises BadInput for what is none."""
+"""Function from name and text of a server option to its name and value. Raises BadInput for an invalid option."""
 
 ROLE_OF = {role[0]: role for role in ROLES}
 FORM = "a request is WORDS, then >ANSWER, !, @SLOT and {NAME=VALUE} in this order"
-_OUTSIDE = re.compile(r"([^{}]+)(}?)")               # a text, and whether it ends with its brace
+_OUTSIDE = re.compile(r"([^{}]+)(}?)")               # text, and the closing brace if it is in braces
 _ACTION = re.compile(r"\{([^{}]*)\}")
 _REQUEST = re.compile(r"([^>!@{}]*)(>[^>!@{}]*)?(!)?(?:@([0-9]{1,9}))?(\{[^{}]*\})?")
 _PIECE = re.compile(r"(\|?)([A-Za-z_]+)([0-9]{0,9})(?:\[([0-9]{0,9}):([0-9]{0,9})\])?")
@@ -87,8 +85,7 @@ _COUNT = re.compile(r"[0-9]{1,9}|-1")
 
 
 class ParsedPiece(NamedTuple):
-    """A piece where it stands. ``length``: the one that is written there, if any; ``answer``: it is what a model
-    says."""
+    """A piece with its place. ``length``: the length written after it, if any; ``answer``: True in an answer."""
 
     piece: Piece
     length: int | None
@@ -97,28 +94,28 @@ class ParsedPiece(NamedTuple):
 
 
 def parse(text: str, setting: Setting = lambda name, value: (name, literal(value))) -> ScenarioLine:
-    """The line that a text stands for, canonical in all its steps. Raises BadInput."""
+    """Parse a line; return it with all steps in canonical form. Raises BadInput."""
     reader = _Reader(setting)
     try:
         for part in steps_of(text):
             reader.read(part.stripped())
     except Misread as wrong:
-        raise wrong.told() from None
+        raise wrong.located() from None
     return ScenarioLine(reader.words, tuple(reader.steps))
 
 
 def parse_text(text: str) -> Pieces:
-    """Words without lengths, as a file has them: a prompt or an answer. Raises BadInput without a place."""
+    """Parse words without lengths, as in a file: a prompt or an answer. Raises BadInput without a place."""
     found: list[ParsedPiece] = []
     pieces = _text(LinePart(text), found)
-    for one in found:
-        if one.length is not None:
-            raise BadInput(f"{one.piece.word}{one.length}: lengths belong into [words]")
+    for parsed in found:
+        if parsed.length is not None:
+            raise BadInput(f"{parsed.piece.word}{parsed.length}: lengths belong in [words]")
     return pieces
 
 
 def steps_of(text: str) -> list[LinePart]:
-    """The steps of a line, cut at every ``/`` that stands in no braces."""
+    """Return the steps of a line, split at every ``/`` outside braces."""
     line = LinePart(text).stripped()
     cuts = [match.start(1) + at for match in _OUTSIDE.finditer(line.text) if not match[2]
             for at, sign in enumerate(match[1]) if sign == "/"]
@@ -127,7 +124,7 @@ def steps_of(text: str) -> list[LinePart]:
 
 
 class _Reader:
-    """Reads step by step. ``words`` are those that have a length by now, ``saved`` the files written so far."""
+    """Parser of the steps. ``words``: lengths of the words so far; ``saved``: slot files written so far."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -136,7 +133,7 @@ class _Reader:
         self.saved: list[str] = []
 
     def read(self, part: LinePart) -> None:
-        """Add a step."""
+        """Parse a step and add it."""
         action = _ACTION.fullmatch(part.text)
         self.steps.append(self._action(part.group(action, 1)) if action else self._request(part))
 
@@ -145,25 +142,25 @@ class _Reader:
         if match is None or match.end() < len(part.text):
             end = match.end() if match else 0
             raise part._replace(at=part.at + end).fault(f"{quoted(part.text)} cannot be read ({FORM})")
-        said: list[ParsedPiece] = []
-        step = _written(part, match, said)
+        parsed: list[ParsedPiece] = []
+        step = _asked(part, match, parsed)
         places: dict[str, LinePart] = {}
         if braces := match[5]:
             inside = part.group(match, 5)
-            flags, places = _flags(inside._replace(text=braces[1:-1], at=inside.at + 1), said)
+            flags, places = _flags(inside._replace(text=braces[1:-1], at=inside.at + 1), parsed)
             step = step._replace(**flags)
-        self._define(said)
-        for one in said:
-            one.part.placed(check_answer if one.answer else span, one.piece, self.words)
+        self._define(parsed)
+        for piece in parsed:
+            piece.part.placed(check_answer if piece.answer else span, piece.piece, self.words)
         wrong = places.get("cancel_after") or places.get("answers") or part
         wrong.placed(check_lengths, step, self.words)
         if step.together and not joins(step, self.steps):
             raise places["together"].fault("together needs a request before it")
         return canonical(step, self.words)
 
-    def _define(self, said: list[ParsedPiece]) -> None:
-        """Enter words at their first use; later the length may be left out or must be the same."""
-        for piece, length, part, _ in said:
+    def _define(self, parsed: list[ParsedPiece]) -> None:
+        """Define words at their first use. Later uses have no length or an equal length."""
+        for piece, length, part, _ in parsed:
             if length is None:
                 continue
             if self.words.get(piece.word, length) != length:
@@ -201,39 +198,39 @@ class _Reader:
         return word.placed(self.setting, name.text, value.text)
 
 
-def _written(part: LinePart, match: re.Match[str], said: list[ParsedPiece]) -> Asked:
-    """What a request says in words and signs."""
+def _asked(part: LinePart, match: re.Match[str], parsed: list[ParsedPiece]) -> Asked:
+    """Return the request of words and signs, without braces. Adds its pieces to ``parsed``."""
     prompt, answer = part.group(match, 1), part.group(match, 2).partition(">")[2]
     sampled = _COUNT.fullmatch(answer.text)
-    chat = _chat(prompt, said)
+    chat = _chat(prompt, parsed)
     return Asked(
-        prompt=() if chat else _text(prompt, said), chat=chat,
-        answer=_text(answer, said, answer=True) if match[2] and not sampled else None,
+        prompt=() if chat else _text(prompt, parsed), chat=chat,
+        answer=_text(answer, parsed, answer=True) if match[2] and not sampled else None,
         n_predict=int(sampled[0]) if sampled else None,
         cache_prompt=match[3] is None, id_slot=-1 if match[4] is None else int(match[4]),
     )
 
 
-def _chat(part: LinePart, said: list[ParsedPiece]) -> tuple[tuple[str, Pieces], ...]:
-    """The messages of a chat, () for anything else."""
+def _chat(part: LinePart, parsed: list[ParsedPiece]) -> tuple[tuple[str, Pieces], ...]:
+    """Return the messages of a chat, () if the prompt is not a chat. Adds its pieces to ``parsed``."""
     if not re.match(r"\s*[a-z]+:", part.text):
         return ()
     messages = []
     for message in part.split("+"):
         role, _, content = message.stripped().partition(":")
         if role.text not in ROLE_OF:
-            raise role.fault(f"{quoted(role.text)} is no role", ", ".join(f"{k} {v}" for k, v in ROLE_OF.items()))
-        messages.append((ROLE_OF[role.text], _text(content, said) if content.text.strip() else ()))
+            raise role.fault(f"unknown role {quoted(role.text)}", ", ".join(f"{k} {v}" for k, v in ROLE_OF.items()))
+        messages.append((ROLE_OF[role.text], _text(content, parsed) if content.text.strip() else ()))
     return tuple(messages)
 
 
-def _text(part: LinePart, said: list[ParsedPiece], answer: bool = False) -> Pieces:
-    """The words of a prompt or of an answer; they are added to ``said``."""
+def _text(part: LinePart, parsed: list[ParsedPiece], answer: bool = False) -> Pieces:
+    """Return the words of a prompt or an answer. Adds them to ``parsed``."""
     if not part.text.strip():
-        raise part.fault("no words (write at least one, such as S40)")
-    found = [_piece(one.stripped(), answer) for one in part.split(".")]
-    said += found
-    return tuple(one.piece for one in found)
+        raise part.fault("no words (expected at least 1 word, such as S40)")
+    found = [_piece(word.stripped(), answer) for word in part.split(".")]
+    parsed += found
+    return tuple(piece.piece for piece in found)
 
 
 def _piece(part: LinePart, answer: bool) -> ParsedPiece:
@@ -241,14 +238,14 @@ def _piece(part: LinePart, answer: bool) -> ParsedPiece:
     if match is None:
         raise part.fault(f"{quoted(part.text)} is not a word (letters, then an optional slice such as [2:9])")
     bar, word, *numbers = match.groups()
-    length, start, stop = (int(one) if one else None for one in numbers)
+    length, start, stop = (int(number) if number else None for number in numbers)
     if match[4] == match[5] == "":
-        raise part.fault(f"{quoted(part.text)}: an empty slice (leave it out for the whole word)")
+        raise part.fault(f"{quoted(part.text)}: an empty slice (omit it for the whole word)")
     return ParsedPiece(Piece(word, bool(bar), start, stop), length, part, answer)
 
 
-def _flags(braces: LinePart, said: list[ParsedPiece]) -> tuple[dict[str, Any], dict[str, LinePart]]:
-    """What stands in braces behind a request: the fields that it sets, and where each of them stands."""
+def _flags(braces: LinePart, parsed: list[ParsedPiece]) -> tuple[dict[str, Any], dict[str, LinePart]]:
+    """Return the fields in the braces after a request, and the place of each. Adds pieces to ``parsed``."""
     fields: dict[str, Any] = {}
     places: dict[str, LinePart] = {}
     for word in braces.words():
@@ -260,7 +257,7 @@ def _flags(braces: LinePart, said: list[ParsedPiece]) -> tuple[dict[str, Any], d
             raise word.fault(f"{quoted(word.text)} in braces cannot be read ({form})")
         places[name.text] = word
         if name.text == "answers":
-            fields["answers"] = tuple(_text(one, said, answer=True) for one in value.split("/"))
+            fields["answers"] = tuple(_text(text, parsed, answer=True) for text in value.split("/"))
             continue
         read = FLAGS[name.text].read if name.text in FLAGS else plain
         checked = word.placed(check_flag, name.text, True if alone else read(value.text))

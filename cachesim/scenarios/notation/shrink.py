@@ -1,9 +1,9 @@
-"""What is the smallest line in which something still happens? Fewer steps, shorter words, fewer options.
+"""Shrinking of failing lines (delta debugging): fewer steps, shorter words, fewer options.
 
-The case becomes a row of integers, of which smaller ones mean less. First a few much smaller rows are tried, since
-lengths that must add up to something cannot be made shorter one by one. Then the numbers are lowered, many at a time
-and one by one (descent.py). In the end single things are left out until none of them can go any more (simpler.py). The
-same case and the same question give the same result on every machine, and nothing is asked for twice.
+The case is encoded as an integer vector (shrink_vector.py). First, a few much smaller random vectors are tried, because
+lengths that must add up cannot be reduced individually. Then the numbers are lowered, in blocks, individually and in
+pairs. Finally single reductions (deletions.py) are tried until none succeeds. The result is equal on every machine and
+in every version, and no candidate is tested twice.
 """
 
 from __future__ import annotations
@@ -18,18 +18,13 @@ from cachesim.scenarios.notation.shrink_vector import ShrinkCase, reduced, whole
 from cachesim.scenarios.notation.tree import ScenarioLine
 from cachesim.scenarios.notation.word_lengths import longest
 
-# How does a row of numbers become smaller while something stays true of it? Numbers are taken away, many at a time and
-# one by one, and lowered, one alone and two by the same amount, until none of this helps.
-#
-# The same row and the same question give the same result on every machine and in every version.
-
 Row = tuple[int, ...]
 Holds = Callable[[Row], bool]
 
 
 def lowest(row: Sequence[int], holds: Holds, tries: int) -> Row:
-    """The smallest row found with so many questions; ``holds`` must be true of the given one, and no number of it is
-    negative."""
+    """Return the smallest vector for which ``holds`` is true, found with at most ``tries`` tests. ``holds(row)`` must
+    be true, and no number in ``row`` may be negative."""
     descent = _Descent(tuple(row), holds, tries)
     while True:
         before = descent.row
@@ -41,7 +36,7 @@ def lowest(row: Sequence[int], holds: Holds, tries: int) -> Row:
 
 
 class _Descent:
-    """The smallest row so far, and all that were asked for."""
+    """Descent from a vector. ``row``: smallest vector so far; ``asked``: vectors that were tested."""
 
     def __init__(self, row: Row, holds: Holds, tries: int) -> None:
         self.row, self.holds, self.tries = row, holds, tries
@@ -49,11 +44,11 @@ class _Descent:
 
     @property
     def spent(self) -> bool:
-        """Were all tries used up?"""
+        """True if all tries are used up."""
         return len(self.asked) > self.tries
 
     def take_away(self) -> None:
-        """Whole stretches become zero, long ones first."""
+        """Set blocks of numbers to 0, long blocks first (delta debugging)."""
         size = len(self.row)
         while size and not self.spent:
             for start in range(0, len(self.row), size):
@@ -61,12 +56,12 @@ class _Descent:
             size //= 2
 
     def lower_one(self) -> None:
-        """Each number by itself, by as much as can be."""
+        """Lower each number individually as far as possible."""
         for i in range(len(self.row)):
             self._halving((i,))
 
     def lower_two(self) -> None:
-        """Two numbers by the same amount: what matters may be their difference."""
+        """Lower pairs of numbers by equal amounts, because only their difference may matter."""
         for pair in combinations([i for i, n in enumerate(self.row) if n > 1], 2):
             if self.spent:
                 return
@@ -82,7 +77,7 @@ class _Descent:
                 by //= 2
 
     def _lower(self, places: Iterable[int], by: int) -> bool:
-        """Lower these numbers, none below zero, if the row is still what is looked for."""
+        """Lower these numbers by ``by``, not below 0, if ``holds`` is still true. Return True on success."""
         if self.spent:
             return False
         new = list(self.row)
@@ -100,36 +95,36 @@ class _Descent:
 
 Change = Callable[[ScenarioLine], ScenarioLine]
 
-TRIES = 4000           # cases that are asked for, as long as nobody says otherwise
+TRIES = 4000           # default number of tested cases
 FIRST, LATER, CHANCE = 3 / 8, 3 / 32, 3 / 50
-"""Shares of the tries: of the first descent, of each later one, of each round of chance."""
-ROUNDS = 5             # at least 2 of chance and descent, more while a case is longer than it should be
-STEPS, TOKENS = 4, 40  # as long as a case should be: requests, and tokens of each
+"""Shares of the tries: first descent, each later descent, each random phase."""
+ROUNDS = 5             # maximum rounds of random phase and descent; at least 2, more while the case is too long
+STEPS, TOKENS = 4, 40  # desired maximum: requests, and tokens per request
 CAPS = (1, 2, 3, 5, 5, 8, 12, 20, 40, 90, 140)
 LONG = (64, 128, 248, 256)
-"""Lengths at which the engines' constants begin to matter: some cases are smaller with one long word than with many."""
+"""Lengths at which constants of the engines take effect; some cases are smaller with a long word than with many."""
 BEFORE: tuple[Change, ...] = (split,)
 AFTER: tuple[Change, ...] = (unmarked, merged, renamed)
-"""What is tried before and after the search, and kept if it still happens."""
+"""Transformations before and after the search, kept if the failure still happens."""
 
 
 class Shrinkable(Protocol):
-    """What can be shrunk: a conversation in words, with options of a server where there are some."""
+    """Interface of objects that can be shrunk: a conversation in words, optionally with server options."""
 
     @property
     def shrinkable(self) -> ShrinkCase:
-        """What of it can be made smaller."""
+        """The part that can be shrunk."""
 
     def reduced_to(self, small: ShrinkCase) -> Self | None:
-        """What is left when only this stays; None = nothing that could be tried."""
+        """Return the object reduced to ``small``; None if it cannot be run."""
 
 
 S = TypeVar("S", bound=Shrinkable)
 
 
 class Shrinking(Generic[S]):
-    """The search for the smallest form of ``whole`` in which something ``happens``, with at most ``most`` tries.
-    ``best`` is the smallest so far, ``tries`` the number of forms that were asked for."""
+    """Search for the smallest form of ``whole`` for which ``happens`` is true, with at most ``most`` tries. ``best``:
+    smallest form so far; ``tries``: number of tested forms."""
 
     def __init__(self, whole: S, happens: Callable[[S], bool], most: int = TRIES, seed: int = 0) -> None:
         self.whole, self.happens, self.most, self.seed = whole, happens, most, seed
@@ -140,12 +135,12 @@ class Shrinking(Generic[S]):
 
     @property
     def found(self) -> S:
-        """The smallest form so far."""
+        """Smallest form so far."""
         return self.whole.reduced_to(self.best) or self.whole
 
     def run(self, before: Sequence[Change] = BEFORE, after: Sequence[Change] = AFTER) -> S:
-        """The smallest form, as far as so many tries go. It must happen in the given one, which is returned if it does
-        in no smaller one."""
+        """Return the smallest form found. ``happens`` must be true for ``whole``, which is returned if no smaller form
+        is found."""
         self.left = self.most - len(after)
         self._tidy(before)
         for number in range(ROUNDS):
@@ -160,7 +155,7 @@ class Shrinking(Generic[S]):
         return self.found
 
     def _still(self, case: ShrinkCase) -> bool:
-        """Does it still happen? Then this is the best case."""
+        """Test a case and make it the best case on success. Return True on success."""
         key = _key(case)
         if key not in self.known:
             if self.left <= 0 or not case.line.steps:
@@ -179,7 +174,7 @@ class Shrinking(Generic[S]):
                 self._still(self.best._replace(line=change(self.best.line)))
 
     def _by_chance(self, number: int) -> None:
-        """A few much smaller cases. ``number``: which few."""
+        """Test a few much smaller random cases. ``number``: number of the round, part of the random seed."""
         rng, case = Rng(self.seed, "shrink", f"{number}"), self.best
         top = whole(case)
         for _ in range(int(self.most * CHANCE)):
@@ -194,7 +189,7 @@ class Shrinking(Generic[S]):
                 self._still(small)
 
     def _by_descent(self, tries: int) -> None:
-        """What is left when no single number of the row can be lowered any more."""
+        """Lower the numbers of the vector until no number can be lowered."""
         case, top = self.best, whole(self.best)
 
         def still(flat: tuple[int, ...]) -> bool:
@@ -204,15 +199,15 @@ class Shrinking(Generic[S]):
         lowest(top.flat, still, tries)
 
     def _one_by_one(self) -> None:
-        """Single things go, until none can."""
+        """Apply single reductions until none succeeds."""
         found = True
         while found and self.left > 0:
             smaller = takewhile(lambda _: self.left > 0, simpler(self.best))
-            found = any(one != self.best and self._still(one) for one in smaller)
+            found = any(case != self.best and self._still(case) for case in smaller)
 
 
 def shrink(whole: S, happens: Callable[[S], bool], most: int = TRIES, seed: int = 0) -> S:
-    """The smallest form in which something ``happens``, as far as so many tries go, its words named A, B, C."""
+    """Return the smallest form found for which ``happens`` is true, with its words renamed to A, B, C."""
     return Shrinking(whole, happens, most, seed).run()
 
 
@@ -221,6 +216,6 @@ def _key(case: ShrinkCase) -> object:
 
 
 def _weight(case: ShrinkCase) -> tuple[bool, int, int, int]:
-    """What is smaller? One request more is less than a text too long to be read."""
+    """Return the sort key for the size of a case: too long requests count more than the number of requests."""
     line = case.line
     return longest(line) > TOKENS, len(line.steps), longest(line), sum(line.words.values())

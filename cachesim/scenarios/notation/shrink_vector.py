@@ -1,4 +1,4 @@
-"""A line as a row of integers, of which smaller ones mean less: what stays of it, and how long its words are."""
+"""A scenario line encoded as an integer vector for shrinking: 0 drops an element, smaller numbers mean less."""
 
 from __future__ import annotations
 
@@ -6,55 +6,54 @@ from itertools import islice
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.scenarios.notation.normalise import clipped
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, ScenarioLine, joins, retold, used
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, ScenarioLine, joins, map_texts, used
 from cachesim.scenarios.notation.word_lengths import predicted
 
 FLAGS = ("cache_prompt", "id_slot", "n_cmpl", "cancel_after", "drafts", "draft_else", "together", "seed")
-"""What a request may do without, in the order in which it is tried."""
+"""Fields that shrinking may reset to their defaults, in the order of the attempts."""
 RARE = ("task", "n_keep", "n_discard", "n_cache_reuse", "answers", "n_predict")
-"""The same, of which most requests have none."""
+"""Further fields that shrinking may reset; most requests do not set them."""
 
 
 class ShrinkCase(NamedTuple):
-    """What can be made smaller: a line, and the names of the server's options that are not left to their defaults."""
+    """Object of shrinking: a line, and the names of the server options that are set."""
 
     line: ScenarioLine
     options: tuple[str, ...] = ()
 
     @property
     def shrinkable(self) -> ShrinkCase:
-        """What of it can be made smaller: all of it."""
+        """The shrinkable part: this whole case."""
         return self
 
     def reduced_to(self, small: ShrinkCase) -> ShrinkCase:
-        """What is left when only this stays."""
+        """Return the case reduced to ``small``."""
         return small
 
 
 class ShrinkVector(NamedTuple):
-    """A case as integers: steps that stay, pieces of prompts and chats, flags (per step and kind), options that stay,
-    lengths of words, and of the rare flags that are there whether they stay, or how large a number is."""
+    """A case as integers. 1 keeps an element, 0 drops it."""
 
     steps: tuple[int, ...]
-    pieces: tuple[int, ...]
-    flags: tuple[int, ...]
-    options: tuple[int, ...]
-    words: tuple[int, ...]
-    rare: tuple[int, ...] = ()
+    pieces: tuple[int, ...]         # pieces of prompts and chats
+    flags: tuple[int, ...]          # len(FLAGS) per step
+    options: tuple[int, ...]        # server options
+    words: tuple[int, ...]          # lengths of words [tokens]
+    rare: tuple[int, ...] = ()      # RARE fields that are set; for n_predict its value
 
     @property
     def flat(self) -> tuple[int, ...]:
-        """All of it in one row."""
+        """All parts, concatenated."""
         return tuple(n for part in self for n in part)
 
     def like(self, flat: tuple[int, ...]) -> ShrinkVector:
-        """A row of this form from its flat one."""
+        """Return a vector with parts of equal lengths from a flat vector."""
         left = iter(flat)
         return ShrinkVector(*(tuple(islice(left, len(part))) for part in self))
 
 
 def whole(case: ShrinkCase) -> ShrinkVector:
-    """The row of a case as it is: everything stays."""
+    """Return the vector of a case that keeps everything."""
     line = case.line
     asked = [step for step in line.steps if isinstance(step, Asked)]
     texts = (text for step in asked for text in (step.prompt, *(text for _, text in step.chat)))
@@ -74,7 +73,7 @@ def _has(step: Asked | Action, flag: str) -> bool:
 
 
 def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
-    """The case with only what the row lets stay."""
+    """Return the case reduced to the elements that the vector keeps."""
     words = dict(zip(case.line.words, row.words, strict=True))
     flags, pieces, rare = iter(row.flags), iter(row.pieces), iter(row.rare)
     steps: list[Asked | Action] = []
@@ -92,14 +91,14 @@ def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
 
 
 def _with_pieces(step: Asked, stay: Iterator[int]) -> Asked:
-    """The request with the pieces that stay; ``stay`` says so piece by piece."""
+    """Return the request with only the kept pieces. ``stay``: 1 or 0 per piece."""
     prompt = tuple(piece for piece in step.prompt if next(stay))
     chat = tuple((role, tuple(piece for piece in text if next(stay))) for role, text in step.chat)
     return step._replace(prompt=prompt, chat=chat)
 
 
 def _smaller(step: Asked, stay: Mapping[str, int], words: Mapping[str, int]) -> Asked:
-    """The request without the flags that go, and with shorter words."""
+    """Return the request without the dropped fields, and with its words cut to their new lengths."""
     gone: dict[str, Any] = {flag: getattr(PLAIN, flag) for flag, stays in stay.items() if not stays}
     if not stay["together"]:
         gone["after"] = 0
@@ -107,19 +106,19 @@ def _smaller(step: Asked, stay: Mapping[str, int], words: Mapping[str, int]) -> 
         gone["answers"] = ()
     if (most := stay.get("n_predict", 0)) and step.n_predict:
         gone["n_predict"] = min(most, step.n_predict)
-    return fitting(retold(step._replace(**gone), lambda text: clipped(text, words)), words)
+    return fitting(map_texts(step._replace(**gone), lambda text: clipped(text, words)), words)
 
 
 def fitting(step: Asked, words: Mapping[str, int]) -> Asked:
-    """The request without an answer that has lost its words, and without a hang-up behind its end."""
+    """Return the request without an empty answer, and without a ``cancel_after`` beyond its end."""
     length = predicted(step, words)
     late = step.cancel_after is not None and step.cancel_after >= length >= 0
     return step._replace(answer=step.answer or None, cancel_after=None if late else step.cancel_after)
 
 
 def sound(line: ScenarioLine) -> ScenarioLine:
-    """The line without what makes no sense in it any more: somebody who is sent together with nobody, the restoring of
-    a file that was not saved, words that nobody says."""
+    """Return the line without invalid rests of shrinking: ``together`` without a previous request, a restore of a file
+    that was not saved, unused words."""
     steps: list[Asked | Action] = []
     saved: set[str] = set()
     for step in line.steps:

@@ -1,6 +1,6 @@
-"""What does a line say? Its tree: steps, requests with their texts, pieces of words.
+"""Syntax tree of the notation: steps, requests with their texts, pieces of words.
 
-A piece is a word, or a slice of one, at one place of a text. The same word is the same tokens everywhere.
+A piece is an occurrence of a word or of a slice of a word in a text. A word has the same tokens everywhere.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ TASKS = ("completion", "infill", "embedding", "rerank")
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "save": ("id_slot", "file"), "restore": ("id_slot", "file"), "erase": ("id_slot",), "restart": ("server",),
 }  # fmt: skip
-"""What is done beside asking, and what it takes."""
+"""Actions besides requests, with their arguments."""
 
 
 class Piece(NamedTuple):
-    """``start`` and ``stop`` of a slice, None where it begins or ends with the word; ``user``: a user message starts
-    here."""
+    """A word or a slice of it. ``start``, ``stop``: bounds of the slice, None = those of the word; ``user``: a user
+    message starts here."""
 
     word: str
     user: bool = False
@@ -32,41 +32,37 @@ Pieces = tuple[Piece, ...]
 
 
 class Asked(NamedTuple):
-    """A request, with a prompt or a chat: roles and texts. ``n_predict`` None = not given (1, or the length of the
-    answer). ``cancel_after``: the client hangs up after so many generated tokens, 0 = in the prompt, after its first
-    chunk. ``answers`` are those of the further completions. ``drafts`` are pairs (drafted, accepted) in the order of
-    the iterations. ``together``: sent while the step before is at work, ``after`` rounds of the server's loop later.
-    ``extra`` are fields that only some engines have. The other names are those of a server's request."""
+    """A request with a prompt or a chat. Fields without a comment have the meaning of the server's request field."""
 
     prompt: Pieces
-    answer: Pieces | None = None
-    n_predict: int | None = None
+    answer: Pieces | None = None                        # forced answer
+    n_predict: int | None = None                        # None = not given: 1, or the length of the answer
     cache_prompt: bool = True
     id_slot: int = -1
-    task: str = "completion"
+    task: str = "completion"                            # an entry of TASKS
     n_keep: int = 0
     n_discard: int = 0
     n_cache_reuse: int | None = None
-    n_cmpl: int = 1
-    answers: tuple[Pieces, ...] = ()
-    cancel_after: int | None = None
-    drafts: tuple[tuple[int, int], ...] = ()
-    draft_else: int = 0
-    together: bool = False
-    after: int = 0
-    chat: tuple[tuple[str, Pieces], ...] = ()
+    n_cmpl: int = 1                                     # completions of the prompt
+    answers: tuple[Pieces, ...] = ()                    # forced answers of the further completions
+    cancel_after: int | None = None                     # client disconnects after n generated tokens; 0 = in the prompt
+    drafts: tuple[tuple[int, int], ...] = ()            # (drafted, accepted) per iteration
+    draft_else: int = 0                                 # tokens drafted in later iterations, all accepted
+    together: bool = False                              # sent without waiting for the previous request
+    after: int = 0                                      # server-loop rounds after the previous request
+    chat: tuple[tuple[str, Pieces], ...] = ()           # (role, text)
     seed: bool = False
-    extra: tuple[tuple[str, Value], ...] = ()
+    extra: tuple[tuple[str, Value], ...] = ()           # fields that only some engines have
 
 
 PLAIN = Asked(())
-"""A request in which everything has its default."""
+"""A request with default values only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A step that is no request: ``do`` one of ACTIONS, on slot ``id_slot`` (-1 = the whole server), with the file
-    named ``file`` in the run's own folder. ``server`` are options that change with a restart."""
+    """A step that is not a request. ``do``: a key of ACTIONS; ``id_slot``: -1 = the whole server; ``file``: name of a
+    slot file in the folder of the run; ``server``: options that a restart changes."""
 
     do: str
     id_slot: int = -1
@@ -75,22 +71,22 @@ class Action:
 
 
 class ScenarioLine(NamedTuple):
-    """Steps in words, and the words' lengths. A word's place among them decides its tokens."""
+    """Steps in words, and the lengths of the words [tokens]. The index of a word in ``words`` determines its tokens."""
 
     words: Mapping[str, int]
     steps: tuple[Asked | Action, ...]
 
 
 def texts(step: Asked | Action) -> tuple[Pieces, ...]:
-    """Everything that is said in words in a step, in the order in which it is written."""
+    """Return all texts of a step, in the order in which they are written."""
     if isinstance(step, Action):
         return ()
     return (step.prompt, *(text for _, text in step.chat), *(() if step.answer is None else (step.answer,)),
             *step.answers)  # fmt: skip
 
 
-def retold(step: Asked, change: Callable[[Pieces], Pieces]) -> Asked:
-    """The request with every text changed in the same way."""
+def map_texts(step: Asked, change: Callable[[Pieces], Pieces]) -> Asked:
+    """Return the request with ``change`` applied to every text."""
     return step._replace(
         prompt=change(step.prompt),
         answer=None if step.answer is None else change(step.answer),
@@ -99,16 +95,16 @@ def retold(step: Asked, change: Callable[[Pieces], Pieces]) -> Asked:
     )
 
 
-def said_as(step: Asked | Action, change: Callable[[Pieces], Pieces]) -> Asked | Action:
-    """The step with every text changed in the same way."""
-    return step if isinstance(step, Action) else retold(step, change)
+def map_step_texts(step: Asked | Action, change: Callable[[Pieces], Pieces]) -> Asked | Action:
+    """Return the step with ``change`` applied to every text; an action unchanged."""
+    return step if isinstance(step, Action) else map_texts(step, change)
 
 
 def used(line: ScenarioLine) -> list[str]:
-    """The words of a line in the order of their first use."""
+    """Return the words of a line in the order of their first use."""
     return list(dict.fromkeys(piece.word for step in line.steps for text in texts(step) for piece in text))
 
 
 def joins(step: Asked | Action, before: tuple[Asked | Action, ...] | list[Asked | Action]) -> bool:
-    """Is the step sent together with the one before it? A step that is no request waits for everybody."""
+    """True if a request is sent together with the previous request. Actions always wait for all previous requests."""
     return isinstance(step, Asked) and step.together and bool(before) and isinstance(before[-1], Asked)

@@ -1,4 +1,4 @@
-"""How long is what is said? Words with their lengths, the slices of them, and the one way to write a slice."""
+"""Lengths of words, slices, prompts and answers, and the canonical form of slices."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Mapping
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.limits import WORD_LENGTH
-from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine, said_as, texts, used
+from cachesim.scenarios.notation.tree import Action, Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
 
-THINK = "THINK"              # a word of this name is the one token that opens a thought
+THINK = "THINK"              # name of the word that stands for the think token
 NAME = re.compile(r"[A-Za-z_]+")
 
 
 def check_word(name: str, length: int) -> None:
-    """Raise BadInput unless this may be a word of that length."""
+    """Raise BadInput unless the name and the length [tokens] of a word are valid."""
     if not NAME.fullmatch(name):
-        raise BadInput(f"word {quoted(name)}: a word is made of letters and underscores")
+        raise BadInput(f"word {quoted(name)}: expected letters and underscores")
     if name == THINK and length != 1:
-        raise BadInput(f"word {quoted(THINK)} is the token that opens a thought, so its length is 1, not {length}")
+        raise BadInput(f"word {quoted(THINK)} is the think token: its length is 1, found {length}")
     if length < 1:
         raise BadInput(f"word {quoted(name)}: its length is {length}, it must be at least 1")
     WORD_LENGTH.check(length, f"word {quoted(name)}")
 
 
 def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
-    """First index and end of the piece within its word, checked against the word's length. Raises BadInput."""
+    """Return start and stop of a piece within its word, checked against the word's length. Raises BadInput."""
     if piece.word not in words:
         raise BadInput(f"word {quoted(piece.word)} has no length", hint=nearest(piece.word, words))
     length = words[piece.word]
@@ -38,37 +38,38 @@ def span(piece: Piece, words: Mapping[str, int]) -> tuple[int, int]:
 
 
 def size(pieces: Pieces, words: Mapping[str, int]) -> int:
-    """Tokens of a text. Raises BadInput."""
+    """Return the length of a text [tokens]. Raises BadInput."""
     return sum(stop - start for start, stop in (span(piece, words) for piece in pieces))
 
 
 def prompt_size(step: Asked, words: Mapping[str, int]) -> int:
-    """Tokens of a prompt, or of a chat without what a template adds. Raises BadInput."""
+    """Return the length of a prompt, or of a chat without template tokens [tokens]. Raises BadInput."""
     return size(step.prompt, words) + sum(size(text, words) for _, text in step.chat)
 
 
 def predicted(step: Asked, words: Mapping[str, int]) -> int:
-    """How many tokens are generated, -1 = until the server ends the answer itself. Raises BadInput."""
+    """Return the number of tokens to generate, -1 = until the server ends the answer. Raises BadInput."""
     if step.answer is not None:
         return size(step.answer, words)
     return 1 if step.n_predict is None else step.n_predict
 
 
 def user_starts(pieces: Pieces, words: Mapping[str, int]) -> tuple[int, ...]:
-    """Places in the tokens of a prompt at which a user message begins."""
+    """Return the token positions in a prompt at which user messages start."""
     places = accumulate((size((piece,), words) for piece in pieces), initial=0)
     return tuple(at for at, piece in zip(places, pieces, strict=False) if piece.user)
 
 
 def longest(line: ScenarioLine) -> int:
-    """The longest request of a line, prompt and answer, without what a template adds."""
+    """Return the length of the longest request of a line: prompt and answer, without template tokens."""
     sizes = (sum(size(text, line.words) for text in texts(step)) for step in line.steps)
     return max(sizes, default=0)
 
 
 def canonical(step: Asked | Action, words: Mapping[str, int]) -> Asked | Action:
-    """The step as it is written: no slice that is the whole word, no number that says nothing new. Raises BadInput."""
-    step = said_as(step, lambda pieces: tuple(_sliced(piece, words) for piece in pieces))
+    """Return a step in canonical form: without slices that are whole words and without redundant numbers. Raises
+    BadInput."""
+    step = map_step_texts(step, lambda pieces: tuple(_sliced(piece, words) for piece in pieces))
     if isinstance(step, Asked) and (step.answer is not None or step.n_predict == 1):
         return step._replace(n_predict=None)
     return step
@@ -80,7 +81,7 @@ def _sliced(piece: Piece, words: Mapping[str, int]) -> Piece:
 
 
 def normal(line: ScenarioLine) -> ScenarioLine:
-    """The line that is read back from its text: every step canonical, words in the order of their first use and none
-    besides. Its tokens have other numbers where the words were in another order. Raises BadInput."""
+    """Return the line as parsed from its own text: canonical steps, and only used words, in the order of first use.
+    Token numbers change if the order of the words changes. Raises BadInput."""
     steps = tuple(canonical(step, line.words) for step in line.steps)
     return ScenarioLine({word: line.words[word] for word in used(line)}, steps)

@@ -1,4 +1,4 @@
-"""``cachesim explain X``: a rule, a family of rules, a term, a line of a log, or whatever mentions it."""
+"""Command ``cachesim explain X``: explain a rule, a family of rules, a term or a log line, or list related entries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cachesim.tools.run.arguments import add_json, add_profiles
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="X",
-                        help="id of a rule or the beginning of several, a term such as pos_min, a line of a server's "
-                             "log, a log, or any words")  # fmt: skip
-    add_profiles(parser, "Python file of rules that is to be known too, may be repeated")
+                        help="rule id or its beginning, term such as pos_min, line of a server log, log file, or any "
+                             "words")  # fmt: skip
+    add_profiles(parser, "additional Python file of rules, may be repeated")
     add_json(parser)
 
 
@@ -33,7 +33,7 @@ def run(args: Namespace) -> int:
 
 
 def _explained(what: str) -> dict[str, Any]:
-    """What X is, by the first way that finds something: ``found`` says which. Raises BadInput where nothing does."""
+    """Return the explanation of X by the first successful lookup; ``found`` names it. Raises BadInput if all fail."""
     from cachesim.tools.rulebook import explain_report as search
     from cachesim.tools.server_logs.recognise import explain_line, explain_log
 
@@ -49,4 +49,4 @@ def _explained(what: str) -> dict[str, Any]:
     if (found := search.mentions_of(what)) is not None:
         return {"found": "text", **found}
     hint = search.nearest_word(what) or "see cachesim profiles show"
-    raise BadInput(f"nothing is known of {quoted(what)}", hint=hint)
+    raise BadInput(f"no entry for {quoted(what)}", hint=hint)

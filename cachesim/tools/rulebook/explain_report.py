@@ -1,5 +1,7 @@
-"""What does a word mean, and how does the explanation look? As data: rules by their ids, terms of the glossary, and
-whatever mentions the word. As text: the first line says what the word was taken for."""
+"""Report of ``explain``, as data and as text: rules by id, terms of the glossary, log lines, and related entries.
+
+The first line of the text names the kind of entry that was found.
+"""
 
 from __future__ import annotations
 
@@ -21,42 +23,42 @@ WORD = re.compile(r"[\w./-]+")
 
 
 def rules_named(text: str) -> list[str]:
-    """Ids of the rules that a text names, in any case: one rule, or all of a family or with a common beginning."""
+    """Return the ids of the rules that a text names, ignoring case: a rule, or all rules of a family or prefix."""
     every = _all_rules()
-    wanted = text.strip().upper()
-    exact = [name for name in every if name.upper() == wanted]
-    if exact and "." in wanted:
+    key = text.strip().upper()
+    exact = [name for name in every if name.upper() == key]
+    if exact and "." in key:
         return exact
-    return [name for name in every if name.upper() == wanted or name.upper().startswith((f"{wanted}.", f"{wanted}-"))
-            if wanted]  # fmt: skip
+    return [name for name in every if name.upper() == key or name.upper().startswith((f"{key}.", f"{key}-"))
+            if key]  # fmt: skip
 
 
 def _all_rules() -> list[str]:
-    """The ids of all rules of all engines, imported for this."""
+    """Return the ids of all rules of all engines. Imports all engines."""
     for rule_set in profiles().values():
         rule_set.fields()
     return list(RULES)
 
 
 def about_rules(word_names: Iterable[str]) -> list[dict[str, Any]]:
-    """What is known of these rules."""
+    """Return these rules as data."""
     every = rules_report.tables()
     return [rules_report.rule_data(name, RULES[name], every) for name in word_names]
 
 
 def term_named(text: str) -> dict[str, Any] | None:
-    """An entry of the glossary as data, None where there is none."""
+    """Return an entry of the glossary as data, None if the term is unknown."""
     found = glossary.find(text)
     return None if found is None else {"name": found.name, "also": list(found.also), "text": found.text}
 
 
-def mentions_of(wanted: str) -> dict[str, Any] | None:
-    """Log lines, rules, terms and flags that mention every word, None where nothing does."""
-    words = [word.lower() for word in WORD.findall(wanted)]
+def mentions_of(text: str) -> dict[str, Any] | None:
+    """Return the log lines, rules, terms and flags that contain every word of a text, None if there are none."""
+    words = [word.lower() for word in WORD.findall(text)]
     if not words:
         return None
     rules = [name for name in _all_rules() if _mentions(words, name, words_of(RULES[name]))]
-    terms = [one for one in glossary.terms() if _mentions(words, one.name, *one.also, one.text)]
+    terms = [term for term in glossary.terms() if _mentions(words, term.name, *term.also, term.text)]
     flags = [(engine.name, flag) for engine in ENGINES.values() for flag in engine.manual.flags
              if _mentions(words, flag.name, *flag.spellings, *flag.off, flag.help)]  # fmt: skip
     lines = _lines(words)
@@ -65,13 +67,13 @@ def mentions_of(wanted: str) -> dict[str, Any] | None:
     return {
         "lines": lines,
         "rules": [{"rule": name, "decides": first_sentence(words_of(RULES[name]))} for name in rules],
-        "terms": [{"name": one.name, "text": first_sentence(one.text)} for one in terms],
+        "terms": [{"name": term.name, "text": first_sentence(term.text)} for term in terms],
         "flags": [{"engine": engine, "flag": rules_report.spelled(flag), "help": flag.help} for engine, flag in flags],
     }
 
 
 def _lines(words: list[str]) -> list[dict[str, str]]:
-    """Lines of logs that contain every word, one of each kind."""
+    """Return the log lines that contain every word, a line per kind."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for engine in ENGINES.values():
         grammar = engine.log()
@@ -83,34 +85,33 @@ def _lines(words: list[str]) -> list[dict[str, str]]:
 
 
 def _mentions(words: list[str], *texts: str) -> bool:
-    said = " ".join(texts).lower()
-    return all(word in said for word in words)
+    joined = " ".join(texts).lower()
+    return all(word in joined for word in words)
 
 
 def nearest_word(text: str) -> str:
-    """A hint with the nearest rule or term, "" = none is near."""
+    """Return a hint with the most similar rule or term, "" if none is similar."""
     every = _all_rules()
     known = {name.split(".")[0]: "" for name in every} | dict.fromkeys(every, "")
-    words = {word: one.name for one in glossary.terms() for word in one.words}
+    words = {word: term.name for term in glossary.terms() for word in term.words}
     return nearest(text.upper(), known) or nearest(glossary.plain(text), words)
 
-
-# How does the meaning of a line of a log look? From the data of ``cachesim.tools.server_logs.recognise``.
 
 Data = dict[str, Any]
 
 
 def line_report(data: Data) -> RenderableType:
-    """One line: whose it is, what it says, its numbers, causes, flags and rules."""
+    """Return the report of a log line: engine, meaning, numbers, causes, flags and rules. ``data``: from
+    ``cachesim.tools.server_logs.recognise``."""
     also = f"; the same line in {', '.join(data['also'])}" if data.get("also") else ""
-    span = [f"{word} b{data[word]}" for word in ("since", "until") if data[word]]     # the builds that print it so
+    span = [f"{word} b{data[word]}" for word in ("since", "until") if data[word]]     # builds that print this form
     builds = f" ({' '.join(span)})" if span else ""
     head = Text.assemble(("log line", "bold"), f" of {data['engine']}{builds}{also}")
     return Group(head, Padding(Text(data["text"], "cyan"), (0, 0, 0, 2)), _body(data), Text(""))
 
 
 def log_report(data: Data) -> RenderableType:
-    """Every kind of line in a log."""
+    """Return the report of a log, with an entry for each kind of line."""
     known = f"{data['known']:,} of {counted(data['lines'], 'line')} known"
     head = Text.assemble((data["file"], "bold"), f": a log of {data['engine']}, {known}, {len(data['kinds'])} kinds")
     parts: list[RenderableType] = [head, Text("")]
@@ -132,12 +133,12 @@ def _body(data: Data) -> RenderableType:
     return table
 
 
-MOST = 20                # rows of each kind that a search lists
+MOST = 20                # maximum rows per kind of entry
 KINDS = (("lines", "form", "says"), ("terms", "name", "text"), ("flags", "flag", "help"), ("rules", "rule", "decides"))
 
 
 def explain_report(data: Mapping[str, Any]) -> Iterator[RenderableType]:
-    """The parts of an explanation, by what was found."""
+    """Yield the parts of an explanation, depending on ``found``."""
     found = data["found"]
     if found == "log":
         yield log_report(data["log"])
@@ -147,7 +148,7 @@ def explain_report(data: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield Text("rule", "dim")
         yield rules_report.rule_report(data["rules"][0])
     elif found == "rules":
-        yield Text(f"{counted(len(data['rules']), 'rule')}; explain ID shows one of them", "dim")
+        yield Text(f"{counted(len(data['rules']), 'rule')}; explain ID shows a single rule", "dim")
         yield rules_report.family_report(data["rules"])
     elif found == "term":
         term = data["term"]
@@ -159,15 +160,15 @@ def explain_report(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 
 
 def _search(data: Mapping[str, Any]) -> Iterator[RenderableType]:
-    yield Text("neither a rule nor a term nor a known log line; these mention it", "dim")
-    for name, key, other in KINDS:
+    yield Text("no exact match; related entries:", "dim")
+    for name, key, description in KINDS:
         rows = data[name]
         if not rows:
             continue
         first = Column("log lines") if name == "lines" else Column(name, no_wrap=True)
         table = Table(first, "", box=None, padding=(0, 1), header_style="dim")
         for row in rows[:MOST]:
-            table.add_row(Text(row[key], "bold"), Text(row[other]))
+            table.add_row(Text(row[key], "bold"), Text(row[description]))
         yield table
         if len(rows) > MOST:
             yield Text(f" ... and {len(rows) - MOST} more", "dim")

@@ -1,4 +1,4 @@
-"""What does a term mean? The entries of ``glossary.md``, which is also a page of the documentation."""
+"""Entries of the glossary, from ``glossary.md``, which is also a page of the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ALSO = "Also: "
 
 
 class Term(NamedTuple):
-    """An entry: its name, other words that lead to it, its text without line ends."""
+    """An entry: its name, synonyms, and its text without line ends."""
 
     name: str
     also: tuple[str, ...]
@@ -19,13 +19,13 @@ class Term(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words that lead to it, as they are looked up."""
+        """The name and all synonyms in the form for lookup."""
         return tuple(map(plain, (self.name, *self.also)))
 
 
 @cache
 def terms() -> tuple[Term, ...]:
-    """All entries, in the order of the file."""
+    """Return all entries, in the order of the file."""
     _, *entries = FILE.read_text("utf-8").split("\n## ")
     return tuple(map(_term, entries))
 
@@ -38,12 +38,12 @@ def _term(entry: str) -> Term:
 
 
 def plain(word: str) -> str:
-    """A word as it is looked up: case, dashes and underscores do not matter."""
+    """Return a word in the form for lookup: lower case, spaces instead of dashes and underscores."""
     return " ".join(word.lower().replace("_", " ").replace("-", " ").split())
 
 
 def find(word: str) -> Term | None:
-    """The entry of a term, found by its name, then by another word for it; None where there is none."""
-    wanted = plain(word)
-    named = (one for one in terms() if plain(one.name) == wanted)
-    return next(named, next((one for one in terms() if wanted in one.words), None))
+    """Return the entry of a term, by its name, else by a synonym; None if it is unknown."""
+    key = plain(word)
+    named = (term for term in terms() if plain(term.name) == key)
+    return next(named, next((term for term in terms() if key in term.words), None))

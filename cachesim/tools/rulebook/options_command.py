@@ -1,4 +1,4 @@
-"""``cachesim options ENGINE [FLAG]``: which flags does this server take, and what do they change?"""
+"""Command ``cachesim options ENGINE [FLAG]``: list the server flags of an engine and their effects."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cachesim.tools.run.arguments import add_json, add_profiles, profile_name
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("engine", metavar="ENGINE", nargs="?", default="",
-                        help="engine, or a rule set of it, whose defaults are shown (default: the first)")  # fmt: skip
-    parser.add_argument("flag", metavar="FLAG", nargs="?", default="", help="show this flag only, in any spelling")
+                        help="engine, or rule set whose defaults are shown (default: the first engine)")  # fmt: skip
+    parser.add_argument("flag", metavar="FLAG", nargs="?", default="", help="flag to show, in any spelling")
     add_profiles(parser, "rule set whose defaults are shown")
     add_json(parser)
 
 
 def prepared(argv: list[str], known: Collection[str]) -> list[str]:
-    """The command line with a flag of the server, such as ``-np``, as a name, which is no option of ours."""
+    """Return the command line with server flags such as ``-np`` as plain names, so that argparse accepts them."""
     return [word.lstrip("-") if word.startswith("-") and word not in known else word for word in argv]
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of an engine's server? Its flags, models and request fields, as data and as text."""
+"""Report of ``options``: flags, models and request fields of an engine's server, as data and as text."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ VALUE = {bool: "", int: " N", float: " X", str: " WORD"}
 
 
 def options_data(engine: Engine, rules: RuleSet | None, flags: Iterable[Flag]) -> dict[str, Any]:
-    """Flags with the defaults of the real server, those of a rule set where one is given; models; what a request and
-    the steps of a line may say."""
+    """Return flags with their defaults (of the newest server, or of ``rules``), models, request fields and steps."""
     manual, own = engine.manual, {} if rules is None else rules.defaults
     return {
         "engine": engine.name, "profile": "" if rules is None else rules.name,
-        "flags": [_flag(one, own.get(one.name, one.default)) for one in flags], "models": list(manual.models),
+        "flags": [_flag(flag, own.get(flag.name, flag.default)) for flag in flags], "models": list(manual.models),
         "known": [{"name": name, **known._asdict()} for name, known in manual.known.items()],
-        "request": [{"name": name, **said._asdict()} for name, said in fields_of(manual).items()],
+        "request": [{"name": name, **field._asdict()} for name, field in fields_of(manual).items()],
     }  # fmt: skip
 
 
@@ -41,7 +40,7 @@ def _flag(flag: Flag, default: Option) -> dict[str, Any]:
 
 
 def options_report(data: dict[str, Any], whole: bool = True) -> RenderableType:
-    """A paragraph for each flag, then the models and what stands in a line."""
+    """Return a paragraph per flag; with ``whole`` also the models and the request fields of the notation."""
     named = data["profile"] or data["engine"]
     head = Text.assemble("server flags of ", (named, "bold"), ": as on its own command line, or --set NAME=VALUE")
     parts: list[RenderableType] = [head, *(part for flag in data["flags"] for part in _paragraph(flag))]
@@ -51,14 +50,14 @@ def options_report(data: dict[str, Any], whole: bool = True) -> RenderableType:
         parts += [Text("\nmodels (--model)", "bold"), _grid(known),
                   _indented(f"tiny ones with layers of their own: {', '.join(data['models']) or 'none'}"),
                   _indented(f"or layers, such as GGGA or W8 A: {layers}"),
-                  Text("\nin a line, behind the words of a request", "bold"),
-                  _grid((one["example"], one["help"]) for one in data["request"])]  # fmt: skip
+                  Text("\nin a line, after the words of a request", "bold"),
+                  _grid((field["example"], field["help"]) for field in data["request"])]  # fmt: skip
     return Group(*parts)
 
 
 def _paragraph(flag: dict[str, Any]) -> Sequence[RenderableType]:
     words = [*flag["spellings"], *flag["off"]]
-    kind = next(one for one, name in KIND.items() if name == flag["type"])
+    kind = next(kind for kind, name in KIND.items() if name == flag["type"])
     title = Text.assemble("  ", (", ".join(words) + VALUE[kind] if words else f"--set {flag['name']}=", "cyan"))
     default = flag["default"]
     shown = ("on" if default else "off") if isinstance(default, bool) else str(default) if default != "" else "none"
@@ -82,7 +81,7 @@ def _indented(text: str) -> Padding:
 
 
 def _grid(rows: Iterable[tuple[str, str]]) -> RenderableType:
-    """Names with what they mean."""
+    """Return a table of names and explanations."""
     table = Table.grid(Column(no_wrap=True), padding=(0, 1))
     for name, text in rows:
         table.add_row(Text(f" {name}", "cyan"), Text(text))

@@ -1,4 +1,4 @@
-"""``cachesim profiles list | show NAME | diff A B``: which rule sets are there, and how do they differ?"""
+"""Command ``cachesim profiles list | show NAME | diff A B``: list, show and compare rule sets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from cachesim.engines.shared.rule_set import RuleSet
 
 NAMES = {"list": 0, "show": 1, "diff": 2}
-"""How many profiles each action takes."""
+"""Number of profiles that each action takes."""
 ABOUT = ("name", "build", "source", "inferred", "ended")
-"""Fields that describe a profile and decide nothing."""
+"""Descriptive fields of a profile, without effect on decisions."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", metavar="list|show|diff", help="list all, show one, compare two")
+    parser.add_argument("action", metavar="list|show|diff", help="list all profiles, show one, or compare two")
     parser.add_argument("names", metavar="NAME", nargs="*", type=profile_name,
-                        help="profiles, or Python files of rules: none, one, two")  # fmt: skip
-    add_profiles(parser, "Python file of rules that is to be known too, may be repeated")
+                        help="profiles, or Python files of rules: 0 for list, 1 for show, 2 for diff")  # fmt: skip
+    add_profiles(parser, "additional Python file of rules, may be repeated")
     add_json(parser)
 
 
@@ -44,7 +44,7 @@ def run(args: Namespace) -> int:
 
 
 def _rules(profile: str) -> dict[str, Any]:
-    """The rules and numbers of a profile by field, rules by their ids."""
+    """Return the rules (as ids) and numbers of a profile by field."""
     from cachesim.engines.registry import rules_of
 
     return {name: getattr(value, "rule", _plain(value)) for name, value in rules_of(profile).fields().items()}
@@ -52,7 +52,7 @@ def _rules(profile: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     return sorted(value) if isinstance(value, frozenset) else value
 
 
@@ -84,7 +84,7 @@ def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
         show(f"{notes()[rules.name]}\n")
     for name, value in rules.fields().items():
         if callable(value) and hasattr(value, "rule"):
-            mark = "   (inferred: nobody saw it run)" if name in rules.inferred else ""
+            mark = "   (inferred: never observed)" if name in rules.inferred else ""
             show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, every)))
 
 

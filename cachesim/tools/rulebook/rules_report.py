@@ -1,4 +1,4 @@
-"""What does a rule say, and which rules make up a profile? From the rules' own text."""
+"""Reports on rules and profiles, from the text of the rules: rule, family of rules, list of profiles, differences."""
 
 from __future__ import annotations
 
@@ -18,46 +18,41 @@ from cachesim.engines.rule_files import file_with
 from cachesim.judging.evidence import grades_of_rule
 from cachesim.scenarios.corpus import shown_in
 
-# In which rule sets is a rule in force, what takes its place in others, and which options govern it?
-
 Rule = Callable[..., Any]
-Fields = Mapping[str, Mapping[str, Rule]]          # rules by field, by profile
-Tables = Mapping[str, Fields]                      # the same, by engine
+Fields = Mapping[str, Mapping[str, Rule]]          # rules by profile and field
+Tables = Mapping[str, Fields]                      # rules by engine, profile and field
 
 
 class Life(NamedTuple):
-    """``profiles`` use the rule. ``since`` and ``until``: the first rule set of the main line that has it, and the
-    first that has it no more ("" = from the oldest on, or to the newest). ``before``, ``after``: what those have
-    instead; ``proposed``: what a rule set beside the main line has instead, by its name; ``inferred``: rule sets in
-    which nobody saw it run."""
+    """Use of a rule in the rule sets of its engine."""
 
     engine: str = ""
-    profiles: tuple[str, ...] = ()
-    since: str = ""
-    until: str = ""
-    before: str = ""
-    after: str = ""
-    proposed: tuple[tuple[str, str], ...] = ()
-    inferred: tuple[str, ...] = ()
-    flags: tuple[tuple[str, str], ...] = ()
+    profiles: tuple[str, ...] = ()                  # profiles that use the rule
+    since: str = ""                                 # first rule set of the main line with the rule, "" = the oldest
+    until: str = ""                                 # first later rule set without the rule, "" = none
+    before: str = ""                                # rule in its place before ``since``
+    after: str = ""                                 # rule in its place from ``until`` on
+    proposed: tuple[tuple[str, str], ...] = ()      # (profile, rule in its place) of proposed rule sets
+    inferred: tuple[str, ...] = ()                  # profiles under which the rule was never observed
+    flags: tuple[tuple[str, str], ...] = ()         # (spelling, help) of the options that govern the rule
 
 
 def tables() -> Tables:
-    """The rules of every rule set there is now."""
+    """Return the rules of all registered rule sets."""
     return {
         engine.name: {
-            name: {field: one for field, one in rules.fields().items() if callable(one)}
+            name: {field: rule for field, rule in rules.fields().items() if callable(rule)}
             for name, rules in engine.profiles.items()
         } for engine in registry.ENGINES.values()
     }  # fmt: skip
 
 
 def life(rule: Rule, every: Tables) -> Life:
-    """The life of one rule in all ``tables()``. Of a rule that nothing uses nothing is known."""
-    for engine, mine in every.items():
-        users = [name for name, fields in mine.items() if rule in fields.values()]
+    """Return the use of a rule in ``every`` (from ``tables()``); an empty Life for an unused rule."""
+    for engine, fields in every.items():
+        users = [name for name, rules in fields.items() if rule in rules.values()]
         if users:
-            return _life(registry.ENGINES[engine], mine, rule, users)
+            return _life(registry.ENGINES[engine], fields, rule, users)
     return Life()
 
 
@@ -80,7 +75,7 @@ def _life(engine: Engine, mine: Fields, rule: Rule, users: list[str]) -> Life:
 
 
 def _base(engine: Engine, mine: Fields, field: str, rule: Rule) -> str:
-    """What a proposal's base has in place of a rule that only the proposal has."""
+    """Return the id of the rule that a proposal replaces with ``rule``."""
     pairs = [(mine[name].get(field), mine[base].get(field)) for name, base in engine.beside.items()]
     return next((_id(theirs) for own, theirs in pairs if own == rule and theirs != rule), "")
 
@@ -90,21 +85,20 @@ def _id(rule: object) -> str:
 
 
 def spelled(flag: Flag) -> str:
-    """The server's long spelling of an option, its own name where the server has none."""
-    return next((one for one in flag.spellings if one.startswith("--")), flag.name)
+    """Return the server's long spelling of an option, its name in cachesim if there is none."""
+    return next((spelling for spelling in flag.spellings if spelling.startswith("--")), flag.name)
 
 
 def _flags(engine: Engine, rule: str) -> tuple[tuple[str, str], ...]:
-    """Options that govern the rule: the server's spelling and what it changes."""
+    """Return spelling and help of the options that govern a rule."""
     names = engine.rule_flags.get(rule.split(".")[0], ())
     flags = filter(None, map(engine.manual.flag, names))
     return tuple((spelled(flag), flag.help) for flag in flags)
 
 
 def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str, Any]:
-    """A rule: its words, its source in the real engine, its code, the profiles that use it, what other rule sets have
-    in its place, the flags that govern it, how its outcomes are known, scenarios in which it is asked. ``every``: the
-    tables of all rule sets."""
+    """Return a rule as data: description, source in the real engine, code, profiles that use it, rules in its place
+    elsewhere, flags that govern it, evidence for its outcomes, scenarios that show it. ``every``: from ``tables()``."""
     known, lived = about(rule), life(rule, every)
     return {
         "rule": rule_id, "role": str(known.role), "decides": words_of(rule), "source": known.cited,
@@ -112,7 +106,7 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
         "profiles": list(lived.profiles),
         "in_force": {"since": lived.since, "until": lived.until, "inferred": list(lived.inferred)},
         "instead": {"before": lived.before, "after": lived.after,
-                    "proposed": [{"profile": name, "rule": one} for name, one in lived.proposed]},
+                    "proposed": [{"profile": name, "rule": instead} for name, instead in lived.proposed]},
         "flags": [{"flag": name, "help": text} for name, text in lived.flags],
         "grades": [{"case": case, "grade": grade} for case, grade in grades_of_rule(lived.engine, rule_id).items()],
         "shown_in": shown_in().get(rule_id, []),
@@ -121,19 +115,19 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
 
 
 def words_of(rule: Rule) -> str:
-    """What a rule says of itself, in one line."""
+    """Return the description of a rule in a line."""
     return " ".join(inspect.cleandoc(rule_text(rule)).split())
 
 
 def _body(rule: Callable[..., Any]) -> str:
-    """The rule's code without its docstring, which is shown as text."""
+    """Return the code of a rule without its docstring."""
     code = inspect.getsource(rule)
     head, quotes, rest = code.partition('    """')
     return head + rest.partition('"""\n')[2] if quotes else code
 
 
 def rule_report(data: Mapping[str, Any]) -> RenderableType:
-    """One rule on the screen."""
+    """Return the report of a rule."""
     columns = Column(style="dim", no_wrap=True), Column(overflow="fold")
     table = Table(*columns, box=None, padding=(0, 1), show_header=False)
     for name, text in _rows(data):
@@ -145,7 +139,7 @@ def rule_report(data: Mapping[str, Any]) -> RenderableType:
 
 
 def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is known of a rule besides what it decides, by name."""
+    """Yield the facts about a rule as (name, text)."""
     force, instead = data["in_force"], data["instead"]
     inferred = f" (inferred in {', '.join(force['inferred'])})" if force["inferred"] else ""
     if data["profiles"]:
@@ -155,11 +149,11 @@ def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if instead["after"]:
         yield "after", f"{instead['after']}, since {force['until']}"
     if instead["proposed"]:
-        yield "proposed", ", ".join(f"{one['rule']} ({one['profile']})" for one in instead["proposed"])
-    for one in data["flags"]:
-        yield "flag", f"{one['flag']}: {one['help']}" if one["help"] else one["flag"]
+        yield "proposed", ", ".join(f"{entry['rule']} ({entry['profile']})" for entry in instead["proposed"])
+    for flag in data["flags"]:
+        yield "flag", f"{flag['flag']}: {flag['help']}" if flag["help"] else flag["flag"]
     if data["grades"]:
-        yield "evidence", ", ".join(f"{one['case']}: {one['grade']}" for one in data["grades"])
+        yield "evidence", ", ".join(f"{entry['case']}: {entry['grade']}" for entry in data["grades"])
     if data["shown_in"]:
         yield "shown in", ", ".join(data["shown_in"])
     yield "source", data["source"]
@@ -169,7 +163,7 @@ def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def family_report(found: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Several rules in a list: what each decides, in its first sentence, and the newest rule set that has it."""
+    """Return a list of rules with the first sentence of each description."""
     table = Table(Column("rule", no_wrap=True), "decides", box=None, padding=(0, 1), header_style="dim")
     for data in found:
         table.add_row(Text(data["rule"], "bold"), Text(first_sentence(data["decides"])))
@@ -177,7 +171,7 @@ def family_report(found: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a docstring."""
+    """Return the first sentence of a text."""
     head, dot, _ = text.partition(". ")
     return head + dot.strip()
 
@@ -186,8 +180,8 @@ def list_report(
     profiles: Mapping[str, Any], latest: Mapping[str, str], notes: Mapping[str, str],
     spans: Mapping[str, tuple[str, ...]],
 ) -> RenderableType:
-    """All profiles, the names that stand for the newest of them first; ``notes`` are added to their sources.
-    ``spans``: from when to when each was in force, in builds and dates."""
+    """Return a table of all profiles, ``@latest`` names first. ``notes`` are added to the sources; ``spans``: builds
+    and dates during which each profile was in force."""
     columns = [Column(name, no_wrap=name != "source", overflow="fold") for name in ("profile", "in force", "source")]
     table = Table(*columns, box=None, padding=(0, 1), header_style="dim")
     for name, profile in latest.items():
@@ -196,13 +190,13 @@ def list_report(
         note = f" [{notes[name]}]" if name in notes else ""
         when = "\n".join(spans[name]) or f"({rules.build})"
         table.add_row(Text(name, "cyan"), when, Text(rules.source + note))
-    return Group(table, Text("+: at least so long. In brackets: the build that a proposal is made on.", "dim"))
+    return Group(table, Text("+: or later. In brackets: the build that a proposal is based on.", "dim"))
 
 
 def differences_report(a: str, b: str, rows: list[tuple[str, str, str]]) -> RenderableType:
-    """Fields in which two profiles differ."""
+    """Return a table of the fields that differ between two profiles. ``rows``: (field, value in a, value in b)."""
     if not rows:
-        return Text("the same rules and numbers")
+        return Text("no differences")
     table = Table("field", a, b, box=None, padding=(0, 1), header_style="dim")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))

@@ -13,7 +13,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation import word_lengths
 from cachesim.scenarios.notation.normalise import check_asked
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
-from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, retold
+from cachesim.scenarios.notation.tree import PLAIN, Action, Asked, Piece, Pieces, ScenarioLine, map_texts
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import parse_settings, spoken
 from cachesim.scenarios.request_spec import Words, make_steps
@@ -141,7 +141,7 @@ def _taken(step: Asked | Action, takes: frozenset[str]) -> Asked | Action:
     step = step._replace(**{name: getattr(PLAIN, name) for name, field in FIELDS.items() if field not in takes})
     if "user_starts" in takes:
         return step
-    return retold(step, lambda pieces: tuple(piece._replace(user=False) for piece in pieces))
+    return map_texts(step, lambda pieces: tuple(piece._replace(user=False) for piece in pieces))
 
 
 @dataclass

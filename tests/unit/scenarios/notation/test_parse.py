@@ -78,7 +78,7 @@ def test_other_spellings_become_canonical(text, canonical):
     ("S4>2{n_keep=1 cancel_after=2}", "column 15, request 0: cancel_after is 2, but the answer ends after 2"),
     ("S4>2{n_cmpl=2 answers=a2.b1}", "column 15, request 0: every completion has 2 tokens"),
     ("S4>2{n_cmpl=2 answers=a1.|b1}", "column 26, request 0: a user message cannot start"),
-    ("u:S4+x:S", "column 6, request 0: 'x' is no role"),
+    ("u:S4+x:S", "column 6, request 0: unknown role 'x'"),
     ("S4/{sav@0 f}", "column 5, request 1: unknown action 'sav' (did you mean 'save'?)"),
     ("S4/{save@0 f}/{restore@0 g}", "column 26, request 2: file 'g' was not saved before"),
     ("{save@-1 f}", "column 7, request 0: id_slot is -1, it must be at least 0"),
@@ -107,7 +107,7 @@ def test_whoever_knows_the_options_says_what_is_wrong_with_them():
 
 def test_a_text_of_a_file_has_no_lengths_and_no_place():
     assert parse_text("S.|U[2:9]") == (Piece("S"), Piece("U", True, 2, 9))
-    for text, told in (("S.A3", "A3: lengths belong into [words]"), ("S.", "'' is not a word"), (" ", "no words")):
+    for text, told in (("S.A3", "A3: lengths belong in [words]"), ("S.", "'' is not a word"), (" ", "no words")):
         with pytest.raises(BadInput) as caught:
             parse_text(text)
         assert str(caught.value).startswith(told)

@@ -35,7 +35,7 @@ def test_what_is_found_is_said(capsys, what, found):
     assert code == exits.HOLDS
     assert out.splitlines()[0].startswith({
         "rule": "rule", "rules": f"{len(data(capsys, what).get('rules', ()))} rules", "term": "term of the glossary",
-        "line": "log line of llama_cpp", "text": "neither a rule nor a term nor a known log line",
+        "line": "log line of llama_cpp", "text": "no exact match; related entries:",
     }[found])
 
 

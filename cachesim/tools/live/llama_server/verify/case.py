@@ -11,7 +11,7 @@ from cachesim.engines.capabilities import Option
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import run_judged
-from cachesim.scenarios.notation.tree import Action, Piece, said_as
+from cachesim.scenarios.notation.tree import Action, Piece, map_step_texts
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
@@ -95,7 +95,7 @@ def _with(scenario: Scenario, change: Change, slot: int) -> Scenario:
         start, stop = (None if end is None else change(end) if end else 0 for end in (piece.start, piece.stop))
         return piece._replace(start=start, stop=None if stop is None else min(stop, words[piece.word]))
 
-    steps = [said_as(step.asked, lambda text: tuple(map(changed, text))) for step in scenario.steps]
+    steps = [map_step_texts(step.asked, lambda text: tuple(map(changed, text))) for step in scenario.steps]
     steps = [one if isinstance(one, Action) or one.id_slot >= 0 else one._replace(id_slot=slot) for one in steps]
     whys = [step.why for step in scenario.steps]
     return replace(scenario, words=words, steps=make_steps(tuple(steps), words, scenario.server, whys))
