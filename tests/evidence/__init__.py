@@ -1,1 +1,1 @@
-"""Grades of the outcomes of rules: which recording would disagree if one of them were another?"""
+"""Grades of rule outcomes: the recordings that would disagree if an outcome were different."""

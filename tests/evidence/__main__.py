@@ -26,14 +26,15 @@ JOURNAL = ROOT / "build" / "grades.jsonl"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The exit code."""
+    """Grade all outcomes, write the tables and return the exit code."""
     parser = ArgumentParser(prog="make grades", description="Grade the outcomes of all rules.")
-    parser.add_argument("traces", type=Path, nargs="?", default=TRACES, help=f"folder of folders (default {TRACES})")
-    parser.add_argument("-j", "--jobs", type=int, default=2, help="processes to use")
+    parser.add_argument("traces", type=Path, nargs="?", default=TRACES,
+                        help=f"folder with folders of recordings (default {TRACES})")
+    parser.add_argument("-j", "--jobs", type=int, default=2, help="worker processes (default 2)")
     args = parser.parse_args(argv)
     files = files_in(args.traces, ".json")
     if not files:
-        complain(f"nothing was graded: there are no recordings at {args.traces}")
+        complain(f"nothing graded: no recordings in {args.traces}")
         return exits.NOTHING
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
     found = _on_servers(_recorded(surveys, args.traces, args.jobs))
@@ -49,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _all(work, shares, jobs, doing):
-    """The results in the order of the shares. Raises what a share raised."""
+    """Return the results in the order of the shares. Raises the exception of a failed share."""
     done = {}
     for one in progress(finished(work, shares, jobs), len(shares), doing):
         if isinstance(one.result, Unfinished):
@@ -60,7 +61,8 @@ def _all(work, shares, jobs, doing):
 
 
 def _recorded(surveys, traces, jobs):
-    """What the recordings say to every pair; a line of the journal each, until all are done."""
+    """Return the verdict of the recordings about every pair. Each is stored as a line of the journal until all are
+    done."""
     every = list(pairs(surveys, table.known(traces)))
     done = table.journal(JOURNAL, traces)
     todo = [pair for pair in every if table.key(pair) not in done]
@@ -75,14 +77,14 @@ def _recorded(surveys, traces, jobs):
 
 
 def _on_servers(found):
-    """What was found, with what outputs of real servers say to pairs that no recording refutes."""
+    """Return the findings, supplemented by outputs of real servers for pairs that no recording refutes."""
     refuted = {one[:3] for one in found if one.file}
     more = {pair: one for pair in server_runs.met()[0] if pair not in refuted and (one := server_runs.search(pair))}
     return [*(one for one in found if one[:3] not in more), *more.values()]
 
 
 def summary() -> str:
-    """Outcomes by engine and grade."""
+    """Return the numbers of outcomes by engine and grade."""
     rows = []
     for engine in ENGINES:
         graded = ((stored := table_of(engine)) and stored.graded.values()) or ()

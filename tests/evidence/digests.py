@@ -1,4 +1,4 @@
-"""Digests of rules and recordings: has either changed since a grade was found?"""
+"""Digests of rules and recordings, to detect changes since a grade was determined."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LENGTH = 12
 
 
 def digest(data):
-    """Some hexadecimal digits that stand for bytes."""
+    """Return a short hexadecimal digest of bytes."""
     return hashlib.sha256(data).hexdigest()[:LENGTH]
 
 
 @cache
 def of_file(path):
-    """The digest of a recording."""
+    """Return the digest of a recording."""
     return digest(Path(path).read_bytes())
 
 
@@ -37,14 +37,15 @@ def of_case(path):
 
 
 def of_rule(rule):
-    """The digest of a rule's code and of what it uses of its own module, without docstrings and decorators."""
+    """Return the digest of a rule's code and of the parts of its module that it uses, without docstrings and
+    decorators."""
     function = inspect.unwrap(rule)
     return digest(code_of(inspect.getsource(inspect.getmodule(function)), function.__name__).encode())
 
 
 @cache
 def code_of(text, name):
-    """The source of a function, and of the names of its module that it needs, each once."""
+    """Return the source of a function and of the names of its module that it needs, each once."""
     known = {defined: node for node in ast.parse(text).body for defined in _defines(node)}
     lines, todo, done = text.splitlines(), [name], []
     while todo:
@@ -63,7 +64,7 @@ def _defines(node):
 
 
 def _source(node, lines):
-    """The lines of a definition, from its name on."""
+    """Return the lines of a definition, from its name on."""
     inside = [one for one in ast.walk(node) if isinstance(one, ast.FunctionDef | ast.ClassDef)]
     said = {n for one in inside if ast.get_docstring(one) for n in _lines(one.body[0])}
     left = [lines[n - 1] for n in _lines(node) if n not in said]

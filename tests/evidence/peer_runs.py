@@ -1,4 +1,5 @@
-"""Outcomes that occur in the transcripts of the real mlx-lm 0.32.2, and what each transcript says to another answer."""
+"""Outcomes that occur in the transcripts of the real mlx-lm 0.32.2, and whether each transcript refutes another
+answer."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ ENGINE, RULES = "mlx_lm", PROFILES[PROFILE]
 
 
 class Differs(Exception):
-    """Ours is not what the transcript says."""
+    """Difference between the simulation and the transcript."""
 
 
 @cache
@@ -31,7 +32,7 @@ def _worlds():
 
 @cache
 def met():
-    """The other answers to each outcome that occurs in a transcript, by outcome."""
+    """Return the alternative answers to each outcome that occurs in a transcript, by outcome."""
     found = {}
 
     def hear(outcome, others):
@@ -43,17 +44,17 @@ def met():
 
 
 def pairs():
-    """Every outcome in a transcript with every other answer to it."""
+    """Return every outcome that occurs in a transcript, with every alternative answer."""
     return [(outcome, other) for outcome, others in sorted(met().items()) for other in sorted(others)]
 
 
 def places():
-    """What a transcript consists of, the quick ones first: a server's bursts, the prompt cache, the cache classes."""
+    """Return the parts of a transcript, quick parts first: bursts of a server, the prompt cache, the cache classes."""
     return [*range(len(_worlds())), "lru", "classes"]
 
 
 def play(place, rules):
-    """Repeat one part under a rule set. Raises Differs or AssertionError where ours differs."""
+    """Repeat a part under a rule set. Raises Differs or AssertionError if the simulation differs."""
     if isinstance(place, int):
         repeat(_worlds()[place], rules)
         return
@@ -73,7 +74,7 @@ def play(place, rules):
 
 
 def search(pair):
-    """The first part of a transcript that disagrees if an outcome is another."""
+    """Return the first part of a transcript that disagrees with an alternative answer."""
     outcome, other = pair
     rules, crashed = replace_outcome(RULES, variants(ENGINE), outcome, other), 0
     for place in places():

@@ -1,4 +1,4 @@
-"""For every outcome and every other answer to it: the first recording that disagrees."""
+"""Search for the first recording that disagrees, for every outcome and every alternative answer."""
 
 from __future__ import annotations
 
@@ -12,39 +12,37 @@ from tests.evidence.survey import disagrees
 from tests.shared import ROOT
 
 WORKLOAD = re.compile(r"^[a-z0-9]+-|-[0-9]+$")
-"""In the name of a recording: its model, and the seed of what was drawn."""
+"""Model and seed in the name of a recording."""
 BY_POSITION, BY_PROVENANCE = 150, 300
-"""Recordings that are replayed at most for one pair, by positions only and with verdicts."""
+"""Maximum recordings to replay for a pair, by positions only and with verdicts."""
 CRASHES = 6
-"""Recordings in which our server cannot go on before an answer is called not admissible."""
+"""Number of crashes of the simulated server after which an answer is classified as inadmissible."""
 
 
 class Pair(NamedTuple):
-    """An outcome, another answer to it, and the recordings in which it would be one, those to try first in front:
-    ``by_position`` and with verdicts, where those with a wrong answer come first."""
+    """Outcome with an alternative answer, and the recordings in which it occurs, in the order to try them."""
 
     engine: str
     outcome: Outcome
     other: str
-    by_position: tuple[Path, ...]
-    judged: tuple[Path, ...]
+    by_position: tuple[Path, ...]      # recordings to replay by positions
+    judged: tuple[Path, ...]           # recordings to replay with verdicts, those with a wrong answer first
 
 
 class Found(NamedTuple):
-    """What came of a pair. ``file`` None = no recording that was tried disagrees; ``crashes``: our server cannot go on
-    with that answer in any of them, so that it is not admissible."""
+    """Result for a pair."""
 
     engine: str
     outcome: Outcome
     other: str
-    file: Path | None = None
+    file: Path | None = None     # recording that disagrees, None = none of those tried
     step: int = -1
     what: str = ""
-    crashes: bool = False
+    crashes: bool = False        # inadmissible: the simulated server fails in all recordings
 
 
 def pairs(surveys, known):
-    """Every pair that occurs, with its recordings. ``known``: the recording that disagreed last time, by pair."""
+    """Yield every pair that occurs, with its recordings. ``known``: the recording that disagreed last time, by pair."""
     order = sorted((one for one in surveys if one.agrees), key=_cheap_first)
     found = {}
     for one in order:
@@ -60,12 +58,12 @@ def pairs(surveys, known):
 
 
 def _some(files, most):
-    """At most so many of them, each once."""
+    """Return at most ``most`` distinct files."""
     return tuple(dict.fromkeys(files))[:most]
 
 
 def _cheap_first(one):
-    """Recordings that a checkout has before the others, those with requests sent together last, small ones first."""
+    """Sort key of a recording: without concurrent requests first, then stored in the checkout, then small."""
     return one.groups, not _kept_here(one.file), one.size, str(one.file)
 
 
@@ -74,7 +72,7 @@ def _kept_here(file):
 
 
 def spread(files):
-    """One of every workload, then a second one of each, and so on."""
+    """Return the files in rounds: the first of every workload, then the second of each, and so on."""
     place = Counter()
     ranked = []
     for file in files:
@@ -85,14 +83,14 @@ def spread(files):
 
 
 def search(pair):
-    """Replay recordings with the other answer until one disagrees."""
+    """Replay recordings with the alternative answer until one of them disagrees."""
     tried = crashed = 0
     for mode, files in (("none", pair.by_position), ("provenance", pair.judged)):
         for file in files:
             tried += 1
             try:
                 found = disagrees(file, pair.outcome, pair.other, mode)
-            except Exception:              # our server cannot go on: that answer is not admissible here
+            except Exception:              # the simulated server fails: the answer is inadmissible here
                 crashed += 1
                 if crashed == tried == CRASHES:
                     return Found(*pair[:3], crashes=True)

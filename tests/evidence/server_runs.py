@@ -1,6 +1,6 @@
-"""Outcomes that occur in scenarios which an unchanged real server ran, and what its output says to another answer.
+"""Outcomes that occur in scenarios run by an unmodified real server, and whether its output refutes another answer.
 
-The outputs are in scenarios/evidence, one file per build.
+The outputs are in scenarios/evidence, a file per build.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ FOLDER = ROOT / "scenarios" / "evidence"
 
 @cache
 def runs():
-    """(file, scenario, profile, requests) of every output that is of a scenario as it is now, and as simulated."""
+    """Yield (file, scenario, profile, requests) of every output that matches the current scenario and its
+    simulation."""
     files = {file.stem: file for file in (ROOT / "scenarios").rglob("*.toml")}
     found = []
     for file in sorted(FOLDER.glob("*.json")):
@@ -37,7 +38,8 @@ def runs():
 
 
 def first_difference(scenario, stored, rules):
-    """The first request in which a simulated run is not as the real server was, None if none is."""
+    """Return the first request in which a simulated run differs from the real server, None if there is no
+    difference."""
     run = run_judged(scenario, stored["profile"], "provenance", table=rules, with_ledger=False)
     for theirs in stored["requests"]:
         ours = run.requests[theirs["n"]]
@@ -53,8 +55,8 @@ def first_difference(scenario, stored, rules):
 
 @cache
 def met():
-    """The other answers to each outcome of an engine that occurs in one of these runs, with its runs; and how many
-    decisions each run asked for."""
+    """Return the alternative answers to each outcome of an engine that occurs in these runs, with the runs; and the
+    number of decisions in each run."""
     found, asked = {}, Counter()
     for number, (_, scenario, stored) in enumerate(runs()):
         engine = scenario.engine
@@ -70,7 +72,7 @@ def met():
 
 
 def search(pair):
-    """The first output of a real server that disagrees if an outcome is another; None if there is none."""
+    """Return the first output of a real server that disagrees with an alternative answer, None if all agree."""
     engine, outcome, other = pair
     others, asked = met()
     for number in others.get(pair, ()):
@@ -79,7 +81,7 @@ def search(pair):
         rules = limit_decisions(rules, ENDLESS * asked[number])
         try:
             wrong = first_difference(scenario, stored, rules)
-        except (Exception, TooManyDecisions):   # our server cannot go on: that answer is not admissible here
+        except (Exception, TooManyDecisions):   # the simulated server fails: inadmissible here
             continue
         if wrong is not None:
             return Found(engine, outcome, other, file, wrong, f"scenario {scenario.id}")

@@ -1,4 +1,4 @@
-"""Outcomes that occur in recordings, and what each recording says to another answer."""
+"""Outcomes that occur in recordings, and whether each recording refutes another answer."""
 
 from __future__ import annotations
 
@@ -15,34 +15,32 @@ from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
 from cachesim.tools.replay.command import checker
 
-ORDERS = 40              # orders of requests sent together that are tried with another answer
-ASKED = 100              # times that rules may be asked for each recorded event: with another answer a server may spin
+ORDERS = 40              # orders of concurrent requests to try with an alternative answer
+ASKED = 100              # decisions allowed per recorded event: an alternative answer may cause an endless loop
 DECISION, VERDICT = "decision", "verdict"
 
 
 @dataclass(frozen=True)
 class Survey:
-    """One recording. ``agrees``: every decision of ours is the recorded one; ``groups``: some requests were sent
-    together; ``wrong``: an answer is not a cold one, or the server ended; ``met``: the other answers to each outcome
-    that occurs in it, by outcome."""
+    """Recording with its outcomes."""
 
     file: Path
     engine: str
-    agrees: bool
-    groups: bool
-    wrong: bool
-    size: int
-    met: dict[Outcome, frozenset[str]]
+    agrees: bool                             # every decision of the simulation is the recorded decision
+    groups: bool                             # some requests were sent together
+    wrong: bool                              # an answer differs from a cold run, or the server died
+    size: int                                # bytes
+    met: dict[Outcome, frozenset[str]]       # alternative answers to each outcome that occurs
 
 
 @cache
 def variants(engine):
-    """The rules of all rule sets that come with cachesim, by field."""
+    """Return the rules of all built-in rule sets, by field."""
     return variants_of(BUILTIN[engine].profiles.values())
 
 
 def survey(file):
-    """Replay a recording by positions and note what its outcomes could have been."""
+    """Replay a recording by positions and record the possible answers of its outcomes."""
     try:
         trace = read_trace(file, profiles())
     except BadInput:
@@ -65,8 +63,8 @@ def survey(file):
 
 
 def disagrees(file, outcome, other, mode):
-    """The first step at which a recording differs if an outcome is another, and in what: a decision or a verdict. None
-    if it does not differ; raises whatever our server does where it cannot go on."""
+    """Return the first step at which a recording differs with the alternative answer, and whether a decision or a
+    verdict differs; None if nothing differs. Raises any exception of the simulated server."""
     trace = read_trace(file, profiles())
     engine = trace.profile.partition("@")[0]
     rules = replace_outcome(BUILTIN[engine].rules(trace.profile), variants(engine), outcome, other)
@@ -91,6 +89,6 @@ def disagrees(file, outcome, other, mode):
 
 @cache
 def judged_alike(file):
-    """True if our verdicts are the recorded ones without any change."""
+    """Return whether our verdicts are the recorded verdicts without any change."""
     found = replay(read_trace(file, profiles()), "provenance", checker())
     return found.first is None and found.verdicts_agree == found.steps

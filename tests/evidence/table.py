@@ -1,4 +1,4 @@
-"""From what was found to the stored table, and back to what is tried first."""
+"""Conversion of findings into the stored table, and back into the recordings to try first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ KEPT_HERE = ("tests/data/", "scenarios/")
 
 
 def rules_of_engine(engine):
-    """Every rule of the rule sets that come with cachesim, by id."""
+    """Return all rules of the built-in rule sets, by id."""
     return {fn.rule: fn for rules in BUILTIN[engine].profiles.values() for fn in graded_rules(rules).values()}
 
 
 def met(surveys, engine):
-    """The other answers to each outcome that occurs in a recording on which we agree, by outcome."""
+    """Return the alternative answers to each outcome that occurs in a recording on which the simulation agrees, by
+    outcome."""
     found = {}
     for one in surveys:
         if one.agrees and one.engine == engine:
@@ -30,7 +31,7 @@ def met(surveys, engine):
 
 
 def made(engine, occurs, found, traces):
-    """The table of an engine."""
+    """Return the table of an engine."""
     graded, used = {}, set()
     for outcome in occurs:
         mine = [one for one in found if one.outcome == outcome]
@@ -44,7 +45,7 @@ def made(engine, occurs, found, traces):
 
 
 def _grade(engine, outcome, found):
-    """Seen if one other answer fails somewhere."""
+    """Return the grade of an outcome: seen if an alternative answer fails anywhere."""
     files = [one.file for one in found if one.file]
     if files:
         return Grade.COMPARED if engine == peer_runs.ENGINE else Grade.RECORDED
@@ -56,19 +57,19 @@ def _name(file, traces):
 
 
 def _where(one, traces):
-    """The place that refutes an answer, as a line."""
+    """Return the place that refutes an answer, as a line."""
     unit = "request" if one.what.startswith("scenario") else "step"
     return f"{_name(one.file, traces)} {one.what}" + (f" at {unit} {one.step}" if one.step >= 0 else "")
 
 
 def file_of(where, traces):
-    """The file of such a line."""
+    """Return the file of such a line."""
     name = where.partition(" ")[0]
     return ROOT / name if name.startswith(KEPT_HERE) else traces / name
 
 
 def known(traces):
-    """The recording that refuted each pair last time."""
+    """Return the recording that refuted each pair last time."""
     return {
         (engine, outcome, other): file_of(where, traces)
         for engine in BUILTIN if (table := table_of(engine)) for outcome, one in table.graded.items()
@@ -77,19 +78,19 @@ def known(traces):
 
 
 def key(pair):
-    """A pair as it stands in the journal: with the digest of its rule."""
+    """Return the journal key of a pair, which includes the digest of its rule."""
     rule = rules_of_engine(pair.engine).get(pair.outcome.rule)
     return pair.engine, *pair.outcome, pair.other, digests.of_rule(rule)
 
 
 def line(found, traces):
-    """A line of the journal."""
+    """Return a line of the journal."""
     name = found.file and _name(found.file, traces)
     return [*key(found), name, found.step, found.what, found.crashes]
 
 
 def journal(file, traces):
-    """What an interrupted run has found, by key."""
+    """Return the findings of an interrupted run, by key."""
     lines = file.read_text("utf-8").splitlines() if file.exists() else []
     found = {}
     for engine, rule, case, other, code, name, *rest in map(json.loads, lines):

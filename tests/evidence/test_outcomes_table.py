@@ -1,4 +1,4 @@
-"""Are the stored grades those of the rules and recordings as they are?"""
+"""The stored grades match the current rules and recordings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.evidence.survey import disagrees
 from tests.evidence.table import file_of, rules_of_engine
 from tests.shared import TRACES, absent
 
-DRAWN = 12               # pairs of each engine that are found out anew
+DRAWN = 12               # pairs of each engine to verify again
 TABLES = {engine: table_of(engine) for engine in BUILTIN}
 SEEN = {
     engine: sorted((outcome, other, where) for outcome, one in table.graded.items() for other, where in
@@ -31,7 +31,7 @@ def test_every_rule_is_graded_with_its_present_code(engine):
 
 
 @pytest.mark.parametrize("engine", BUILTIN)
-def test_every_recording_that_is_here_is_the_one_that_was_used(engine):
+def test_every_available_recording_is_unchanged(engine):
     here = {name: file_of(name, TRACES) for name in TABLES[engine].recordings}
     stale = {name for name, file in here.items()
              if file.exists() and digests.of_file(file) != TABLES[engine].recordings[name]}
@@ -39,7 +39,7 @@ def test_every_recording_that_is_here_is_the_one_that_was_used(engine):
 
 
 def recorded_pairs(engine):
-    """Drawn pairs, the same ones on every machine."""
+    """Return randomly chosen pairs, the same on every machine."""
     return random.Random(27).sample(SEEN[engine], min(DRAWN, len(SEEN[engine])))
 
 
@@ -70,7 +70,7 @@ def test_the_real_code_still_refutes_another_answer(outcome, other, where):
     assert found.file == file_of(where, TRACES)
 
 
-def test_a_proposal_is_ours_unless_a_patched_server_was_recorded():
+def test_a_rule_recorded_from_a_patched_server_is_graded_recorded():
     table = TABLES["llama_cpp"]
     assert "LC-PC-LOAD.CLONE" not in released_rules("llama_cpp")
     assert table.grade(Outcome("LC-PC-LOAD.CLONE", "no")) is Grade.RECORDED
@@ -97,7 +97,7 @@ def other(x):
     ("LIMIT = 3", "LIMIT = 4", False), ("x > LIMIT", "x >= LIMIT", False), ("return _inner(x)", "return 1", False),
     ("Says something", "Says more", True), ('"source"', '"another"', True), ("return x\n", "return 2\n", True),
 ])
-def test_a_digest_is_of_the_code_that_a_rule_uses(old, new, same):
+def test_a_digest_covers_the_code_that_a_rule_uses(old, new, same):
     assert old in CODE
     changed = digests.code_of(CODE.replace(old, new), "outer")
     assert (changed == digests.code_of(CODE, "outer")) == same

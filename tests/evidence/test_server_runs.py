@@ -1,4 +1,4 @@
-"""Outputs of real servers as evidence: stored ones of our own making, with what they must say."""
+"""Outputs of real servers as evidence: test outputs, and the pairs that they refute."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ ERASE = "llama_cpp", Outcome("LC-CKPT-ERASE.ER2", "none"), "LC-CKPT-ERASE.REWRIT
 
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
-    """Writes the output of a server that does what ours does; ``changes`` are of its first request."""
+    """Return a function that writes the output of a server that behaves like the simulation. ``changes`` apply to its
+    first request."""
     def store(**changes):
         run = run_judged(load(FILE), PROFILE, "provenance", with_ledger=False)
         requests = [{"n": i, "cache_n": one.answer.cache_n, "prompt_n": one.answer.prompt_n,
@@ -38,7 +39,7 @@ def stored(tmp_path, monkeypatch):
         cached.cache_clear()
 
 
-def test_an_output_refutes_the_answer_that_would_have_been_right(stored):
+def test_an_output_refutes_the_alternative_answer(stored):
     stored()
     found = server_runs.search(ERASE)
     assert (found.file.name, found.what) == ("b1.json", f"scenario {FILE.stem}") and found.step == 3
@@ -46,6 +47,6 @@ def test_an_output_refutes_the_answer_that_would_have_been_right(stored):
 
 
 @pytest.mark.parametrize("changes", [{"cache_n": 1}, {"prompt_n": 1}, {"differs": True}])
-def test_an_output_that_is_not_as_simulated_says_nothing(stored, changes):
+def test_an_output_that_differs_from_the_simulation_is_ignored(stored, changes):
     stored(**changes)
     assert server_runs.runs() == [] and server_runs.search(ERASE) is None
