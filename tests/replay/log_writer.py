@@ -112,7 +112,7 @@ def _answers(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _text(event: Mapping[str, Any]) -> str | None:
-    """The message of an event; None for one that no template of this build has."""
+    """Return the message of an event; None if this build has no template for it."""
     if event["ev"] in ("warn", "error"):
         return str(event["text"])
     widths, other = WIDTHS.get(event["ev"], {}), WORDS.get(event["ev"], "0")

@@ -1,4 +1,4 @@
-"""Does the bill of lost tokens add up on what real clients sent? Recordings, run as scenarios."""
+"""Tests that the recompute ledger balances on requests of real clients: recordings, run as scenarios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ FEW = sorted((DATA / "llama_cpp").glob("*.json"))
 
 
 def as_scenario(trace: Trace) -> Scenario:
-    """The same requests as a scenario; of those sent at the same time the order may differ from the recorded one."""
+    """Return the requests of a recording as a scenario; the order of concurrent requests may differ from the
+    recording."""
     steps = []
     for step in trace.steps:
         if step.action:

@@ -1,7 +1,7 @@
-"""Would the replay notice? Each test spoils the simulator in one place and demands that a figure fails.
+"""Counter-tests of the replay: each test breaks the simulator in a single place and requires that a figure fails.
 
-Most of them spoil an operation; the first one spoils the judge's material: a store that always returns what a cold
-run would hold makes every answer right, and must therefore miss the recorded wrong answers.
+Most of them break an operation; the first test breaks the judge's input: a store that always returns the contents of a
+cold run makes every answer correct, and must therefore miss the recorded wrong answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FILES = sorted((DATA / "llama_cpp").glob("*.json"))
 
 
 def plainly_wrong(path):
-    """Does the file hold a wrong answer that is no consequence of a shift, and none that is?"""
+    """True if the file contains a wrong answer that does not follow from a shift, and none that does."""
     entries = json.loads(path.read_text())["inexact"]
     return entries and not any(entry["shifted"] for entry in entries) and not read_trace(path, profiles()).out
 
@@ -38,7 +38,7 @@ INEXACT = [path for path in FILES if plainly_wrong(path)]
 
 
 def figure_fails(paths=FILES):
-    """Does any file (the first one is enough) disagree in a step, an event or a verdict?"""
+    """True if a file disagrees in a step, an event or a verdict; stops at the first such file."""
     found = (verdicts(path) for path in paths)
     return any(not one.trace.out and not (decided_alike(one) and judged_alike(one)) for one in found)
 

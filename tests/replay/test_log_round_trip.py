@@ -20,7 +20,7 @@ PROFILE = "llama_cpp@b11549"
 
 
 def plain(recording: Mapping[str, Any]) -> bool:
-    """Are its steps requests that were answered? A log says less of a hang-up, and of further completions."""
+    """True if all steps are requests that were answered. A log says less about disconnects and further completions."""
     steps = recording["steps"]
     return all(
         one["op"] == "completion" and not one.get("cancelled") and "stuck" not in one
@@ -75,8 +75,8 @@ def agreeing(files: list[Path], verbosity: int, folder: Path) -> tuple[int, int]
 
 @pytest.mark.parametrize("verbosity, least", [(3, 90), (4, 95)])
 def test_the_simulator_reuses_what_the_log_says(tmp_path, verbosity, least):
-    """Neither model nor flags are told: of these recordings at least so many requests in a hundred agree, and where one
-    does not, the file and the report say so."""
+    """Model and flags are not given: of these recordings at least so many requests in a hundred agree, and the file and
+    the report mark the others."""
     agree, differ = agreeing(recordings(DATA)[::3], verbosity, tmp_path)
     assert 100 * agree >= least * (agree + differ), (agree, differ)
 

@@ -1,4 +1,5 @@
-"""Does the simulator decide, and go wrong, exactly where the real servers did? The selection in tests/data."""
+"""Tests that the simulator decides, and gives wrong answers, exactly as the real servers did: the selection in
+tests/data."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What form does a JSON value have, as a schema? And does a value have the form of a schema?
+"""Schemas of JSON values, and validation of a value against a schema.
 
-Schemas are of a small part of JSON Schema (2020-12): type, properties, required, items, additionalProperties.
+Schemas use a small part of JSON Schema (2020-12): type, properties, required, items, additionalProperties.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ORDER = ("$schema", "title", "description", "type", "properties", "required", "i
 
 
 def form(value: Any, key: str = "") -> dict[str, Any]:
-    """The schema of one value; ``key``: under which it stands."""
+    """Return the schema of a value; ``key``: its key in the parent."""
     schema: dict[str, Any] = {"type": TYPES[type(value)]}
     if isinstance(value, list):
         schema["items"] = merged([form(one) for one in value])
@@ -29,7 +29,7 @@ def form(value: Any, key: str = "") -> dict[str, Any]:
 
 
 def merged(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """A schema of which every value of these schemas is."""
+    """Return a schema that accepts every value of these schemas."""
     found: dict[str, Any] = {}
     for schema in (one for one in schemas if one):
         found = _both(found, schema) if found else schema
@@ -57,7 +57,7 @@ def _types(schema: dict[str, Any]) -> list[str]:
 
 
 def wrong(value: Any, schema: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Where a value is not as the schema says. Keys that it does not name are allowed."""
+    """Return the places where a value differs from the schema. Keys that the schema does not name are allowed."""
     kind = TYPES[type(value)]
     types = _types(schema) if "type" in schema else [kind]
     if kind not in types and not (kind == "integer" and "number" in types):

@@ -1,6 +1,6 @@
-"""Is what every command prints with --json as its schema says, and is every key of it described?
+"""Tests that the --json output of every command matches its schema, and that every key is described.
 
-A key that is new: give it a sentence in words.toml, then `python -m tests.schemas` (a minute) writes the schemas anew.
+For a new key: add a sentence to words.toml, then `python -m tests.schemas` (a minute) writes the schemas anew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Small inputs that ask for much: are they refused with the limit named, or done in the memory that they use?"""
+"""Tests of small inputs that require much work: refused with the limit named, or completed in the allowed memory."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_every_engine_keeps_every_limit(profile, numbers, mode, said, lift):
 
 
 def test_tokens_for_which_there_was_no_room_are_given_back():
-    """The second prompt finds no room for a batch until the first one is purged."""
+    """The second prompt finds no room for a batch until the first slot is purged."""
     server = {"ctx_size": 256, "parallel": 2, "kv_unified": True}
     log = play(from_line("A200@0/B200@1{together}", model="AA", server=server), "llama_cpp@head", "none")
     assert any(event.ev == "kv_full" for event in log.events)

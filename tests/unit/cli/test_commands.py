@@ -1,4 +1,4 @@
-"""Do the commands print what they promise, with the exit codes that they promise?"""
+"""Tests of the output and exit codes of the commands."""
 
 from __future__ import annotations
 
@@ -299,7 +299,8 @@ prompt = "A"
 
 
 def several(folder):
-    """A good scenario, one with a typo, one with the id of the first, one whose option its build does not have."""
+    """Files: a good scenario, a scenario with a typo, another with the id of the first, another whose option its build
+    does not have."""
     (folder / "again").mkdir()
     good = Path(SEED).read_text()
     (folder / "seed-24143-dense.toml").write_text(good)

@@ -1,4 +1,4 @@
-"""Does a shell complete what the command line knows? Each shell of this machine is run with its script."""
+"""Tests of shell completion: each shell of this machine runs its script."""
 
 from __future__ import annotations
 

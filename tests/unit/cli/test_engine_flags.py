@@ -1,4 +1,4 @@
-"""Are the server's own flags taken on our command lines, beside our options?"""
+"""Tests of server flags on cachesim's command line, besides its own options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the command line refuse what it cannot use, in one line and with the right exit code?"""
+"""Tests that the command line refuses invalid input with a single line and the right exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.scenarios.samples import GOOD
 
 
 def refused(capsys, *argv):
-    """The one line with which a command line is refused."""
+    """Return the line with which a command line is refused."""
     assert main(argv) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     assert out == ""
@@ -143,7 +143,7 @@ def test_a_reader_that_goes_away_is_no_error(tell):
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_any_output_can_be_written(encoding):
-    """The tables have a sign that ASCII lacks, and a long prompt is cut with another one."""
+    """The tables have a sign that ASCII lacks, and a cut prompt has another."""
     line = "S40.A30/" + ".".join(f"Longer{word}10" for word in "WordsThanTheColumn") + ".End10"
     done = subprocess.run([sys.executable, "-m", "cachesim", "try", line], capture_output=True, check=False,
                           env={**os.environ, "PYTHONIOENCODING": encoding})  # fmt: skip
@@ -161,8 +161,8 @@ def test_other_faults_of_an_encoding_are_not_hidden():
 
 
 def main_ended_by(number):
-    """A process that runs a command during which this signal comes. Nobody ignores it: under nohup a hang-up would be,
-    and the process would wait for ever."""
+    """Start a process that runs a command and receives this signal. The signal is not ignored: under nohup SIGHUP would
+    be, and the process would wait for ever."""
     handler = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"
     return (
         "import os, signal, sys\nfrom cachesim.cli.main import main\n"
@@ -198,7 +198,7 @@ def test_stdout_that_cannot_be_written_is_one_line(argv):
             assert told in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_nobody_has_to_read_stderr():
+def test_stderr_need_not_be_read():
     words = f'"{sys.executable}" -m cachesim'
     for end in ("2>&-", "2>/dev/full"):
         for argv, code in (("xyzzy", exits.BAD_INPUT), ("profiles list", exits.HOLDS)):

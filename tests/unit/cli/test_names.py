@@ -1,4 +1,4 @@
-"""Which profile does a name mean: the newest recorded one, one of old, none at all?"""
+"""Tests of profile names: the newest recorded profile, former names, unknown names."""
 
 from __future__ import annotations
 

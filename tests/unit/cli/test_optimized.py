@@ -1,4 +1,4 @@
-"""Does every command print the same under ``python -OO``, which strips docstrings and assertions?"""
+"""Tests that every command prints the same under ``python -OO``, which strips docstrings and assertions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ for command, rest in {SMOKE!r}.items():
 
 
 def printed(*flags):
-    """What all commands print, in one process with these flags of the interpreter."""
+    """Return the output of all commands, in a process with these flags of the interpreter."""
     done = subprocess.run(
         [sys.executable, *flags, "-c", ALL], capture_output=True, text=True, cwd=ROOT, check=False, timeout=600
     )

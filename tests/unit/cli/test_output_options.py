@@ -1,4 +1,4 @@
-"""Does every command keep to -q, -v, --color, --json and $COLUMNS, on any encoding and in any pipe?"""
+"""Tests of -q, -v, --color, --json and $COLUMNS in every command, on any encoding and in any pipe."""
 
 from __future__ import annotations
 

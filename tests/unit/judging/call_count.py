@@ -20,8 +20,8 @@ class Calls:
 
 @contextmanager
 def counted_calls():
-    """Count the calls of Python functions and of built-in ones, and each step of a generator. The garbage collector is
-    off meanwhile: it makes no calls, and takes longer than all of them when there are many objects."""
+    """Count the calls of Python functions and built-in functions, and each step of a generator. The garbage collector
+    is off meanwhile: it makes no calls, but takes longer than all of them when there are many objects."""
     calls, before, profile, collecting = Calls(), sys.getprofile(), cProfile.Profile(), gc.isenabled()
     gc.disable()
     profile.enable()
@@ -36,5 +36,5 @@ def counted_calls():
 
 
 def exponent(once, twice):
-    """How work grows: 1 = twice as much for twice the size, 2 = four times as much."""
+    """Return the exponent of growth: 1 = linear, 2 = quadratic."""
     return log2(twice / once)

@@ -1,4 +1,4 @@
-"""A ledger that is fed events by hand, and a stub engine that holds the restore points of these events."""
+"""Ledger with hand-made events, and a stub engine that holds the restore points of these events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cold:
 
 
 def row_part(positions, foreign=(), window=0):
-    """Rows of one layer at these positions, some of them not a cold run's."""
+    """Return rows of a layer at these positions, some of which differ from a cold run."""
     pos = np.array(positions, np.int64)
     return RowsPart(window, pos, {0: Rows(np.isin(pos, list(foreign)).astype(np.uint64), None, None)})
 
@@ -40,8 +40,8 @@ def key_of(kind, number=1):
 
 
 class Story:
-    """A ledger with one evaluated list, the tokens of slot 0. ``looks`` lists the objects that it looked at, each with
-    the position from which on; ``cold_runs`` the lists of which it wanted a cold run."""
+    """Ledger with a single evaluated list, the tokens of slot 0. ``inspected``: objects that the ledger inspected, each
+    with the start position; ``cold_runs``: lists of which it requested a cold run."""
 
     def __init__(self, **callbacks):
         self.parts, self.inspected, self.cold_runs = {}, [], []
@@ -59,8 +59,8 @@ class Story:
 
     def point(self, kind, n, cause="evaluated", rule="", *, number=1, tokens=SAID, start=0, after=None, lengths=None,
               step=1, foreign=(), parts=None):  # fmt: skip
-        """A restore point comes, or takes the place of the one with its key. A slot is usable at every length, another
-        object at its end only, unless ``lengths`` says otherwise."""
+        """Add a restore point, or replace the point with its key. A slot is usable at every length, another object at
+        its end only, unless ``lengths`` are given."""
         key = key_of(kind, number)
         lo, hi = lengths or ((1, n) if kind == "slot" else (n, n))
         self.parts[key] = parts if parts is not None else (row_part(range(start, n), foreign),)
@@ -69,22 +69,22 @@ class Story:
         self.ledger.record(event(None if kind == "entry" else 0, point, cause, rule))
 
     def lose(self, kind, cause, rule="", *, number=1, slot=0):
-        """A restore point goes."""
+        """Remove a restore point."""
         self.ledger.record(Lost(slot, key_of(kind, number), cause, rule))
 
     def decide(self, rule, value):
-        """A rule answers."""
+        """Record the decision of a rule."""
         self.ledger.record(Decided(0, rule, value, {}))
 
     def capture(self, rule, made, start):
-        """A rule makes a checkpoint after so many tokens, or does not; the engine's loop writes it down."""
+        """Record that a rule creates a checkpoint after so many tokens, or declines it, through the engine's loop."""
         log = Log()
         log.listener = self.ledger.record
         driver = SimpleNamespace(log=log, decide=lambda decision, slot: self.decide(decision.rule, decision.value))
         Driver.capture(driver, Decision(made, {"start": start}, rule), SimpleNamespace(id=0))
 
     def settle(self, prompt, n_past, *decisions, wrong=False, request=1):
-        """The account of a request that kept so many tokens."""
+        """Return the ledger of a request that kept so many tokens."""
         self.ledger.begin(request)
         for rule, value in decisions:
             self.decide(rule, value)

@@ -1,4 +1,4 @@
-"""Which lengths of a restore point are clean? All of the spans, and none beside them."""
+"""Tests of the clean lengths of a restore point."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ class Cold:
 
 
 def part(window, foreign):
-    """Rows 0 .. N-1 of one layer, those at these positions not a cold run's."""
+    """Rows 0 .. N-1 of a layer; those at these positions differ from a cold run."""
     digest = np.arange(N, dtype=np.uint64)
     digest[list(foreign)] += 1000
     return RowsPart(window, np.arange(N), {0: Rows(digest, None, None)})
 
 
 def spans(*parts, held=None, lo=1, hi=N, step=1, inherited=None):
-    """The clean spans of a restore point with these rows and this state; ``inherited`` foreign rows are in no part."""
+    """Return the clean spans of a restore point with these rows and this state; ``inherited`` foreign rows are in no
+    part."""
     tokens = tuple(range(N))
     foreign = {window: list(positions) for window, positions in (inherited or {}).items()}
     for one in parts:
@@ -50,7 +51,7 @@ def spans(*parts, held=None, lo=1, hi=N, step=1, inherited=None):
 
 
 def read_by_next(window, length):
-    """Positions that the token behind so many tokens reads, beside itself."""
+    """Return the positions that the token after so many tokens reads, besides itself."""
     return range(max(0, length - window + 1) if window else 0, length)
 
 
@@ -112,14 +113,14 @@ def test_a_state_is_clean_or_of_no_use(kept, found):
 
 @pytest.mark.parametrize(("kept", "found"), [(15, ((15, 15),)), (14, ()), (N, ())])
 def test_a_state_belongs_to_the_length_of_the_point(kept, found):
-    """The tokens go on behind it."""
+    """The tokens continue after it."""
     assert spans(part(0, []), held=StatePart(14, {1: state(kept)}), lo=15, hi=15) == found
 
 
 @pytest.mark.parametrize("step", [2, 3, 4])
 @pytest.mark.parametrize("window", [0, WINDOW])
 def test_of_a_point_with_a_step_only_its_own_lengths_count(window, step):
-    """Kept in blocks: lengths between their ends are none that anybody could go on from."""
+    """Stored in blocks: lengths inside a block are not usable."""
     lengths = range(step, N + 1, step)
     for foreign in [(), *combinations(range(N), 1), *combinations(range(N), 2)]:
         found = spans(part(window, foreign), lo=step, hi=lengths[-1], step=step)
@@ -129,7 +130,7 @@ def test_of_a_point_with_a_step_only_its_own_lengths_count(window, step):
 
 
 def rows_at(positions, *foreign):
-    """Rows at these positions of one layer for each set of foreign positions."""
+    """Rows at these positions of a layer for each set of foreign positions."""
     at = np.array(positions, np.int64)
     layers = {}
     for layer, wrong in enumerate(foreign):
@@ -155,7 +156,7 @@ def test_foreign_rows_are_found_in_every_layer_and_order(positions):
 
 @pytest.mark.parametrize("positions", [range(N), BACKWARDS], ids=["ascending", "backwards"])
 def test_rows_behind_the_tokens_are_not_compared(positions):
-    """The cold run may end where the tokens end: it has no row for those behind them."""
+    """The cold run may end where the tokens end: it has no rows for later tokens."""
     for n in (12, 13):
         assert foreign_rows(rows_at(positions, [4, 12, 15]), Cold(n), n) == ([4] if n == 12 else [4, 12])
 

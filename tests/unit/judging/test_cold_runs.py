@@ -1,4 +1,4 @@
-"""Is every cold run made once, and not before it is asked for?"""
+"""Tests that every cold run is made once, and not before it is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge: three answers, the ladder, and that it is never green by accident."""
+"""Tests of the judge: its three verdicts, the comparison levels, and undecided cases that must not count as correct."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def model(exact=False):
 
 
 def right(mine):
-    """A request, and the answer that a cold run gives."""
+    """Return a request, and the answer that a cold run gives."""
     logits_at = range(len(PROMPT) - 1, len(HELD))
     run = cold(mine, HELD, logits_at=tuple(logits_at))
     said = [Output(p, int(run.digests[p]), run.logits.get(p)) for p in logits_at]
@@ -68,7 +68,7 @@ def test_a_slot_that_holds_other_tokens_than_were_asked_and_generated_is_broken(
 
 @pytest.mark.parametrize("layers, holds", [("C W8", True), ("AA", False)])
 def test_of_an_answer_that_went_on_from_another_text_what_was_said_is_judged(layers, holds):
-    """That text was loaded into the slot during the prompt. A window and a short convolution do not reach so far."""
+    """The text was loaded into the slot during the prompt. A window and a short convolution do not reach so far."""
     mine, prompt = make_model(parse(layers), exact=True), tuple(range(100, 130))
     held = (7, 8, *prompt[2:])
     run = cold(mine, held, logits_at=(29,))
@@ -179,7 +179,7 @@ def part_of(tokens, n, start=0, exact=True):
 
 
 def several(exact=True, talk=TALK, other=OTHER):
-    """Objects of two conversations in no order. Two of them are equal, three belong to both conversations, one ends
+    """Objects of two conversations in no order. Two of them are equal, three belong to both conversations, another ends
     before its tokens do."""
     found = [part_of(talk, 4, 0, exact), part_of(other, 9, 0, exact), part_of(talk, 12, 0, exact),
              part_of(talk, 4, 0, exact), part_of(other, 3, 0, exact), part_of(talk, 9, 5, exact),
@@ -188,7 +188,7 @@ def several(exact=True, talk=TALK, other=OTHER):
 
 
 def counted(monkeypatch):
-    """The token lists of all cold runs from now on."""
+    """Return the list to which the token lists of all later cold runs are added."""
     made, plain = [], module.cold
     monkeypatch.setattr(module, "cold", lambda mine, tokens, **more: made.append(tokens) or plain(mine, tokens, **more))
     return made

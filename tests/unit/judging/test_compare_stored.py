@@ -1,4 +1,4 @@
-"""Is a stored copy what a cold run would hold? Copies made from a cold run, spoilt in one place at a time."""
+"""Tests of stored copies: copies of a cold run, each corrupted in a single place."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_state_of_other_tokens_is_no_rounding_though_its_numbers_differ_too():
 
 @pytest.mark.parametrize("exact", [False, True])
 def test_of_what_several_share_only_its_own_stretch_must_be_there(exact):
-    """A block of rows 8 .. 11: those before it are others', those behind it nobody's."""
+    """A block of rows 8 .. 11: earlier rows belong to other blocks, later rows do not exist."""
     _, run = world("AA", exact)
     block = stored([rows_part(run, (0, 1), range(8, 12))], resume=12)
     assert compare_stored(block, run).where == 0

@@ -1,4 +1,4 @@
-"""Kept objects that are not what the server believes them to be: the observer judges each one once, and reports it."""
+"""Tests of corrupt stored objects: the observer judges each object once, and reports it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CountingJudge(Judge):
 
 
 class Keeping:
-    """A stub server that keeps objects of nine tokens, and an observer that is told of them."""
+    """Stub server that keeps objects of nine tokens, and an observer that receives its events."""
 
     def __init__(self, judge=None):
         self.objects, self.model, self.asked = {}, model(), []
@@ -63,14 +63,14 @@ class Keeping:
         return None
 
     def gain(self, key, wrong=False, owner=None, n=9):
-        """An object comes, or takes the place of the one with its key."""
+        """Add an object, or replace the object with its key."""
         digest = self.run.rows(0).digest[:n] + np.uint64(wrong)
         part = RowsPart(0, np.arange(n), {0: Rows(digest, None, None)})
         self.objects[key] = Stored(key[0], key[1] if owner is None else owner, HELD[:n], n, (part,), None)
         self.observer.on_event(Gained(0, Point(key, n, HELD[:n], 0, None, n, n), "stored", ""))
 
     def lose(self, key):
-        """An object goes."""
+        """Remove an object."""
         del self.objects[key]
         self.observer.on_event(Lost(0, key, "evicted", ""))
 
@@ -213,7 +213,8 @@ def test_what_a_request_leaves_behind_is_copied_when_its_slot_is_released():
 
 
 def test_only_the_error_of_a_living_server_is_compared_with_a_cold_run():
-    """A request that ends its server is wrong whatever a cold run does; one that was never answered is undecided."""
+    """A request that ends its server is wrong whatever a cold run does; a request that was never answered is
+    undecided."""
     failed = []
     server = Keeping()
     server.observer.failed = lambda number, answer, judged: failed.append(number)
@@ -224,7 +225,7 @@ def test_only_the_error_of_a_living_server_is_compared_with_a_cold_run():
 
 @pytest.mark.parametrize("profile", ["llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2"])
 def test_each_kept_object_of_a_run_is_compared_once(profile):
-    """Unless it takes the place of another one under its key."""
+    """An object that replaces another under its key is compared again."""
     scenario = from_line("A40>4/B40>4/A40.C9>4/B40.D9>2/A40.C9.E5>2", model="GA", profiles=(profile,))
     judge = CountingJudge(make_model(engine_of(profile).start(profile, "GA", {}, "provenance").model.spec, exact=False))
     run = run_judged(scenario, profile, "provenance", judge)

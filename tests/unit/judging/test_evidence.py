@@ -1,4 +1,4 @@
-"""A wrong answer, or a charge, that depends on an outcome which no real server was seen to have."""
+"""Tests of wrong answers and charges that depend on an outcome not seen on a real server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tables(tmp_path, monkeypatch):
 
 
 def only_read(rule):
-    """From now on no recording tells the answers of this rule from others."""
+    """Remove the recordings that distinguish the answers of this rule from alternatives."""
     table = table_of(ENGINE)
     graded = {outcome: Graded(Grade.READ, {}, tuple(one.seen)) if outcome.rule == rule else one
               for outcome, one in table.graded.items()}  # fmt: skip
@@ -102,8 +102,8 @@ def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
     ("shift-without-cache", TooManyDecisions), ("ik16-offset-of-another-prompt", BadInput),
 ])  # fmt: skip
 def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(monkeypatch, name, error):
-    """With one other answer the first shifts its context for ever; with one the server of the second refuses to
-    start."""
+    """With an alternative answer the first shifts its context for ever; with another the server of the second refuses
+    to start."""
     run, ended = run_judged(load(corpus_files()[name]), "ik_llama@1889-base", "provenance"), []
 
     def repeated(*args, **named):

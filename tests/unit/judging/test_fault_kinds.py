@@ -1,4 +1,4 @@
-"""Is the sentence of a verdict made from its kind and its numbers, and from nothing else?"""
+"""Tests that the sentence of a verdict depends only on its kind and numbers."""
 
 from __future__ import annotations
 

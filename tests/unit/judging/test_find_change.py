@@ -1,4 +1,4 @@
-"""Does bisect name the version and the rule, and only those that did it?"""
+"""Tests that bisect names the version and exactly the rules that changed the outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def courses(line, model="GGGA", **server):
 
 
 def short(course):
-    """(new profile, tokens kept, right?, fields) of every turn."""
+    """Return (new profile, tokens kept, correct?, fields) of every change."""
     return [
         (turn.new.partition("@")[2], turn.now.cache_n, turn.now.equal_cold,
          [[change.field for change in cause.changes] for cause in turn.causes])
@@ -75,7 +75,7 @@ def test_a_proposal_is_compared_with_its_base():
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
-    """Checked against the rule sets themselves, not against the search."""
+    """Checked on the rule sets themselves, independently of the search."""
     from cachesim.judging.judged_run import run_judged
 
     scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,), server=SMALL)
@@ -135,8 +135,8 @@ class Table(dict):
 
 
 def made_up(monkeypatch, answer, beside=(), **versions):
-    """An engine of these versions, by name without the engine's, in order; ``answer`` (fields) -> the answer of the
-    only request, and ``beside`` are (proposal, base)."""
+    """Return an engine of these versions (names without the engine's), in order; ``answer`` (fields) -> the answer of
+    the only request; ``beside``: (proposal, base)."""
     tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
 
     def run_judged(scenario, profile, mode, table, with_ledger):
@@ -181,6 +181,6 @@ def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
 
 @pytest.mark.parametrize("name", ["ml10-joins-a-running-prompt", "d2-late-and-shorter"])
 def test_a_mixture_of_versions_that_ends_the_server_is_an_outcome(capsys, name):
-    """Between two versions of mlx-lm the state of one side is missing where rows join: the thread ends there."""
+    """Between two versions of mlx-lm a mixture lacks a state where rows join: the thread ends there."""
     assert main(["bisect", name]) == 0
     assert "cachesim" not in capsys.readouterr().err

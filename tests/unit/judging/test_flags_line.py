@@ -1,4 +1,4 @@
-"""Does a report say which flags the server was started with, in the server's own words?"""
+"""Tests of the flags line of reports, in the server's own spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the right request named whose rows or states were read in place of one's own?"""
+"""Tests of the origin of rows and states that a wrong answer read in place of its own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_was_read(name, profile, number, said):
 
 
 def test_the_lengths_of_a_state_are_found_in_any_kind_of_layer():
-    """A state names the token after which it was: for each layer the one of a cold run, wherever it stands."""
+    """A state is identified with the token after which it was computed, in each layer of a cold run."""
     run = run_judged(from_line("A9", model="GSCA"), "llama_cpp@b11549")
     cold = run.reader.cold_runs.covering(run.requests[0].answer.slot_tokens)
     for layer in (0, 1, 2):

@@ -1,4 +1,5 @@
-"""How does the work of the judge grow? Counted in calls of functions, which no clock and no other process changes."""
+"""Tests of the growth of the judge's work, counted in function calls, which do not depend on the clock or other
+processes."""
 
 from __future__ import annotations
 
@@ -33,12 +34,12 @@ def asked(prompt, n=2, number=0, mark=None):
 
 
 def different(n):
-    """So many conversations, which share nothing."""
+    """Return so many conversations that share nothing."""
     return [asked(word(i, 60), number=i, mark=40) for i in range(n)]
 
 
 def turns(n):
-    """So many turns of four conversations, some of which go back."""
+    """Return so many turns of four conversations, some of which go back."""
     found, talks = [], [word(i, 20) for i in range(4)]
     for i in range(n):
         talk = talks[i % 4] if i % 5 else talks[i % 4][:16]
@@ -48,17 +49,17 @@ def turns(n):
 
 
 def answer(n):
-    """One answer of so many tokens."""
+    """Return a request with an answer of so many tokens."""
     return [asked(word(0, 20), n)]
 
 
 def prompt(n):
-    """One prompt of so many tokens."""
+    """Return a request with a prompt of so many tokens."""
     return [asked(word(0, 100 * n))]
 
 
 def calls(requests, profile, model="GGGA", **server):
-    """Functions called while these requests are played and judged."""
+    """Return the number of functions called while these requests are run and judged."""
     known = requests if profile == LLAMA else [replace(one, user_starts=()) for one in requests]
     steps = tuple(Step(one, None) for one in known)
     scenario = Scenario("growth", "", (), "", profile.partition("@")[0], model, (profile,), server, {}, steps)
@@ -96,7 +97,7 @@ def test_twice_as_much_is_twice_the_work(make, n, profile, server):
 
 @pytest.mark.parametrize(("make", "n", "profile", "server"), CASES, ids=named)
 def test_a_planted_scan_of_everything_before_is_found(monkeypatch, make, n, profile, server):
-    """Whenever the server goes on, forty things are asked of each time that it did before."""
+    """The planted fault: at every step of the server, forty calls for each earlier step."""
     server_class = type(engine_of(profile).start(profile, "GGGA", server, "provenance"))
     update, before = server_class.update, []
 
@@ -114,8 +115,8 @@ def test_a_planted_scan_of_everything_before_is_found(monkeypatch, make, n, prof
 
 
 def traffic(monkeypatch, n, profile):
-    """Tokens in the restore points that are reported while one answer grows, and rows that the judge looks at: a tuple
-    or an array is one call, however long."""
+    """Return the tokens in the restore points reported while an answer grows, and the rows that the judge inspects. A
+    tuple or an array counts as a single call, however long, so calls do not show them."""
     flags = BLOCKS if profile == POOL else {}
     server_class, emit = type(engine_of(profile).start(profile, "GGGA", flags, "provenance")), Log.emit
     stored, tokens, rows = server_class.stored, [], []
@@ -139,7 +140,7 @@ def traffic(monkeypatch, n, profile):
 
 @pytest.mark.parametrize("profile", [LLAMA, IK, POOL])
 def test_tokens_and_rows_that_the_judge_sees_of_an_answer_grow_as_the_answer(monkeypatch, profile):
-    """An answer of n tokens follows a prompt of 20. Nothing is reported, or looked at, more than three times."""
+    """An answer of n tokens follows a prompt of 20. Nothing is reported or inspected more than three times."""
     once, twice = (traffic(monkeypatch, n, profile) for n in (200, 400))
     for few, many in zip(once, twice, strict=True):
         assert 200 <= few <= 3 * 220 and exponent(few, many) < STEEPEST
@@ -151,7 +152,7 @@ def report_all(changed):
 
 
 def report_blocks_again(rows):
-    """The tracker reports every block again whenever one has come."""
+    """The tracker reports every block again whenever a block was added."""
     def reported(self, key, chain):
         rows(self, key, chain)
         for known, node in self.keys.items():
@@ -161,7 +162,7 @@ def report_blocks_again(rows):
 
 
 def look_at_all(stored):
-    """The server gives all rows of a slot, whatever is asked for."""
+    """The server returns all rows of a slot, whatever was requested."""
     return lambda self, key, start=0: stored(self, key)
 
 

@@ -1,4 +1,4 @@
-"""A judged run: every step has its place, requests sent together are judged at their own time, accounts balance."""
+"""Tests of judged runs: every step has its place, concurrent requests are judged at their own time, ledgers balance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_requests_sent_together_stand_in_the_order_of_the_file():
     assert run.verdict.holds and all(one.ledger.balanced for one in run.requests)
 
 
-def test_what_nobody_had_evaluated_when_the_slot_was_chosen_is_charged_to_nobody():
+def test_tokens_not_evaluated_when_the_slot_was_chosen_are_not_charged():
     apart = judged("S40.A20/S.B20", parallel=2, slot_prompt_similarity=0.9)
     at_once = judged("S40.A20/S.B20", (1, dict(TOGETHER)), parallel=2, slot_prompt_similarity=0.9)
     assert [one.ledger.best for one in apart.requests] == [0, 40]
@@ -73,7 +73,7 @@ def test_a_restored_slot_is_judged_and_a_restart_is_what_lost_the_rest():
     assert run.requests[4].ledger.balanced
 
 
-def test_after_a_shift_the_moved_tokens_are_nobodys_fault():
+def test_after_a_shift_the_moved_tokens_are_not_charged():
     run = judged("A200>60/A[127:].x5", (0, {}), context_shift=True, batch_size=64, ubatch_size=16)
     assert run.requests[0].answer.shifts
     assert (run.requests[1].ledger.best, run.requests[1].ledger.moved) == (0, run.requests[1].answer.cache_n)
@@ -140,7 +140,7 @@ def test_every_draft_is_made_in_its_place(model, spec, drafts):
 
 
 def test_a_run_bears_the_name_of_the_rules_that_it_followed():
-    """Rules of one's own are not the shipped profile, whose expectations they need not meet."""
+    """A user's own rules are not the built-in profile, whose expectations they need not meet."""
     head = engine_of(HEAD).profiles[HEAD]
     made = replace(from_line("S4"), expect={HEAD: Expect(cache_n=((3,),))})
     named = run_judged(made, HEAD, "provenance", table=replace(head, name="llama_cpp@mine", min_step=2))

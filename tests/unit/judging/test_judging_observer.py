@@ -1,4 +1,4 @@
-"""Is every step judged while the server still holds what it left behind?"""
+"""Tests that every step is judged while the server still holds its state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAD = "llama_cpp@head"
 
 
 def watched(line, model="AA", make=JudgingObserver, **server):
-    """What was found, step by step."""
+    """Return the findings, step by step."""
     scenario = from_line(line, model=model, server={"ctx_size": 256, **server})
     table = engine_of(HEAD).profiles[HEAD]
     watch = make(scenario, HEAD, table)
@@ -41,7 +41,7 @@ def test_every_step_has_its_judgement():
 
 
 def test_a_slot_is_judged_as_it_was_left_though_the_next_request_takes_it():
-    """Both wait for the one slot. When the second is answered, the first one's tokens are gone."""
+    """Both requests wait for the same slot. When the second is answered, the tokens of the first are gone."""
     watch = watched("A40>4/B20>9{together}")
     assert [one.judged.equal_cold for one in watch.found.values()] == [True, True]
     assert len(watch.found[0].answer.slot_tokens) == 43
@@ -91,7 +91,7 @@ def test_a_refused_request_is_charged_nothing_and_evaluated_nothing():
     assert watch.found[1].ledger == NOTHING and watch.found[2].ledger.best == 200
 
 
-def test_what_a_wrong_answer_reused_is_charged_to_nobody_and_what_it_found_is_remembered():
+def test_tokens_that_a_wrong_answer_reused_are_not_charged_and_its_slot_is_recorded():
     scenario = load(corpus_files()["bug-stale-ckpt-adjacent"])
     watch = JudgingObserver(scenario, HEAD, None)
     play(scenario, HEAD, "provenance", watch)

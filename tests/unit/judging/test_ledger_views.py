@@ -15,7 +15,7 @@ UNUSABLE = (1, 0)
 
 
 def usable(story, kind="slot"):
-    """The lengths at which the present restore points of one kind are usable."""
+    """Return the lengths at which the present restore points of a kind are usable."""
     known = [one for one in story.ledger.present.values() if one.kind == kind]
     return sorted({n for one in known for n in range(one.lo, one.hi + 1, one.step)})
 
@@ -42,7 +42,7 @@ def test_a_restore_point_that_is_reported_again_as_it_was_is_not_lost():
 
 
 def test_a_longer_state_keeps_none_of_its_former_lengths():
-    """A running slot goes on from 6 to 8 tokens. Its rows are usable at every length, the point before is lost."""
+    """A running slot grows from 6 to 8 tokens. Its rows are usable at every length, the previous point is lost."""
     story = Story()
     story.point("slot", 6)
     story.point("slot", 8, start=6, after=SLOT)
@@ -211,7 +211,7 @@ def test_a_cold_run_that_goes_on_alike_is_used_again():
 
 
 def test_a_decline_is_placed_where_the_slot_was_reported():
-    """The reported tokens are known: the ledger does not ask the server for them."""
+    """The reported tokens are known: the ledger does not request them from the server."""
     story = Story(slot_tokens=lambda slot: pytest.fail("the tokens of the slot are known"))
     story.point("slot", 6, lengths=UNUSABLE)
     for n, rule in [(6, "six"), (4, "four"), (0, "none")]:
@@ -244,7 +244,7 @@ def test_a_decline_behind_the_reported_tokens_is_placed_by_the_tokens_of_the_slo
 
 
 def test_a_release_lets_only_the_state_of_its_slot_rest():
-    """A state that rests is lasting; it stays so when another slot is released."""
+    """A state at which a request ended is lasting; it stays so when another slot is released."""
     for released, lasting in [([0], True), ([1], False), ([0, 1], True)]:
         story = Story()
         story.point("slot", 6)

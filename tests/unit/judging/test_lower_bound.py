@@ -1,4 +1,4 @@
-"""Is the bound what no server can beat, and is it reached where nothing is lost?"""
+"""Tests that no server can evaluate less than the bound, and that a server without losses reaches it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bound_of(run):
 
 
 def played(line, model="AA", profile=B11549, **server):
-    """What each request evaluated, and the bound."""
+    """Return the tokens that each request evaluated, and the bound."""
     run = run_judged(from_line(line, model=model, profiles=(profile,), server=server), profile, "provenance")
     return [one.answer.prompt_n for one in run.requests], bound_of(run)
 
@@ -65,7 +65,7 @@ def test_seen_finds_the_best_of_its_neighbours():
 
 
 def test_no_order_of_requests_sent_together_is_below_it():
-    """Every order, one after the other on a server that loses nothing."""
+    """Every order, each request after the previous, on a server that loses nothing."""
     rng = Rng(7)
     for _ in range(300):
         group = [drawn(rng, together=i > 0) for i in range(rng.between(2, 4))]

@@ -1,6 +1,7 @@
-"""How does the work of the ledger grow with the number of restore points, in a pool of blocks that conversations share?
+"""Tests of the growth of the ledger's work with the number of restore points, in a pool of blocks that conversations
+share.
 
-The blocks are reported by the tracker of a real engine; the engine and the cold runs are stubs.
+The tracker of a real engine reports the blocks; the engine and the cold runs are stubs.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Pool:
         return Stored("block", -1, (), 0, (RowsPart(0, pos, {0: Rows(ZEROS[: len(pos)], None, None)}),), None, start)
 
     def put(self, talk):
-        """Compute the blocks of a conversation, as far as they are not there."""
+        """Compute the missing blocks of a conversation."""
         before = None
         for start in range(0, len(talk), BLOCK):
             block = talk[start] // BLOCK
@@ -60,7 +61,7 @@ class Pool:
             before = block
 
     def converse(self):
-        """A new conversation begins like a former one and goes on with blocks of its own."""
+        """Start a conversation that begins like a former conversation and continues with blocks of its own."""
         other = self.random.choice(self.talks)
         shared = BLOCK * self.random.randint(0, min(len(other) // BLOCK, LONGEST))
         talk = (*other[:shared], *range(BLOCK * self.blocks, BLOCK * (self.blocks + GROWTH)))
@@ -70,8 +71,8 @@ class Pool:
         self.put(talk)
 
     def evict(self):
-        """Some of the last blocks of a conversation are evicted: from its end, or one before the last two, which are
-        of no use until it is computed again."""
+        """Evict some of the last blocks of a conversation: from its end, or a block before the last two, which are
+        useless until it is computed again."""
         talk = self.random.choice(self.talks[1:])
         for at in self.random.choice([(1, 2, 3), (3,)]):
             self.points.lost(("block", talk[-BLOCK * at] // BLOCK, 0), "evicted", "rule")
@@ -80,7 +81,8 @@ class Pool:
             self.put(talk)
 
     def request(self):
-        """A request begins like a conversation or a former request, and keeps some blocks. Its account must balance."""
+        """Send a request that begins like a conversation or a former request, and keeps some blocks. Its ledger must
+        balance."""
         again = self.requests and self.random.random() < 0.5
         begin = self.random.choice(self.ledger.evaluated if again else self.talks[1:])
         shared = self.random.choice([len(begin), self.random.randint(1, len(begin))])
@@ -98,7 +100,7 @@ class Pool:
 
 
 def pool_of(n, seed=1):
-    """A pool in which there were so many restore points, and the calls that they took."""
+    """Return a pool that had so many restore points, and the number of calls."""
     pool = Pool(seed)
     with counted_calls() as calls:
         while pool.ledger.count < n:
@@ -119,7 +121,7 @@ def test_twice_as_many_restore_points_are_twice_the_work(n):
 
 
 def scan_views(record):
-    """Go through all views at every event."""
+    """Planted fault: scan all snapshots at every event."""
     def scanning(ledger, event):
         for _ in ledger.snapshots:
             abs(0)
@@ -129,7 +131,7 @@ def scan_views(record):
 
 
 def scan_present(settle):
-    """Go through all present restore points ten times at every request."""
+    """Planted fault: scan all present restore points ten times at every request."""
     def scanning(ledger, *request):
         for _ in range(10 * len(ledger.present)):
             abs(0)

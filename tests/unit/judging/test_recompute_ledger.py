@@ -1,4 +1,4 @@
-"""Who is charged for tokens that are computed again? The decision that lost them, and nobody for what nobody lost."""
+"""Tests that re-evaluated tokens are charged to the decision that lost them, and only tokens that were lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.unit.judging.ledger_story import CREATE, ERASE, LOAD, NEED, PICK, SAI
 
 @pytest.mark.parametrize(("start", "rule"), [(6, CREATE), (5, CREATE), (7, "")])
 def test_what_was_never_captured_is_charged_to_the_rule_that_declined_nearest_below(start, rule):
-    """Six tokens are shared: a checkpoint behind five or six of them would have helped, one behind seven would not."""
+    """Six tokens are shared: a checkpoint after five or six of them would have helped, a checkpoint after seven would
+    not."""
     story = Story()
     story.capture(CREATE, False, start)
     ledger = story.settle((*SAID[:6], 7, 8, 9), 0)
@@ -34,7 +35,7 @@ def test_one_that_was_made_is_not_declined():
     assert charges(story.settle((*SAID[:6], 7), 0)) == [(6, "never captured", "", -1, "")]
 
 
-def test_a_lost_checkpoint_is_charged_to_what_erased_it_and_the_rest_to_nobody():
+def test_a_lost_checkpoint_is_charged_to_what_erased_it_and_the_rest_is_not_charged():
     story = Story()
     story.ledger.begin(0)
     story.point("checkpoint", 4)
@@ -109,7 +110,7 @@ def test_what_the_request_itself_takes_away_is_charged_to_no_earlier_one():
 
 
 def test_a_kept_copy_is_charged_before_the_live_slot():
-    """Both reach equally far and are gone: the slot goes on by its nature, somebody took the copy away."""
+    """Both reach equally far and are gone: the slot continued as every slot does, the copy was removed."""
     story = Story()
     story.ledger.begin(0)
     story.point("slot", 6)
@@ -150,8 +151,9 @@ def test_a_running_slot_that_is_still_there_is_charged_as_far_as_it_reaches():
     assert charges(story.settle((*SAID[:6], 7), 0, (SELECT, None))) == [(6, "not chosen", SELECT, -1, "slot")]
 
 
-def test_tokens_that_were_kept_beyond_every_restore_point_are_charged_to_nobody():
-    """A correct answer kept five tokens. No clean restore point reached so far, or a passing one reached farther."""
+def test_tokens_that_were_kept_beyond_every_restore_point_are_not_charged():
+    """A correct answer kept five tokens. No clean restore point reached so far, or a transient point reached
+    farther."""
     story = Story()
     ledger = story.settle((*SAID[:6], 7), 5)
     assert (ledger.held, charges(ledger), ledger.balanced) == (5, [(1, "never captured", "", -1, "")], True)
@@ -174,7 +176,7 @@ def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
     assert ledger.balanced
 
 
-def test_a_wrong_answer_charges_nobody_for_what_it_reused():
+def test_the_reused_tokens_of_a_wrong_answer_are_not_charged():
     story = Story()
     assert story.settle((*SAID, 7), 10, wrong=True) == RequestLedger(10, 0, 10, (), 0, 10)
     ledger = story.settle((*SAID, 7), 4, wrong=True)
@@ -209,7 +211,7 @@ def test_a_restore_point_made_after_the_slot_was_chosen_does_not_count():
 
 
 def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
-    """Blocks of four: of ten tokens eight are kept; of seven shared ones the first block would have served."""
+    """Blocks of four: of ten tokens eight are kept; of seven shared tokens the first block would have been kept."""
     story = Story()
     story.point("block", 10, lengths=(4, 8), step=4)
     for shared, held in [(10, 8), (8, 8), (7, 4), (4, 4), (3, 0)]:
@@ -218,7 +220,7 @@ def test_a_point_with_a_step_reaches_the_last_of_its_lengths_that_is_shared():
 
 
 def test_a_request_that_begins_again_is_judged_by_its_first_start():
-    """It was put back and came again when there was more to be found: its answer tells what it found first."""
+    """It was put back and returned when more could be reused: its answer reports the first start."""
     story = Story()
     story.ledger.begin(1)
     for _ in range(2):
@@ -230,7 +232,7 @@ def test_a_request_that_begins_again_is_judged_by_its_first_start():
 
 @pytest.mark.parametrize("others", [0, 40])
 def test_a_request_that_takes_long_is_told_of_what_there_was_when_it_began(others):
-    """Checkpoints of the same length come and go while it is at work; it had none of those before it."""
+    """Checkpoints of equal length come and go while it is processed; it had none of the earlier ones."""
     story = Story()
     story.point("checkpoint", 6)
     story.ledger.begin(1)

@@ -1,4 +1,4 @@
-"""Why was each token computed? Ranges without gaps, from n_past to the end of the prompt."""
+"""Tests of the reasons of evaluated tokens: ranges without gaps, from n_past to the end of the prompt."""
 
 from itertools import pairwise
 
@@ -65,7 +65,7 @@ def test_a_state_that_only_advanced_was_not_overwritten_by_anybody():
 
 
 def test_a_last_token_behind_moved_ones_is_a_new_one():
-    """Nine tokens of ten were moved there by a chunk; only three were ever evaluated in this place."""
+    """Nine tokens of ten were moved there as a chunk; only three were ever evaluated at this place."""
     def last(best):
         ledger = RequestLedger(best, best, 9, (), moved=9 - best)
         request = Request(tuple(range(10)))

@@ -1,4 +1,4 @@
-"""An error instead of an answer: broken where a cold run answers, refused where it does not; never "holds"."""
+"""Tests of errors in place of answers: broken if a cold run answers, refused if it does not; never "holds"."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_error_that_a_cold_run_does_not_have_is_broken():
 
 
 def test_the_rules_of_the_run_are_those_of_the_cold_one():
-    """A table of one's own, under a name of the package."""
+    """A user's own table, under a name of the package."""
     run = run_judged(load(LATE), RIGHT, "provenance", table=PROFILES[FAULTY])
     assert run.broken == [1]
 
@@ -71,7 +71,7 @@ def test_a_file_that_expects_the_status_settles_it(tmp_path):
 
 
 def test_what_was_sent_together_is_repeated_together_with_the_flags_of_then():
-    """The first server is too small; after the restart it is not, and the second one is sent behind the first."""
+    """The first server is too small; after the restart it is not, and the second request is sent after the first."""
     text = "A300/{restart ctx_size=1024}/A300/B20{together}"
     scenario = from_line(text, model="A", server={"ctx_size": 256})
     assert [cold_status(scenario, i, HEAD.name) for i in (0, 2, 3)] == [400, 200, 200]

@@ -1,4 +1,4 @@
-"""Is the point that is found the one that a look at every point finds?"""
+"""Tests that the index finds the same restore point as a scan of all points."""
 
 from __future__ import annotations
 
@@ -50,13 +50,14 @@ def test_the_best_point_is_that_of_all_points(points, prompt, most):
 
 
 def drawn_list(rng, lists, most):
-    """The beginning of a former list, or of none, and some tokens."""
+    """Return a prefix of a former list, or nothing, followed by some tokens."""
     begin = rng.choice(lists)[: rng.randint(0, 5)] if lists else ()
     return (*begin, *(rng.randint(0, 1) for _ in range(rng.randint(1, most))))
 
 
 def drawn_points(rng, texts, lists):
-    """Restore points of conversations that share beginnings, each with its tokens. Half of them have one length."""
+    """Yield restore points of conversations that share prefixes, each with its tokens. Half of them have a single
+    length."""
     for number in range(rng.randint(1, 10)):
         lists.append(tokens := drawn_list(rng, lists, 3))
         place = texts.place(tokens, -1)
@@ -68,8 +69,8 @@ def drawn_points(rng, texts, lists):
 
 
 def test_the_best_point_is_that_of_all_points_of_a_tree():
-    """Of equal reach the one that counts more, then the first: on the same path, on one that leaves it, on one that it
-    leaves."""
+    """If two points reach equally far, the higher rank wins, then the first: on the node itself, on a branch, or on an
+    ancestor."""
     ties = 0
     for seed in range(3000):
         rng, texts, lists = Random(seed), TokenRadix(), []
@@ -96,7 +97,7 @@ def test_the_nearest_decline_is_that_of_all(lists, prompt, most):
 
 
 def history(rng, wait):
-    """Points of one conversation that come and go; no request began more than ``wait`` before the present time."""
+    """Points of a conversation that come and go; no request began more than ``wait`` before the present time."""
     place, every = TokenRadix().place((1,) * 6, -1), []
     for number in range(rng.choice([20, 40, 70])):
         lo, hi, step = rng.choice([(4, 4, 1), (2, 6, 1), (2, 6, 2), (3, 6, 1), (1, 5, 2), (1, 3, 1)])

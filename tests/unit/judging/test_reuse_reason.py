@@ -1,4 +1,4 @@
-"""Does the reason tell a cold start from a hit and from an extension, and do the tokens of a prompt add up?"""
+"""Tests that the reason distinguishes a cold start, a hit and an extension, and that the tokens of a prompt add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every field of the data say what its name says?"""
+"""Tests of the fields of the data of a run."""
 
 from __future__ import annotations
 

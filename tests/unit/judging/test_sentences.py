@@ -1,4 +1,4 @@
-"""Does every sentence say what its own rule decided, with its own rule's condition?"""
+"""Tests that every sentence states the decision of its own rule, with that rule's condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are two lists at one place exactly if they are equal, and does a path end where two lists differ?"""
+"""Tests that two lists have equal places exactly if they are equal, and that a node ends where two lists diverge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LISTS = st.lists(st.lists(st.integers(0, 2), max_size=6).map(tuple), min_size=1,
 
 
 def spelled(place):
-    """The tokens of a place, read from its paths."""
+    """Return the tokens of a place, read from its nodes."""
     return tuple(token for text, n in reversed(list(ancestors(place))) for token in text.tokens[: n - text.start])
 
 

@@ -1,4 +1,5 @@
-"""Runs that read a number which nobody wrote: every value that matters is tried, and what differs is undecided."""
+"""Tests of runs that read a number that was never written: every value that matters is tried, differing outcomes are
+undecided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose events are these? Requests that share a step, with further completions and slots that are used twice."""
+"""Tests of the assignment of events to requests that share a step, with further completions and slots used twice."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Recordings that are none: the smallest input for each thing that once went wrong, each one line and exit code 2, or
-undecided where nothing is compared. What may be in a recording: replay/trace_format.py."""
+"""Tests of invalid recordings: the smallest input for each past fault, each with a single line and exit code 2, or
+undecided if nothing is compared. The format: replay/trace_format.py."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def slot(**body):
 
 
 def replayed(tmp_path, capsys, data):
-    """Exit code and stderr of ``cachesim replay`` of the data, or of the text."""
+    """Return exit code and stderr of ``cachesim replay`` of the data, or of the text."""
     file = tmp_path / "t.json"
     file.write_text(data if isinstance(data, str) else json.dumps(data))
     code = main(["replay", str(file)])
@@ -137,7 +137,7 @@ def test_a_recording_of_which_nothing_is_compared_is_undecided(tmp_path, capsys,
 
 
 def with_events(tmp_path, capsys, data):
-    """The recording with the events that our server has at each step."""
+    """Return the recording with the events of our server at each step."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import make_trace
     from cachesim.replay.replay import Replaying

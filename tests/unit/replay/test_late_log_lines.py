@@ -1,4 +1,4 @@
-"""Lines that another thread writes: when is one that comes late, or that lacks, no difference?"""
+"""Tests of lines written by another thread: late or missing lines that are not a difference."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def log(*names):
     (("ckpt", "a", "b", "c"), True), (("a", "b", "c"), False),
 ])  # fmt: skip
 def test_a_line_may_be_late_and_not_early(recorded, early):
-    """We have it behind the first event."""
+    """Our log has the line after the first event."""
     found = too_early(log(*recorded), log("a", "ckpt", "b", "c"), ONE_KIND)
     assert found == ({"event": 0, "recorded": {"ev": "ckpt", "pos_max": 0}, "ours": {"ev": "ckpt", "pos_max": 0},
                       "why": "written before it happened"} if early else None)  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a drafter did, where the log does not say it."""
+"""Tests of drafts that the log does not state."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_rejected_draft_is_as_long_as_the_recording_says(lengths, drafted):
 
 @pytest.mark.parametrize(("end", "right"), [(19, 3), (18, 2), (17, 1), (16, 1)])
 def test_a_draft_in_which_the_answer_ended_was_right_as_far_as_the_slot_goes(end, right):
-    """The last token of an answer is not in the slot; a draft has one token at least."""
+    """The last token of an answer is not in the slot; a draft has at least a single token."""
     events = [CKPT, {"ev": "release", "n_tokens": end}]
     assert read_drafts(events, {}, 10) == (Draft(15, right, right),)
 
@@ -50,5 +50,5 @@ def test_a_draft_in_which_the_answer_ended_was_right_as_far_as_the_slot_goes(end
     ([{"ev": "spec_restore"}], Draft(15, 1, 0)),
 ])  # fmt: skip
 def test_a_draft_behind_a_saved_memory_is_told_by_what_follows(behind, draft):
-    """After a rejection as many were right as are replayed, but one."""
+    """After a rejection the number of accepted tokens is that of the replayed tokens minus 1."""
     assert read_drafts([CKPT, *behind], {}, 10) == (draft,)

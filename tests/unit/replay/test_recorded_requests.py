@@ -1,4 +1,4 @@
-"""Does a recorded request become one that does the same?"""
+"""Tests of the conversion of a recorded request to an equivalent request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def made(events=(), body=(), response=(), **log):
 
 @pytest.mark.parametrize(("said", "drafted"), [([[15, 4], [15, 2]], 4), ([[15, 2], [15, 4]], 2), ([[14, 4]], 1)])
 def test_of_drafts_at_one_place_the_first_is_the_one_that_was_logged(said, drafted):
-    """The second one follows the replay, which is no event of its own."""
+    """The second draft follows the replay, which has no event of its own."""
     assert made(REJECTED, drafts=said).drafts == (Draft(15, drafted, 0),)
 
 

@@ -1,4 +1,4 @@
-"""Reading a recorded trace: what is taken from it, and that nothing else gets in."""
+"""Tests of reading a recorded trace: accepted contents, and rejection of everything else."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def test_further_completions_of_a_request_that_failed_drafted_what_their_events_
 
 
 def test_what_the_log_says_beside_an_answer_is_used(tmp_path):
-    """In a step in which the process ends nobody is answered; whose task was over had no last draft."""
+    """In a step in which the process ends no request is answered; a task that was over had no last draft."""
     def member(i, **more):
         return {"i": f"0.{i}", "op": "completion", "request": {"prompt": [5, 6, 7]}, "task": i, **more}
 

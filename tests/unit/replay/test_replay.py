@@ -1,4 +1,4 @@
-"""A recorded step against ours: what counts as a difference, and what is never counted as agreement."""
+"""Tests of the comparison of a recorded step with ours: differences, and cases that must not count as agreement."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_without_a_judge_no_verdict_is_claimed():
     assert replay(trace, "none", lambda *_: True).verdicts_agree is None
 
 
-def test_nobody_compared_what_a_client_saw_that_hung_up(tmp_path):
+def test_the_output_of_a_disconnected_client_is_not_compared(tmp_path):
     def spoil(data):
         data["steps"], data["inexact"] = data["steps"][:1], []
         step = data["steps"][0]

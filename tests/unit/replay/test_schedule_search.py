@@ -1,4 +1,4 @@
-"""Requests that were sent together: is the way found in which they arrived?"""
+"""Tests of the search for the arrival order of concurrent requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def logged(server, start):
 
 
 def played(*arrivals, **flags):
-    """The log of a server that got each request so many rounds after the one before."""
+    """Return the log of a server that got each request so many rounds after the previous request."""
     server = Talk(**{**FLAGS, **flags}).server
     for rounds, request in arrivals:
         for _ in range(rounds):
@@ -34,7 +34,7 @@ def played(*arrivals, **flags):
 
 
 def found(theirs, *requests, **flags):
-    """What our log is when the requests are sent and the other log is known; how many answers were heard."""
+    """Return our log when the requests are sent and the other log is known, and the number of checked answers."""
     step = TraceStep(0, tuple(Member(request, {}) for request in requests), {}, theirs)
     sent = send(Talk(**{**FLAGS, **flags}).server, step, theirs, logged,
                 lambda _server, number, _answer: number)  # fmt: skip
@@ -89,8 +89,8 @@ def test_hang_ups_between_the_same_rounds_come_in_the_order_of_the_log():
 
 @pytest.mark.long
 def test_a_request_may_come_unseen_while_all_slots_are_busy():
-    """Without similarity nothing is said of one that waits. Which of two comes first when both slots are released shows
-    that it waited behind the other."""
+    """Without similarity the log does not mention a waiting request. Which of two requests comes first when both slots
+    are released shows that it waited after the other."""
     flags = {"slot_prompt_similarity": 0.0}
     one, other = (Request(word(name, 30), n_predict=20) for name in "AB")
     named, late = Request(word("C", 12), n_predict=2, id_slot=1), Request(word("D", 9), n_predict=2)
@@ -156,7 +156,7 @@ def test_requests_arrive_in_the_order_of_their_recorded_tasks_where_the_log_fits
 
 
 def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_at_or_not():
-    """Two slots are asked for by name; the third request finds its one busy, if it comes at all."""
+    """Two slots are requested by name; the third request finds its slot busy, if it arrives at all."""
     flags = {"parallel": 2}
     first, gone = replace(A, id_slot=0), replace(B, id_slot=0, cancel_at=BEFORE_A_SLOT)
     for theirs in (played((0, first), **flags), played((0, first), (3, gone), **flags)):
@@ -169,7 +169,7 @@ def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_
 @pytest.mark.parametrize("more", [0, 1, 5])
 def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
     """D2: the conversation that is loaded for the second is longer than the prompt in progress. The third is refused
-    without a word in the log, after any number of rounds."""
+    without a log line, after any number of rounds."""
     flags = {"batch_size": 32, "ubatch_size": 32, "slot_prompt_similarity": 0.1, "mode": "provenance"}
     long, other = word("X", 90), Request(word("B", 60), n_predict=2, id_slot=0)
     late, refused = Request((*long, 1), n_predict=1, id_slot=0), Request(long, n_cmpl=9)

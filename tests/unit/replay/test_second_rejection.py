@@ -1,4 +1,5 @@
-"""A replayed draft that is rejected again: our own recording of two completions, as a real server may write it."""
+"""Tests of a replayed draft that is rejected again: our own recording of two completions, as a real server may write
+it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def fields(answer):
 
 
 def recording(spoil=lambda steps: None):
-    """Two requests for two completions, of which every first draft is rejected, and one more after a restart."""
+    """Two requests for two completions, of which every first draft is rejected, and another request after a restart."""
     engine = engine_of(PROFILE)
     rules = engine.rules(PROFILE)
     steps = []
@@ -62,7 +63,7 @@ def restored(events):
 
 
 def again(steps):
-    """One of the two is rejected once more, in the first request."""
+    """Reject a draft of the first request once more."""
     events = steps[0]["events"]
     last = restored(events)[-1]
     events.insert(last + 1, events[last])

@@ -1,4 +1,4 @@
-"""A server with --sleep-idle-seconds: whether it slept before a step is read from what the step logged."""
+"""Tests of servers with --sleep-idle-seconds: whether the server slept before a step follows from the step's events."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_it_is_found_before_which_steps_the_server_slept(tmp_path, sleeps):
 
 
 def test_who_may_have_slept_or_not_was_awake(tmp_path):
-    """The second prompt goes to a slot that was never used: its log is the same either way. The third one tells."""
+    """The second prompt goes to a slot that was never used: its log is equal either way. The third prompt shows it."""
     trace = recorded(tmp_path, (), [PROMPTS[0], [*range(90, 100)], PROMPTS[1]], slots=(0, 1, 0))
     assert trace.steps[2].members[0].response["cache_n"] > 0
     found = replay(trace)
     assert (found.first, found.steps_agree) == (None, 4)
 
 
-def test_without_the_flag_nobody_sleeps(tmp_path):
+def test_without_the_flag_the_server_does_not_sleep(tmp_path):
     trace = recorded(tmp_path, (2,))
     assert replay(replace(trace, sleeps=False)).steps_agree < 4
 

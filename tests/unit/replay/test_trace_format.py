@@ -1,4 +1,4 @@
-"""What is the number of a step, and what the name of a file?"""
+"""Tests of step numbers and file names in recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is nothing green that was not compared? The table of replayed recordings."""
+"""Tests that the table of replayed recordings shows green only for compared steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.tools.run.made import shown
 
 
 def trace(steps=4, agree=4, undecided=0, events=9, verdicts=None, scope="in", profile="llama_cpp@head", first=None):
-    """The data of one replayed trace."""
+    """Return the data of a replayed trace."""
     return {
         "file": "t.json", "profile": profile, "scope": scope, "why": "", "steps": steps, "steps_agree": agree,
         "steps_undecided": undecided, "events": events, "events_agree": events - 1, "first_difference": first,
