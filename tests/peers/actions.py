@@ -104,9 +104,9 @@ class Table:
         self.things[place] = self.things[source].extract(row)
         return None, [place, source]
 
-    def do_extend(self, place, other):
-        self.things[place].extend(self.things[other])
-        return None, [place, other]
+    def do_extend(self, place, addition):
+        self.things[place].extend(self.things[addition])
+        return None, [place, addition]
 
     def do_filter(self, place, rows):
         self.things[place].filter(self.world.array(np.array(rows, np.int32)))

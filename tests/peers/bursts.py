@@ -144,7 +144,7 @@ def possible(request, template):
 
 
 def play(rng, name, model, weights, spec, count, transcript):
-    """Run bursts on servers of one model. Returns the numbers of bursts, requests, reused tokens and deaths."""
+    """Run bursts on servers of a model. Returns the numbers of bursts, requests, reused tokens and deaths."""
     from tests.peers.real_server import RealServer
 
     done = {"bursts": 0, "requests": 0, "tokens found": 0, "threads that died": 0}
@@ -192,7 +192,7 @@ def _compare(where, requests, real, ours, theirs):
 
 
 def _note(requests, real, stored):
-    """Return one burst as data."""
+    """Return a burst as data."""
     entries, size = stored
     return {
         "asked": [[[list(m) for m in r.messages], list(r.text), r.max_tokens, r.seed] for r in requests],
@@ -202,7 +202,7 @@ def _note(requests, real, stored):
 
 
 def repeat(recorded, rules=PROFILES[PROFILE]):
-    """Replay the recorded bursts of one server under a rule set. Raises AssertionError at a difference."""
+    """Replay the recorded bursts of a server under a rule set. Raises AssertionError at a difference."""
     name, template, flags = recorded["world"]
     ours = Ours(World(name, ChatTemplate(*template), flags), *recorded["spec"], rules)
     for burst in recorded["bursts"]:

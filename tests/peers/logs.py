@@ -35,7 +35,7 @@ from tests.live.check_server import ready
 from tests.peers.real_server import MODELS
 
 PROFILE = "mlx_lm@0.32.2"
-PER = 3                      # conversations of one server
+PER = 3                      # conversations of a server
 LOAD, ANSWER = 120, 60       # seconds to load a model, and for an answer
 LEVELS = ("INFO", "DEBUG")
 SEVERAL = ("llama", "qwen3_next")          # models whose servers get concurrent requests
@@ -121,14 +121,14 @@ def compare(lines, truth, level, several):
     return counts, bad
 
 
-def _numbers(one):
+def _numbers(entry):
     """Return prompt, reused, evaluated and generated tokens; None where the log does not show a number."""
-    said = (None, None) if one.guessed else (one.n_tokens, one.cache_n)
-    return (*said, one.prompt_n, one.predicted_n)
+    said = (None, None) if entry.guessed else (entry.n_tokens, entry.cache_n)
+    return (*said, entry.prompt_n, entry.predicted_n)
 
 
-def _fits(one, real):
-    return all(number in (None, true) for number, true in zip(_numbers(one), real, strict=True))
+def _fits(entry, real):
+    return all(number in (None, true) for number, true in zip(_numbers(entry), real, strict=True))
 
 
 def started(place, level, log):
@@ -163,7 +163,7 @@ def _write(place, model):
 
 
 def _talk(rng, kind):
-    """Draw the requests of one conversation: a chat, or a text that is extended, cut, and extended differently."""
+    """Draw the requests of a conversation: a chat, or a text that is extended, cut, and extended differently."""
     words, out = [rng.choice(WORDS[:160]) for _ in range(rng.randint(3, 60))], []
     chat = kind == "chats" or (kind != "texts" and rng.random() < 0.5)
     history = [{"role": "system", "content": " ".join(words)}] if chat else []

@@ -52,7 +52,7 @@ class Dice:
         raise AssertionError
 
     def size(self):
-        """Draw the tokens of one step: often one."""
+        """Draw the tokens of a step: often one."""
         return 1 if self.chance(45) else 1 + self.below(6)
 
 
@@ -93,7 +93,7 @@ def _args(dice, kind):
 
 
 class Talk:
-    """Operations of one episode. ``things``: our caches by place; they determine the possible operations."""
+    """Operations of an episode. ``things``: our caches by place; they determine the possible operations."""
 
     def __init__(self, dice, setting, things):
         self.dice = dice

@@ -59,9 +59,9 @@ class Compared(Silent):
                 self.found.append(one)
         for key in self.server.kept():
             if self.reported.lengths(key) and not (key[0] == "checkpoint" and key[1] in at_work):
-                one, other = self.reported.tokens[key], self.server.stored(key).tokens
-                if one != other and not (self.excuses and _cut_off(key, one, other)):
-                    self.found.append((key, one, other))
+                reported, actual = self.reported.tokens[key], self.server.stored(key).tokens
+                if reported != actual and not (self.excuses and _cut_off(key, reported, actual)):
+                    self.found.append((key, reported, actual))
 
     def _drafts(self):
         settings = self.server.settings
@@ -83,9 +83,9 @@ class Compared(Silent):
             old = {at: row for at, row in full.items() if at < start}
             self._same(key, old, {at: before.get(at) for at in old})
 
-    def _same(self, key, one, other):
-        if one != other:
-            self.found.append((key, one, other))
+    def _same(self, key, reported, actual):
+        if reported != actual:
+            self.found.append((key, reported, actual))
 
     # Known differences.
 
@@ -112,9 +112,9 @@ class Compared(Silent):
         server.memory.state_read, server.evaluated = reads, evaluates
 
 
-def _cut_off(key, one, other):
+def _cut_off(key, reported, actual):
     """True for ik_llama.cpp's checkpoint that is not reported again when its slot gets the last of its tokens."""
-    return key[0] == "checkpoint" and isinstance(one, tuple) and one == other[: len(one)]
+    return key[0] == "checkpoint" and isinstance(reported, tuple) and reported == actual[: len(reported)]
 
 
 def _by_position(part):

@@ -23,7 +23,7 @@ LONG = [random.Random(5).randrange(1000) for _ in range(600)]
 
 
 def assert_cold(model: Model, store: PlainStore, seq: int, said: Hidden, truth: ColdRun) -> None:
-    """Assert that outputs and stored values of one sequence equal its cold run, bit for bit."""
+    """Assert that outputs and stored values of a sequence equal its cold run, bit for bit."""
     n = len(truth.digests)
     assert np.array_equal(said.digest, truth.digests)
     if model.exact:

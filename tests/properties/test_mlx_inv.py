@@ -70,18 +70,18 @@ class Audit:
             if row.caches:
                 self.look(self.server.stored_as("slot", row.id, tuple(row.tokens), row.caches), row.caches)
 
-    def look(self, one, layers):
+    def look(self, stored, layers):
         self.looked += 1
-        n = len(one.tokens)
+        n = len(stored.tokens)
         own = [rows_of(layer) for layer in layers[: len(self.server.kind.spec.layers)]]
         self.kinds |= {"offset" for cache in own if cache is not None and int(cache.offset) != n}
         if not n:
             return
-        cold = self.judge.cold_runs.speaking(one.tokens, (), n)
-        if one.state is not None:
-            self.kinds |= {"state" for layer, held in one.state.rows.items()
+        cold = self.judge.cold_runs.speaking(stored.tokens, (), n)
+        if stored.state is not None:
+            self.kinds |= {"state" for layer, held in stored.state.rows.items()
                            if not same_state(held, cold.state_at(layer, n))}
-        for part in one.rows:
+        for part in stored.rows:
             self.kinds |= _rows(part, cold, n)
 
 

@@ -76,7 +76,7 @@ class PlainStore(ByPosition):
 
 
 def feed(model: Model, store: PlainStore, runs: Sequence[TokenRun]) -> list[Hidden]:
-    """Evaluate one micro-batch."""
+    """Evaluate a micro-batch."""
     store.begin(runs)
     return model.forward(runs, store)
 

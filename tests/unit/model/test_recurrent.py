@@ -24,7 +24,7 @@ def run(kind: str, u: Values, state: LayerState | None) -> RecurrentStep:
 
 
 @pytest.mark.parametrize("kind", RECURRENT)
-def test_nobody_writes_into_a_state(kind: str) -> None:
+def test_states_are_never_modified(kind: str) -> None:
     u = some(100, 32)
     step = run(kind, u, None)
     assert not step.conv_x.flags.writeable and not step.h.flags.writeable

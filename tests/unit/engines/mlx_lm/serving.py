@@ -18,9 +18,9 @@ def server(profile="0.32.2", model="GGGA", mode="provenance", **flags):
 
 def listened(*args, **flags):
     """Start a server that collects its reported restore points; it reports them only to a listener."""
-    one, told = server(*args, **flags), Reported()
-    one.log.listener = told
-    return one, told
+    srv, told = server(*args, **flags), Reported()
+    srv.log.listener = told
+    return srv, told
 
 
 def user(k, first=20):
@@ -41,36 +41,36 @@ def text(*prompt, n=3, first=1000, **more):
     return Request(prompt, n, forced=tuple(range(first, first + n)), **more)
 
 
-def burst(one, *requests):
+def burst(srv, *requests):
     """Submit requests at once and run the server until it is idle."""
-    answers = [one.submit(request) for request in requests]
-    while one.working:
-        one.iterate()
+    answers = [srv.submit(request) for request in requests]
+    while srv.working:
+        srv.iterate()
     return answers
 
 
-def keys(one):
+def keys(srv):
     """Return the lengths of the stored keys by queue, oldest first."""
-    return {kind: [len(key) for _, key in items] for kind, items in one.cache.lru.queues().items() if items}
+    return {kind: [len(key) for _, key in items] for kind, items in srv.cache.lru.queues().items() if items}
 
 
-def inserted(one):
+def inserted(srv):
     """Return (length, type) of every insert so far, in order."""
-    return [(event.n_tokens, event.cache_type) for event in one.log.events if isinstance(event, Inserted)]
+    return [(event.n_tokens, event.cache_type) for event in srv.log.events if isinstance(event, Inserted)]
 
 
-def offsets(one):
+def offsets(srv):
     """Return {length of key: tokens that its first K/V layer counts} of all entries."""
     return {len(key): int(next(held for held in map(rows_of, entry.layers) if held is not None).offset)
-            for (_, key), entry in one.cache.lru.entries().items()}
+            for (_, key), entry in srv.cache.lru.entries().items()}
 
 
-def stored(one):
+def stored(srv):
     """Return all entries as the judge sees them."""
-    return [one.stored(key) for key in one.kept()]
+    return [srv.stored(key) for key in srv.kept()]
 
 
-def sound(one):
+def sound(srv):
     """True if every entry holds its key."""
-    judge = Judge(one.machine.model)
-    return all(judge.stored(entry).holds for entry in stored(one))
+    judge = Judge(srv.machine.model)
+    return all(judge.stored(entry).holds for entry in stored(srv))

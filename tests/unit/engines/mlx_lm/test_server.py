@@ -16,180 +16,180 @@ THINKS = ChatTemplate("plain", True)
 
 
 def test_a_chat_leaves_a_system_a_user_and_a_final_entry():
-    one = server()
-    burst(one, chat(system(), user(3)))
-    assert inserted(one) == [(14, "system"), (21, "user"), (25, "assistant")] and sound(one)
+    srv = server()
+    burst(srv, chat(system(), user(3)))
+    assert inserted(srv) == [(14, "system"), (21, "user"), (25, "assistant")] and sound(srv)
 
 
 def test_a_thinking_chat_leaves_one_more_behind_the_user_segment():
-    one = server(**THINKING)
-    burst(one, chat(system(), user(3), template=THINKS))
-    assert inserted(one) == [(14, "system"), (22, "user"), (23, "assistant"), (27, "assistant")]
+    srv = server(**THINKING)
+    burst(srv, chat(system(), user(3), template=THINKS))
+    assert inserted(srv) == [(14, "system"), (22, "user"), (23, "assistant"), (27, "assistant")]
 
 
 def test_a_text_leaves_all_but_its_last_token_and_then_everything():
-    one = server()
-    burst(one, text(*range(1, 9)))
-    assert inserted(one) == [(7, "assistant"), (11, "assistant")]
+    srv = server()
+    burst(srv, text(*range(1, 9)))
+    assert inserted(srv) == [(7, "assistant"), (11, "assistant")]
 
 
 def test_of_trimmable_caches_only_the_longest_stays():
-    one = server(model="AAAA")
-    burst(one, chat(system(), user(3)))
-    assert keys(one) == {"assistant": [25]}
+    srv = server(model="AAAA")
+    burst(srv, chat(system(), user(3)))
+    assert keys(srv) == {"assistant": [25]}
 
 
 def test_prompts_pause_before_answers_end():
     """Row 0 answers with one token while row 1 is still fed: the checkpoint of row 1 comes first, in that tick."""
-    one = server()
-    burst(one, text(1, 2, 3, n=1), text(*range(11, 20), n=1))
-    assert inserted(one) == [(2, "assistant"), (8, "assistant"), (4, "assistant"), (10, "assistant")]
+    srv = server()
+    burst(srv, text(1, 2, 3, n=1), text(*range(11, 20), n=1))
+    assert inserted(srv) == [(2, "assistant"), (8, "assistant"), (4, "assistant"), (10, "assistant")]
 
 
 def test_the_next_turn_finds_what_the_last_one_left():
-    one = server()
-    burst(one, chat(system(), user(3)))
-    (again,) = burst(one, chat(system(), user(4, 40)))
+    srv = server()
+    burst(srv, chat(system(), user(3)))
+    (again,) = burst(srv, chat(system(), user(4, 40)))
     assert (again.cache_n, again.prompt_n, again.deciding) == (14, 9, "ML-LRU-SHORTER")
 
 
 def test_the_byte_limit_acts_at_admission_only_and_counts_what_is_at_work():
     """Two entries of mamba2's states stay above the limit until a third request is admitted."""
-    one = server(model="SSSS", prompt_cache_bytes=1)
-    burst(one, text(1, 2, 3), text(4, 5, 6))
-    assert one.cache.lru.nbytes > 1 and one.cache.lru.max_bytes == 1 << 63
-    burst(one, text(7, 8, 9))
-    gone = [event.reason for event in one.log.events if isinstance(event, Removed)]
-    assert gone == ["bytes"] * 4 and keys(one) == {"assistant": [2, 6]}
+    srv = server(model="SSSS", prompt_cache_bytes=1)
+    burst(srv, text(1, 2, 3), text(4, 5, 6))
+    assert srv.cache.lru.nbytes > 1 and srv.cache.lru.max_bytes == 1 << 63
+    burst(srv, text(7, 8, 9))
+    gone = [event.reason for event in srv.log.events if isinstance(event, Removed)]
+    assert gone == ["bytes"] * 4 and keys(srv) == {"assistant": [2, 6]}
 
 
 def test_alone_the_byte_limit_is_not_looked_at():
-    one = server(model="SSSS", prompt_cache_bytes=1)
-    burst(one, text(1, 2, 3, seed=True), text(4, 5, 6, seed=True))
-    assert keys(one) == {"assistant": [6, 6]}
+    srv = server(model="SSSS", prompt_cache_bytes=1)
+    burst(srv, text(1, 2, 3, seed=True), text(4, 5, 6, seed=True))
+    assert keys(srv) == {"assistant": [6, 6]}
 
 
 def test_a_seed_waits_until_the_batch_is_empty_and_holds_up_what_comes_after():
-    one = server()
-    first, seeded, third = burst(one, text(1, 2, 3), text(4, 5, 6, seed=True), text(7, 8, 9))
-    assert inserted(one) == [(2, "assistant"), (6, "assistant"), (6, "assistant"), (2, "assistant"), (6, "assistant")]
+    srv = server()
+    first, seeded, third = burst(srv, text(1, 2, 3), text(4, 5, 6, seed=True), text(7, 8, 9))
+    assert inserted(srv) == [(2, "assistant"), (6, "assistant"), (6, "assistant"), (2, "assistant"), (6, "assistant")]
     assert [answer.tokens for answer in (first, seeded, third)] == [[1000, 1001, 1002]] * 3
-    assert one.generator is not None and not one.draining
+    assert srv.generator is not None and not srv.draining
 
 
 def test_a_client_that_hangs_up_leaves_its_checkpoints_only():
-    one = server()
-    (answer,) = burst(one, chat(system(), user(3), n=9, cancel_at=23))
-    assert answer.cancelled and answer.tokens == [1000, 1001] and keys(one) == {"system": [14], "user": [21]}
+    srv = server()
+    (answer,) = burst(srv, chat(system(), user(3), n=9, cancel_at=23))
+    assert answer.cancelled and answer.tokens == [1000, 1001] and keys(srv) == {"system": [14], "user": [21]}
 
 
 def test_before_1072_it_left_prompt_and_answer_so_far():
-    one = server("base1006")
-    (answer,) = burst(one, chat(system(), user(3), n=9, cancel_at=23))
-    assert answer.cancelled and keys(one) == {"normal": [24], "checkpoint": [21]} and sound(one)
+    srv = server("base1006")
+    (answer,) = burst(srv, chat(system(), user(3), n=9, cancel_at=23))
+    assert answer.cancelled and keys(srv) == {"normal": [24], "checkpoint": [21]} and sound(srv)
 
 
 def test_rows_that_leave_together_are_stored_in_the_order_of_the_batch():
     """The older generator takes the shorter row first, in any order of arrival."""
-    one = server("base1006")
-    burst(one, text(*range(1, 9), n=9, cancel_at=0), text(11, 12, n=9, cancel_at=0))
-    assert inserted(one) == [(3, "normal"), (9, "normal")]
+    srv = server("base1006")
+    burst(srv, text(*range(1, 9), n=9, cancel_at=0), text(11, 12, n=9, cancel_at=0))
+    assert inserted(srv) == [(3, "normal"), (9, "normal")]
 
 
 @pytest.mark.parametrize("profile", ["base1006", "0.32.2"])
 def test_that_a_client_has_gone_is_noticed_when_it_is_told_something(profile):
     """The second row waits for the place of the first, whose client cancels."""
-    one = server(profile, decode_concurrency=1, prompt_concurrency=1)
-    _, gone = [one.submit(text(1, 2, 3, n=2)), one.submit(text(4, 5, 6, n=9, cancel_at=0))]
-    one.iterate()
-    assert not gone.cancelled and len(one.active) == 2
-    while one.working:
-        one.iterate()
+    srv = server(profile, decode_concurrency=1, prompt_concurrency=1)
+    _, gone = [srv.submit(text(1, 2, 3, n=2)), srv.submit(text(4, 5, 6, n=9, cancel_at=0))]
+    srv.iterate()
+    assert not gone.cancelled and len(srv.active) == 2
+    while srv.working:
+        srv.iterate()
     assert gone.cancelled
 
 
 def test_clients_are_looked_at_and_let_in_between_slices():
-    one = server(ticks_per_slice=4)
-    gone = one.submit(text(1, 2, 3, n=9, cancel_at=0))
-    one.iterate()
-    late = one.submit(text(4, 5, 6, n=1))
+    srv = server(ticks_per_slice=4)
+    gone = srv.submit(text(1, 2, 3, n=9, cancel_at=0))
+    srv.iterate()
+    late = srv.submit(text(4, 5, 6, n=1))
     for _ in range(2):
-        one.iterate()
+        srv.iterate()
     assert late.id_slot == -1 and not gone.cancelled
-    one.iterate()
+    srv.iterate()
     assert gone.cancelled and gone.tokens == [1000, 1001]       # fed, begun, and two that were returned
-    one.iterate()
+    srv.iterate()
     assert late.id_slot == 1
 
 
 @pytest.mark.parametrize("profile, error", [("0.32.2", "ValueError"), ("head", "IndexError"), ("m1072", "IndexError")])
-def test_an_exact_hit_ends_the_thread_and_nobody_is_answered_any_more(profile, error):
+def test_an_exact_hit_ends_the_thread_and_later_requests_get_no_answer(profile, error):
     """7.1: a text equals an earlier prompt with its answer."""
-    one = server(profile)
-    burst(one, text(1, 2, 3))
-    answers = burst(one, text(7, 8, 9), text(1, 2, 3, 1000, 1001, 1002), text(4, 5, 6))
+    srv = server(profile)
+    burst(srv, text(1, 2, 3))
+    answers = burst(srv, text(7, 8, 9), text(1, 2, 3, 1000, 1001, 1002), text(4, 5, 6))
     assert all(answer.died and answer.error.startswith(error) for answer in answers)
-    assert one.dead and isinstance(one.log.events[-1], Aborted)
-    assert one.submit(text(1)).died and not one.working
+    assert srv.dead and isinstance(srv.log.events[-1], Aborted)
+    assert srv.submit(text(1)).died and not srv.working
 
 
 def test_alone_an_exact_hit_is_an_error_of_one_client():
-    one = server()
-    burst(one, text(1, 2, 3, seed=True))
-    (answer,) = burst(one, text(1, 2, 3, 1000, 1001, 1002, seed=True))
-    assert (answer.status, answer.cache_n, answer.died, one.dead) == (404, 6, False, False)
-    assert keys(one) == {"assistant": [6]}
+    srv = server()
+    burst(srv, text(1, 2, 3, seed=True))
+    (answer,) = burst(srv, text(1, 2, 3, 1000, 1001, 1002, seed=True))
+    assert (answer.status, answer.cache_n, answer.died, srv.dead) == (404, 6, False, False)
+    assert keys(srv) == {"assistant": [6]}
 
 
 def test_before_1072_an_exact_hit_ends_the_thread_unless_zeros_stand_for_it():
     dead, alive = server("base1006"), server("pr1006b")
-    for one in (dead, alive):
-        burst(one, text(1, 2, 3))
-        burst(one, text(1, 2, 3, 1000, 1001, 1002))
+    for srv in (dead, alive):
+        burst(srv, text(1, 2, 3))
+        burst(srv, text(1, 2, 3, 1000, 1001, 1002))
     assert dead.dead and not alive.dead
     assert offsets(alive)[9] == 10                              # 6 found, a zero, 3 answered
 
 
 def test_followers_of_a_moved_entry_end_the_thread_of_923():
     """5.4: both requests got the same key to move."""
-    one = server("pr923", "AAAA")
-    burst(one, chat(user(3)))
-    answers = burst(one, chat(user(3), user(2, 30)), chat(user(3), user(2, 40)))
-    assert [event.text for event in one.log.events if isinstance(event, Aborted)] == ["KeyError in insert_cache"]
-    assert one.dead and all(answer.done and not answer.died for answer in answers)     # they were answered before
-    assert burst(one, text(1, 2))[0].died
+    srv = server("pr923", "AAAA")
+    burst(srv, chat(user(3)))
+    answers = burst(srv, chat(user(3), user(2, 30)), chat(user(3), user(2, 40)))
+    assert [event.text for event in srv.log.events if isinstance(event, Aborted)] == ["KeyError in insert_cache"]
+    assert srv.dead and all(answer.done and not answer.died for answer in answers)     # they were answered before
+    assert burst(srv, text(1, 2))[0].died
 
 
 @pytest.mark.parametrize("call, status, said", [
     ("fetch_nearest_cache", 404, "KeyError in fetch_nearest_cache"), ("insert_cache", 200, ""),
 ])
 def test_alone_an_error_of_the_prompt_cache_does_not_end_the_thread(monkeypatch, call, status, said):
-    one = server()
+    srv = server()
 
     def fails(*args, **more):
         raise KeyError("gone")
 
-    monkeypatch.setattr(one.cache.lru, call, fails)
-    (answer,) = burst(one, text(1, 2, 3, seed=True))
+    monkeypatch.setattr(srv.cache.lru, call, fails)
+    (answer,) = burst(srv, text(1, 2, 3, seed=True))
     assert (answer.status, answer.error, answer.done, answer.died) == (status, said, True, False)
     assert (answer.tokens == [1000, 1001, 1002]) == (status == 200)
     monkeypatch.undo()
-    assert burst(one, text(1, 2, 3))[0].done and not one.dead
+    assert burst(srv, text(1, 2, 3))[0].done and not srv.dead
 
 
 def test_texts_of_923_are_stored_under_the_prompt_alone():
-    one = server("pr923", "AAAA")
-    burst(one, text(1, 2, 3))
-    (answer,) = burst(one, text(1, 2, 3, 4, 5))
+    srv = server("pr923", "AAAA")
+    burst(srv, text(1, 2, 3))
+    (answer,) = burst(srv, text(1, 2, 3, 4, 5))
     assert (answer.cache_n, answer.prompt_n) == (3, 2)
-    assert keys(one) == {"normal": [5]} and offsets(one) == {5: 11}      # 3 + 3 answered + 2 + 3 answered
+    assert keys(srv) == {"normal": [5]} and offsets(srv) == {5: 11}      # 3 + 3 answered + 2 + 3 answered
 
 
 def test_the_cached_tokens_of_923_leave_the_suffix_out():
     """5.2: the follow-up finds 8 of 22 tokens; its suffix adds 3."""
-    one = server("pr923")
-    burst(one, chat(user(3)))
-    (answer,) = burst(one, chat(user(3), user(2, 60), user(2, 70)))
+    srv = server("pr923")
+    burst(srv, chat(user(3)))
+    (answer,) = burst(srv, chat(user(3), user(2, 60), user(2, 70)))
     assert (answer.cache_n, answer.prompt_n) == (8, 14 + 3)
 
 

@@ -11,76 +11,76 @@ from tests.unit.engines.restore_points import differences
 
 
 def test_a_state_serves_at_its_end_only():
-    one, told = listened("0.32.2", "GGGA")
-    burst(one, chat(system(), user(3)))
+    srv, told = listened("0.32.2", "GGGA")
+    burst(srv, chat(system(), user(3)))
     assert told.spans("entry") == [(14, 14, 14), (21, 21, 21), (25, 25, 25)]
-    assert one.checkpoints(0) == [14, 21, 25]
+    assert srv.checkpoints(0) == [14, 21, 25]
 
 
 def test_rows_serve_at_every_length():
-    one, told = listened("0.32.2", "AAAA")
-    burst(one, chat(system(), user(3)))
+    srv, told = listened("0.32.2", "AAAA")
+    burst(srv, chat(system(), user(3)))
     assert told.spans("entry") == [(25, 1, 25)]
 
 
 def test_a_ring_serves_where_its_window_is_whole():
     """Prompts of 24 tokens are fed as 23 and 1: the first 16 tokens leave the ring, token 17 leaves with the 24th. An
     answer of one token writes in place, so rows 17 to 24 remain, whose window of 8 is complete from 24 on."""
-    one, told = listened("0.32.2", "W8 A")
-    burst(one, text(*range(1, 25), n=1))
+    srv, told = listened("0.32.2", "W8 A")
+    burst(srv, text(*range(1, 25), n=1))
     assert told.spans("entry")[-1] == (25, 24, 25)
 
 
 @pytest.mark.parametrize("model", ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"])
 def test_a_point_has_all_lengths_at_which_nothing_is_missing(model):
-    one, told = listened("0.32.2", model)
-    burst(one, chat(system(), user(3)), chat(system(), user(9, 40)), text(*range(1, 25)))
-    assert told.points and differences(told, one) == []
+    srv, told = listened("0.32.2", model)
+    burst(srv, chat(system(), user(3)), chat(system(), user(9, 40)), text(*range(1, 25)))
+    assert told.points and differences(told, srv) == []
 
 
-def test_nothing_is_reported_to_nobody():
-    one = server()
-    burst(one, text(1, 2, 3))
-    assert one.kept() and not any(isinstance(event, Gained) for event in one.log.events)
+def test_nothing_is_reported_without_a_listener():
+    srv = server()
+    burst(srv, text(1, 2, 3))
+    assert srv.kept() and not any(isinstance(event, Gained) for event in srv.log.events)
 
 
 @pytest.mark.parametrize("model", ["GGGA", "AAAA", "W8 A", "SSSS", "CCA", "HH"])
 def test_what_is_kept_is_what_a_cold_run_has(model):
-    one = server("0.32.2", model)
-    burst(one, chat(system(), user(3)), chat(system(), user(9, 40)), text(*range(1, 13)))
-    assert sound(one) and one.kept()
+    srv = server("0.32.2", model)
+    burst(srv, chat(system(), user(3)), chat(system(), user(9, 40)), text(*range(1, 13)))
+    assert sound(srv) and srv.kept()
 
 
-def ended(one, request):
+def ended(srv, request):
     """Return the stored contents of a row at its release, and whether its caches match its tokens."""
     seen = []
-    one.submit(request)
+    srv.submit(request)
 
     def hear(event):
         if isinstance(event, Release):
-            seen.append((one.live(event.slot), one.memory_matches(event.slot)))
+            seen.append((srv.live(event.slot), srv.memory_matches(event.slot)))
 
-    one.log.listener = hear
-    while one.working:
-        one.iterate()
+    srv.log.listener = hear
+    while srv.working:
+        srv.iterate()
     return seen[0]
 
 
 def test_a_row_is_seen_as_it_ended_and_then_no_more():
-    one = server()
-    stored, agreed = ended(one, chat(system(), user(3)))
+    srv = server()
+    stored, agreed = ended(srv, chat(system(), user(3)))
     assert (len(stored.tokens), stored.resume, stored.state.pos) == (25, 25, 24) and agreed
-    assert one.live(0).state is None
+    assert srv.live(0).state is None
 
 
 def test_a_row_whose_tail_was_fed_twice_does_not_agree():
-    one = server("base1006", template="plain", thinking=True)
-    stored, agreed = ended(one, chat(system(), user(3), template=ChatTemplate("plain", True)))
+    srv = server("base1006", template="plain", thinking=True)
+    stored, agreed = ended(srv, chat(system(), user(3), template=ChatTemplate("plain", True)))
     assert (len(stored.tokens), stored.resume) == (27, 29) and not agreed
 
 
 def test_looking_changes_nothing():
-    one = server(model="W8 A")
-    burst(one, text(*range(1, 25)))
-    seen = [[(entry.tokens, [part.pos.tolist() for part in entry.rows]) for entry in stored(one)] for _ in "ab"]
+    srv = server(model="W8 A")
+    burst(srv, text(*range(1, 25)))
+    seen = [[(entry.tokens, [part.pos.tolist() for part in entry.rows]) for entry in stored(srv)] for _ in "ab"]
     assert seen[0] == seen[1] != []

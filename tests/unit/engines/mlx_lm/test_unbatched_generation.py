@@ -16,70 +16,70 @@ def drafting(model="AAAA", profile="0.32.2", **flags):
     return server(profile, model, draft_model="A", **flags)
 
 
-def behind(one, length):
+def behind(srv, length):
     """Return the tokens that the draft model's cache counts in the entry of a key of this length."""
-    entry = next(entry for (_, key), entry in one.cache.lru.entries().items() if len(key) == length)
+    entry = next(entry for (_, key), entry in srv.cache.lru.entries().items() if len(key) == length)
     return int(rows_of(entry.layers[-1]).offset)
 
 
 def test_5_10_alone_there_is_one_entry_at_the_end():
-    one = server()
-    burst(one, text(*P, seed=True))
-    assert inserted(one) == [(9, "assistant")] and sound(one)
-    (again,) = burst(one, text(*P, seed=True, first=2000))
+    srv = server()
+    burst(srv, text(*P, seed=True))
+    assert inserted(srv) == [(9, "assistant")] and sound(srv)
+    (again,) = burst(srv, text(*P, seed=True, first=2000))
     assert again.cache_n == 0
 
 
 def test_in_a_batch_the_second_request_finds_five():
-    one = server()
-    burst(one, text(*P))
-    (again,) = burst(one, text(*P, first=2000))
+    srv = server()
+    burst(srv, text(*P))
+    (again,) = burst(srv, text(*P, first=2000))
     assert again.cache_n == 5
 
 
 @pytest.mark.parametrize("model", ["GGGA", "W8 A", "HH"])
 def test_chunks_change_nothing(model):
     whole, chunks = server(model=model, mode="exact"), server(model=model, mode="exact", prefill_step_size=2)
-    a, b = (burst(one, text(*range(1, 12), n=4, seed=True))[0] for one in (whole, chunks))
+    a, b = (burst(srv, text(*range(1, 12), n=4, seed=True))[0] for srv in (whole, chunks))
     assert [said.digest for said in a.outputs] == [said.digest for said in b.outputs]
 
 
 def test_a_client_that_hangs_up_leaves_prompt_and_answer_so_far():
-    one = server()
-    (answer,) = burst(one, text(*P, n=9, seed=True, cancel_at=7))
+    srv = server()
+    (answer,) = burst(srv, text(*P, n=9, seed=True, cancel_at=7))
     assert answer.cancelled and answer.tokens == [1000, 1001]
-    assert keys(one) == {"assistant": [8]} and sound(one)
+    assert keys(srv) == {"assistant": [8]} and sound(srv)
 
 
 def test_7_4_the_last_token_is_missing_unless_it_was_a_draft():
     """Key 9, offset 8. The draft model's cache is also at 8: one token drafted, not accepted."""
-    one = drafting()
-    (answer,) = burst(one, text(*P, n=3))
+    srv = drafting()
+    (answer,) = burst(srv, text(*P, n=3))
     assert (answer.draft_n, answer.draft_n_accepted) == (3 + 2 + 1, 0)
-    assert offsets(one) == {9: 8} and behind(one, 9) == 8
+    assert offsets(srv) == {9: 8} and behind(srv, 9) == 8
 
 
 def test_with_all_drafts_accepted_the_key_is_held():
     """Three tokens, three drafts, all accepted: 6 + 3 in both models, the draft model has one token less."""
-    one = drafting()
-    (answer,) = burst(one, text(*P, n=3, draft_else=3))
+    srv = drafting()
+    (answer,) = burst(srv, text(*P, n=3, draft_else=3))
     assert (answer.draft_n, answer.draft_n_accepted) == (3, 3)
-    assert offsets(one) == {9: 9} and behind(one, 9) == 8
+    assert offsets(srv) == {9: 9} and behind(srv, 9) == 8
 
 
 def test_a_round_that_ends_with_the_targets_own_token():
     """Five tokens: three accepted drafts and a fourth token, then one rejected draft and the fifth token."""
-    one = drafting()
-    (answer,) = burst(one, text(*P, n=5, draft_else=3, drafts=(Draft(10, 1, 0),)))
+    srv = drafting()
+    (answer,) = burst(srv, text(*P, n=5, draft_else=3, drafts=(Draft(10, 1, 0),)))
     assert (answer.draft_n, answer.draft_n_accepted) == (4, 3)
-    assert offsets(one) == {11: 10}
+    assert offsets(srv) == {11: 10}
 
 
 def test_the_follow_up_goes_on_at_the_wrong_position():
-    one, cold = drafting(), drafting()
-    burst(one, text(*P, n=3))
+    srv, cold = drafting(), drafting()
+    burst(srv, text(*P, n=3))
     longer = text(*P, 1000, 1001, 1002, 50, 51, n=1)
-    (warm,), (fresh,) = burst(one, longer), burst(cold, longer)
+    (warm,), (fresh,) = burst(srv, longer), burst(cold, longer)
     assert (warm.cache_n, fresh.cache_n) == (9, 0)
     assert warm.outputs[0].digest != fresh.outputs[0].digest
 
@@ -88,30 +88,30 @@ def test_7_5_a_ring_that_has_wrapped_is_not_rewound():
     """Six tokens, twenty answered without one draft right, in 18 rounds of 3 drafts, one of 2 and one of 1. The first
     round ends at 5 + 4 = 9, behind the window of 8: whatever is drafted stays, 5 + 18 * 4 + 3 + 2 tokens under a key of
     26."""
-    one = drafting("W8 W8")
-    (answer,) = burst(one, text(*P, n=20))
+    srv = drafting("W8 W8")
+    (answer,) = burst(srv, text(*P, n=20))
     assert answer.draft_n == 18 * 3 + 2 + 1
-    assert offsets(one) == {26: 82}
+    assert offsets(srv) == {26: 82}
 
 
 @pytest.mark.parametrize("profile, error", [("0.32.2", 404), ("m1072", 200)])
 def test_caches_that_cannot_be_trimmed(profile, error):
     """Since #1109 such requests are refused; before, the states kept the drafted tokens."""
-    one = drafting("GGGA", profile)
-    (answer,) = burst(one, text(*P, n=3))
-    assert answer.status == error and not one.dead
-    assert keys(one) == ({} if error == 404 else {"assistant": [9]})
+    srv = drafting("GGGA", profile)
+    (answer,) = burst(srv, text(*P, n=3))
+    assert answer.status == error and not srv.dead
+    assert keys(srv) == ({} if error == 404 else {"assistant": [9]})
 
 
 def test_once_the_first_round_began_with_what_is_no_full_step():
     """12 tokens in steps of 5: 10 in two steps, 2 with the first drafts."""
-    one = drafting(profile="m1072", prefill_step_size=5)
-    (answer,) = burst(one, text(*range(1, 13), n=3, draft_else=3))
-    assert offsets(one) == {15: 15} and answer.draft_n_accepted == 3
+    srv = drafting(profile="m1072", prefill_step_size=5)
+    (answer,) = burst(srv, text(*range(1, 13), n=3, draft_else=3))
+    assert offsets(srv) == {15: 15} and answer.draft_n_accepted == 3
 
 
 def test_a_client_that_hangs_up_in_the_middle_of_a_round():
     """Two of three drafts were returned; the third is removed with its row: 6 + 2."""
-    one = drafting()
-    (answer,) = burst(one, text(*P, n=9, draft_else=3, cancel_at=7))
-    assert answer.cancelled and answer.tokens == [1000, 1001] and offsets(one) == {8: 8}
+    srv = drafting()
+    (answer,) = burst(srv, text(*P, n=9, draft_else=3, cancel_at=7))
+    assert answer.cancelled and answer.tokens == [1000, 1001] and offsets(srv) == {8: 8}

@@ -12,70 +12,70 @@ THINKS = ChatTemplate("plain", True)
 
 
 def test_a_prompt_is_prefilled_and_answers_in_one_tick():
-    one = server("base1006")
-    one.submit(text(1, 2, 3, n=2))
-    one.iterate()
-    assert [(len(row.tokens), row.n_gen) for row in one.slots] == [(4, 1)]
+    srv = server("base1006")
+    srv.submit(text(1, 2, 3, n=2))
+    srv.iterate()
+    assert [(len(row.tokens), row.n_gen) for row in srv.slots] == [(4, 1)]
 
 
 def test_the_shortest_come_first_with_what_they_hold():
     """Groups of one row; the second chat already holds 25 of its 47 tokens."""
-    one = server("base1006", "AAAA", prompt_concurrency=1)
-    burst(one, text(*range(1, 23)))
+    srv = server("base1006", "AAAA", prompt_concurrency=1)
+    burst(srv, text(*range(1, 23)))
     for prompt in (range(101, 141), (*range(1, 23), *range(300, 325)), range(201, 205)):
-        one.submit(text(*prompt, n=1))
-    one.take_tasks()
-    assert [len(row.tokens) + len(row.segments[0]) for row in one.generator.waiting] == [4, 40, 47]
+        srv.submit(text(*prompt, n=1))
+    srv.take_tasks()
+    assert [len(row.tokens) + len(row.segments[0]) for row in srv.generator.waiting] == [4, 40, 47]
 
 
 def test_groups_are_prefilled_while_there_is_room_for_a_whole_one():
     """Room for 4 rows in groups of 2: two groups at once; the fifth row waits until two rows end."""
-    one = server("base1006", prompt_concurrency=2, decode_concurrency=4)
+    srv = server("base1006", prompt_concurrency=2, decode_concurrency=4)
     for k in range(1, 6):
-        one.submit(text(*range(10 * k, 10 * k + k), n=k))
-    one.iterate()
-    assert [row.n_gen for row in one.slots] == [1, 1, 1, 1, 0]
-    one.iterate()
-    assert one.widest == 4
-    assert [row.n_gen for row in one.slots] == [1, 2, 2, 2, 0]         # three places are free only now
-    one.iterate()
-    assert [row.n_gen for row in one.slots] == [1, 2, 3, 3, 1]
+        srv.submit(text(*range(10 * k, 10 * k + k), n=k))
+    srv.iterate()
+    assert [row.n_gen for row in srv.slots] == [1, 1, 1, 1, 0]
+    srv.iterate()
+    assert srv.widest == 4
+    assert [row.n_gen for row in srv.slots] == [1, 2, 2, 2, 0]         # three places are free only now
+    srv.iterate()
+    assert [row.n_gen for row in srv.slots] == [1, 2, 3, 3, 1]
 
 
 def test_a_checkpoint_one_token_before_the_end():
     """5.5: keys of 21 and 25; the divergent turn finds nothing."""
-    one = server("base1006")
-    burst(one, chat(system(), user(3)))
-    assert inserted(one) == [(21, "checkpoint"), (25, "normal")] and sound(one)
-    (answer,) = burst(one, chat(system(), user(4, 40)))
+    srv = server("base1006")
+    burst(srv, chat(system(), user(3)))
+    assert inserted(srv) == [(21, "checkpoint"), (25, "normal")] and sound(srv)
+    (answer,) = burst(srv, chat(system(), user(4, 40)))
     assert answer.cache_n == 0
 
 
 def test_texts_have_no_checkpoint():
-    one = server("base1006")
-    burst(one, text(1, 2, 3))
-    assert inserted(one) == [(6, "normal")]
+    srv = server("base1006")
+    burst(srv, text(1, 2, 3))
+    assert inserted(srv) == [(6, "normal")]
 
 
 def test_5_8_the_think_tail_is_fed_twice():
-    one = server("base1006", **THINKING)
-    burst(one, chat(system(), user(3), template=THINKS))
-    assert offsets(one) == {21: 21, 27: 29} and not sound(one)
+    srv = server("base1006", **THINKING)
+    burst(srv, chat(system(), user(3), template=THINKS))
+    assert offsets(srv) == {21: 21, 27: 29} and not sound(srv)
 
 
 def test_5_5_side_effect_of_the_sentinel():
-    one = server("pr1006a")
-    burst(one, chat(system(), user(3)))
-    assert offsets(one) == {14: 14, 25: 32}
-    (answer,) = burst(one, chat(system(), user(4, 40)))
+    srv = server("pr1006a")
+    burst(srv, chat(system(), user(3)))
+    assert offsets(srv) == {14: 14, 25: 32}
+    (answer,) = burst(srv, chat(system(), user(4, 40)))
     assert (answer.cache_n, answer.prompt_n) == (14, 9)
 
 
 def test_5_6_rests_of_different_lengths_make_no_array():
-    one = server("pr1006a")
+    srv = server("pr1006a")
     users = [(2, 30), (5, 40), (3, 50)]
-    first = burst(one, *(chat(system(), user(*u)) for u in users))
-    assert sorted(length for length, kind in inserted(one) if kind == "checkpoint") == [11, 12, 14]
+    first = burst(srv, *(chat(system(), user(*u)) for u in users))
+    assert sorted(length for length, kind in inserted(srv) if kind == "checkpoint") == [11, 12, 14]
     assert [answer.cache_n for answer in first] == [0, 0, 0]
     again = server("pr1006a")
     burst(again, chat(system(), user(3, 60)))
@@ -86,9 +86,9 @@ def test_5_6_rests_of_different_lengths_make_no_array():
 
 def test_before_976_every_checkpoint_is_the_last_rows():
     """Keys of 20, 21 and 23 tokens, all with the caches of the last row of the batch: 23 tokens."""
-    one = server("v911")
-    burst(one, *(chat(system(), user(k, 10 * k + 20)) for k in (2, 3, 5)))
-    found = offsets(one)
+    srv = server("v911")
+    burst(srv, *(chat(system(), user(k, 10 * k + 20)) for k in (2, 3, 5)))
+    found = offsets(srv)
     assert {n: found[n] for n in (20, 21, 23)} == {20: 23, 21: 23, 23: 23}
     own = server("base1006")
     burst(own, *(chat(system(), user(k, 10 * k + 20)) for k in (2, 3, 5)))
@@ -97,13 +97,13 @@ def test_before_976_every_checkpoint_is_the_last_rows():
 
 def test_a_rest_shorter_than_the_distance_mislabels_its_checkpoint():
     """A repeated thinking prompt: 23 of 24 tokens are found, pc is 3, the key has 21 tokens and the caches 23."""
-    one = server("base1006", "AAAA", **THINKING)
+    srv = server("base1006", "AAAA", **THINKING)
     request = chat(system(), user(3), n=1, template=THINKS)
-    burst(one, request)
-    assert keys(one) == {"normal": [25]}                        # the checkpoint was pruned
-    (answer,) = burst(one, request)
-    assert (answer.cache_n, inserted(one)[2]) == (23, (21, "checkpoint"))
-    assert offsets(one)[25] == 27                               # the first one's: what is there stays
+    burst(srv, request)
+    assert keys(srv) == {"normal": [25]}                        # the checkpoint was pruned
+    (answer,) = burst(srv, request)
+    assert (answer.cache_n, inserted(srv)[2]) == (23, (21, "checkpoint"))
+    assert offsets(srv)[25] == 27                               # the first one's: what is there stays
 
 
 @pytest.mark.parametrize("model", ["GGGA", "W8 A", "SSSS", "CCA", "HH"])

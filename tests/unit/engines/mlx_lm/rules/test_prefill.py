@@ -10,8 +10,8 @@ from cachesim.engines.mlx_lm.rules import prefill as rules
 SYSTEM = ChatMessage("system", (1, 2, 3, 4, 5, 6))
 
 
-def prompt(n, thinking=False, other=None):
-    content = tuple(range(10, 10 + n)) if other is None else other
+def prompt(n, thinking=False, changed=None):
+    content = tuple(range(10, 10 + n)) if changed is None else changed
     return render([SYSTEM, ChatMessage("user", content)], ChatTemplate("plain", thinking))
 
 
@@ -39,12 +39,12 @@ def test_the_think_token_is_looked_for_in_the_last_nine_tokens(back, position):
 @pytest.mark.parametrize("n, position", [(3, -8), (2, -7), (5, -10)])
 def test_a_sentinel_finds_the_end_of_the_last_header(n, position):
     """5.5, 5.6: boundary 14 of prompts of 22, 21 and 24 tokens."""
-    probe = prompt(1, other=(77,))
+    probe = prompt(1, changed=(77,))
     assert rules.position_sentinel(prompt(n), "user", False, False, probe).value == position
 
 
 def test_caches_that_can_be_trimmed_keep_the_older_rule():
-    assert rules.position_sentinel(prompt(3, True), "user", True, True, prompt(1, other=(77,))).value == -3
+    assert rules.position_sentinel(prompt(3, True), "user", True, True, prompt(1, changed=(77,))).value == -3
 
 
 def test_a_sentinel_that_finds_nothing_is_one_token_before_the_end():

@@ -93,7 +93,7 @@ def test_cached_tokens_go_from_the_front_and_the_last_token_stands_alone(rest, c
     assert ([len(one) for one in left.segments], list(left.types), left.error) == (segments, types, "")
 
 
-def test_nothing_left_is_an_error_that_nobody_catches():
+def test_nothing_left_is_an_uncaught_error():
     assert rules.rest_or_index_error(CHAT, 20).value.error.startswith("IndexError")
     assert rules.rest_or_value_error(CHAT, 20).value.error.startswith("ValueError")
 
