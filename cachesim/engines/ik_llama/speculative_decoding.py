@@ -124,8 +124,8 @@ def _commit(srv: Core, slot: Slot, held: int, n: int) -> None:
 
 def _restore(srv: Core, slot: Slot, spec: SpecCkpt, ids: list[int]) -> None:
     """Restore the recurrent row before the first rejected token. Rows kept per step: restore the row kept after the
-    last accepted token (or whatever its place holds, if the round did not fit into a single micro-batch) into the row that
-    the rules select. Otherwise: restore the row before the round and evaluate the accepted tokens again."""
+    last accepted token (or whatever its place holds, if the round did not fit into a single micro-batch) into the row
+    that the rules select. Otherwise: restore the row before the round and evaluate the accepted tokens again."""
     kv, step = srv.memory, len(ids) - 1
     if spec.states is None and spec.blob is None:
         row, relabel = srv.decide(srv.rules.spec_row(slot.id), slot)

@@ -1,7 +1,7 @@
 """Rules in force at a build, a commit or a date.
 
-Each rule set is recorded at one build. Between two recorded builds the changes landed one by one. Where the build of each
-change is known, the rules at any build are those of the older rule set with the changes that had landed by then.
+Each rule set is recorded at one build. Between two recorded builds the changes landed separately. Where the build of
+each change is known, the rules at any build are those of the older rule set with the changes that had landed by then.
 
 A point is a number and a date. The number counts the commits on the main branch, which llama.cpp calls the build; the
 date is the end of a day.

@@ -24,9 +24,10 @@ class Server(Inspected):
     """A server of a given version."""
 
     def submit(self, request: Request) -> Answer:
-        """Queue a request; the answer fills as the server works. Raises BadInput for what this server does not know."""
+        """Queue a request and return its answer, which the server fills as it works. Raises BadInput for an unsupported
+        request."""
         if request.kind != "completion" or request.n_cmpl != 1:
-            raise BadInput("single completions are all that is modelled for this engine")
+            raise BadInput("only single completions are modelled for this engine")
         if not request.prompt:
             raise BadInput("an empty prompt is not modelled for this engine")
         answer = Answer(self.log.mark())
@@ -39,11 +40,11 @@ class Server(Inspected):
         return answer
 
     def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-        """There are no slots to save. Raises BadInput."""
+        """Raise BadInput: this server does not have slots to save."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
 
     def take_tasks(self) -> None:
-        """First half of a round: what has come waits."""
+        """Run the first half of a round: move the received requests to the waiting queue."""
         while self.queue:
             task = self.queue.popleft()
             row = Row(len(self.slots), task, list(task.request.prompt))
@@ -62,7 +63,7 @@ class Server(Inspected):
             self._evaluate(chunks)
 
     def _schedule(self) -> list[Chunk]:
-        """The chunks of a step: requests at work come first, in the order in which they came."""
+        """Return the chunks of a step: running requests first, in the order of their arrival."""
         chunks: list[Chunk] = []
         budget, i, short = self.opts.max_num_batched_tokens, 0, False
         while i < len(self.running) and budget:
@@ -87,13 +88,13 @@ class Server(Inspected):
         return chunks
 
     def _take(self, chunks: list[Chunk], row: Row, stop: int) -> int:
-        """A request is part of the step; returns how many tokens of it are."""
+        """Add a request to the step; return the number of its tokens in the step."""
         self.allocate(row, stop)
         chunks.append(Chunk(row, row.computed, stop))
         return stop - row.computed
 
     def _stop(self, row: Row, start: int, budget: int, junction: int) -> int:
-        """Where the next chunk of a request ends."""
+        """Return the end of the next chunk of a request."""
         n = len(row.all)
         ask = Cut(start, min(n, start + budget), n, max(row.prompt, n - 1), self.block, budget, junction,
                   self.opts.use_eagle)  # fmt: skip
@@ -103,7 +104,7 @@ class Server(Inspected):
         return int(self.decide(split(ask), row))
 
     def _admit(self, budget: int) -> tuple[Row, int] | None:
-        """The first waiting request joins, if there are blocks for it; with the end of its first chunk."""
+        """Admit the first waiting request if there are blocks for it; return it with the end of its first chunk."""
         row = self.waiting[self.decide(self.rules.queue(len(self.waiting)), None)]
         hit = self.look_up(row)
         fresh = hit.state is not None and hit.state.id in self.promised
@@ -122,7 +123,7 @@ class Server(Inspected):
         return row, stop
 
     def _preempt(self, needed: int) -> None:
-        """A request at work is put back, and comes before all that wait."""
+        """Preempt a running request; it precedes all waiting requests."""
         at = self.decide(self.rules.short(len(self.running), needed, self.pool.free), None)
         row = self.running.pop(at)
         self.emit(Preempted(row.id, row.task.id, row.computed))
@@ -130,7 +131,7 @@ class Server(Inspected):
         self.waiting.appendleft(row)
 
     def _evaluate(self, chunks: list[Chunk]) -> None:
-        """The model works on the step; whoever has all tokens evaluated gets another."""
+        """Evaluate the step; each request whose tokens are all evaluated gets a new token."""
         n = sum(one.stop - one.start for one in chunks)
         before = sum(one.stop * (one.stop - one.start) for one in chunks)
         self.log.spend(*cost_of(self.model, n, n, before))
@@ -146,7 +147,7 @@ class Server(Inspected):
             self._hang_up(one.row)
 
     def _speak(self, row: Row, said: Hidden | None) -> None:
-        """The model has spoken after the last token: the next one."""
+        """Process the model output after the last token: the next token."""
         answer, request = row.task.answer, row.task.request
         digest, logits = 0, None
         if said is not None and self.model is not None:
@@ -166,7 +167,7 @@ class Server(Inspected):
             self._finish(row, "none", cancelled=True)
 
     def _finish(self, row: Row, why: str, cancelled: bool = False) -> None:
-        """The request is over; its blocks are free, and can be found until somebody needs them."""
+        """End the request; its blocks are free, and can be found until they are reused."""
         answer = row.task.answer
         answer.stop_type, answer.tokens_cached, answer.cancelled = why, row.computed, cancelled
         answer.slot_tokens, answer.done = tuple(row.tokens), True
