@@ -1,1 +1,1 @@
-"""The real llama-server and ours side by side: ``make live``. Needs a server that was built; the tests do not."""
+"""Comparison of the real llama-server with the simulator: ``make live``. Needs a built server; the tests do not."""

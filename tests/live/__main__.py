@@ -1,6 +1,6 @@
-"""``python -m tests.live --server PATH --commit b11549``: conversations on a real server, and whether ours agrees.
+"""``python -m tests.live --server PATH --commit b11549``: conversations on a real server, compared with the simulator.
 
-Goes on where it stopped: what was played stands in the state folder. Exit code 1 if anything differs without a name.
+Resumes from the state folder. Exit code 1 if there is an unnamed difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.live.kits import KITS
 from tests.live.play import Table
 from tests.live.state import State
 
-LEAST, MOST, SETS = 25, 50, 200          # conversations of one option set, and option sets at least
+LEAST, MOST, SETS = 25, 50, 200          # bounds for conversations per option set; minimum of option sets
 CACHE = Path.home() / ".cache" / "cachesim-live"
 _STOP = None                             # set in every process: the user pressed Ctrl-C
 
@@ -82,7 +82,7 @@ def _begin(stop):
 
 
 def _work(args, number, first, count, end):
-    """One option set, in a process of its own."""
+    """Run an option set in a separate process."""
 
     def over():
         return _STOP.is_set() or time.time() > end
@@ -97,11 +97,11 @@ def _work(args, number, first, count, end):
 
 
 def _take(running, state):
-    """Keep results as they come."""
+    """Store results as they arrive."""
     for one in as_completed(running):
         if (error := one.exception()) is not None:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
-            continue                               # what it had to do is done when the campaign goes on
+            continue                               # its work is repeated when the campaign resumes
         tally = one.result()
         if tally is not None:
             state.add(tally)

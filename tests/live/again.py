@@ -1,9 +1,9 @@
-"""Does a real server do again what was recorded? ``python -m tests.live.again --server PATH RECORDING...``
+"""Repetition of recordings on a real server: ``python -m tests.live.again --server PATH RECORDING...``
 
-Every script is played on a server with the recorded flags, and what comes back is compared with the recording: answers,
-events, the server's own words, the steps called inexact. Left out are the places of `cancel` (they mean nothing), sizes
-of differences between log-probabilities (they depend on the processor), and stack frames. A step that depends on timing
-(`racy`) may differ, and then those behind it.
+Every script is run on a server with the recorded flags, and the result is compared with the recording: answers, events,
+the server's facts, the inexact steps. Not compared: positions of `cancel` (meaningless), sizes of log-probability
+differences (they depend on the processor), and stack frames. A step that depends on timing (`racy`) may differ, and
+then all steps after it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOWS_ROUNDING = 1e-2          # the weights of tiny-gemma3* amplify rounding
 
 @dataclass
 class Compared:
-    """What became of one recording. ``differs``: number of the step and the first place in which it differs."""
+    """Result for a recording. ``differs``: number of the step and the first differing place."""
 
     steps: int = 0
     racy: int = 0
@@ -33,7 +33,7 @@ class Compared:
 
 
 def again(file: Path, server: Path, models: Path) -> Compared:
-    """Play a recording's script and compare."""
+    """Run a recording's script and compare."""
     trace = json.loads(file.read_text("utf-8"))
     start = ServerStart(
         server, models / trace["model"], tuple(trace["flags"]), trace["commit"], tuple(trace["base_flags"])
@@ -56,7 +56,7 @@ def again(file: Path, server: Path, models: Path) -> Compared:
 
 
 def script(step):
-    """A step without its results."""
+    """Return a step without its results."""
     out = {name: value for name, value in step.items() if name not in RESULTS}
     if "steps" in out:
         out["steps"] = [script(member) for member in out["steps"]]
@@ -64,7 +64,7 @@ def script(step):
 
 
 def kept(step):
-    """What of a step's results is compared."""
+    """Return the compared part of a step's results."""
     out = without(step)
     out["events"] = [event for event in out.get("events", ()) if event["ev"] != "cancel"]
     if "died" in out:
@@ -73,14 +73,14 @@ def kept(step):
 
 
 def without(value):
-    """A decoded JSON value without what is never compared."""
+    """Return a decoded JSON value without the parts that are never compared."""
     if isinstance(value, dict):
         return {name: without(inner) for name, inner in value.items() if name not in LOOSE}
     return [without(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def difference(a, b, place="") -> str:
-    """The first place in which two decoded values differ, "" if there is none."""
+    """Return the first place in which two decoded values differ, "" if there is none."""
     if isinstance(a, dict) and isinstance(b, dict):
         if a.keys() != b.keys():
             return f"{place}: only one has {', '.join(sorted(a.keys() ^ b.keys()))}"
@@ -92,7 +92,7 @@ def difference(a, b, place="") -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 1 if a step differs that does not depend on timing."""
+    """Return 1 if a step differs that does not depend on timing."""
     parser = argparse.ArgumentParser(prog="python -m tests.live.again", description=__doc__)
     parser.add_argument("--server", type=Path, required=True)
     parser.add_argument("--models", type=Path, default=Path("../shared/models"))

@@ -1,4 +1,4 @@
-"""Our server goes through a recording while it is being made, and says where it differs."""
+"""The simulator replays a recording while it is made, and reports the first difference."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from tests.live.named import apart_of, colds
 
 
 class Difference(NamedTuple):
-    """The first thing in which a step differs. ``what`` is a field of an answer, an "event", or a "verdict";
-    ``recorded`` and ``ours`` are the two values. ``racy``: the step depends on timing. ``ended``: in it our server
-    ended."""
+    """The first difference of a step. ``what``: a field of an answer, an "event", or a "verdict"; ``recorded`` and
+    ``ours``: the two values. ``racy``: the step depends on timing. ``ended``: the simulated server ended in it."""
 
     step: int
     what: str
@@ -29,12 +28,12 @@ class Difference(NamedTuple):
 
     @property
     def group(self):
-        """Differences of one group are taken for one and the same."""
+        """Key under which differences count as equal."""
         return f"{self.what}: {_kind(self.recorded)} / {_kind(self.ours)}" + (" (racy)" if self.racy else "")
 
 
 def _kind(value):
-    """An event's name; anything else without its numbers."""
+    """Return an event's name; anything else without its numbers."""
     if isinstance(value, dict):
         return value.get("ev", "?")
     return value if value is None or isinstance(value, bool | str) else "number"
@@ -44,7 +43,7 @@ _TASK = re.compile(r"(?<!\w)id_task=\d+")
 
 
 def ranked(events):
-    """Events whose texts name tasks by the order in which such texts first name them."""
+    """Return the events with task numbers in their texts replaced by the order of their first occurrence."""
     seen = {}
 
     def rank(found):
@@ -54,8 +53,8 @@ def ranked(events):
 
 
 class Timed(Replaying):
-    """A replay in which numbers of tasks can depend on timing: an error names the raw number of its task, and a server
-    gives those as requests, rounds and hang-ups come. ``timed``: some have depended on it by now."""
+    """A replay in which task numbers can depend on timing: an error contains the raw number of its task, which depends
+    on the order of requests, rounds and disconnects. ``timed``: some have depended on it so far."""
 
     timed = False
 
@@ -65,10 +64,9 @@ class Timed(Replaying):
 
 
 class Beside:
-    """A replay of a recording that grows. ``steps``, ``events`` and ``verdicts`` count what was compared; ``clean`` is
-    the largest difference of log-probabilities from a cold run where ours says that nothing is wrong, ``broken`` the
-    smallest where something is. ``apart``: by number of a step, whether ours says that something is wrong, and how far
-    the real answers are from cold ones."""
+    """A replay of a growing recording. ``steps``, ``events`` and ``verdicts`` count the comparisons; ``clean``: largest
+    difference of log-probabilities from a cold run where the simulator finds nothing wrong; ``broken``: smallest where
+    it does. ``apart``: by step number, the simulator's verdict and the distance of the real answers from cold ones."""
 
     def __init__(self):
         self.run = None
@@ -83,7 +81,7 @@ class Beside:
         self.folder.cleanup()
 
     def hear(self, data):
-        """Go on with the steps that are new in a recording; the first difference, None if there is none."""
+        """Replay the new steps of a recording; return the first difference, None if there is none."""
         trace = make_trace(Path("live"), data, profiles())
         if trace.out:
             raise ValueError(trace.out)
@@ -120,13 +118,13 @@ class Beside:
             broken = step.number in found.broken
             if broken and not all(colds(one) for one in raw.get("steps", [raw])):
                 self.verdicts, self.undecided = self.verdicts - 1, self.undecided + 1
-                return None                     # a client that hung up has no answer to compare
+                return None                     # without an answer there is nothing to compare
             return Difference(step.number, "verdict", "equal" if broken else "differs", "broken" if broken else "holds",
                               racy)
         return None
 
     def _measure(self, number, raw, broken):
-        """How far apart are rounding and real differences?"""
+        """Record the distances of rounding and of real differences."""
         found = [apart_of(cold) for one in raw.get("steps", [raw]) for cold in colds(one)]
         if not found:
             return

@@ -1,9 +1,9 @@
 """The pinned llama-servers, built once and kept outside the tree: ``python -m tests.live.build [b11549 ...]``.
 
-The whole llama.cpp tree is in the sdist of the package xllamacpp, whose version ends with the build's number. Below
+The whole llama.cpp tree is in the sdist of the package xllamacpp, whose version ends with the build number. Below
 ``$XDG_CACHE_HOME/cachesim-live`` (default ``~/.cache/cachesim-live``): ``sdist/``, ``src/xllamacpp-VERSION/`` and
-``build/VERSION/bin/llama-server``. Each is made beside its place and renamed, and looked at again before it is used.
-``LLAMA_SERVER=PATH`` names a binary that is there; then nothing is built.
+``build/VERSION/bin/llama-server``. Each is made beside its place, renamed, and verified before use.
+``LLAMA_SERVER=PATH`` names an existing binary; then nothing is built.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ COMMON = (
 
 @dataclass(frozen=True)
 class Build:
-    """A build of llama.cpp: version and sha256 of the sdist that holds its tree, and the flags that it needs.
-    ``edits``: a file beside this one with changes of its source that are made before; "" = none."""
+    """A build of llama.cpp: version and sha256 of the sdist with its tree, and its build flags. ``edits``: a file
+    beside this module with changes to its source; "" = none."""
 
     commit: str
     version: str
@@ -47,7 +47,7 @@ class Build:
 
     @property
     def folder(self) -> str:
-        """Name of the folder of its binary; another one for other edits."""
+        """Name of the folder of its binary, which depends on its edits."""
         return f"{self.version}-{sha256(HERE / self.edits)[:8]}" if self.edits else self.version
 
 
@@ -66,7 +66,7 @@ BUILDS = {
     )
 }  # fmt: skip
 PINNED = ("b11549", "b11063", "b10809")
-"""The builds that `make live` runs."""
+"""Builds that `make live` runs."""
 
 TREE = "thirdparty/llama.cpp"
 INSTEAD = "LLAMA_SERVER=PATH takes a binary"
@@ -75,17 +75,17 @@ VERSION = re.compile(r"version: .*?(?:build (\d+)|(?<![\w.])(\d+) \()")
 
 
 class Missing(Exception):
-    """Something needed is not here; one line says what."""
+    """Raised if a requirement is missing; the message is a single line."""
 
 
 def cache() -> Path:
-    """Where sdists, trees and binaries are kept."""
+    """Return the folder of sdists, trees and binaries."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "cachesim-live"
 
 
 def binary(commit: str) -> Path:
-    """The llama-server of a build, which is made now if it is not there or cannot be used. Raises Missing."""
+    """Return the llama-server of a build; build it if it is missing or unusable. Raises Missing."""
     build = BUILDS[commit]
     made = cache() / "build" / build.folder
     if works(made / "bin" / "llama-server"):
@@ -97,12 +97,12 @@ def binary(commit: str) -> Path:
 
 
 def works(server: Path) -> bool:
-    """Is it a program that can say its version?"""
+    """True if it is a program that reports a version."""
     return said_version(server) is not None
 
 
 def said_version(server: Path) -> str | None:
-    """What a server says of its version, None if it is not there or breaks off."""
+    """Return the version output of a server, None if it is missing or crashes."""
     try:
         done = subprocess.run([str(server), "--version"], capture_output=True, text=True, timeout=SECONDS["look"])
     except (OSError, subprocess.TimeoutExpired):
@@ -112,17 +112,17 @@ def said_version(server: Path) -> str | None:
 
 
 def commit_of(server: Path) -> str:
-    """The build of a binary that is there, "" if it does not say (as one without a git tree). Raises Missing."""
+    """Return the build of an existing binary, "" if it reports none (such as without a git tree). Raises Missing."""
     text = said_version(server)
     if text is None:
-        raise Missing(f"{server}: not a llama-server that says its version")
+        raise Missing(f"{server}: not a llama-server that reports its version")
     found = VERSION.search(text)
     number = int(found[1] or found[2]) if found else 0
     return f"b{number}" if number else ""
 
 
 def is_ik(server: Path) -> bool:
-    """Is it the server of ik_llama.cpp? Its help names a flag that llama.cpp does not have. Raises Missing."""
+    """True for the server of ik_llama.cpp, whose help has a flag that llama.cpp lacks. Raises Missing."""
     try:
         done = subprocess.run([str(server), "--help"], capture_output=True, text=True, timeout=SECONDS["look"])
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -133,17 +133,17 @@ def is_ik(server: Path) -> bool:
 IK_FLAGS = (
     "-DCMAKE_BUILD_TYPE=Release", "-DLLAMA_CURL=OFF", "-DBUILD_SHARED_LIBS=OFF", "-DGGML_IQK_FA_ALL_QUANTS=OFF",
 )  # fmt: skip
-"""Without the kernels for flash attention (GGML_IQK_FLASH_ATTENTION=OFF) 8337e4c does not link."""
+"""8337e4c does not link without the kernels for flash attention (GGML_IQK_FLASH_ATTENTION=OFF)."""
 IK_FILES = ("examples/server/server-context.cpp", "examples/server/server-task.cpp", "src/llama.cpp",
             "common/speculative.cpp")  # fmt: skip
-"""Files of a checkout of ik_llama.cpp that tell one state of it from another."""
+"""Files whose content identifies the state of an ik_llama.cpp checkout."""
 
 
 def ik_binary(source: Path) -> Path:
-    """The llama-server of a checkout of ik_llama.cpp, built once for each state of its files. Raises Missing."""
+    """Return the llama-server of an ik_llama.cpp checkout, built once for each state of its files. Raises Missing."""
     missing = [name for name in IK_FILES if not (source / name).is_file()]
     if missing:
-        raise Missing(f"{source}: no checkout of ik_llama.cpp, {missing[0]} is not there")
+        raise Missing(f"{source}: not a checkout of ik_llama.cpp, {missing[0]} is missing")
     state = hashlib.sha256("".join(sha256(source / name) for name in IK_FILES).encode()).hexdigest()[:12]
     made = cache() / "build" / f"ik-{state}"
     with _alone():
@@ -163,7 +163,7 @@ def _compile(build: Build, made: Path) -> None:
 
 
 def _check_tools(name: str, instead: str) -> None:
-    """Raise Missing where a tool is not installed that a build needs."""
+    """Raise Missing if a build tool is not installed."""
     for tool in ("cmake", "ninja"):
         if _tool(tool) is None:
             raise Missing(f"{name} is not built here and there is no {tool}: {instead}")
@@ -175,7 +175,7 @@ def _make(name: str, source: Path, made: Path, flags: list[str]) -> None:
     """Build a source tree beside its place and move it there. Raises Missing."""
     beside = made.with_name(f"{made.name}.part")
     shutil.rmtree(beside, ignore_errors=True)
-    print(f"building llama-server {name}: some ten minutes on two cores", file=sys.stderr)
+    print(f"building llama-server {name}: about ten minutes on two cores", file=sys.stderr)
     made.parent.mkdir(parents=True, exist_ok=True)
     log = made.with_name(f"{made.name}.log")
     with log.open("w") as stream:
@@ -194,13 +194,13 @@ def _make(name: str, source: Path, made: Path, flags: list[str]) -> None:
 
 
 def _tool(name: str) -> str | None:
-    """A tool of this environment (from pip), or of the machine."""
+    """Return a tool of this environment (from pip), or of the machine."""
     here = Path(sys.executable).with_name(name)
     return str(here) if here.exists() else shutil.which(name)
 
 
 def _source(build: Build) -> Path:
-    """The unpacked sdist: a tree that lacks a file is unpacked again."""
+    """Return the unpacked sdist; an incomplete tree is unpacked again."""
     packed = _sdist(build)
     tree = cache() / "src" / f"xllamacpp-{build.version}"
     with tarfile.open(packed) as archive:
@@ -216,7 +216,7 @@ def _source(build: Build) -> Path:
 
 
 def edited(tree: Path, build: Build) -> Path:
-    """A copy of the tree with the edits of the build. Raises Missing where one does not fit."""
+    """Return a copy of the tree with the edits of the build. Raises Missing if an edit does not fit."""
     copy = cache() / "src" / f"xllamacpp-{build.folder}"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(tree, copy, symlinks=True)
@@ -227,10 +227,10 @@ def edited(tree: Path, build: Build) -> Path:
 
 
 def changed(text: str, edit: dict[str, Any]) -> str:
-    """The text with one edit. Raises Missing unless what it changes stands there as often as it says."""
+    """Apply an edit to a text. Raises Missing unless the old text occurs as often as stated."""
     parts, nth = text.split(edit["at"]), edit.get("nth", 1)
     if len(parts) != edit.get("times", 1) + 1:
-        raise Missing(f"{edit['rule']}: {edit['at']!r} stands {len(parts) - 1} times in {edit['file']}")
+        raise Missing(f"{edit['rule']}: {edit['at']!r} occurs {len(parts) - 1} times in {edit['file']}")
     return edit["at"].join(parts[:nth]) + edit["by"] + edit["at"].join(parts[nth:])
 
 
@@ -240,7 +240,7 @@ def _complete(tree: Path, wanted: list[tarfile.TarInfo]) -> bool:
 
 
 def _sdist(build: Build) -> Path:
-    """The sdist with the pinned hash, loaded if it is not there."""
+    """Return the sdist with the pinned hash; download it if it is missing."""
     kept = cache() / "sdist" / f"xllamacpp-{build.version}.tar.gz"
     if kept.is_file() and sha256(kept) == build.sha256:
         return kept
@@ -261,14 +261,14 @@ def _sdist(build: Build) -> Path:
 
 
 def sha256(file: Path) -> str:
-    """Hash of a file, as hexadecimal digits."""
+    """Return the hash of a file in hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager
 def _alone():
-    """Only one process at a time builds."""
+    """Hold a lock: a single process builds at a time."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "lock").open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

@@ -1,10 +1,10 @@
-"""``python -m tests.live.check_campaign``: is every alarm of `cachesim check` one that the simulator gives?
+"""``python -m tests.live.check_campaign``: comparison of the alarms of ``cachesim check`` with the simulator.
 
-Drawn histories are played on the real b11549 under default flags, as the check plays them: warm, then every prompt
-cold. Our server gets the very same requests. An alarm is an answer that differs from its cold run by more than the
-tolerance that the check measures there; a wrong answer of ours counts where all log-probabilities of the real one
-differ by more.
-Goes on where it stopped. Exit code 1 for an alarm that ours does not give, or if too few of ours are alarmed.
+Drawn histories are run on the real b11549 under default flags, as the check does: warm, then every prompt cold. The
+simulator gets equal requests. An alarm is an answer that differs from its cold run by more than the tolerance that the
+check measures there; a wrong simulated answer counts if all log-probabilities of the real answer differ by more.
+Resumes where it stopped. Exit code 1 for an alarm that the simulator does not give, or if too few wrong simulated
+answers raise an alarm.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tests.live.worlds import write_models
 
 MODELS = ("A", "W32 A", "S", "GA", "C W32")      # attention, a window, recurrent, hybrid, hybrid with a window
 SLOTS = (1, 4)
-PER = 500                    # requests of one start of a server
-SHARE = 0.95                 # of our wrong answers that must be alarmed
+PER = 500                    # requests per server start
+SHARE = 0.95                 # required share of wrong simulated answers that raise an alarm
 PROFILE = "llama_cpp@b11549"
 COLUMNS = ("requests", "alarms", "not ours", "ours", "ours differ", "alarmed", "cached differs")
 
@@ -72,13 +72,13 @@ def _arguments(argv):
 
 
 def play(binary, models, seed, number, model, slots):
-    """One start of a server: its counts, and what was alarmed and is right for ours."""
+    """Run a server; return its counts, and the alarms whose simulated answer is right."""
     with started(binary, models / find_model(model).file, "-np", slots) as url:
         return compare(url, seed, number, model, slots)
 
 
 def compare(url, seed, number, model, slots):
-    """The same on a server that runs."""
+    """Compare a running server with the simulator: counts, and alarms whose simulated answer is right."""
     http = Tap(url, 60, 1_000_000)
     server = identify_server(http)
     stage = Watched(http, server, near(0.0), seed * 1_000 + number)
@@ -104,14 +104,14 @@ def compare(url, seed, number, model, slots):
 
 
 def _drawn(seed, number, most):
-    """Histories without concurrent requests or disconnecting clients, whose order depends on the moment; others for
-    every start."""
+    """Draw histories without concurrent requests or disconnects, whose order depends on timing; different for every
+    start."""
     space = DrawBounds(6, most, (16, 32, 64), frozenset({"cache"}))
     return histories(space, PER, (seed * 1_000 + number) * PER)
 
 
 def _look(stage, history, same):
-    """What came of every request of a history."""
+    """Return the results of every request of a history."""
     played = stage.play(history)
     alarms = {check.request for check in checks(played, same) if check.name in VERSUS_COLD and not check.ok}
     out = []
@@ -123,7 +123,7 @@ def _look(stage, history, same):
 
 
 def table(done):
-    """Counts by model and number of slots, and all of them."""
+    """Return the counts by model and number of slots, and the totals."""
     rows = [("model", "slots", "tolerance", *COLUMNS)]
     for model in MODELS:
         for slots in SLOTS:
@@ -140,7 +140,7 @@ def _sums(done):
 
 
 def judged(done):
-    """Exit code."""
+    """Return the exit code."""
     sums = {column: sum(one["counts"][column] for one in done) for column in COLUMNS}
     for one in done:
         for alarm in one["wrong"]:

@@ -1,9 +1,8 @@
 """``python -m tests.live.check_ik``: `cachesim check` on ik_llama.cpp.
 
-Where IK_SERVER names a server of it, that one is checked with tiny models. Otherwise a STAND-IN is: it answers as a
-recording of a real ik_llama.cpp does, in that server's form, when it is sent the recorded conversation; it is no proof
-of anything beyond what was recorded. Every answer that was recorded as wrong must be alarmed, and no other one.
-Exit code 1 where that is not so.
+If IK_SERVER names its server, this server is checked with tiny models. Otherwise a STAND-IN answers the recorded
+conversations as a recording of a real ik_llama.cpp does, in that server's format; it proves nothing beyond the
+recording. Every answer that was recorded as wrong must raise an alarm, and no other answer may. Exit code 1 otherwise.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from cachesim.tools.conformance.properties import VERSUS_COLD, checks
 FOLDERS = (Path("../shared/traces/ik_llama"), Path(__file__).resolve().parents[1] / "data" / "ik_llama")
 PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
 KNOWN = {"prompt", "n_predict", "cache_prompt"}
-MODELS = ("tiny-GA.gguf", "tiny-gemma3l6.gguf", "tiny-A.gguf")      # as tests.live.ik.models writes them
+MODELS = ("tiny-GA.gguf", "tiny-gemma3l6.gguf", "tiny-A.gguf")      # as written by tests.live.ik.models
 
 
 class Unplayable(Exception):
-    """A recording that no history of the check is."""
+    """Raised for a recording that is not a history of the check."""
 
 
 def main(argv):
@@ -48,7 +47,7 @@ def main(argv):
 
 
 def real(binary, models):
-    """Check a real server; what it finds is printed and judged by nobody."""
+    """Check a real server and print the findings without judging them."""
     from tests.live.build import is_ik
     from tests.live.check_server import started
 
@@ -65,7 +64,7 @@ def real(binary, models):
 
 
 def stand_in(folder):
-    """Play every recording that the check could have asked for."""
+    """Run every recording that the check could have requested."""
     played = alarms = wrong = bad = 0
     left = []
     for file in sorted(folder.glob("*.json")):
@@ -85,7 +84,7 @@ def stand_in(folder):
 
 
 def play(data):
-    """Requests of a recording that are alarmed, and those that were recorded as wrong. Raises Unplayable."""
+    """Return the requests of a recording that raise alarms, and those recorded as wrong. Raises Unplayable."""
     history = history_of(data["steps"])
     with Script(data["steps"]) as script:
         http = Http(script.url, 10, 1_000)
@@ -99,14 +98,14 @@ def play(data):
 
 
 def size_of(step):
-    """How far a recorded answer is from its cold run."""
+    """Return the distance of a recorded answer from its cold run."""
     cold = step.get("cold") or {"equal": True}
     tie = cold.get("cold_margin", 1.0) <= LEAST
     return cold.get("max_dlogprob", 0.0) if cold["equal"] or tie else 9.0
 
 
 def history_of(steps):
-    """The recorded prompts in words: what they share with earlier prompts and answers, and what is new."""
+    """Return the recorded prompts in words: parts shared with earlier prompts and answers, and new parts."""
     words, asked, seen = {}, [], []
     for number, step in enumerate(steps):
         if step.get("op") != "completion" or set(step["request"]) - KNOWN or step["response"].get("status") != 200:
@@ -140,8 +139,8 @@ def _first(parts, most):
 
 
 class Script:
-    """Serves a recording: behind one other prompt all of it warm, then all of it cold; whatever the tokens are, their
-    numbers must be those recorded."""
+    """Server of a recording: after another prompt all requests warm, then all cold. Tokens may differ, but their counts
+    must be those recorded."""
 
     def __init__(self, steps):
         self.steps, self.at, self.lock = steps, -1, threading.Lock()
@@ -170,7 +169,7 @@ class Script:
 
 
 def _reply(tokens, far, evaluated, total):
-    """A reply in the form of ik_llama.cpp: probabilities of texts, and no number of cached tokens."""
+    """Return a reply in ik_llama.cpp's format: probabilities of texts, without a number of cached tokens."""
     probs = [{"tok_str": f"<{n}>", "prob": 2.718281828 ** (-1 - n - far)} for n in range(4)]
     return {"content": "".join(f"<{token}>" for token in tokens), "tokens": tokens, "tokens_evaluated": total,
             "timings": {"prompt_n": evaluated},

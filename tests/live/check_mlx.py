@@ -1,8 +1,8 @@
-"""``python -m tests.live.check_mlx``: does `cachesim check` find what is wrong with the real mlx_lm.server 0.32.2?
+"""``python -m tests.live.check_mlx``: test of ``cachesim check`` on the real mlx_lm.server 0.32.2.
 
-Needs an environment with MLX (``make peers`` makes one). Tiny random models are written with a tokenizer of their own.
-Each fault is looked for on a server of its own, by its shortest history and by what the check plays anyway; the last
-rows are what must raise no alarm. Exit code 1 where a row is not as it should be.
+Needs an environment with MLX (``make peers`` makes it). Tiny random models are written with their own tokenizer. Each
+fault is searched for on a separate server, by its shortest history and by the default check; the last rows must raise
+no alarm. Exit code 1 if a row is not as expected.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOUND = ("same", "reuse", "isolation", "books")
 
 
 class Row(NamedTuple):
-    """A server and what is looked for there: ``fails`` are the properties that must fail, "" = none may."""
+    """A server and its expected findings. ``fails``: properties that must fail, "" = none may."""
 
     what: str
     model: str
@@ -64,7 +64,7 @@ def main(argv):
 
 
 def look(folder, row, requests):
-    """Play a row and print it; returns True if it is not as it should be."""
+    """Run a row and print it; return True if it is not as expected."""
     with started(folder, row.model, row.draft) as url:
         http = Http(url, 60, requests)
         try:
@@ -82,7 +82,7 @@ def look(folder, row, requests):
 
 @contextmanager
 def started(folder, model, draft):
-    """The address of a server of its own. ``draft``: the model that drafts, with other weights."""
+    """Start a server; yield its URL. ``draft``: the draft model, with other weights."""
     words = [sys.executable, "-m", "mlx_lm", "server", "--model", _written(folder, model, 0)]
     words += ["--draft-model", _written(folder, draft, 1)] if draft else []
     os.environ["HF_HUB_OFFLINE"] = "1"

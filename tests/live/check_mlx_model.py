@@ -15,11 +15,11 @@ NEMOTRON = ("nemotron_h", "SAS", {
     "layer_norm_epsilon": 1e-5, "use_bias": False, "use_conv_bias": True, "time_step_limit": (0.0, 100.0),
     "hybrid_override_pattern": ["M", "*", "M", "-"],
 })  # fmt: skip
-END = "<end>"                # the model never says it often enough to matter
+END = "<end>"                # generated too rarely to matter
 
 
 def write_model(folder, name, seed=0):
-    """Write one of the models of tests/peers with a tokenizer."""
+    """Write a model of tests/peers with a tokenizer."""
     import mlx.core as mx
     from mlx.utils import tree_flatten
 
@@ -33,7 +33,7 @@ def write_model(folder, name, seed=0):
     weights = dict(tree_flatten(model.parameters()))
     said = mx.array([[1.0] if token in words else [0.0] for token in range(size)])
     for key in ("lm_head.weight", "model.embed_tokens.weight", "backbone.embeddings.weight"):
-        if key in weights:                     # the first one that is there says what is generated: words only
+        if key in weights:                     # the first existing key determines the output: words only
             weights[key] = weights[key] * said
             break
     mx.save_safetensors(str(folder / "model.safetensors"), weights)
@@ -42,8 +42,8 @@ def write_model(folder, name, seed=0):
 
 
 def write_tokenizer(folder):
-    """Byte pairs that make one token of every word with the space before it; returns those of words,
-    and the number of all."""
+    """Write byte pairs that make every word with its leading space a single token; return the tokens of words, and
+    the number of all tokens."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())

@@ -1,4 +1,4 @@
-"""A real server under default flags, as somebody would start it, for `cachesim check`."""
+"""A real server under default flags, for ``cachesim check``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from urllib.request import ProxyHandler, build_opener
 
 from cachesim.tools.live.llama_server.process import HOST, Process
 
-CONTEXT = 4096               # tokens of a context; the tiny models name a million
+CONTEXT = 4096               # context size in tokens; the tiny models state a million
 LOAD = 60                    # seconds to load a model
-ALONE = ("--no-webui", "--offline")      # flags that only llama.cpp has
+ALONE = ("--no-webui", "--offline")      # flags specific to llama.cpp
 _OPENER = build_opener(ProxyHandler({}))
 
 
 @contextmanager
 def started(binary, model, *flags, context=CONTEXT, alone=ALONE):
-    """The address of a server of its own. ``flags`` beyond those that only a small machine needs."""
+    """Start a server; yield its URL. ``flags``: in addition to those required on a small machine."""
     words = [binary, "-m", model, "-c", context, "-t", 1, "-tb", 1, *alone, *flags]
 
     def command(port):
@@ -30,7 +30,7 @@ def started(binary, model, *flags, context=CONTEXT, alone=ALONE):
 
 
 def ready(url):
-    """Returns True if the server answers."""
+    """True if the server answers."""
     try:
         with _OPENER.open(f"{url}/health", timeout=2) as reply:
             return reply.status == 200

@@ -1,7 +1,7 @@
-"""``python -m tests.live.check_spoilt``: one answer in a hundred is spoilt on its way from a real server: is it found?
+"""``python -m tests.live.check_spoilt``: test that the check finds one spoilt answer in a hundred on a real server.
 
-A proxy of ours stands before b11549 with the repaired rules, under default flags. What it spoils (a token, a
-log-probability) must be found by the check as "repeatable", and as nothing else. Exit code 1 where that is not so.
+A proxy stands before b11549 with the repaired rules, under default flags. The check must report its spoilt answers (a
+token, a log-probability) as "repeatable", and nothing else. Exit code 1 otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODELS = ("A", "GA", "W32 A")
 
 
 class Proxy:
-    """Hands everything on, and spoils every hundredth answer in one field."""
+    """Forwards everything, and spoils a field of every hundredth answer."""
 
     def __init__(self, url, what):
         self.client, self.what = httpx.Client(base_url=url, timeout=60), what

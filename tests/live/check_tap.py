@@ -1,4 +1,4 @@
-"""What `cachesim check` sends, written down with all log-probabilities, and the same requests on our simulator."""
+"""Record of the requests of ``cachesim check`` with all log-probabilities, and their repetition on the simulator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ALL = 1_024                  # log-probabilities of a token: more than a tiny mo
 
 @dataclass
 class Sent:
-    """A request with what came back: all log-probabilities, and the reported count."""
+    """A request with its result: all log-probabilities, and the reported count."""
 
     request: Request
     answer: ScoredAnswer
@@ -26,7 +26,7 @@ class Sent:
 
 
 class Tap(Http):
-    """Asks for all log-probabilities, keeps them, and hands on as many as the check looks at."""
+    """Requests all log-probabilities, keeps them, and passes on as many as the check reads."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -46,7 +46,7 @@ class Tap(Http):
 
 
 class Watched(ServerRunner):
-    """Knows which of the requests were those of the last play: a short prompt, all of it warm, then all of it cold."""
+    """Knows the requests of the last run: a short prompt, all of it warm, then all of it cold."""
 
     first = 0
 
@@ -55,17 +55,17 @@ class Watched(ServerRunner):
         return super()._play(history, spare)
 
     def pair(self, played, number):
-        """Places of a request and of its cold run among those that were sent."""
+        """Return the places of a request and of its cold run among the sent requests."""
         warm = self.first + 1 + number
         return warm, warm + len(played.asks)
 
     def far(self, warm, cold):
-        """How far all log-probabilities of two answers are apart."""
+        """Return the distance of two answers over all log-probabilities."""
         return gap(self.http.all[warm].answer, self.http.all[cold].answer)
 
 
 def simulated(profile, model, options, sent, wanted):
-    """Place -> (is the answer wrong, cached tokens) of the wanted ones, when all requests are sent to our server."""
+    """Return place -> (is the answer wrong, cached tokens) of the wanted places, after sending all to the simulator."""
     server = engine_of(profile).start(profile, model, in_force(options, profile), "provenance", Log())
     judge, found = Judge(server.model), {}
     for number, one in enumerate(sent):

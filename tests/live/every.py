@@ -1,8 +1,7 @@
 """``make live``: builds the pinned servers and runs the campaign on each, or on the one that LLAMA_SERVER names.
 
-Of N conversations the newest build gets all, each older one a fifth; the minutes are shared in the same way.
+For N conversations the newest build runs all, each older build a fifth; the time is divided in proportion.
 """
-
 from __future__ import annotations
 
 import argparse
@@ -18,7 +17,7 @@ OLDER = 0.2                 # share of an older build
 
 
 def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None) -> int:
-    """Exit code: the worst of the campaigns; 2 if a server is missing."""
+    """Return the worst exit code of the campaigns; 2 if a server is missing."""
     args = _arguments(argv)
     given = os.environ.get("LLAMA_SERVER", "")
     try:
@@ -45,10 +44,10 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
 
 
 def one(server: Path, commit: str) -> tuple[str, Path]:
-    """Build and path of the binary that was named. Raises Missing where the build is unknown."""
+    """Return build and path of the named binary. Raises Missing if the build is unknown."""
     said = build.commit_of(server)
     if not (commit or said):
-        raise Missing(f"{server}: does not say its build; name it: make live LLAMA_SERVER={server} COMMIT=b11549")
+        raise Missing(f"{server}: build unknown; name it: make live LLAMA_SERVER={server} COMMIT=b11549")
     return commit or said, server
 
 

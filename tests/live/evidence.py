@@ -1,9 +1,9 @@
-"""``python -m tests.live.evidence --commit b11549 [ids...]``: what an unchanged real server makes of scenarios.
+"""``python -m tests.live.evidence --commit b11549 [ids...]``: evidence of scenarios on an unchanged real server.
 
-Each is sent to the server and, request by request, to a second process of it without any cache; what came is stored in
-``scenarios/evidence/<commit>.json``. What depends on the order of arrivals or on the server's own drafts is sent again
+Each request is sent to the server and to a second process of it without any cache; the results are stored in
+``scenarios/evidence/<commit>.json``. Scenarios that depend on arrival order or on the server's own drafts are repeated
 with other tokens until the same requests are wrong as in the simulator. Without ids: every scenario of a fault that
-names the build's rule set. Exit code 1 if one is not as the simulator has it.
+names the build's rule set. Exit code 1 if the simulator differs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ from tests.live.evidence_file import entry_of, store
 from tests.live.evidence_tasks import record_tasks
 from tests.live.verify_all import models_of
 
-RIGHT = "right"             # symptom of a scenario in which nothing is wrong
+RIGHT = "right"             # symptom of a scenario without a fault
 NUMBER = re.compile(r"\d+")
-TRIES = 60                  # for a scenario that depends on time or on drafts
+TRIES = 60                  # attempts for a scenario that depends on time or on drafts
 
 
 def record(scenario, profile, server, commit, models, seed=0):
-    """The recording of a scenario, sent as it is written, with the words that a seed stands for. Raises BadInput where
-    it cannot be sent."""
+    """Return the recording of an unchanged scenario, with the words of a seed. Raises BadInput if it cannot be sent."""
     gguf, player = models_of(scenario, models), Player(scenario, seed)
     rounding = AMPLIFIED if find_model(scenario.model).arch == "gemma3" else ROUNDING
     start = ServerStart(server, gguf, tuple(player.write(scenario.server)), commit)
@@ -48,14 +47,14 @@ def record(scenario, profile, server, commit, models, seed=0):
 
 
 def differences(scenario, profile, recording):
-    """Where the simulator does otherwise than the server with the same requests, in words."""
+    """Describe the differences between the simulator and the server for equal requests."""
     found = rows(recording, profile, [step.text for step in scenario.steps], sized=True)
     return "; ".join(f"{row.number}: {row.first or 'answer'}" for row in found if row.same is False)
 
 
 class Expected(NamedTuple):
-    """What the simulator makes of a scenario: tokens reused by every answered request, errors of the refused ones, and
-    the numbers of those that it answers wrongly or that end the process (of these the first)."""
+    """The simulator's results: tokens reused by every answered request, errors of the refused requests, and the numbers
+    of those that are answered wrongly or end the process (of these the first)."""
 
     reused: dict[int, int]
     errors: dict[int, str]
@@ -73,7 +72,7 @@ def expected(scenario, profile):
 
 
 def otherwise(requests, wanted):
-    """Where stored requests are not as expected, in words."""
+    """Describe the stored requests that are not as expected."""
     real = [one["n"] for one in requests if "died" in one
             or any(answer.get("differs") for answer in (one, *one.get("children", ())))]  # fmt: skip
     other = [f"{one['n']}: {one['cache_n']} reused, expected {wanted.reused.get(one['n'])}" for one in requests
@@ -85,7 +84,7 @@ def otherwise(requests, wanted):
 
 
 def look(scenario, profile, server, commit, models):
-    """The id of a scenario, its entry (None = it was not sent), and what is to be said of it."""
+    """Return the id of a scenario, its entry (None = it was not sent), and a remark."""
     if any(step.request.kind != "completion" for step in scenario.steps):
         return look_at_tasks(scenario, profile, server, commit, models)
     open_ended = any(step.together or step.drafts or step.request.draft_else for step in scenario.steps)
@@ -103,13 +102,13 @@ def look(scenario, profile, server, commit, models):
         return scenario.id, None, f"not sent: {bad.cause}"
     if not (why or wanted.wrong or wanted.errors) and any(step.drafts for step in scenario.steps):
         why = "the drafts were the server's own, and nothing shows them"
-    if why or (differs and not open_ended):           # the length of a draft that fails is in no recording
+    if why or (differs and not open_ended):           # recordings lack the length of a failing draft
         entry["as_simulated"] = False if differs else None
     return scenario.id, entry, why or differs
 
 
 def look_at_tasks(scenario, profile, server, commit, models):
-    """As ``look``, for a scenario with other tasks than completions, which is not replayed."""
+    """Like ``look``, for a scenario with tasks other than completions, which cannot be replayed."""
     try:
         recording = record_tasks(scenario, server, commit, models)
     except BadInput as bad:
@@ -120,7 +119,7 @@ def look_at_tasks(scenario, profile, server, commit, models):
 
 
 def chosen(ids, profile):
-    """The scenarios that are asked for, or all of a fault that name the rule set."""
+    """Return the requested scenarios, or all of a fault that name the rule set."""
     if ids:
         return [load(corpus_files()[name]) for name in ids]
     own = corpus_root() / engine_of(profile).name

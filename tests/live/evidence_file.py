@@ -1,7 +1,7 @@
 """Stored output of unchanged real servers, one JSON file per build below ``scenarios/evidence``.
 
-An entry stands for a scenario: what the server answered request by request, and what it answered without any cache.
-``requests_of`` reads it from a recording of any server, ``store`` keeps one entry per line, sorted by scenario.
+An entry belongs to a scenario: the server's answer to each request, and its answer without any cache. ``requests_of``
+reads it from a recording of any server; ``store`` keeps an entry per line, sorted by scenario.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from tests.evidence.digests import of_case
 
 
 def entry_of(scenario, profile, recording, as_simulated):
-    """The entry of a scenario (with its file) from its recording. ``as_simulated``: True if the profile reproduces it,
-    None if that is not known."""
+    """Return the entry of a scenario (with its file) from its recording. ``as_simulated``: True if the profile
+    reproduces it, None if unknown."""
     return {
         "scenario": of_case(scenario.file), "profile": profile, "model": recording["model"],
         "base_flags": recording["base_flags"], "flags": recording["flags"], "requests": requests_of(recording),
@@ -23,14 +23,14 @@ def entry_of(scenario, profile, recording, as_simulated):
 
 
 def requests_of(recording):
-    """A dict per request or slot action, numbered as the scenario's steps are."""
+    """Return a dict per request or slot action, numbered as the scenario's steps."""
     wrong = {(one["i"], one.get("child", 0)) for one in recording["inexact"] if not one.get("died")}
     members = [(step, one) for step in recording["steps"] for one in step.get("steps", [step])]
     return [{"n": n, **_outcome(step, one, wrong)} for n, (step, one) in enumerate(members)]
 
 
 def _outcome(step, member, wrong):
-    """What became of a request: an answer, a status that is not 200, a hang-up, or the end of the process."""
+    """Return the outcome of a request: an answer, an error status, a disconnect, or the end of the process."""
     response = member.get("response")
     if member["op"] in ("restart", "task"):
         return {"action": "restart"} if member["op"] == "restart" else {"task": member["task"], **response}
@@ -49,7 +49,7 @@ def _outcome(step, member, wrong):
 
 
 def _answers(member, response):
-    """The answer of a request and those of its further completions, each with its comparison with a cold answer."""
+    """Return the answer of a request and of its further completions, each with its comparison with a cold answer."""
     yield response, member.get("cold")
     for child in response.get("completions", ()):
         yield child, child.get("cold")
@@ -64,7 +64,7 @@ def _answer(response, cold, differs):
 
 
 def store(file, build, version, entries):
-    """Write entries (a dict by scenario id) into the file of a build, in place of those that it has of the same ids."""
+    """Write entries (a dict by scenario id) into the file of a build; they replace entries with equal ids."""
     kept = json.loads(file.read_text("utf-8"))["scenarios"] if file.exists() else {}
     lines = [f"{json.dumps(name)}:{json.dumps(one, separators=(',', ':'))}"
              for name, one in sorted({**kept, **entries}.items())]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Scenarios with embeddings and infills on a real server: tasks that no recording holds."""
+"""Scenarios with embeddings and infills on a real server: tasks that recordings do not contain."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.live.verify_all import models_of
 
 FIM = [f"tokenizer.ggml.fim_{name}_token_id=int:{token}" for name, token in (("pre", 97), ("suf", 98), ("mid", 99))]
 FLAGS = {"embedding": ("--embeddings", "--pooling", "mean"), "infill": ("--override-kv", ",".join(FIM))}
-"""What a server needs for a task: nothing else of it changes. Tokens of the vocabulary serve as those of infills."""
+"""Server flags that a task needs, without further effect. Ordinary tokens serve as those of infills."""
 
 
 def record_tasks(scenario, server, commit, models):
-    """The recording of a scenario, in which other tasks than completions have nothing but a status. Raises BadInput
-    where it has other tasks, or requests that are sent together."""
+    """Return the recording of a scenario in which tasks other than completions have only a status. Raises BadInput for
+    other tasks, or concurrent requests."""
     kinds = {step.request.kind for step in scenario.steps} - {"completion"}
     if not kinds <= FLAGS.keys() or any(step.together or step.action for step in scenario.steps):
         raise BadInput(f"tasks that are not sent: {', '.join(sorted(kinds))}")

@@ -1,9 +1,9 @@
 """``python -m tests.live.export_all``: every broken llama.cpp case of the corpus, exported and run.
 
 Each scenario that is wrong under the build's rule set becomes a script (``cachesim export --to script``), which is run
-with a PATH of this Python alone and the real server: it shows the fault, or it does not because of what no real
-server can be told (a race, forced drafts, another kind of task, a model that llama.cpp has no architecture for), or it
-failed. Exit code 1 if one failed, or if less than 80 % are shown. ``--checkout TREE`` runs each as a server test
+with a PATH of only this Python and the real server. It shows the fault, or cannot because a real server cannot
+reproduce it (a race, forced drafts, another kind of task, a model that llama.cpp does not support), or it failed. Exit
+code 1 after a failure, or if less than 80 % are shown. ``--checkout TREE`` runs each as a server test
 (``--to llama-server-test``) in that tree of llama.cpp instead; its requirements must be installed for this Python.
 """
 
@@ -32,13 +32,13 @@ from tests.live import build
 SHOWN, NOT_SHOWABLE, FAILED = "shown", "not showable", "failed"
 ENOUGH = 0.8                # share of the cases that must be shown
 DELAYS = (0.05, 0.02, 0.005, 0.002, 0.0, 0.0)
-"""A case that depends on time or on drafts is tried so often, with these seconds for an iteration of the server."""
+"""Delays (seconds per iteration of the server) for the repeated attempts of a case that depends on time or drafts."""
 SECONDS = 300
 PORTS = itertools.count()
 
 
 class Case(NamedTuple):
-    """What became of a scenario. ``why`` it is not shown; ``said``: what its script printed."""
+    """Outcome of a scenario. ``why``: reason why it is not shown; ``said``: output of its script."""
 
     name: str
     outcome: str
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
 
 def broken_scenarios(folder, profile):
-    """The scenarios below a folder that are wrong under a profile; those that it cannot run are left out."""
+    """Return the scenarios of a folder that are wrong under a profile; those that it cannot run are omitted."""
     for one in load_each(find([folder])):
         try:
             if not isinstance(one, BadInput) and run_judged(one, profile, "provenance", with_ledger=False).broken:
@@ -57,7 +57,7 @@ def broken_scenarios(folder, profile):
 
 
 def look(scenario, profile, server, models, checkout=None):
-    """Export one scenario and run it."""
+    """Export a scenario and run it."""
     try:
         script = make_script(scenario, profile)
         text = server_test(script) if checkout else standalone_script(script)
@@ -79,7 +79,7 @@ def look(scenario, profile, server, models, checkout=None):
 
 
 def other_requests(script, said):
-    """Where the real server is wrong at other requests, or with other counts, than ours: in words."""
+    """Describe the requests that are wrong, or have other counts, on the real server than in the simulator."""
     rows = [line.split() for line in said.splitlines() if line[:1].isdigit()]
     wrong = [int(row[0]) for row in rows if {"DIFFERS", "ended"} & set(row)]
     counts = [row[0] for row in rows if len(row) > 4 and row[1] != "-" and f"({row[1]})" != row[2]]
@@ -89,7 +89,7 @@ def other_requests(script, said):
 
 
 def run(text, server, models, seed=0, delay=DELAYS[0]):
-    """Exit code and output of a script in an environment of its own settings alone."""
+    """Run a script in an environment of only its settings; return exit code and output."""
     env = {"LLAMA_SERVER": str(server), "MODELS": str(models), "PYTHON": os.path.realpath(sys.executable),
            "SEED": str(seed), "DELAY": str(delay)}  # fmt: skip
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
@@ -100,8 +100,8 @@ def run(text, server, models, seed=0, delay=DELAYS[0]):
 
 
 def run_test(text, server, checkout):
-    """Exit code and output of a server test: 1 also means here that a test failed. The fixtures of that project's own
-    ``conftest.py`` are left out: they load models from the net."""
+    """Run a server test; return exit code and output. 1 also means that a test failed. The fixtures of that project's
+    own ``conftest.py`` are omitted: they download models."""
     folder = checkout / "tools" / "server" / "tests"
     env = {**os.environ, "LLAMA_SERVER_BIN_PATH": str(server), "PYTHONPATH": str(folder),
            "PORT": str(20000 + os.getpid() % 10000 + next(PORTS)), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
@@ -115,7 +115,7 @@ def run_test(text, server, checkout):
 
 
 def table(cases):
-    """The lines of the report."""
+    """Return the lines of the report."""
     yield from (f"{one.name:42} {one.outcome:13} {one.why}".rstrip() for one in cases)
     counts = Counter(one.outcome for one in cases)
     share = counts[SHOWN] / max(1, len(cases))
@@ -124,7 +124,7 @@ def table(cases):
 
 
 def code_of(cases):
-    """0 if enough are shown and none failed."""
+    """Return 0 if enough are shown and none failed."""
     counts = Counter(one.outcome for one in cases)
     return int(counts[FAILED] > 0 or counts[SHOWN] < ENOUGH * len(cases))
 

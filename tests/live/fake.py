@@ -1,4 +1,4 @@
-"""A recorder without a server behind it: our own simulator under one rule set answers, and a toy model speaks."""
+"""A recorder without a server: the simulator answers under a rule set, with tokens of a toy model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMMIT_OF = {name: commit for commit, name in commits().items()}
 
 
 def spoken(prompt, count):
-    """What the toy model says: it depends on the whole text, and knows only the words of the tiny vocabulary."""
+    """Return the toy model's answer, which depends on the whole text and uses only words of the tiny vocabulary."""
     said, state = [], 0
     for token in prompt:
         state = mix_int(state ^ token)
@@ -30,8 +30,8 @@ def spoken(prompt, count):
 
 
 class Fake:
-    """Has the face of cachesim.tools.live.llama_server.recorder.Recorder. ``table`` replaces the rules: a fault can be
-    planted there."""
+    """Has the interface of cachesim.tools.live.llama_server.recorder.Recorder. ``table`` replaces the rules, to plant a
+    fault."""
 
     rounding = 0.0
 
@@ -117,7 +117,7 @@ class Fake:
             self.inexact.append({"i": member["i"]})
 
     def trace(self):
-        """The recording so far."""
+        """Return the recording so far."""
         settings = self.server.settings
         return {
             "engine": "llama.cpp", "commit": COMMIT_OF.get(self.profile, ""), "model": f"tiny-{self.model}.gguf",

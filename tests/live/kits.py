@@ -1,4 +1,4 @@
-"""What a campaign needs for one kind of server: options to draw, models to write, and a recorder."""
+"""Parts of a campaign for each kind of server: options to draw, models to write, and a recorder."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from tests.live.ik.recorder import Recorder as IkRecorder
 from tests.live.ik.server import BASE as IK_BASE
 
 ROUNDING, AMPLIFIED = 5e-5, 5e-3
-"""Of clean answers 1.2e-5 was the largest seen; random weights of gemma3 make more of another order of sums: 1.6e-3."""
+"""1.2e-5 was the largest difference of clean answers; random weights of gemma3 amplify another summation order:
+1.6e-3."""
 IK_ROUNDING = {False: 5e-5, True: 1e-2}
-"""ik_llama.cpp has F16 K/V: with several slots the place of a cell moves log-probabilities, by up to 4.2e-3; with flash
-attention by up to 0.022."""
-IK_FLASH = 3                # times as much with flash attention
+"""ik_llama.cpp has F16 K/V: with several slots the place of a cell changes log-probabilities by up to 4.2e-3; with
+flash attention by up to 0.022."""
+IK_FLASH = 3                # factor with flash attention
 
 
 class Kit(NamedTuple):
-    """``name`` stands in the name of the state file, "" or with a dash at its end; ``option_set`` draws the options of
-    a start from two integers; ``recorder`` starts (binary, folder of models, build, flags, model)."""
+    """``name``: part of the name of the state file, "" or with a trailing dash; ``option_set`` draws startup options
+    from two integers; ``recorder`` starts (binary, folder of models, build, flags, model)."""
 
     name: str
     option_set: Callable[[int, int], worlds.OptionSet]
@@ -44,7 +45,7 @@ def _ik_llama(slots, server, models, commit, flags, model):
 
 
 def rounding_of(flags, several):
-    """What of a difference can be rounding: with one slot every cell stands where it stands in a cold run."""
+    """Return the largest rounding difference; 0 with a single slot, whose cells have the places of a cold run."""
     flash = several and "on" in flags[flags.index("-fa") :][:2]
     return IK_ROUNDING[several] * (IK_FLASH if flash else 1)
 

@@ -1,9 +1,9 @@
-"""``python -m tests.live.logs``: logs of real servers at three verbosities, imported, beside what the server did.
+"""``python -m tests.live.logs``: logs of real servers at three verbosities, imported and compared with the servers.
 
-Drawn conversations are played on four servers of a build with the same options: one is recorded (log level 5), the
-others keep their log as people have it. Compared are what a log says of each request with the answer of the same run,
-what it says of decisions with the recording, and the lines that `tests.replay.log_writer` makes of the recording with
-the real ones. Goes on where it stopped; exit code 1 if anything differs.
+Drawn conversations are run on four servers of a build with equal options: the first is recorded (log level 5), the
+others keep their log as users do. Requests of a log are compared with the answers of that run, its decisions with the
+recording, and the lines that `tests.replay.log_writer` makes of the recording with the real lines. Resumes where it
+stopped; exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.live.logs_compare import answers, compare_decisions, compare_lines, c
 from tests.live.logs_play import LOGS, Quiet
 from tests.live.worlds import option_set, write_models
 
-PER = 25                        # conversations of one option set
+PER = 25                        # conversations per option set
 CACHE = Path.home() / ".cache" / "cachesim-live"
 
 
 def work(binary, commit, models, seed, number, count):
-    """One option set: a line of the state."""
+    """Run an option set; return a line of the state."""
     began = time.monotonic()
     options = option_set(seed, number)
     start = ServerStart(
@@ -71,7 +71,7 @@ def work(binary, commit, models, seed, number, count):
 
 
 def _play(options, count, commit, play):
-    """All steps of some conversations on one server: their results."""
+    """Run all steps of some conversations on a server; return their results."""
     done = []
     for conversation in range(count):
         case = options.case(conversation)
@@ -91,12 +91,12 @@ def _play(options, count, commit, play):
 
 
 def _racy(step):
-    """Does what becomes of it depend on timing, and with it everything behind it?"""
+    """True if the outcome of the step, and so of all later steps, depends on timing."""
     return step["op"] == "parallel" or "cancel_after" in step.get("request", {})
 
 
 def compare(played, recorded, logs, log):
-    """Requests, decisions and lines of the logs of one server beside its answers and the recording."""
+    """Compare requests, decisions and lines of the logs of a server with its answers and the recording."""
     texts = [file.read_text("utf-8", "replace").split("\n") for file, _ in logs]
     sessions = [read_session("llama_cpp", grammars()["llama_cpp"], text).requests for text in texts]
     counts, wrong = Counter(), []
@@ -121,7 +121,7 @@ def compare(played, recorded, logs, log):
 
 
 def _same(step, other):
-    """Did both servers do the same, and does nothing in it depend on timing?"""
+    """True if both servers agree, and nothing in the step depends on timing."""
     return not (step["loose"] or "died" in other or "stuck" in other) and answers(step) == answers(other)
 
 
@@ -143,7 +143,7 @@ def main(argv):
 def _campaign(args, commit, server):
     file = args.state / f"logs-{commit}-{args.seed}.jsonl"
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
-    lines = [line for line in lines if not line["wrong"]]         # what differed is played again
+    lines = [line for line in lines if not line["wrong"]]         # differing conversations run again
     known = {line["number"] for line in lines}
     todo = [number for number in range(-(-args.n // PER)) if number not in known]
     end = time.monotonic() + 60 * args.minutes

@@ -1,6 +1,6 @@
-"""Does a log say what the server did? Requests and decisions read from it, beside the answers and the recording.
+"""Comparison of requests and decisions read from a log with the answers and the recording.
 
-What a log does not say is None and counts as not known; what it says must be right.
+Values that a log does not contain are None and count as unknown; values that it contains must be right.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tests.replay.log_writer import write_start, write_steps
 NUMBERS = ("id_slot", "tokens_evaluated", "cache_n", "predicted_n")
 NAMES = ("slot", "n_tokens", "cache_n", "predicted_n")
 MADE = {line.ev for line in EVENTS} | {"prompt_time", "eval_time", "total_time"}
-"""Kinds of lines that a written log has."""
+"""Kinds of lines in a written log."""
 NOTHING = {"chosen": "", "f_sim": None, "f_keep": None, "loaded": False, "restored": None, "full": False}
 DECIDED = {"default": ("chosen", "f_sim", "f_keep", "shifts"),
            "lv4": ("chosen", "f_sim", "f_keep", "shifts", "restored", "created", "full", "loaded")}  # fmt: skip
-"""What a log says of decisions, by its verbosity."""
+"""Decisions in a log, by its verbosity."""
 
 
 def answers(done):
-    """(slot, prompt length, reused, generated) of every completion that a step answered."""
+    """Return (slot, prompt length, reused, generated) of every answered completion of a step."""
     out = []
     for member in done.get("steps", [done]):
         answer = member.get("response") or {}
@@ -36,7 +36,7 @@ def answers(done):
 
 
 def compare_requests(done, found):
-    """Counts of numbers that are right and not known, and what is wrong: answers that no request of the log fits."""
+    """Count right and unknown numbers; list errors, which are answers that fit no request of the log."""
     counts, wrong, left = Counter(), [], list(found)
     for truth in answers(done):
         fits = [one for one in left if _fits(truth, one)]
@@ -60,7 +60,7 @@ def _fits(truth, one):
 
 
 def decisions(events):
-    """What a recording says of each launch of a step, in order."""
+    """Return the recorded decisions for each launch of a step, in order."""
     out, open_ = [], {}
     choice = {}
     for event in events:
@@ -92,7 +92,7 @@ def _during(one, event):
 
 
 def compare_decisions(events, found, log):
-    """The same of the log's requests: counts, and what is wrong."""
+    """Compare decisions of the log's requests with recorded events: counts, and errors."""
     counts, wrong = Counter(), []
     for made, one in zip_longest(decisions(events), found):
         if made is None or one is None:
@@ -116,14 +116,14 @@ _STAMP = re.compile(r"^\d+\.\d\d\.\d{3}\.\d{3} ")
 
 
 def known_lines(lines):
-    """The lines of kinds that a written log has."""
+    """Return the lines of the kinds that a written log has."""
     grammar = grammars()["llama_cpp"]
     found = ((line, read_message(grammar, message(line))) for line in lines)
     return [line for line, read in found if read is not None and read.line.ev in MADE]
 
 
 def alike(lines):
-    """Lines without times, addresses and sizes that a recording does not hold; tasks by their order."""
+    """Return lines without times, addresses and unrecorded sizes; tasks are numbered in order."""
     tasks, out = {}, []
     for line in lines:
         line = _TASK.sub(lambda task: str(tasks.setdefault(task[0], len(tasks))), _STAMP.sub("", line))
@@ -132,7 +132,7 @@ def alike(lines):
 
 
 def compare_lines(step, real, verbosity):
-    """How many lines are the same, and the first pair that is not."""
+    """Count the equal lines; return them with the first differing pair."""
     ours, theirs = alike(write_steps([step], verbosity)), alike(known_lines(real))
     for number, (mine, other) in enumerate(zip_longest(ours, theirs)):
         if mine != other:
@@ -141,7 +141,7 @@ def compare_lines(step, real, verbosity):
 
 
 def compare_start(recording, real, verbosity):
-    """How many lines of the start a real log has as well, and the first that it does not have."""
+    """Count the startup lines that a real log has too; return them with the first missing line."""
     theirs = set(alike(real))
     for number, mine in enumerate(alike(write_start(recording, verbosity))):
         if mine not in theirs:

@@ -1,8 +1,7 @@
-"""``python -m tests.live.logs_ik``: is an imported log of ik_llama.cpp compared rightly? Without a real server.
+"""``python -m tests.live.logs_ik``: test of the comparison of imported ik_llama.cpp logs, without a real server.
 
-A STAND-IN answers as a recording of a real ik_llama.cpp does and writes the log that this server would have written; it
-proves this way of checking, and nothing of the server. With a real one: ``tests.live.ik.logs``. Exit code 1 if anything
-differs.
+A STAND-IN answers as a recording of a real ik_llama.cpp and writes the log that the server would have written. It tests
+only this comparison, not the server; ``tests.live.ik.logs`` does that. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def main(argv):
 
 
 def ask(url, body):
-    """What an answer says: slot, prompt, reused, evaluated and generated tokens; None if it is refused."""
+    """Return slot, prompt, reused, evaluated and generated tokens of an answer; None if refused."""
     asked = Request(f"{url}/completion", json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
         with _OPENER.open(asked, timeout=WITHIN) as reply:
@@ -47,7 +46,7 @@ def ask(url, body):
 
 
 def compare(lines, answers):
-    """Numbers of the log beside those of the answers: counts, and what is wrong."""
+    """Compare numbers of the log with those of the answers: counts, and errors."""
     session = read_session("ik_llama", grammars()["ik_llama"], lines)
     found, truth = [one for one in session.requests if not one.refused], [one for one in answers if one is not None]
     counts, bad = Counter({"requests": len(truth)}), []
@@ -63,7 +62,7 @@ def compare(lines, answers):
 
 
 def stand_in(folder):
-    """Every recording whose steps are completions that were answered."""
+    """Run every recording whose steps are answered completions."""
     counts, bad, played = Counter(), [], 0
     for file in sorted(folder.glob("*.json")):
         steps = json.loads(file.read_text("utf-8"))["steps"]
@@ -77,7 +76,7 @@ def stand_in(folder):
 
 
 def play(steps):
-    """A recording, asked for over HTTP, and its log beside the answers and the decisions."""
+    """Send a recording over HTTP; compare its log with the answers and the decisions."""
     from tests.unit.tools.conformance.http_check.stand_in import serving
 
     with TemporaryDirectory(prefix="cachesim-logs-") as folder:
@@ -103,7 +102,7 @@ def play(steps):
 
 
 def decisions(events):
-    """What a recording says of one request."""
+    """Return the recorded decisions of a request."""
     out = {"restored": None, "full": False, "created": []}
     for event in events:
         if event["ev"] in ("cache_lcp", "ckpt_search"):

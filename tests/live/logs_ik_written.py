@@ -1,5 +1,5 @@
-"""The log that ik_llama.cpp would have written of a step of a recording. Source: examples/server/server-context.cpp,
-server-task.cpp (August 2026); the real lines in ../shared/logs have the same form."""
+"""Writer of the ik_llama.cpp log for a step of a recording. Source: examples/server/server-context.cpp, server-task.cpp
+(August 2026); the real lines in ../shared/logs have equal forms."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ RATE = "(    0.00 ms per token,     0.00 tokens per second)"
 
 
 def write_step(step, task):
-    """The lines of one step; ``task``: the number of its task."""
+    """Return the log lines of a step; ``task``: the number of its task."""
     for event in step.get("events", ()):
         if event["ev"] == "release":
             yield from _timings(step.get("response", {}), task)

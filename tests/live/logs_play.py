@@ -1,4 +1,4 @@
-"""A real server whose log is kept as people have it: at its default verbosity, at ``-lv 4``, as JSON lines."""
+"""A real server with logs as users keep them: at default verbosity, at ``-lv 4``, as JSON lines."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from cachesim.tools.live.llama_server.process import Ended, StoppedAtEnd
 from cachesim.tools.live.llama_server.server import BASE, CONTROL, run_server
 
 LOGS = {"default": (), "lv4": ("-lv", "4"), "jsonl": ("--log-jsonl",)}
-"""How a log is written -> the flags for it."""
+"""Log format -> its flags."""
 LAUNCH, RELEASE, MARK = b"processing task, is_child", b"stop processing: n_tokens", b"completion id=cachesim-"
-WITHIN, POLL = 60.0, 0.002          # seconds until the log says that all work is done, and between two looks
+WITHIN, POLL = 60.0, 0.002          # seconds until the log shows that all work is done, and between two polls
 
 
 def base_flags(log):
-    """The flags that every server has, with another verbosity."""
+    """Return the flags of every server, with another verbosity."""
     return (*BASE[: BASE.index("-lv")], *LOGS[log])
 
 
 class Quiet(StoppedAtEnd):
-    """Plays steps as a Recorder does, but keeps only answers, and the log with the place in it behind each step.
+    """Runs steps like a Recorder, but keeps only answers, and the log with its length after each step.
 
-    ``logs``: for each start of the server its log, and the number of lines behind the start and behind each step."""
+    ``logs``: for each server start its log, and the number of lines after the start and after each step."""
 
     def __init__(self, start, log):
         self.start = replace(start, base_flags=base_flags(log))
@@ -62,7 +62,7 @@ class Quiet(StoppedAtEnd):
         places.append(file.read_bytes().count(b"\n"))
 
     def play(self, step):
-        """Do one step; returns it with its answers, and ``log`` and ``step``: where in which log it ends."""
+        """Run a step; return it with its answers, and ``log`` and ``step``: the position in the logs at its end."""
         out = dict(step)
         if step["op"] == "restart":
             self._begin(out.get("flags", self.flags))
@@ -100,7 +100,7 @@ class Quiet(StoppedAtEnd):
         return None
 
     def _settle(self):
-        """Wait until everything that was asked is done and logged. Raises Lost."""
+        """Wait until all requests are done and logged. Raises ConnectionLost."""
         self.marks += 1
         name = f"cachesim-{self.marks}"
         self.server.client.post(CONTROL, {"id": name, "action": "reasoning_end"})

@@ -1,27 +1,28 @@
-"""Which differences are no fault of ours? Each class has a predicate and a smallest conversation.
+"""Named classes of accepted differences between simulator and real server, each with a predicate and a smallest
+conversation.
 
-A difference that is in none of them counts, whatever it is. A verdict is never accepted for the size of a number: the
-conversation is repeated under other tokens (``renamed``), and what that shows decides.
+Any other difference counts. The size of a number never justifies a verdict: the conversation is repeated under other
+tokens (``renamed``), and the result decides.
 """
 
 from __future__ import annotations
 
-OTHER = 99.0                # an answer of other tokens
+OTHER = 99.0                # distance of an answer with other tokens
 LARGE = 0.05
-"""A difference of log-probabilities that no rounding makes: with F16 K/V, flash attention and cells in other places the
-largest of an answer that reads only its own rows is 0.022."""
+"""A difference of log-probabilities that rounding cannot cause: with F16 K/V, flash attention and other cell places, an
+answer that reads only its own rows differs by at most 0.022."""
 
 
 def shown(difference, recording, runs):
-    """Ours says that something foreign was read, the real answer is a cold one's within rounding: under other tokens
-    it is not."""
+    """True if the simulator reports foreign reads and the real answer equals a cold one within rounding, but not under
+    other tokens."""
     return _verdict(difference) == ("equal", "broken") and any(broken and beyond for broken, _, beyond in runs)
 
 
 def not_shown(difference, recording, runs):
-    """The real answer differs from a cold one in its last digits, and no repetition under other tokens shows more than
-    that: not decided, and counted apart. An answer that never differs at all is no such case: then ours is wrong that
-    something was read."""
+    """True if the real answer differs from a cold one in its last digits, and repetitions under other tokens show no
+    more. Undecided, and counted separately. An answer without any difference does not qualify: then the simulator is
+    wrong about the foreign reads."""
     if _verdict(difference) not in (("equal", "broken"), ("differs", "holds")):
         return False
     wrong = difference.ours == "broken"
@@ -32,14 +33,14 @@ def not_shown(difference, recording, runs):
 
 
 def size(difference, recording):
-    """How far the answers of the step that differs are from cold ones."""
+    """Return how far the answers of the differing step are from cold answers."""
     step = next(step for step in recording["steps"] if step["i"] == difference.step)
     return max((apart_of(cold) for one in step.get("steps", [step]) for cold in colds(one)), default=0.0)
 
 
 def log_cut_off(difference, recording, runs):
-    """Both servers ended in this step, and the real one's log lacks its last lines: another thread writes it, and the
-    process was gone first."""
+    """True if both servers ended in this step, and the real log lacks its last lines: another thread writes the log,
+    and the process ended first."""
     step = next(step for step in recording["steps"] if step["i"] == difference.step)
     missing = difference.what == "event" and difference.recorded is None
     return missing and difference.ended and "died" in step
@@ -50,12 +51,12 @@ def _verdict(difference):
 
 
 def apart_of(cold):
-    """How far an answer is from a cold one; other tokens are as far as can be."""
+    """Return how far an answer is from a cold answer; other tokens are at maximum distance."""
     return cold.get("max_dlogprob", 0.0) if cold["equal"] or cold.get("tie") else OTHER
 
 
 def colds(member):
-    """The comparisons of a request with a cold run, those of its further completions included."""
+    """Return the comparisons of a request with a cold run, including its further completions."""
     response = member.get("response") or {}
     return [one["cold"] for one in (member, *response.get("completions", ())) if "cold" in one]
 
@@ -66,5 +67,5 @@ the answer is from a cold one, is that beyond rounding). At most five."""
 
 
 def name_of(difference, recording, runs=()):
-    """The class that a difference belongs to, "" for none."""
+    """Return the class of a difference, "" for none."""
     return next((name for name, holds in NAMED.items() if holds(difference, recording, runs)), "")

@@ -1,4 +1,4 @@
-"""One start of a real server: conversation after conversation, compared with ours as they go."""
+"""Conversations on a started real server, compared with the simulator as they run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.live.smaller import smaller
 
 @dataclass
 class Tally:
-    """What became of some conversations of one option set, the first of them ``first``. ``why`` they were refused."""
+    """Results of conversations of an option set, from ``first`` on. ``why``: reason for a refusal."""
 
     number: int
     first: int
@@ -42,17 +42,17 @@ class Tally:
 
     @property
     def done(self):
-        """Conversations that need not be played again."""
+        """Number of the last conversation that need not run again."""
         return self.conversations + self.refused
 
 
 RUNS = 8                     # repetitions of a conversation under other tokens
-MORE = 1000003               # between the seeds of two
+MORE = 1000003               # distance of the seeds of two repetitions
 
 
 class Table:
-    """Where conversations are played. ``start(flags, model)`` gives a recorder; ``out`` is for what differs. Of answers
-    that are right for both, but not to the last digit (``floor``), the farthest of each start is repeated, too."""
+    """Runs conversations. ``start(flags, model)`` returns a recorder; ``out``: folder for differences. Among answers
+    that are right on both sides but differ in the last digits (``floor``), the farthest of each start is repeated."""
 
     floor = 5e-5
 
@@ -61,7 +61,7 @@ class Table:
         self.engine = engine_of(profile)
 
     def play(self, options, first, count, stop=lambda: False):
-        """Conversations first .. first + count - 1 of an option set, as many as ``stop`` lets; a Tally."""
+        """Run conversations first .. first + count - 1 of an option set until ``stop``; return a Tally."""
         began = time.monotonic()
         tally = Tally(options.number, first, options.model, options.server)
         try:
@@ -86,7 +86,7 @@ class Table:
             since.append(number)
             try:
                 difference, data = self._conversation(recorder, beside, case, f"c{number}-", tally)
-            except Exception as error:         # a fault of ours, or a server that does not answer: it counts
+            except Exception as error:         # a bug here, or a server that does not answer: both count
                 tally.differences.append(_stumble(number, error))
                 difference, data = None, {"steps": [{"died": True}]}
             if difference is not None:
@@ -103,13 +103,14 @@ class Table:
             self._look(recorder, options, far[1], tally)
 
     def _farthest(self, beside, number):
-        """(how far, number) of a conversation whose right answers differ from cold ones in their last digits."""
+        """Return (distance, number) of a conversation whose right answers differ from cold answers in their last
+        digits."""
         found = max((apart for broken, apart in beside.apart.values() if not broken), default=0.0)
         beside.apart.clear()
         return (found, number) if found > self.floor else None
 
     def _look(self, recorder, options, number, tally):
-        """Repeat a conversation in which nothing differed: one that hides a real difference shows it now."""
+        """Repeat a conversation without a difference: a hidden real difference shows under other tokens."""
         tally.looked += 1
         case = options.case(number)
         for run in range(1, RUNS + 1):
@@ -119,9 +120,8 @@ class Table:
                 return
 
     def renamed(self, recorder, cases, step):
-        """(ours says wrong, how far the answer is from a cold one, is that beyond rounding) of a step, in repetitions
-        under other tokens of conversations that follow each other. One in which something else differs before says
-        nothing."""
+        """Return (simulator reports wrong, distance from a cold answer, beyond rounding) of a step, in repetitions of
+        consecutive conversations under other tokens. A repetition with an earlier difference is skipped."""
         found = []
         for run in range(1, RUNS + 1):
             with suppress(BadInput):
@@ -130,7 +130,7 @@ class Table:
         return found
 
     def _conversation(self, recorder, beside, case, prefix, tally):
-        """Play one conversation on a server that others have used; the first difference and the recording."""
+        """Run a conversation on a server that others have used; return the first difference and the recording."""
         try:
             player = Player(case.scenario(self.profile), case.seed, prefix)
         except BadInput:
@@ -143,7 +143,7 @@ class Table:
         return beside.hear(data), data
 
     def alone(self, recorder, case, run=0):
-        """Play a conversation on a fresh start, with its tokens or (``run``) others: its first difference and the
+        """Run a conversation on a fresh start, with its tokens or (``run``) others; return its first difference and the
         recording."""
         return self._repeated(recorder, [case], run)[:2]
 
@@ -161,8 +161,8 @@ class Table:
             beside.close()
 
     def _kept(self, recorder, options, since, difference, data, run=0):
-        """What is known of a difference in the last of the conversations ``since`` the server started: its smallest
-        conversation, or the whole recording if it needs what was before."""
+        """Return the data of a difference in the last of the conversations ``since`` the server started: its smallest
+        conversation, or the whole recording if it depends on earlier conversations."""
         number, case = since[-1], options.case(since[-1])
         about = {"conversation": number, "group": difference.group, "what": list(difference), "runs": [],
                  "name": name_of(difference, data)}  # fmt: skip
@@ -191,7 +191,7 @@ class Table:
         return about
 
     def _known(self, group):
-        """Was one of this group made smaller before?"""
+        """True if a difference of this group was shrunk before."""
         file = self.out / "groups"
         return file.exists() and group in file.read_text("utf-8").splitlines()
 
@@ -204,7 +204,7 @@ def _add(tally, beside):
 
 
 def _stumble(number, error):
-    """What is known of a conversation that could not be played or compared."""
+    """Return the data of a conversation that could not be run or compared."""
     text = f"{type(error).__name__}: {error}"
     return {"conversation": number, "group": f"stumbled: {type(error).__name__}", "name": "", "file": "",
             "what": [0, "stumbled", text, None, False]}  # fmt: skip

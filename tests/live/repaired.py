@@ -1,8 +1,8 @@
-"""``python -m tests.live.repaired``: are the repaired rules what a server with those edits does?
+"""``python -m tests.live.repaired``: comparison of the repaired rules with a server that has those edits.
 
-For each change the conversation that needs it is played on b11549 and on b11549 with all edits (``repairs.toml``): the
-first answers as our b11549 does, wrong at the same request; the second as ``latest-repaired`` does, and never wrong.
-Then drawn conversations are played on the second. Exit code 1 where anything differs.
+For each change its conversation is run on b11549 and on b11549 with all edits (``repairs.toml``): the first must answer
+like the simulated b11549, wrong at the same request; the second like ``latest-repaired``, and never wrong. Then drawn
+conversations are run on the second. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(argv):
 
 
 def look(scenario, profile, binary):
-    """What a server does with a scenario beside ours under this profile, in words; does it differ?"""
+    """Compare a server with the simulator under this profile; return a description, and whether they differ."""
     try:
         player = Player(scenario)
         found = find_model(scenario.model)

@@ -1,8 +1,8 @@
-"""``python -m tests.live.reports``: the worked reports in scenarios/reports, made anew with the real servers.
+"""``python -m tests.live.reports``: the worked reports in scenarios/reports, made with the real servers.
 
-Each folder holds what was written by ``cachesim export ID --to issue --server BIN --gguf GGUF`` (issue.md), the script
-of ``--to script`` (case.sh), and what that script and ``cachesim verify`` say of b11549 and of b11549 with
-the repaired rules (proof.txt). models.txt says for which models the scripts show the fault on which server.
+Each folder holds the output of ``cachesim export ID --to issue --server BIN --gguf GGUF`` (issue.md) and of
+``--to script`` (case.sh), and the output of that script and of ``cachesim verify`` on b11549 and on b11549 with the
+repaired rules (proof.txt). models.txt lists the models and servers on which the scripts show the fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPORTS = {
     "window-at-its-edge": "first-window-gemma3",
     "eroded-window-checkpoint": "bug-swa-ckpt-erosion",
 }
-"""Name of a report -> the scenario that it is of."""
+"""Report -> its scenario."""
 IK_REPORTS = {"ik-rows-out-of-sight": "cells-out-of-sight-attention"}
 """Reports about ik_llama.cpp, whose issues are written by hand."""
 WORDS = {0: "right", 1: "WRONG", 2: "did not run"}
@@ -33,7 +33,7 @@ SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@latest-re
 
 
 def said(*words):
-    """What a command prints, and its exit code."""
+    """Run a command; return its output and exit code."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
         code = cachesim([str(word) for word in words])
@@ -41,7 +41,7 @@ def said(*words):
 
 
 def report(folder, scenario, models):
-    """Write one report."""
+    """Write a report."""
     folder.mkdir(parents=True, exist_ok=True)
     model = find_model(load(corpus_files()[scenario]).model)
     gguf = models / model.file
@@ -63,7 +63,7 @@ def report(folder, scenario, models):
 
 
 def of_models(models):
-    """For every kind of model and each of three histories: does its script show the fault, and on which server?"""
+    """Yield, for every kind of model and each of three histories, the servers on which its script shows the fault."""
     binaries = {commit: build.binary(commit) for commit in (*SERVERS, "b11549-one-character")}
     yield f"{'scenario':32}" + "".join(f"{commit:22}" for commit in binaries)
     for name, file in sorted(corpus_files().items()):

@@ -1,6 +1,6 @@
-"""A conversation that differs is made smaller: requests go, words become shorter, as long as it differs alike.
+"""Shrinking of a differing conversation: requests are removed and words shortened while the difference stays.
 
-Every try is a start of the real server, so there are few: a bisection of the requests, then of each word's length.
+Every attempt starts the real server, so there are few: a bisection of the requests, then of each word's length.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from cachesim.scenarios.notation.shrink_vector import ShrinkCase, reduced, whole
 
 
 def smaller(table, recorder, case, difference, recording, seconds):
-    """The smallest case found in so many seconds, its difference and its recording."""
+    """Return the smallest case found within the time, its difference and its recording."""
     end, best = time.monotonic() + seconds, (case, difference, recording)
     start = ShrinkCase(case.line, tuple(case.given()))
 
@@ -22,7 +22,7 @@ def smaller(table, recorder, case, difference, recording, seconds):
             if not candidate.asked:
                 return False
             again, made = table.alone(recorder, candidate)
-        except Exception:                   # a case that cannot be played is no smaller one
+        except Exception:                   # a case that cannot be run is not a smaller failure
             return False
         if again is None or again.group != difference.group:
             return False
@@ -45,7 +45,7 @@ def smaller(table, recorder, case, difference, recording, seconds):
 
 
 def _less(value, field):
-    """What to try in place of a value, the smallest first."""
+    """Return smaller candidates for a value, the smallest first."""
     if not value:
         return ()
     return (0,) if field != "words" else [n for n in (0, 1, 4, value // 2, value - 1) if n < value]

@@ -1,4 +1,4 @@
-"""What was played so far: one JSON line per start of a server, in a file per build and seed."""
+"""State of a campaign: a JSON line per server start, in a file per build and seed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ COUNTS = ("conversations", "steps", "events", "verdicts", "undecided", "looked",
 
 
 class State:
-    """The lines of one file. Lines with differences that have no name are forgotten when the file is read: what
-    differs is played again."""
+    """The lines of a file. Lines with unnamed differences are dropped on reading, so their conversations run again."""
 
     def __init__(self, file):
         self.file, self.lines = Path(file), []
@@ -28,18 +27,18 @@ class State:
                     self.lines.append(line)
 
     def _has(self, line):
-        """Is a line for these conversations there already?"""
+        """True if a line for these conversations exists."""
         return any((known["number"], known["first"]) == (line["number"], line["first"]) for known in self.lines)
 
     def _named(self, one):
-        """The class of a difference as the predicates are now, from its recording."""
+        """Return the class of a difference under the current predicates, from its recording."""
         kept = self.file.parent / "differences" / one["file"]
         if not kept.is_file():
             return one["name"]
         return name_of(Difference(*one["what"]), json.loads(kept.read_text("utf-8")), one.get("runs", ()))
 
     def done(self, number):
-        """Conversations of an option set that need not be played again: all up to here."""
+        """Return the number of conversations of an option set that are done; they are consecutive."""
         at = 0
         for line in sorted((line for line in self.lines if line["number"] == number), key=lambda one: one["first"]):
             if line["first"] == at:
@@ -47,7 +46,7 @@ class State:
         return at
 
     def add(self, tally):
-        """Keep what was played, once; the file is whole at any time."""
+        """Store a result once; the file is complete at any time."""
         line = json.loads(json.dumps(asdict(tally)))
         if self._has(line):
             return
@@ -58,7 +57,7 @@ class State:
         os.replace(beside, self.file)
 
     def sums(self):
-        """Totals over all lines, and differences by class: those with a name, the others by their group."""
+        """Return totals over all lines, and differences by class or, without a class, by group."""
         sums = {name: sum(line.get(name, 0) for line in self.lines) for name in COUNTS}
         sums["option sets"] = len({line["number"] for line in self.lines if line["conversations"]})
         sums["seconds"] = round(sum(line["seconds"] for line in self.lines))
@@ -70,5 +69,5 @@ class State:
 
 
 def unnamed(line):
-    """The differences of a line that no class explains."""
+    """Return the differences of a line that no class explains."""
     return [one for one in line["differences"] if not one["name"]]

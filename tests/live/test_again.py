@@ -1,4 +1,4 @@
-"""Is a difference between a recording and a new run seen? And, with LLAMA_SERVER, is there none?"""
+"""Tests of the repetition of recordings; with LLAMA_SERVER also on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is built, what is taken from the cache, and what is refused: with tools that only pretend to build."""
+"""Tests of building, caching and refusal, with stand-ins for the build tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The campaign of `cachesim check`, with our simulator in the place of the real server."""
+"""Tests of the campaign of ``cachesim check``, with the simulator in place of the real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in for ik_llama.cpp: what was recorded as wrong is alarmed, and nothing else."""
+"""Tests of the stand-in for ik_llama.cpp: recorded wrong answers raise alarms, and nothing else does."""
 
 from __future__ import annotations
 

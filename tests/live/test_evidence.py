@@ -1,4 +1,4 @@
-"""What a real server did with a scenario, beside what the simulator expects of it. Needs no server."""
+"""Tests of stored evidence against the simulator's expectations. They need no server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def wanted(name):
 
 
 def changed(name, number, **fields):
-    """Stored requests of a scenario, one of them with other fields."""
+    """Return the stored requests of a scenario, a single request with changed fields."""
     return [{**one, **fields} if one["n"] == number else one for one in STORED[name]["requests"]]
 
 

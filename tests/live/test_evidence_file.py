@@ -1,4 +1,4 @@
-"""Entries of stored evidence, made from recordings of real servers."""
+"""Tests of evidence entries that are made from recordings of real servers."""
 
 from __future__ import annotations
 

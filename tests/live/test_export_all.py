@@ -1,4 +1,4 @@
-"""Does the campaign of exported cases tell shown from not showable from failed? With a stand-in for the server."""
+"""Tests of the campaign of exported cases: shown, not showable and failed. With a stand-in for the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the campaign find what differs, and nothing where nothing does? Against our own simulator, without a server."""
+"""Tests of the campaign against the simulator, without a server: it finds differences, and no false ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.shared import alike
 pytestmark = pytest.mark.long
 CLASSES = Path(__file__).parent / "classes"
 PROFILE = "llama_cpp@head"
-"""The rule set that plays the real server."""
+"""Rule set that acts as the real server."""
 
 
 def table(folder, **planted):
@@ -136,14 +136,15 @@ def test_at_most_five_classes_have_names():
 
 
 def verdict(recorded, ours, *apart, equal=True):
-    """A difference of verdicts, and a recording whose answers are so far from a cold run's."""
+    """Return a difference of verdicts, and a recording whose answers have these distances from a cold run."""
     steps = [{"cold": {"equal": equal, "max_dlogprob": value}} for value in apart]
     step = {"i": 3, **steps[0]} if len(steps) == 1 else {"i": 3, "steps": steps}
     return Difference(3, "verdict", recorded, ours), {"steps": [step]}
 
 
 SMALL, BEYOND, OTHERWISE = (True, 3e-4, False), (True, 0.014, True), (False, 0.014, True)
-"""Repetitions under other tokens: ours wrong and the real answer right within rounding; both wrong; the real one."""
+"""Repetitions under other tokens: simulator wrong, real answer right within rounding; both wrong; only the real
+wrong."""
 
 
 def test_an_answer_that_repetitions_show_to_be_wrong():
@@ -202,7 +203,8 @@ def test_differences_of_one_kind_are_one_group():
 
 
 def stuck():
-    """A recording in which a longer conversation is loaded over a prompt in progress (D2), and nobody is answered."""
+    """A recording in which a longer conversation is loaded over a prompt in progress (D2), and all requests stay
+    unanswered."""
     flags = ["-c", "512", "-b", "32", "-ub", "32", "-np", "2", "-sps", "0.1"]
     long, brief, other = (list(range(first, first + n)) for first, n in ((10, 90), (120, 30), (200, 60)))
     with Fake(PROFILE, "A", flags) as fake:

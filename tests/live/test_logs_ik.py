@@ -1,4 +1,4 @@
-"""The log of ik_llama.cpp as the stand-in writes it says what was recorded; what is not so is told."""
+"""Tests of the stand-in's ik_llama.cpp log: it matches the recording, and deviations are reported."""
 
 from __future__ import annotations
 

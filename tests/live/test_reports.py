@@ -1,4 +1,4 @@
-"""Are the worked reports still what the commands write, and does the simulator still say what they prove?"""
+"""Tests that the worked reports match the commands' output and the simulator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = corpus_root() / "reports"
 
 
 def code(text):
-    """The lines of a script that are run."""
+    """Return the executed lines of a script."""
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 

@@ -1,4 +1,4 @@
-"""Does the campaign that verifies the corpus tell same, different and undecided apart? Without a server."""
+"""Tests of the campaign that verifies the corpus: same, different and undecided. Without a server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``python -m tests.live.verify_all``: every llama.cpp scenario of the corpus on the real server and in the simulator.
 
-Each is played as ``cachesim verify --server`` does, with the build's rule set. Exit code 1 if one differs; undecided
-are those whose outcome the client does not see, and what no real server is asked for is named.
+Each is run as by ``cachesim verify --server``, with the build's rule set. Exit code 1 if a scenario differs. Scenarios
+whose outcome the client cannot see are undecided; scenarios that a real server does not support are listed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORDS = {True: SAME, False: DIFFERS, None: UNDECIDED}
 
 
 def models_of(scenario, folder):
-    """The file of a scenario's model; it and that of the drafter are written if they are missing. Raises BadInput."""
+    """Return the file of a scenario's model; write it and that of the drafter if missing. Raises BadInput."""
     drafter = str(scenario.server.get("model_draft") or "")
     wanted = {find_model(scenario.model).file: scenario.model, **({f"tiny-{drafter}.gguf": drafter} if drafter else {})}
     for name, model in wanted.items():
@@ -34,7 +34,7 @@ def models_of(scenario, folder):
 
 
 def look(scenario, profile, server, models, play=on_server):
-    """The name of a scenario, what became of it, and why it is not the same."""
+    """Return the name of a scenario, its outcome, and the reason if it is not the same."""
     try:
         found = play(scenario, profile, server, models_of(scenario, models))
     except BadInput as bad:
@@ -44,7 +44,7 @@ def look(scenario, profile, server, models, play=on_server):
 
 
 def code_of(cases):
-    """0 if none differs and most are the same."""
+    """Return 0 if none differs and most are the same."""
     counts = Counter(outcome for _, outcome, _ in cases)
     return int(counts[DIFFERS] > 0 or counts[SAME] < 0.9 * len(cases))
 

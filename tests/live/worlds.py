@@ -1,4 +1,4 @@
-"""Under which options does the real server run? Drawn from the space of ``cachesim fuzz``, for models that exist."""
+"""Options of the real server, drawn from the space of ``cachesim fuzz`` for existing models."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cachesim.tools.search.drawn_conversation import draw_in, draw_world
 ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
         "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),
         "HH": ("H", "HH"), "G W8": ("C W8",), "C W8": ("C W8", "C W32")}  # fmt: skip
-"""What is drawn by its layers -> models with such a memory that llama.cpp has an architecture for."""
+"""Drawn layers -> models with such a memory that llama.cpp supports."""
 DRAFTERS, MTP = ("A", "A", "S"), ("GGGA+M", "GA+M")
 SPREAD = 1 << 20               # conversation c of option set n of seed s is the integer (s * SPREAD + n) * SPREAD + c
 
 
 class OptionSet(NamedTuple):
-    """One start of a server. ``world``: what conversations are drawn for; ``model`` and ``server``: what is started."""
+    """A server start. ``world``: for drawing conversations; ``model`` and ``server``: what is started."""
 
     number: int
     seed: int
@@ -28,25 +28,25 @@ class OptionSet(NamedTuple):
     server: dict
 
     def case(self, conversation):
-        """A conversation with this server."""
+        """Return a conversation with this server."""
         drawn = draw_in(self.world, (self.seed * SPREAD + self.number) * SPREAD + conversation)
         return replace(drawn, model=self.model, server=self.server)
 
 
 def option_set(seed, number):
-    """The option set that two integers stand for."""
+    """Return the option set of two integers."""
     rng = Rng(seed * SPREAD + number, "options")
     world = draw_world(rng, "llama_cpp")
     model, server = rng.one(ALSO[world.model]), dict(world.server)
     if "parallel" not in server and rng.chance(8):
-        server["parallel"] = -1                         # as most people start it: four slots, unified
+        server["parallel"] = -1                         # the usual default: four slots, unified
     if "spec_type" in server:
         model, server = _drafting(rng, model, server)
     return OptionSet(number, seed, world._replace(server=server), model, server)
 
 
 def _drafting(rng, model, server):
-    """Who drafts: n-grams, a draft model, or the model's own head."""
+    """Draw the drafter: n-grams, a draft model, or the model's own head."""
     kind = rng.one(("ngram-simple", "draft-simple", "draft-mtp"))
     server = {**server, "spec_type": kind}
     if kind == "draft-mtp":
@@ -57,12 +57,12 @@ def _drafting(rng, model, server):
 
 
 def models():
-    """Every model that is started, or drafts."""
+    """Return every model that is started, or drafts."""
     return sorted({*DRAFTERS, *MTP, *(one for several in ALSO.values() for one in several)})
 
 
 def write_models(folder):
-    """Write the models that the folder lacks. Raises BadInput where the package gguf is missing."""
+    """Write the models that the folder lacks. Raises BadInput without the package gguf."""
     folder.mkdir(parents=True, exist_ok=True)
     for notation in models():
         file = folder / find_model(notation).file

@@ -1,1 +1,1 @@
-"""A real server of ik_llama.cpp: started, asked, recorded, compared with ours."""
+"""A real server of ik_llama.cpp: process, client, recorder, and comparison with the simulator."""

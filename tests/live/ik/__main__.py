@@ -1,7 +1,7 @@
 """``make live IK_SOURCE=FOLDER`` or ``IK_SERVER=PATH``: campaigns on a real ik_llama.cpp, with one slot and several.
 
-Of N conversations with one slot, half as many are played with two to four. Then its log is imported and compared, and
-`cachesim check` runs on it.
+For N conversations with a single slot, N/2 are run with two to four. Then the log is imported and compared, and
+`cachesim check` runs on the server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KITS = {"ik_llama": 1.0, "ik_llama_slots": 0.5}
 
 
 def main(argv):
-    """Exit code: the worst of the campaigns; 2 if there is no server."""
+    """Return the worst exit code of the campaigns; 2 without a server."""
     args = _arguments(argv)
     given, source = os.environ.get("IK_SERVER", ""), os.environ.get("IK_SOURCE", "")
     try:

@@ -1,4 +1,4 @@
-"""A request of ik_llama.cpp in the words of a recording: its answer, its task in the log, its cold run."""
+"""Conversion of ik_llama.cpp's answers, tasks and cold runs into the format of a recording."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ GREEDY_N = 4
 SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
 ERROR = ("code", "message", "type")
 STOPS = ("eos", "word", "limit")
-APART = 99.0                # as far as an answer without probabilities is from one that has some
+APART = 99.0                # distance of an answer without probabilities from an answer with some
 
 
 @dataclass
 class Task:
-    """A task in the log. ``text`` is its prompt, None where it was never looked at; ``end``: tokens in its slot at its
+    """A task in the log. ``text``: its prompt, None if it was never processed; ``end``: tokens in its slot at its
     release."""
 
     slot: int
@@ -57,14 +57,15 @@ def _read(task, text, fields):
 
 
 def text_of(tokens):
-    """The text of tokens without spaces: the server leaves some of them out."""
+    """Return the text of tokens without spaces, some of which the server omits."""
     return "".join(PIECES[token] for token in tokens).replace(" ", "")
 
 
 def find_tasks(members, bodies, tasks):
-    """The number of each member's task, None where there is none. ``bodies``: the answers, None without one."""
+    """Return the number of each member's task, None if there is none. ``bodies``: the answers, None without an
+    answer."""
     free, found = sorted(tasks), [None] * len(members)
-    for answered in (True, False):                 # those whose answer is known choose first
+    for answered in (True, False):                 # members with a known answer choose first
         for place, (member, body) in enumerate(zip(members, bodies, strict=True)):
             if (body is not None) == answered and "prompt" in member["request"]:
                 fits = [one for one in free if _fits(member["request"], body, tasks[one])]
@@ -84,14 +85,14 @@ def _fits(request, body, task):
 
 
 def _odd(body, task):
-    """True if a task that fits ended with another number of tokens in its slot than the answer says."""
+    """True if a task that fits ended with another number of tokens in its slot than the answer reports."""
     return body is not None and body["tokens_cached"] != task.end
 
 
 def read_answer(body, task):
-    """The response of a completion."""
+    """Convert a completion."""
     timings, total = body["timings"], body["tokens_evaluated"]
-    evaluated = min(timings["prompt_n"], total)         # of a prompt without tokens: the number of the request before
+    evaluated = min(timings["prompt_n"], total)         # for an empty prompt: the number of the request before
     out = {
         "status": 200, "id_slot": body["id_slot"], "cache_n": total - evaluated,
         "prompt_n": evaluated, "predicted_n": timings["predicted_n"],
@@ -104,20 +105,20 @@ def read_answer(body, task):
 
 
 def read_error(reply):
-    """The response of a request that was refused."""
+    """Convert a refusal."""
     error = (reply.body or {}).get("error", reply.body or {})
     return {"status": reply.status, "error": {name: error[name] for name in ERROR if name in error}}
 
 
 def read_slot(reply):
-    """The response of a slot action; status 0: it was done and never answered."""
+    """Convert the response of a slot action; status 0: it was done without an answer."""
     if reply.status not in (0, 200):
         return read_error(reply)
     return {"status": reply.status, **{name: reply.body[name] for name in SLOT if name in (reply.body or {})}}
 
 
 def hung_up(seen, request, task):
-    """The response of a request whose client hung up after it had seen some tokens."""
+    """Return the response of a request whose client disconnected after some tokens."""
     out = {"cancelled": True, "tokens": task.tokens[: len(seen)]}
     if task.end is not None and task.end >= len(request["prompt"]):
         out["tokens_in_slot"] = task.tokens[: task.end - len(request["prompt"])]
@@ -128,12 +129,12 @@ def hung_up(seen, request, task):
 
 
 def cold_tokens(body):
-    """The tokens of a cold answer by their texts, which differ for all tokens but those of the chat."""
+    """Return the tokens of a cold answer from their texts, which are unique except for tokens of the chat template."""
     return [PIECES.index(one["content"]) for one in body.get("completion_probabilities") or ()]
 
 
 def probabilities(body):
-    """For every token the likeliest texts and their log-probabilities, None where they are not numbers."""
+    """Return the likeliest texts and log-probabilities per token, None if they are not numbers."""
     out = []
     for place in body.get("completion_probabilities") or ():
         found = {one["tok_str"]: one["prob"] for one in place["probs"]}
@@ -143,7 +144,7 @@ def probabilities(body):
 
 
 def compare(tokens, body, cold):
-    """The comparison as a recording holds it; of an answer with drafts only what was delivered is compared."""
+    """Return the comparison in the format of a recording; with drafts only delivered tokens are compared."""
     theirs = cold_tokens(cold)[: len(tokens)]
     out = {"equal": tokens == theirs}
     upto = len(tokens)
@@ -167,6 +168,6 @@ def compare(tokens, body, cold):
 
 
 def is_tie(found, rounding):
-    """True if two tokens were as likely as rounding can tell, so that the answers went apart for nothing else."""
+    """True if two tokens were equally likely within rounding, which alone explains the different answers."""
     small = found.get("max_dlogprob", APART) <= rounding
     return not found["equal"] and small and found.get("cold_margin", APART) <= 2 * rounding

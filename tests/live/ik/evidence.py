@@ -1,8 +1,8 @@
-"""``python -m tests.live.ik.evidence --server PATH [ids...]``: what a real ik_llama.cpp makes of scenarios.
+"""``python -m tests.live.ik.evidence --server PATH [ids...]``: evidence of scenarios on a real ik_llama.cpp.
 
-Each is sent to an unchanged server and, request by request, to a second process of it without any cache; what came is
-stored in ``scenarios/evidence/ik-8337e4c.json``. What depends on time or on the server's own drafts is sent again with
-other tokens until the same requests are wrong as in the simulator. Exit code 1 if one is not as simulated.
+Each request is sent to an unchanged server and to a second process of it without any cache; the results are stored in
+``scenarios/evidence/ik-8337e4c.json``. Scenarios that depend on time or on the server's own drafts are repeated with
+other tokens until the same requests are wrong as in the simulator. Exit code 1 if a scenario differs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tests.live.kits import rounding_of
 
 PROFILE, ENGINE = "ik_llama@main", "ik_llama"
 NAME = f"ik-{COMMIT}"
-TRIES = 20                  # for a scenario that depends on time or on drafts
+TRIES = 20                  # attempts for a scenario that depends on time or on drafts
 
 
 def record(scenario, server, models, seed):
-    """The recording of a scenario, with the words that a seed stands for. Raises BadInput where it cannot be sent."""
+    """Return the recording of a scenario, with the words of a seed. Raises BadInput if it cannot be sent."""
     scenario = replace(scenario, server=filled(scenario.server, ENGINE))
     player = Player(scenario, seed)
     flags = drafting(player.write(scenario.server))
@@ -49,25 +49,25 @@ def record(scenario, server, models, seed):
             made = recorder.trace(scenario.id) | {"profile": PROFILE.partition("@")[2]}
             if all((step.get("response") or {}).get("status") != LOST.status for step in made["steps"]):
                 return made
-            recorder.reset()                           # a slot action was done and its answer never sent
+            recorder.reset()                           # a slot action was done and its answer was not sent
             player = Player(scenario, seed)
     raise BadInput("no slot action was answered")
 
 
 def wrong_ones(scenario):
-    """Numbers of the requests that the simulator answers wrongly, and of the one that ends the process."""
+    """Return the requests that the simulator answers wrongly, and the request that ends the process."""
     run = run_judged(scenario, PROFILE, "provenance", with_ledger=False)
     return [n for n, one in enumerate(run.requests)
             if one.answer.died or (one.judged.answer.holds is False and one.answer.status == 200)]  # fmt: skip
 
 
 def really_wrong(requests):
-    """The same of stored requests."""
+    """Return the wrong requests, and the request that ends the process, of stored requests."""
     return [one["n"] for one in requests if "died" in one or one.get("differs")]
 
 
 def look(server, models, scenario):
-    """The id of a scenario, its entry (None = it was not sent), and what is to be said of it."""
+    """Return the id of a scenario, its entry (None = it was not sent), and a remark."""
     loose = any(step.together or step.drafts or step.request.draft_else for step in scenario.steps)
     try:
         wanted = wrong_ones(scenario)
@@ -78,7 +78,7 @@ def look(server, models, scenario):
             difference = beside.hear(recording)
             beside.close()
             if difference is not None and difference.what == "verdict":
-                difference = None                          # the requests that are wrong are compared below
+                difference = None                          # wrong requests are compared below
             if difference is not None or real == wanted:
                 break
     except BadInput as bad:
@@ -90,7 +90,7 @@ def look(server, models, scenario):
 
 
 def main(argv):
-    """Store what came of every scenario that names the rule set."""
+    """Store the evidence of every scenario that names the rule set."""
     parser = argparse.ArgumentParser(prog="python -m tests.live.ik.evidence", description=__doc__)
     parser.add_argument("ids", nargs="*")
     parser.add_argument("--server", type=Path, required=True)

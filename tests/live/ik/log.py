@@ -1,7 +1,7 @@
-"""Events in the log of ik_llama.cpp's server, as a recording holds them.
+"""Events in the log of ik_llama.cpp's server, in the format of a recording.
 
 The server writes in two ways. ``LEVEL [function] text | key=value ...`` and the library's lines are written at once;
-lines that begin with ``slot`` go through a queue and can come later. Source: ik_llama.cpp
+lines that begin with ``slot`` go through a queue and may arrive later. Source: ik_llama.cpp
 examples/server/server-context.cpp, server-task.cpp, server-common.cpp server_log (8337e4c).
 """
 
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cachesim.engines.shared.log_grammar import collapsed, pattern, value
 
 VERBOSE = ("--verbosity", "1")
-"""The flags with which all of these lines are written."""
+"""Flags with which all of these lines are written."""
 
 SERVER = re.compile(r"^ *(VERB|INFO|WARN|ERR) \[ *([^\]]*)\] (.*?) \| tid=\"\d+\" timestamp=\d+(.*)$", re.S)
 SLOT = re.compile(r"^slot +\S+: id +(\d+) \| task (-?\d+) \| (.*)$", re.S)
@@ -23,8 +23,8 @@ _DECODER = json.JSONDecoder()
 
 
 class Entry(NamedTuple):
-    """A line without its prefix. ``level`` is VERB, INFO, WARN or ERR, "SLOT" for a line that goes through the queue
-    and "" for one of the library; ``tail`` holds the fields as they are written."""
+    """A line without its prefix. ``level``: VERB, INFO, WARN or ERR, "SLOT" for a queued line and "" for a library
+    line; ``tail``: the fields as written."""
 
     level: str
     text: str
@@ -34,7 +34,7 @@ class Entry(NamedTuple):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The fields behind the bar."""
+        """The fields after the bar."""
         out, at = {}, 0
         while (key := _KEY.match(self.tail, at)) is not None:
             out[key[1]], at = _DECODER.raw_decode(self.tail, key.end())
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 
 
 def read_line(line: str) -> Entry:
-    """The entry that a line is."""
+    """Parse a line."""
     found = SERVER.match(line)
     if found is not None:
         return Entry(found[1], found[3], tail=found[4])
@@ -95,11 +95,11 @@ TEMPLATES = tuple(
         ("ckpt_evict", f"erasing old context checkpoint ({_AT}, size = {{}} MiB)"),
     )
 )  # fmt: skip
-"""Lines without fields behind a bar: event and the form of its text."""
+"""Lines without fields after a bar: event and form of its text."""
 
 MIXED = "qwen3next mixed-sequence batch contains repeated seq_id values; falling back to single-token chunking"
 UNHEARD = ("%s",)
-"""Warnings at the start of a request that say which flag has no effect; recordings do not hold them."""
+"""Warnings at the start of a request about flags without an effect; recordings omit them."""
 _FUNCTION = re.compile(r"^\w+: ")
 
 IDLE, LOOKED, DECODE, TOKEN = "all slots are idle", "slot data", "decoding batch", "next token"
@@ -107,7 +107,7 @@ LAUNCHED = "slot is processing task"
 
 
 def read_event(entry: Entry) -> dict[str, Any] | None:
-    """The event of a line, None if it reports none. An error that is not known is an event of its text."""
+    """Return the event of a line, None if it reports none. An unknown error becomes an event of its text."""
     if entry.level in ("VERB", "INFO"):
         return _said(entry)
     if entry.level in ("WARN", "ERR"):

@@ -1,7 +1,7 @@
-"""``python -m tests.live.ik.logs``: the log of a real ik_llama.cpp, imported, beside its answers and its recording.
+"""``python -m tests.live.ik.logs``: imported log of a real ik_llama.cpp, compared with its answers and its recording.
 
-Drawn conversations are recorded (``--verbosity 1``); `cachesim import` reads the very log. What it says of a request is
-compared with the answer, what it says of decisions with the recorded events. Exit code 1 if anything differs.
+Drawn conversations are recorded (``--verbosity 1``); `cachesim import` reads that log. Its requests are compared with
+the answers, its decisions with the recorded events. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cachesim.tools.server_logs.recognise import grammars
 from tests.live.ik.server import COMMIT
 from tests.live.kits import KITS
 
-STARTS, TALKS = 20, 10                # starts of a server with one slot and with several, conversations of each
+STARTS, TALKS = 20, 10                # server starts with a single slot and with several, conversations of each
 PROFILE, ENGINE = "ik_llama@main", "ik_llama"
 NAMES = {"slot": "id_slot", "n_tokens": "tokens_evaluated", "cache_n": "cache_n", "prompt_n": "prompt_n",
          "predicted_n": "predicted_n"}  # fmt: skip
@@ -29,7 +29,7 @@ NAMES = {"slot": "id_slot", "n_tokens": "tokens_evaluated", "cache_n": "cache_n"
 
 
 def main(argv):
-    """Print counts and what is wrong."""
+    """Print counts and errors."""
     parser = argparse.ArgumentParser(prog="python -m tests.live.ik.logs", description=__doc__)
     parser.add_argument("--server", type=Path, required=True)
     parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
@@ -54,7 +54,7 @@ def main(argv):
 
 
 def play(kit, args, number):
-    """Record the conversations of one start, import the log and compare: counts, and what is wrong."""
+    """Record the conversations of a start, import the log and compare: counts, and errors."""
     options = kit.option_set(args.seed, number)
     flags = ENGINES[ENGINE].recorded.write(filled(options.server, ENGINE))
     with kit.recorder(args.server, args.models, COMMIT, flags, options.model) as recorder:
@@ -62,7 +62,7 @@ def play(kit, args, number):
             try:
                 list(Player(case.scenario(PROFILE), case.seed, f"c{case.seed}-").run(recorder.play))
             except BadInput:
-                continue                                       # a conversation that no real server can be asked for
+                continue                                       # a conversation that real servers do not support
             if recorder.steps and "died" in recorder.steps[-1]:
                 break
         lines = recorder.log_file.read_text("utf-8", "replace").split("\n")
@@ -73,7 +73,7 @@ def play(kit, args, number):
 
 
 def launches(step):
-    """(answer, events) of every launch of a step, in order; no answer where a client left or was refused."""
+    """Return (answer, events) of every launch of a step, in order; no answer after a disconnect or refusal."""
     if step["op"] in ("slot", "restart"):
         return
     members = step.get("steps", [step])
@@ -86,7 +86,7 @@ def launches(step):
 
 
 def compare(found, truth):
-    """Requests of a log beside answers and events: counts, and what is wrong."""
+    """Compare requests of a log with answers and events: counts, and errors."""
     counts, wrong = Counter({"requests": len(truth)}), []
     for one, real in zip_longest(found, truth):
         if one is None or real is None:
@@ -105,7 +105,7 @@ def compare(found, truth):
 
 
 def decisions(events):
-    """What a recording says of one request."""
+    """Return the recorded decisions of a request."""
     restored = [event["n_past"] for event in events if event["ev"] == "ckpt_restore"]
     return {"restored": restored[-1] if restored else None,
             "full": any(event["ev"] == "full_reprocess" for event in events),

@@ -1,7 +1,7 @@
 """Tiny models that ik_llama.cpp loads: random weights in the sizes that the simulator declares for the notation.
 
-Windows of gemma3 come in periods of six layers there, the last of them with full attention. Gated delta nets have heads
-of 64: for other sizes the real server's arithmetic depends on how a batch is cut.
+Windows of gemma3 come in periods of six layers there, the last with full attention. Gated delta nets have heads of 64:
+with other sizes the real server's arithmetic depends on how a batch is split.
 Source: ik_llama.cpp src/llama-hparams.cpp, src/llama-delta-net.cpp (8337e4c).
 """
 
@@ -17,7 +17,7 @@ PERIOD = 6
 
 
 def find_model(notation):
-    """The model of a notation. Raise BadInput where ik_llama.cpp has no architecture for it."""
+    """Return the model of a notation. Raise BadInput if ik_llama.cpp does not support it."""
     found = model_kind(notation)
     spec, name = found.spec, found.name if found.words else notation.replace(" ", "")
     kinds = {layer.kind for layer in spec.layers}
@@ -32,7 +32,7 @@ def find_model(notation):
 
 
 def name_of(file):
-    """The name of the model in a file, as a trace has it."""
+    """Return the name of the model in a file, as in a trace."""
     return file.stem.replace("_", "/")
 
 

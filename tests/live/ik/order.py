@@ -1,9 +1,9 @@
 """Log lines of ik_llama.cpp in the order of what they report.
 
-Checkpoint lines go through a queue and can come later than they were said. Where one belongs is told by the source: a
-restore or a reset and what it erases stand before the first trim of their task; a checkpoint is taken at the end of the
-round in which its slot came to hold so many tokens. Source: ik_llama.cpp examples/server/server-context.cpp
-batch_pending_prompt, process_batch_tokens, update_slots (8337e4c).
+Checkpoint lines go through a queue and may arrive late. The source determines their place: a restore or a reset and its
+erasures come before the first trim of their task; a checkpoint is taken at the end of the round in which its slot
+reached that number of tokens. Source: ik_llama.cpp examples/server/server-context.cpp batch_pending_prompt,
+process_batch_tokens, update_slots (8337e4c).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TAKEN = ("ckpt_create", "ckpt_evict")
 
 
 def in_order(said):
-    """Return the entries with every late one where it belongs, never later than it was written."""
+    """Return the entries with every late entry at its place, never later than it was written."""
     late = [(place, entry) for place, entry in _places(said) if read_event(entry) is not None]
     if not late:
         return said
@@ -26,7 +26,7 @@ def in_order(said):
     due, before = {}, 0
     for number, (place, entry) in enumerate(late):
         before = max(before, min(place, known.due(entry, [one for _, one in late[number:]], place)))
-        due.setdefault(before, []).append(entry)           # the queue keeps its own order
+        due.setdefault(before, []).append(entry)           # the queue preserves its order
     out = []
     for place in range(len(sync) + 1):
         out += due.get(place, [])
@@ -35,7 +35,7 @@ def in_order(said):
 
 
 def _places(said):
-    """Every late entry with the number of others before it."""
+    """Return every late entry with the number of other entries before it."""
     before = 0
     for entry in said:
         if entry.level == "SLOT":
@@ -45,7 +45,7 @@ def _places(said):
 
 
 class _Rounds:
-    """What the lines that are written at once say of rounds and tasks."""
+    """Rounds and tasks, from the lines that are written at once."""
 
     def __init__(self, sync):
         self.trims, self.ends, self.reached, self.prompt = {}, [], {}, {}
@@ -69,7 +69,7 @@ class _Rounds:
                 self.reached.setdefault((fields["id_task"], held), place)
 
     def due(self, entry, following, place):
-        """The place of a late entry; where nothing tells it, the end of the last round that was over."""
+        """Return the place of a late entry; if undetermined, the end of the last completed round."""
         event = read_event(entry)
         if event["ev"] not in TAKEN:
             return self.trims.get(entry.task, place)

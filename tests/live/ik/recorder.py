@@ -1,8 +1,7 @@
-"""A recorder for ik_llama.cpp: plays steps on a real server and writes what it did as the recorded traces have it.
+"""Recorder for ik_llama.cpp: runs steps on a real server and records the results.
 
-Its steps are those of ``cachesim.tools.live.llama_server.recorder``. A group whose members ask for the same but for
-their prompts can be sent as ONE request (``one_request``): all start in the same round then, so that nothing depends
-on time.
+Its steps are those of ``cachesim.tools.live.llama_server.recorder``. A group whose members differ only in their prompts
+can be sent as a SINGLE request (``one_request``): all start in one round then, so nothing depends on time.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from tests.live.ik.together import as_one
 
 _TASK = re.compile(r"(?<!\w)id_task=(\d+)")
 MOVED = ("ctx_shift",)
-FIRST = 101                 # a word
+FIRST = 101                 # first token of words
 COLD = ("prompt", "n_predict", "n_keep", "n_discard")
 
 
 class Recorder(StoppedAtEnd):
-    """A real server and a second one without any caching. ``rounding``: differences of log-probabilities up to this
-    are not inexact. ``lists``: the second one is asked with ``cache_prompt`` true, behind a prompt that begins
-    otherwise; with false a context shift leaves the slot's list as it is, and its answer is wrong itself."""
+    """A real server and a second server without any caching. ``rounding``: largest difference of log-probabilities that
+    is not inexact. ``lists``: the second server gets ``cache_prompt`` true, after a prompt with another beginning; with
+    false a context shift does not update the slot's list, and its own answer is wrong."""
 
     def __init__(self, start, rounding, lists=False):
         self.start, self.rounding, self.lists = start, rounding, lists
@@ -50,7 +49,7 @@ class Recorder(StoppedAtEnd):
         self._folder.cleanup()
 
     def reset(self):
-        """Begin another recording under the same options."""
+        """Begin another recording with equal options."""
         if self._cold is not None and self._flags != self.start.flags:
             self._cold.stop()
             self._cold = None
@@ -67,12 +66,12 @@ class Recorder(StoppedAtEnd):
 
     @property
     def folder(self):
-        """Where the slot files are."""
+        """Folder of the slot files."""
         return Path(self._folder.name, "slots")
 
     @property
     def log_file(self):
-        """What the server has printed since its last start."""
+        """Output of the server since its last start."""
         return Path(self._folder.name, "hot.log")
 
     def _start_hot(self):
@@ -91,7 +90,7 @@ class Recorder(StoppedAtEnd):
     # Steps
 
     def play(self, step):
-        """Do one step; return it with its number and results."""
+        """Run a step; return it with its number and results."""
         out = {"i": len(self.steps), **(step if self._hot is None or self._hot.one_slot else as_one(step))}
         if step["op"] == "restart":
             before, self._flags = self._flags, tuple(out.get("flags", self._flags))
@@ -122,7 +121,7 @@ class Recorder(StoppedAtEnd):
         self._hear(out, members, replies, said)
 
     def _asked(self, members, together):
-        """The replies; of a request that has several prompts as many parts, or the same refusal for all."""
+        """Return the replies; for a request with several prompts a part for each, or the refusal for all."""
         if together:
             body = {**members[0]["request"], "prompt": [member["request"]["prompt"] for member in members]}
             reply = self._hot.client.complete(body)
@@ -148,8 +147,8 @@ class Recorder(StoppedAtEnd):
         return client.complete(sent)
 
     def _bound(self, body):
-        """Change a request whose client leaves so that it can be replayed: one that is gone before its first token
-        ends the rounds of all others, and a full context has an end of its own."""
+        """Change a request whose client disconnects so that it can be replayed: a disconnect before the first token
+        ends the rounds of all others, and a full context has its own end."""
         body["cancel_after"] = max(1, body["cancel_after"])
         room = self._hot.facts["n_ctx_slot"] - 2 - len(body["prompt"])
         body["n_predict"] = max(1, min(body["n_predict"], room))
@@ -197,12 +196,12 @@ class Recorder(StoppedAtEnd):
         request = member["request"]
         member["response"] = answers.hung_up(seen, request, task)
         if len(task.tokens) == request["n_predict"]:
-            member["generated"] = task.tokens               # it came to its end before the server noticed
+            member["generated"] = task.tokens               # it ended before the server noticed
         elif task.end is not None:
             request["cancel_at_n"] = task.end
 
     def _ended(self, out, error):
-        """The process ended in this step."""
+        """Record that the process ended in this step."""
         died = error.died if isinstance(error, Ended) else self._hot.died()
         out["events"] = self._numbered(map(read_event, in_order(self._hot.taken())))
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": [],
@@ -219,7 +218,7 @@ class Recorder(StoppedAtEnd):
             return
         found = answers.compare(response["tokens"], body, cold)
         if not found["equal"]:
-            self._start_cold()                  # was it the cold server that remembered something?
+            self._start_cold()                  # rule out state left in the cold server
             fresh = self._ask_cold(member["request"])
             found = {**answers.compare(response["tokens"], body, fresh or cold), "confirmed_fresh_process": True}
         member["cold"] = found
@@ -250,7 +249,7 @@ class Recorder(StoppedAtEnd):
     # The recording
 
     def trace(self, name=""):
-        """Header and steps so far, as a recording holds them."""
+        """Return header and steps so far in the format of a recording."""
         start = self.start
         return {
             "engine": "ik_llama.cpp", "commit": start.commit, "model": f"{name_of(start.gguf)}.gguf", "name": name,
@@ -261,20 +260,20 @@ class Recorder(StoppedAtEnd):
 
 
 def _tail(log):
-    """The last lines of a log that are not those of the server's own rounds."""
+    """Return the last lines of a log, without those of the server's own rounds."""
     lines = [line for line in log.read_text("utf-8", "replace").split("\n") if not line.startswith(("VERB", "INFO"))]
     return [line[:200] for line in lines[-40:]]
 
 
 def _renumbered(entry, asked):
-    """The entry without those tasks in its number that the recorder itself has asked for."""
+    """Return the entry with a task number that excludes the recorder's own tasks."""
     if entry.text != "task error":
         return entry
     return entry._replace(tail=_TASK.sub(lambda found: f"id_task={int(found[1]) - asked}", entry.tail))
 
 
 def _with_tasks(events):
-    """The events; a verified draft, whose line names its slot, with the task that the slot works on."""
+    """Return the events; a verified draft, whose line names its slot, gets the task of the slot."""
     at_work = {}
     for event, entry in events:
         if event is not None and event["ev"] == "launch":
@@ -285,7 +284,7 @@ def _with_tasks(events):
 
 
 def _decodes(events):
-    """Every decoded batch: events of this step before it, and its tokens."""
+    """Return every decoded batch: events of this step before it, and its tokens."""
     before = 0
     for event, entry in events:
         before += event is not None

@@ -1,4 +1,4 @@
-"""A server of ik_llama.cpp under way: started, asked, and heard until it is idle again."""
+"""A running server of ik_llama.cpp with its client and log; requests wait until it is idle again."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from tests.live.ik.models import name_of
 
 COMMIT = "8337e4c"
 BASE = ("-t", "1", "-tb", "1", "-fa", "off", "--no-warmup", *VERBOSE)
-"""One thread, F16 K/V: the arithmetic of one slot repeats exactly. Everything is logged."""
+"""One thread, F16 K/V: the arithmetic of a single slot is reproducible. Full logging."""
 TEMPLATE = ("--jinja", "--chat-template", "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
-"""A chat template without a system role: what it says of a system message goes through the log's queue. Prompts are
-tokens, so that nothing else depends on it."""
+"""A chat template without a system role: its message about a system message goes through the log's queue. Prompts are
+tokens, so the template affects nothing else."""
 HTTP_THREADS = 64
-SLOT_WITHIN = 1.0           # seconds in which a slot action is answered that is answered at all
+SLOT_WITHIN = 1.0           # seconds within which a slot action is answered, if at all
 MARK = "Removing system prompt due to template not supporting system role"
 LOST = HttpReply(0, None)
-"""A slot action was done and its answer never sent: its task is queued before the server waits for the result."""
+"""A slot action was done without an answer: its task is queued before the server waits for the result."""
 
 
 ENDS, SPACES = (96, 98), (0, 95)
-"""Tokens that are never generated: ``ignore_eos`` leaves the end of a turn as it is, which would end an answer too; and
-where our model's tokens have no texts, spaces, by which the server takes other tokens for the same text."""
+"""Tokens that are never generated: the end of a turn, which ``ignore_eos`` allows and which would end an answer; and,
+as some tokens of the model have no text, spaces, for which the server mistakes other tokens."""
 
 
 class IkClient(Client):
-    """HTTP to ik_llama.cpp, whose streams hold texts and no tokens. ``never``: tokens that it does not generate."""
+    """HTTP client for ik_llama.cpp, whose streams contain texts instead of tokens. ``never``: tokens it must not
+    generate."""
 
     never = ENDS
 
     def complete(self, body):
-        if body["prompt"] == []:                # a list without numbers is one of no prompts, which is refused
+        if body["prompt"] == []:                # an empty list means no prompts, which is refused
             body = {**body, "prompt": ""}
         return super().complete({**self._bias(), **body})
 
@@ -67,7 +68,7 @@ class IkClient(Client):
 
 
 class IkServer(StoppedAtEnd):
-    """One process with its client and its log. ``facts`` is what it said of itself when it started."""
+    """A process with its client and its log. ``facts``: values logged at startup."""
 
     def __init__(self, start, folder, log):
         self.process = Process(lambda port: _command(start, port, folder), log)
@@ -88,7 +89,7 @@ class IkServer(StoppedAtEnd):
         return self.facts.get("n_slots") == 1
 
     def listen(self):
-        """Read on in the log."""
+        """Read new messages of the log."""
         with self.log.open("rb") as stream:
             stream.seek(self.offset)
             data = stream.read()
@@ -115,16 +116,16 @@ class IkServer(StoppedAtEnd):
         self.said.append(entry)
 
     def taken(self):
-        """Return what was logged since the last call."""
+        """Return the messages since the last call."""
         self.listen()
         said, self.said = self.said, []
         return [entry for entry in said if entry.text != MARK]
 
     def settled(self, look=False):
-        """Return what was logged since the last call, as soon as no slot works any more. Raise Ended.
+        """Wait until no slot works; return the messages since the last call. Raise Ended.
 
-        With ``look`` a question is put behind everything that is still to be done. Then a chat is asked for of which a
-        warning goes into the log by way of the queue: when it stands there, so does everything before."""
+        With ``look`` a request is queued after all pending work. Then a chat is requested whose warning goes through
+        the log's queue: once it is logged, the log of everything before is complete."""
         try:
             before = self.looked
             if look:
@@ -145,7 +146,7 @@ class IkServer(StoppedAtEnd):
         self.process.wait(look, IDLE_WITHIN, "the work in hand")
 
     def died(self) -> Died:
-        """How it ended, waiting for its end if the connection broke just now."""
+        """Wait for the end of the process after its connection broke; return how it ended."""
         self.process.wait(lambda: self.process.returncode is not None, DEAD_WITHIN, "ending")
         return self.process.died()
 
@@ -156,14 +157,14 @@ class IkServer(StoppedAtEnd):
 
 
 def _command(start, port, folder):
-    """The command line; ``stdbuf`` lets the server write every line at once, however long."""
+    """Return the command line; ``stdbuf`` makes the server write every line at once."""
     stdbuf = shutil.which("stdbuf")
     words = [*start.command(port, folder), "--threads-http", str(HTTP_THREADS), "--log-disable", *TEMPLATE]
     return [stdbuf, "-o1M", *words] if stdbuf else words
 
 
 def facts_of(said: list[Entry]):
-    """What a recording's header says of the server, from the lines of its start."""
+    """Return the server's facts for a recording's header, from its startup lines."""
     out = {"n_swa": 0, "seq_rm": "partial"}
     for entry in said:
         if entry.text in ("initializing slots", "new slot"):
@@ -177,7 +178,7 @@ def facts_of(said: list[Entry]):
 
 
 def run_server(start, folder, log):
-    """Start a server; again, if somebody else took its port meanwhile. Raise BadInput with what it said last."""
+    """Start a server, again if another process took its port. Raise BadInput with its last message."""
     for _ in range(PORTS):
         try:
             return IkServer(start, folder, log)
@@ -191,7 +192,7 @@ def run_server(start, folder, log):
 
 
 def cold_start(start):
-    """The start of the server without a cache."""
+    """Return the start of the server without a cache."""
     words = iter(start.flags)
     kept = []
     for word in words:

@@ -1,4 +1,4 @@
-"""``python -m tests.live.ik.table``: what campaigns on a real ik_llama.cpp came to, as a table."""
+"""``python -m tests.live.ik.table``: table of the results of campaigns on a real ik_llama.cpp."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STATE = Path.home() / ".cache" / "cachesim-live" / "state"
 
 
 def main(argv):
-    """Print one row for each kind of model, number of slots and kind of attention."""
+    """Print a row for each kind of model, number of slots and kind of attention."""
     parser = argparse.ArgumentParser(prog="python -m tests.live.ik.table", description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--state", type=Path, default=STATE)
@@ -47,7 +47,7 @@ def main(argv):
 
 
 def kind(model):
-    """The kind of memory of a model."""
+    """Return the kind of memory of a model."""
     return next(name for name, models in KINDS.items() if model in models)
 
 

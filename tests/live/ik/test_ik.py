@@ -1,4 +1,4 @@
-"""Reading the log of ik_llama.cpp and comparing its answers, without a server."""
+"""Tests of the ik_llama.cpp log reader and of the comparison of answers, without a server."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HEAD = 'tid="1" timestamp=2'
 
 
 def said(level, function, text, **fields):
-    """A line of the server."""
+    """Return a line of the server."""
     tail = "".join(f" {name}={json.dumps(value)}" for name, value in fields.items())
     return read_line(f"{level:>4} [{function:>24}] {text} | {HEAD}{tail}")
 
 
 def late(text, slot=0, task=5):
-    """A line that goes through the queue."""
+    """Return a line that goes through the queue."""
     return read_line(f"slot apply_checkp: id {slot:2d} | task {task} | {text}")
 
 
@@ -117,7 +117,7 @@ def test_what_can_be_one_request():
     one = as_one(asked(3, 4))
     assert one["one_request"] and [member["request"]["n_predict"] for member in one["steps"]] == [4, 4]
     assert "after" not in one["steps"][0]
-    assert "one_request" not in as_one(asked(3, 6))                       # their lengths say otherwise
+    assert "one_request" not in as_one(asked(3, 6))                       # their lengths differ
     assert "one_request" not in as_one(asked(3, 4, cancel_after=1))
     assert as_one({"op": "slot"}) == {"op": "slot"}
 

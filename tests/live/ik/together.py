@@ -1,10 +1,10 @@
-"""Groups of requests that can be sent as one, so that nothing in them depends on time."""
+"""Groups of requests that can be sent as a single request, so that they do not depend on time."""
 
 from __future__ import annotations
 
 
 def as_one(step):
-    """The step as one request with several prompts, where its members can be that and their lengths say so."""
+    """Return the step as a request with several prompts, if its members and their lengths allow it."""
     if step["op"] != "parallel" or "one_request" in step:
         return step
     asked = [member["request"] for member in step["steps"]]

@@ -11,14 +11,14 @@ DENSE, WINDOWS, HYBRID, HEADS = ("A", "llama"), ("W8 W8 W8 W8 W8 A", "gemma3l6")
 MODELS = (*DENSE, *WINDOWS, *HYBRID, *HEADS)
 """Models with an architecture in ik_llama.cpp, as ``tests.live.ik.models`` writes them."""
 DRAWN = {"A": DENSE, "W8 A": WINDOWS, "GA": HYBRID, "GGGA": HYBRID, "GGA+M": HEADS}
-"""What is drawn by its layers -> models with such a memory."""
+"""Drawn layers -> models with such a memory."""
 FEW, MANY = "one", "several"
 DRAFTS = {"ngram-simple": ",ngram_size_n=1,ngram_size_m=4", "mtp": ",p_min=0.0"}
-"""What is added to a drafter so that it drafts often."""
+"""Additional flags with which a drafter drafts often."""
 
 
 def option_set(seed, number, slots=FEW):
-    """The option set that two integers stand for, with one slot or with two to four."""
+    """Return the option set of two integers, with a single slot or with two to four."""
     rng = Rng(seed * SPREAD + number, "ik options", slots)
     kind = rng.one(tuple(name for name in DRAWN if slots == FEW or "+M" not in name))
     world = ENGINES["ik_llama"].manual.draw(rng, kind)
@@ -37,7 +37,7 @@ def option_set(seed, number, slots=FEW):
 
 
 def _more(rng):
-    """Options that the fuzzer leaves alone."""
+    """Draw options that the fuzzer does not draw."""
     out = {}
     if rng.chance(50):
         out["ctx_checkpoints_eviction"] = rng.one(("variance", "fifo", "auto"))
@@ -51,6 +51,6 @@ def _more(rng):
 
 
 def drafting(flags):
-    """The flags with which a drafter drafts often."""
+    """Return the flags with which a drafter drafts often."""
     return tuple(word + DRAFTS.get(word.partition(":")[0], "") if before == "--spec-type" else word
                  for before, word in zip(("", *flags), flags, strict=False))  # fmt: skip
