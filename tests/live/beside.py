@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import make_trace
-from cachesim.replay.replay import Replayed, Replaying
+from cachesim.replay.replay import Replaying, ReplayResult
 from cachesim.tools.replay.command import checker
 from tests.live.named import apart_of, colds
 
@@ -87,7 +87,7 @@ class Beside:
             raise ValueError(trace.out)
         if self.run is None:
             self.run = Timed(trace, "provenance", Path(self.folder.name), checker())
-            self.found = Replayed(trace)
+            self.found = ReplayResult(trace)
         for step, raw in zip(trace.steps[self.steps :], data["steps"][self.steps :], strict=True):
             difference = self._step(step, raw)
             self.steps += 1

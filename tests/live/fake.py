@@ -10,7 +10,7 @@ from cachesim.engines.llama_cpp.flags import read_flags
 from cachesim.engines.registry import commits, engine_of
 from cachesim.events import Log
 from cachesim.model.hash_mixing import mix_int
-from cachesim.replay.event_owners import Own
+from cachesim.replay.event_owners import RequestEvents
 from cachesim.replay.recorded_requests import make_request
 from cachesim.replay.replay import FIELDS, records
 from cachesim.tools.replay.command import checker
@@ -84,7 +84,7 @@ class Fake:
         for number, member in enumerate(members):
             body = member["request"]
             said = spoken(body["prompt"], body["n_predict"])
-            request = make_request("completion", body, {"tokens": said}, Own(()))
+            request = make_request("completion", body, {"tokens": said}, RequestEvents(()))
             if "cancel_after" in body:
                 request = replace(request, cancel_at=max(1, len(body["prompt"]) + body["cancel_after"] - 1))
             for _ in range(member.get("after", 0)):

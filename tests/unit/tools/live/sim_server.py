@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from cachesim.engines.registry import engine_of, profiles
 from cachesim.events import Log
-from cachesim.replay.event_owners import Own
+from cachesim.replay.event_owners import RequestEvents
 from cachesim.replay.recorded_requests import make_request
 from cachesim.tools.replay.command import checker
 from tests.live.fake import spoken
@@ -72,7 +72,7 @@ class Simulated(BaseHTTPRequestHandler):
 
     def complete(self, body):
         said = spoken(body["prompt"], body["n_predict"])
-        request = make_request("completion", body, {"tokens": said}, Own(()))
+        request = make_request("completion", body, {"tokens": said}, RequestEvents(()))
         answer = self.sim.complete(replace(request, n_predict=body["n_predict"]))
         if answer.status != 200:
             return answer.status, {"error": {"code": answer.status, "message": answer.error}}
