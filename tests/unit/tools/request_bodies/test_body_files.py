@@ -1,4 +1,4 @@
-"""Bodies in files, folders, JSON lines, HAR files and dumps; files without a body give a one-line error."""
+"""Bodies in files, folders, JSON lines, HAR files and dumps; files without a body give a single-line error."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ ROLES = ("user", "assistant")
 
 @st.composite
 def planted(draw):
-    """A conversation, and one in which a character of one message is another: the bodies, message and character."""
+    """A conversation, and a copy with a changed character in a message: bodies, message and character."""
     texts = draw(st.lists(TEXTS, min_size=1, max_size=6))
     number = draw(st.integers(0, len(texts) - 1))
     character = draw(st.integers(0, len(texts[number]) - 1))

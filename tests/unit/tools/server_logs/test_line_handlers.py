@@ -107,7 +107,7 @@ def test_a_prompt_with_only_evaluated_tokens_extends_the_longest_prompt_before_i
 
 
 def test_a_request_without_a_length_does_not_count_as_an_earlier_prompt():
-    """The log begins while two slots are active: for one of the requests it contains only the timings of the answer."""
+    """The log begins while two slots are active: for the first request it contains only the timings of the answer."""
     made, evaluated = (f"slot print_timing: id  {slot} | task {slot + 5} | {text}"
                        for slot, text in enumerate((MADE.format(5), TIME.format(30))))  # fmt: skip
     one, two = session(made, evaluated).requests

@@ -37,7 +37,7 @@ def tries(monkeypatch, *args):
     return solve(*args), made
 
 
-NEVER = logged(40, 40, task=1)                # impossible: at least one token is evaluated
+NEVER = logged(40, 40, task=1)                # impossible: the last token is always evaluated
 
 
 def test_no_server_is_tried_twice(monkeypatch):
