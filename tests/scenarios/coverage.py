@@ -1,4 +1,4 @@
-"""Which rules does the corpus reach, under which profiles, and which scenarios add something? See ``make coverage``.
+"""Coverage of the rules by the bundled scenarios, per profile.
 
 A run is known by the rules that its verdict cites: those that settled what was kept, those that tokens were charged to,
 how each request was judged, and what acted on the way to an answer (ACTS). A pair of profiles is known by the rules in

@@ -1,4 +1,4 @@
-"""Which scenarios show a rule? ``python -m tests.scenarios.shown_in`` plays the corpus and writes the file.
+"""List of the scenarios that show each rule.
 
 A scenario shows a rule best where the rule settles what is reused, or tokens are lost to it; then where it is asked and
 does what it is there for. Of equals lessons come first, then short ones.

@@ -1,4 +1,4 @@
-"""Does every scenario of the corpus do what its file says, and does the corpus touch every rule?
+"""Tests of the bundled scenarios: each matches its file, and together they reach every rule.
 
 Files are read once, provenance runs are kept: the questions below look at the same runs.
 """

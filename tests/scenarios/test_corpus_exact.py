@@ -1,4 +1,4 @@
-"""Does every scenario of the corpus do what its file says, with the arithmetic of its model?
+"""Tests of the bundled scenarios in exact mode.
 
 In a file of its own, so that another process can play it: it takes three times as long as all that test_corpus.py asks.
 """

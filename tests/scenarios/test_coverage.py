@@ -1,4 +1,4 @@
-"""Does the corpus add something with every scenario that it counts, and is counting done as it says?"""
+"""Tests of the coverage counts: each counted scenario adds something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a fault live exactly where its scenario says?
+"""Tests of ``lives``: each fault shows in exactly the stated versions.
 
 Under the first and the last version of a range the request ends alike, and otherwise right outside of it.
 """

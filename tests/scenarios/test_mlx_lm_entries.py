@@ -1,4 +1,4 @@
-"""Does every stored entry of mlx-lm's prompt cache hold its key, but where the specification says that it does not?
+"""Tests of mlx-lm's prompt-cache entries: each holds its key, except where the specification allows otherwise.
 
 Offsets (tokens that an attention layer claims to hold) are typed from the worked examples of spec 5.
 """

@@ -1,4 +1,7 @@
-"""Is every change of the repaired rule sets needed, and are they enough? Put back, each makes its scenario fail."""
+"""Tests of the repaired rule sets: every change is necessary, and together they suffice.
+
+Put back, each makes its scenario fail.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every rule have its sentence, one that can be made from what the scenarios decide, and that is its own?"""
+"""Tests of the sentences of rules: every rule has a sentence for the decisions in the scenarios."""
 
 from __future__ import annotations
 

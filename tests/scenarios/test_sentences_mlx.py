@@ -1,4 +1,4 @@
-"""Does ``why`` speak in words about mlx-lm's server, whatever its rules say in the corpus?"""
+"""Tests of the sentences of ``why`` about mlx-lm's server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the list of scenarios that show a rule name every rule that the corpus asks, and only scenarios that ask it?"""
+"""Tests of the list of scenarios that show a rule: complete and correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a scenario found by its id, wherever the corpus lies, and does a path win over it?"""
+"""Tests of scenario ids as arguments; an existing path takes precedence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does an answer without a length go on until its server ends it?"""
+"""Tests of answers without a length: the server ends them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are missing expectations added, and everything a human wrote kept?"""
+"""Tests of added expectations: missing keys are added, existing text is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the line and the scenario say the same, both ways?"""
+"""Tests of scenarios from lines in notation and back."""
 
 from __future__ import annotations
 

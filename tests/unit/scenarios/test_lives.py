@@ -1,4 +1,4 @@
-"""Is the key ``lives`` read, shown, and refused where it makes no sense?"""
+"""Tests of the key ``lives``: reading, output and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a good file read as it is meant, and every bad one refused in one line with its place?"""
+"""Tests of the loader of scenario files: valid files, and one-line errors with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are options those of the engine that is named, and of no other?"""
+"""Tests of the checks of options: only options of the named engine are valid."""
 
 from __future__ import annotations
 

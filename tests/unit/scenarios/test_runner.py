@@ -1,4 +1,4 @@
-"""Is every step done, in its order, and is the watcher told while the server still holds what a request left?"""
+"""Tests of the runner: order of the steps, and observer calls while the server holds the state of a request."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_a_draft_that_was_right_is_not_replayed_wherever_it_is():
 @pytest.mark.parametrize("after", [0, 1, 3])
 def test_who_comes_later_comes_so_many_iterations_later(after):
     class Counting(Silent):
-        """How often had the server worked when a step came?"""
+        """Return the number of server-loop rounds before each step."""
 
         def __init__(self):
             self.rounds, self.begun = 0, []
@@ -221,7 +221,7 @@ def test_who_comes_later_comes_so_many_iterations_later(after):
 
 def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
     class Slots(Silent):
-        """How many slots has each server?"""
+        """Return the number of slots of each server."""
 
         def __init__(self):
             self.slots = []

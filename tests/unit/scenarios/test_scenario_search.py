@@ -1,4 +1,4 @@
-"""Do the words that people really type lead to the scenarios that show their case?"""
+"""Tests of the search for scenarios by users' descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a step that is taken out of its place?"""
+"""Tests of a step that is taken out of its group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the words in which people complain lead to a symptom, and from there to scenarios?"""
+"""Tests of symptoms recognised in users' words."""
 
 from __future__ import annotations
 

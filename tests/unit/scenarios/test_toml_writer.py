@@ -1,4 +1,4 @@
-"""Is a file that a program writes read back as what it was made of?"""
+"""Tests of written scenario files: reading them gives the original scenario."""
 
 from __future__ import annotations
 

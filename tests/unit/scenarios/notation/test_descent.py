@@ -1,4 +1,4 @@
-"""Is the smallest row found where numbers depend on each other, and within the tries that are allowed?"""
+"""Tests of the descent over vectors: dependent numbers, and the budget of tries."""
 
 from __future__ import annotations
 

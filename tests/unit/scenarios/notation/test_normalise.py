@@ -1,4 +1,4 @@
-"""Is a line the same thing when it is said more plainly?"""
+"""Tests of the normalisation of lines: the tokens that texts share are preserved."""
 
 from __future__ import annotations
 

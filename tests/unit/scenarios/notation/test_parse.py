@@ -1,4 +1,4 @@
-"""Do a text and its tree say the same, and does what is wrong have its place?"""
+"""Tests of the parser of the notation: round trips, and errors with their place."""
 
 from __future__ import annotations
 

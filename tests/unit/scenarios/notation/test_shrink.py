@@ -1,4 +1,4 @@
-"""Is the smallest line found, with no more tries than are allowed, and always the same one?"""
+"""Tests of shrinking: minimal results, the budget of tries, determinism."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asked(case):
 
 
 def any_of(about):
-    """Is it so of one of the requests?"""
+    """True if the condition holds for a request."""
     return lambda case: any(about(step) for step in asked(case))
 
 

@@ -1,4 +1,4 @@
-"""Is a row of integers the case that it was made of, and does a smaller one mean less?"""
+"""Tests of the encoding of lines as integer vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does explain find a rule, a family, a term, a line of a log or what mentions a word, and say which it was?"""
+"""Tests of ``explain``: rules, families, terms, log lines and related entries."""
 
 from __future__ import annotations
 

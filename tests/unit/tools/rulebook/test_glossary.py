@@ -1,4 +1,4 @@
-"""Is every term of the glossary found, once, and short?"""
+"""Tests of the glossary: every term is found, unique and short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does ``cachesim options`` list, and do other commands lead there?"""
+"""Tests of ``cachesim options`` and of references to it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_as_data(capsys):
     (["options", "llama_cpp@haed"], "did you mean 'llama_cpp@head'?"),
     (["options", "llama_cpp", "-p", "mlx_lm@head"], "not a rule set of llama_cpp"),
     (["try", "S4", "--set", "xyzzy=3"], "see cachesim options llama_cpp"),
-    (["try", "S4", "--set", "np"], "not of the form key=value"),
+    (["try", "S4", "--set", "np"], "expected key=value"),
 ])  # fmt: skip
 def test_errors_lead_to_the_list(capsys, argv, words):
     assert main(argv) == exits.BAD_INPUT

@@ -1,4 +1,4 @@
-"""Do ``profiles`` and ``explain`` show all rules of every engine, those of tables inside a profile too?"""
+"""Tests of ``profiles`` and ``explain`` for the rules of every engine, with those of nested tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every turn say what became of the request, at which version and by which change?"""
+"""Tests of the report of ``bisect``: outcomes, versions and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the commands that take one case take a file, an id and a line alike, and do long prompts go without arithmetic?"""
+"""Tests of the argument FILE|ID|LINE of all commands, and of provenance mode for long prompts."""
 
 from __future__ import annotations
 

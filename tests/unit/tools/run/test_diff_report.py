@@ -1,4 +1,4 @@
-"""Does a comparison show the verdicts, the rules and the requests that differ, and the first decision that does?"""
+"""Tests of the report of ``diff``: verdicts, rules, requests and the first decision that differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a failure told as Let, Then, Hence, in the order of its requests, and does its last line show it again?"""
+"""Tests of the explanation of a failure: Let, Then, Hence in order, and a command that reproduces it."""
 
 from __future__ import annotations
 

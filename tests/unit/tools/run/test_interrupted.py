@@ -1,4 +1,4 @@
-"""Does Ctrl-C in try and run show what was done by then?"""
+"""Tests of Ctrl-C in ``try`` and ``run``: finished results are printed."""
 
 from __future__ import annotations
 

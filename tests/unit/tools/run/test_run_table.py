@@ -1,4 +1,4 @@
-"""Does the report of a run say first what is wrong, and of each request how it came to its tokens?"""
+"""Tests of the report of a run: verdict first, then the sources of the tokens of each request."""
 
 from __future__ import annotations
 

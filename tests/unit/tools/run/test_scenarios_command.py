@@ -1,4 +1,4 @@
-"""Does ``cachesim scenarios`` list what can be named, and do the other commands take those names?"""
+"""Tests of ``cachesim scenarios``: the list, and scenario ids as arguments of other commands."""
 
 from __future__ import annotations
 

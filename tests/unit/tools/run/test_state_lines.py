@@ -1,4 +1,4 @@
-"""Does -v show what a request left behind?"""
+"""Tests of the state after each request, printed with -v."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does `next:` name a command that runs, and the request that most deserves a look?"""
+"""Tests of ``next:``: valid commands, and the worst request."""
 
 from __future__ import annotations
 

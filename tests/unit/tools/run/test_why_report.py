@@ -1,4 +1,4 @@
-"""Is it told of one request what was wrong with it, and where its tokens are from?"""
+"""Tests of the report of ``why``: verdict and sources of the tokens."""
 
 from __future__ import annotations
 
