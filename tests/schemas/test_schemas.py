@@ -50,18 +50,18 @@ def test_what_needs_a_real_server_is_as_it_is_shown(name):
     assert list(wrong(SHOWN[name], FILES[name])) == []
 
 
-@pytest.mark.parametrize(("value", "other", "told"), [
+@pytest.mark.parametrize(("value", "second", "told"), [
     ({"a": 1}, {}, [" has no a"]), ({"a": 1}, {"a": "x"}, [".a is string, not integer"]),
     ({"a": [1, None]}, {"a": [2, 2.5]}, [".a[1] is number, not integer or null"]), ({"a": 1}, {"a": 2, "b": 3}, []),
     ([{"a": 1}, {"b": 2}], [{}], []),
     ({"numbers": {"x": 1}}, {"numbers": {"y": "z"}}, [".numbers.y is string, not integer"]),
     ({"a": 1.5}, {"a": 2}, []), (True, 1, ["the value is integer, not boolean"]),
 ])  # fmt: skip
-def test_the_form_of_a_value(value, other, told):
+def test_the_form_of_a_value(value, second, told):
     schema = form(value)
     assert list(wrong(value, schema)) == []
-    assert list(wrong(other, schema)) == told
-    assert list(wrong(other, merged([schema, form(other)]))) == []
+    assert list(wrong(second, schema)) == told
+    assert list(wrong(second, merged([schema, form(second)]))) == []
 
 
 def test_the_schemas_are_in_the_package():

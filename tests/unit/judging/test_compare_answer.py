@@ -178,11 +178,11 @@ def part_of(tokens, n, start=0, exact=True):
     return Stored("checkpoint", 0, tokens[:n], n, (RowsPart(0, np.arange(start, n), rows),), state, start)
 
 
-def several(exact=True, talk=TALK, other=OTHER):
+def several(exact=True, talk=TALK, second=OTHER):
     """Objects of two conversations in no order. Two of them are equal, three belong to both conversations, another ends
     before its tokens do."""
-    found = [part_of(talk, 4, 0, exact), part_of(other, 9, 0, exact), part_of(talk, 12, 0, exact),
-             part_of(talk, 4, 0, exact), part_of(other, 3, 0, exact), part_of(talk, 9, 5, exact),
+    found = [part_of(talk, 4, 0, exact), part_of(second, 9, 0, exact), part_of(talk, 12, 0, exact),
+             part_of(talk, 4, 0, exact), part_of(second, 3, 0, exact), part_of(talk, 9, 5, exact),
              part_of(talk, 12, 8, exact), part_of(talk, 7, 0, exact)._replace(tokens=talk[:11])]  # fmt: skip
     return {("checkpoint", 0, number): one for number, one in enumerate(found)}
 
@@ -195,12 +195,12 @@ def counted(monkeypatch):
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize(("talk", "other"), [(TALK, OTHER), (OTHER, TALK)], ids=["greater", "less"])
-def test_all_objects_of_a_conversation_are_compared_with_one_cold_run(monkeypatch, exact, talk, other):
-    judge, objects, made = Judge(model(exact)), several(exact, talk, other), counted(monkeypatch)
+@pytest.mark.parametrize(("talk", "second"), [(TALK, OTHER), (OTHER, TALK)], ids=["greater", "less"])
+def test_all_objects_of_a_conversation_are_compared_with_one_cold_run(monkeypatch, exact, talk, second):
+    judge, objects, made = Judge(model(exact)), several(exact, talk, second), counted(monkeypatch)
     verdicts = judge.each_stored(objects)
     assert list(verdicts) == list(objects) and all(one == HOLDS for one in verdicts.values())
-    assert sorted(made) == sorted([other[:9], talk])
+    assert sorted(made) == sorted([second[:9], talk])
     made.clear()
     assert judge.each_stored(objects) == verdicts and made == [], "the judge keeps its cold runs"
 

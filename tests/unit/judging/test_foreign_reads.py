@@ -47,12 +47,12 @@ def test_a_right_run_reads_nothing():
     assert run_judged(from_line("A9/A.B3", model="A"), "llama_cpp@b11549").reads == {}
 
 
-def test_no_account_no_reading():
+def test_without_a_ledger_foreign_reads_are_not_searched():
     scenario = load(corpus_files()["bug-stale-ckpt-pos0-hybrid"])
     assert run_judged(scenario, "llama_cpp@head", "provenance", with_ledger=False).reads == {}
 
 
-@pytest.mark.parametrize(("one", "said"), [
+@pytest.mark.parametrize(("content", "sentence"), [
     (ForeignContent("rows", 0, 7, 8, 1, 7), "reads K/V row 7 of token 7 of request 1 in place of its own"),
     (ForeignContent("rows", 2, 7, 9), "reads K/V rows 7..8 computed from wrong ones"),
     (ForeignContent("state", 0, 4, 4, 0, 0),
@@ -61,5 +61,5 @@ def test_no_account_no_reading():
     (ForeignContent("during", -1, 0, 3),
      "reuses 3 tokens that are right: its memory went wrong while it was evaluated"),
 ])  # fmt: skip
-def test_sentences(one, said):
-    assert sentence_of(one) == said
+def test_sentences(content, sentence):
+    assert sentence_of(content) == sentence

@@ -100,12 +100,12 @@ def case(*requests):
     return SimpleNamespace(log=log, requests=judgements)
 
 
-@pytest.mark.parametrize(("one", "other", "left"), [
+@pytest.mark.parametrize(("first", "second", "left"), [
     ((3, HOLDS), (3, HOLDS), True), ((3, HOLDS), (4, HOLDS), None), ((3, WRONG), (3, HOLDS), None),
     ((3, HOLDS), (3, WRONG), None), ((3, WRONG), (3, WRONG), False), ((3, WRONG), (4, WRONG), False),
 ])  # fmt: skip
-def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(one, other, left):
-    cases = [case((0, HOLDS), one), case((0, HOLDS), other)]
+def test_what_is_wrong_in_every_case_stays_wrong_and_what_differs_is_undecided(first, second, left):
+    cases = [case((0, HOLDS), first), case((0, HOLDS), second)]
     assert judged_run.settle(cases) == ([1] if left is None else [])
     judged = cases[0].requests[1].judged
     assert judged.equal_cold is left
