@@ -69,6 +69,6 @@ def round_trimmable(usual: int, room: int) -> Decision:
       mlx_lm(CACHE, "BatchRotatingKVCache.make_mask", "0.32.2",
              note="proposed here: for several tokens and a rotated ring, make_mask counts from the buffer's width"))
 def mask_straight(idx: int, columns: int, rotated: bool, new: int) -> int:
-    """Returns the write position that a batch's mask is made from: as it will be when the tokens are stored, behind the
-    last column if the ring is put in order first."""
+    """Returns the write position that a batch's mask is made from: the position at which the tokens will be stored,
+    which is after the last column if the ring is straightened first."""
     return columns if rotated and new > 1 else idx

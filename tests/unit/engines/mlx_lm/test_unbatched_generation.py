@@ -86,7 +86,7 @@ def test_the_follow_up_goes_on_at_the_wrong_position():
 
 def test_7_5_a_ring_that_has_wrapped_is_not_rewound():
     """Six tokens, twenty answered without one draft right, in 18 rounds of 3 drafts, one of 2 and one of 1. The first
-    round ends at 5 + 4 = 9, behind the window of 8: whatever is drafted stays, 5 + 18 * 4 + 3 + 2 tokens under a key of
+    round ends at 5 + 4 = 9, after the window of 8: all drafted tokens stay, 5 + 18 * 4 + 3 + 2 tokens under a key of
     26."""
     srv = drafting("W8 W8")
     (answer,) = burst(srv, text(*P, n=20))
