@@ -131,7 +131,7 @@ def test_stderr_is_kept_only_to_its_end():
     assert (len(subject.errors.kept), subject.errors.size) == (TAIL, 300 * 65_536 + len("too loud\n"))
 
 
-def test_a_child_that_left_the_group_and_holds_the_pipes_keeps_nobody_waiting(fifo):
+def test_a_child_that_left_the_group_and_holds_the_pipes_does_not_block_closing(fifo):
     """The suite must not kill it, but closing must not wait for it."""
     path, stream = fifo
     subject = ProcessSubject([sys.executable, PEER, "escape", str(path)], TimeBudget(0.5))

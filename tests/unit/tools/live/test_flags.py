@@ -1,4 +1,4 @@
-"""Do options survive the way to a command line and back?"""
+"""Tests that options survive the conversion to a command line and back."""
 
 from __future__ import annotations
 

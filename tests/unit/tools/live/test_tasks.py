@@ -17,7 +17,7 @@ def test_what_the_log_says_of_a_task(tmp_path):
     assert read_tasks(lines) == {3: ServerTask(slot=3, n_prompt=5, end=6, tokens=[107, 9], drafts=[(5, 4)])}
 
 
-def test_a_token_before_any_launch_belongs_to_nobody(tmp_path):
+def test_a_token_before_any_launch_has_no_task(tmp_path):
     assert read_tasks(said(tmp_path, token(0, 1, 95, "x"))) == {}
 
 
@@ -67,7 +67,7 @@ def test_of_two_that_hung_up_the_one_that_asked_for_a_slot_has_it():
 
 
 def test_a_task_that_ended_with_the_last_token_that_a_client_saw_is_as_good_as_one_that_went_on():
-    """The last generated token is not in the slot. Of two tasks that fit equally well, the first is assigned."""
+    """The last generated token is not in the slot. The first of two equally good tasks is assigned."""
     tasks = {1: ServerTask(slot=0, n_prompt=4, end=5, tokens=[5]), 2: ServerTask(slot=0, n_prompt=4, end=9, tokens=[5])}
     assert assign([SentTask(4, [5, 6])], tasks) == [1]
     assert assign([SentTask(4, [5, 6, 7])], tasks) == [2]

@@ -18,7 +18,7 @@ def test_rule_sets_that_reuse_other_numbers_are_left_out():
     assert matching_rule_sets(STALE, 3, [None, None, None, 4]) == []
 
 
-def test_a_request_that_is_right_everywhere_has_nobody():
+def test_a_request_that_is_right_everywhere_matches_nothing():
     assert matching_rule_sets(STALE, 1, [None] * 4) == []
     assert matching_rule_sets(STALE, 3, [None] * 4, slots=False) == []
     assert matching_rule_sets("Wash5/not a line", 0, []) == []
