@@ -21,7 +21,7 @@ HEAD = "llama_cpp@head"
 
 
 class Notes(Silent):
-    """Writes down what it is told, and what the slot held at that time."""
+    """Observer that records its calls and the tokens in the slot at that time."""
 
     def __init__(self):
         self.told, self.server, self.folder = [], None, None

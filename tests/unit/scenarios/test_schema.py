@@ -5,7 +5,7 @@ from __future__ import annotations
 from cachesim.scenarios.from_notation import from_line
 
 
-def test_a_step_by_itself_waits_for_nobody():
+def test_a_step_by_itself_is_not_sent_together():
     first, second, third = from_line("A4/B4>2!{together+3}/{erase@0}").steps
     alone = second.alone()
     assert (alone.together, alone.after, alone.text) == (False, 0, "B>2!")

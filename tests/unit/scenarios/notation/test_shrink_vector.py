@@ -55,7 +55,7 @@ def test_numbers_are_lowered_and_options_go():
     assert reduced(case, row) == ShrinkCase(parse("S4>3"), ("b",))
 
 
-def test_without_further_completions_nobody_says_what_they_are():
+def test_without_further_completions_their_answers_are_dropped():
     case = ShrinkCase(parse("S4>2{n_cmpl=3 answers=a2/b2}"))
     small = reduced(case, whole(case)._replace(flags=(0,) * 8))
     assert spell(normal(small.line)) == "S4>2"

@@ -1,4 +1,4 @@
-"""Runs that nobody played: their requests are written down, so that a test says what each of them was."""
+"""Constructed runs that were never simulated: their requests are given, so that a test says what each of them was."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_symptom_is_found_in_other_words(capsys):
     assert out.startswith("re-processed  much more of the prompt is evaluated") and "wrong-answer" not in out
 
 
-def test_a_symptom_that_nobody_knows_is_answered_with_those_there_are(capsys):
+def test_an_unknown_symptom_lists_the_known_symptoms(capsys):
     assert main(["scenarios", "--symptom", "qqq"]) == exits.NOTHING
     assert "no scenario shows 'qqq'; symptoms are: wrong-answer, re-processed, " in capsys.readouterr().err
 
