@@ -21,7 +21,7 @@ from cachesim.scenarios.notation.deletions import simpler
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.search.drawn_conversation import case_of, draw_case
+from cachesim.tools.search.drawn_conversation import case_of, draw_conversation
 
 NEW, OLD = "blockpool@0.33.0", "blockpool@0.15.1"
 TWINS = "A36.B9/A.C9{together}"
@@ -189,8 +189,8 @@ def test_a_field_of_this_engine_goes_through_a_file_and_back(engine, tmp_path):
     case = case_of(scenario(line, "A"))
     text = to_toml({"id": "x", "engine": "blockpool", "model": "A"}, {}, case.words, case.asked)
     assert 'cache_salt = "x"' in text and spell(case.line) == line
-    drawn = {dict(step.extra).get("cache_salt") for seed in range(40) for step in draw_case(seed, "blockpool").asked
-             if isinstance(step, Asked)}  # fmt: skip
+    steps = [step for seed in range(40) for step in draw_conversation(seed, "blockpool").asked]
+    drawn = {dict(step.extra).get("cache_salt") for step in steps if isinstance(step, Asked)}
     assert drawn == {None, "x", "y"}
     assert all(not step.extra for smaller in simpler(ShrinkCase(case.line)) for step in smaller.line.steps[1:]
                if step.prompt == case.asked[1].prompt and step != case.asked[1])  # fmt: skip

@@ -24,7 +24,7 @@ from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.tree import Asked, map_step_texts
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.search.campaign import SPREAD, findings
-from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_case
+from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_conversation
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import crashed
@@ -134,7 +134,7 @@ def unexpected(
     engine = hold.profile.partition("@")[0]
     for i in range(start, stop):
         try:
-            case = told(draw_case(seed * SPREAD + i, engine, hold.models), hold.without)
+            case = told(draw_conversation(seed * SPREAD + i, engine, hold.models), hold.without)
         except BadInput:
             continue
         except Exception as error:

@@ -17,8 +17,8 @@ from cachesim.base.errors import BadInput
 from cachesim.base.pool import finished, whole
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import shrink
-from cachesim.tools.search.campaign import SPREAD, findings, rarely_collected
-from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_case, longest
+from cachesim.tools.search.campaign import SPREAD, findings, with_rare_garbage_collection
+from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation, longest
 from cachesim.tools.search.property_failure import PropertyFailure
 from tests.fuzz.defects import DEFECTS, Defect
 
@@ -73,7 +73,7 @@ def cured(defect: Defect, case: DrawnConversation, judges: dict[str, Judge]) -> 
         return findings(cure.case(case), defect.profile, (defect.prop,), judges, table)
 
 
-@rarely_collected()
+@with_rare_garbage_collection()
 def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
     """Run the conversations of a seed until the defect is found, then shrink the case."""
     judges: dict[str, Judge] = {}
@@ -87,7 +87,7 @@ def search(defect: Defect, seed: int, limit: int = LIMIT) -> Found:
             return False
 
     for i in range(limit):
-        case = draw_case(seed * SPREAD + i, engine)
+        case = draw_conversation(seed * SPREAD + i, engine)
         if fails(case):
             met = time.monotonic()
             small = shrink(case, fails, seed=case.seed)

@@ -32,7 +32,7 @@ def test_nothing_is_found_where_nothing_should_be(hold):
     assert found == []
 
 
-@pytest.mark.parametrize("broken", ["draw_case", "findings"])
+@pytest.mark.parametrize("broken", ["draw_conversation", "findings"])
 def test_a_crash_of_the_simulator_is_counted_and_the_others_are_played(monkeypatch, broken):
     plain, calls = getattr(expected, broken), []
 
@@ -48,7 +48,7 @@ def test_a_crash_of_the_simulator_is_counted_and_the_others_are_played(monkeypat
     news = campaign.hold(row, 0)
     assert len(calls) == 4
     assert [(one.finding.name, one.finding.text, one.case is None) for one in news] == [
-        ("simulator", "as a test", broken == "draw_case"),
+        ("simulator", "as a test", broken == "draw_conversation"),
     ]
-    if broken == "draw_case":
+    if broken == "draw_conversation":
         assert "ZeroDivisionError" in campaign.told_of(news[0]) and "in now_and_then" in campaign.told_of(news[0])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
-from cachesim.tools.search.drawn_conversation import draw_in, draw_world
+from cachesim.tools.search.drawn_conversation import draw_conversation_for, draw_server
 
 ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
         "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),
@@ -29,14 +29,14 @@ class OptionSet(NamedTuple):
 
     def case(self, conversation):
         """Return a conversation with this server."""
-        drawn = draw_in(self.world, (self.seed * SPREAD + self.number) * SPREAD + conversation)
+        drawn = draw_conversation_for(self.world, (self.seed * SPREAD + self.number) * SPREAD + conversation)
         return replace(drawn, model=self.model, server=self.server)
 
 
 def option_set(seed, number):
     """Return the option set of two integers."""
     rng = Rng(seed * SPREAD + number, "options")
-    world = draw_world(rng, "llama_cpp")
+    world = draw_server(rng, "llama_cpp")
     model, server = rng.one(ALSO[world.model]), dict(world.server)
     if "parallel" not in server and rng.chance(8):
         server["parallel"] = -1                         # the usual default: four slots, unified

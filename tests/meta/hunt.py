@@ -27,10 +27,10 @@ from cachesim.base.errors import BadInput  # noqa: E402
 from cachesim.engines.registry import ENGINES  # noqa: E402
 from cachesim.judging.judged_run import run_judged  # noqa: E402
 from cachesim.tools.search.campaign import SPREAD  # noqa: E402
-from cachesim.tools.search.drawn_conversation import draw_case  # noqa: E402
-from cachesim.tools.search.invariant_observer import played  # noqa: E402
+from cachesim.tools.search.drawn_conversation import draw_conversation  # noqa: E402
+from cachesim.tools.search.invariant_observer import observe_run  # noqa: E402
 from cachesim.tools.search.properties import (  # noqa: E402
-    BILLS,
+    LEDGER_PROPERTIES,
     PROPERTIES,
     monotone,
 )
@@ -50,19 +50,19 @@ def _end(*_: object) -> None:
 
 def observe(profile: str, i: int, judges: dict) -> tuple[str, str, list[tuple[str, ...]]]:
     """Return (model, answers, groups of findings) of a conversation. A crash of the simulator counts as a finding."""
-    case = draw_case(SEED * SPREAD + i, profile.partition("@")[0])
+    case = draw_conversation(SEED * SPREAD + i, profile.partition("@")[0])
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     said = ""
     try:
         scenario = case.scenario(profile)
-        one = played(scenario, profile, judges)
+        one = observe_run(scenario, profile, judges)
         said = str([(f.answer.cache_n, f.answer.prompt_n, f.answer.status, f.answer.died, f.answer.deciding,
-                     f.answer.id_slot, tuple(f.answer.tokens), f.said.holds, f.state.holds, len(f.armed))
-                    for f in one.facts])
+                     f.answer.id_slot, tuple(f.answer.tokens), f.verdict.holds, f.state.holds, len(f.armed))
+                    for f in one.steps])
         found = [] if one.unset else [finding for check in PROPERTIES.values() for finding in check(one)]
         if i % BILLED == 0 and not one.unset:
             run = run_judged(scenario, profile, "provenance")
-            found += [finding for bill in BILLS.values() for finding in bill(run)]
+            found += [finding for bill in LEDGER_PROPERTIES.values() for finding in bill(run)]
             found += monotone(scenario, profile)
         groups = [finding.group for finding in found]
     except BadInput:

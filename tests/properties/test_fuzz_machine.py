@@ -27,7 +27,7 @@ from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import Stage
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.invariant_observer import InvariantObserver, PlayedConversation
+from cachesim.tools.search.invariant_observer import CheckedRun, InvariantObserver
 from cachesim.tools.search.properties import PROPERTIES
 
 SERVERS = {
@@ -54,7 +54,7 @@ class Machine(RuleBasedStateMachine):
         self.server_options = filled(dict(server), engine)
         model = data.draw(st.sampled_from(models))
         scenario = Scenario("machine", "", (), "", engine, model, (self.profile,), self.server_options, self.words, ())
-        self.played = PlayedConversation(scenario, self.profile, Log())
+        self.played = CheckedRun(scenario, self.profile, Log())
         self.stage = Stage(
             scenario, self.profile, "provenance", Path("."), InvariantObserver(self.played, {}), self.profile
         )
@@ -69,7 +69,7 @@ class Machine(RuleBasedStateMachine):
         self.stage.send(self.number, make_steps([asked], self.words, self.server_options))
         self.texts.append((*prompt, *asked.answer))
         self.number += 1
-        assert self.played.facts[-1].answer.done or self.played.facts[-1].answer.died
+        assert self.played.steps[-1].answer.done or self.played.steps[-1].answer.died
 
     @rule(length=st.integers(1, 40), answer=st.integers(1, 4))
     def new(self, length, answer):

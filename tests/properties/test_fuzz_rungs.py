@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.search.campaign import SPREAD, findings
-from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.drawn_conversation import draw_conversation
 from cachesim.tools.search.properties import PROPERTIES
 from tests.fuzz.expected import told
 
@@ -19,7 +19,7 @@ def compared(profile, first, stop):
     """Return the number of findings, which must be equal in both modes."""
     found, judges = 0, {}
     for i in range(first, stop):
-        case = told(draw_case(SEED * SPREAD + i, profile.partition("@")[0]), ("cache_reuse",))
+        case = told(draw_conversation(SEED * SPREAD + i, profile.partition("@")[0]), ("cache_reuse",))
         try:
             plain = findings(case, profile, tuple(PROPERTIES), judges)
         except BadInput:

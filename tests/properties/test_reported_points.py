@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.runner import play
-from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.properties.histories import PROFILE_NAMES, SMALL, flags, histories, requests
 from tests.properties.reported_points import Compared
 from tests.unit.engines.llama_cpp.talk import Talk
@@ -57,7 +57,7 @@ def test_what_is_reported_is_what_there_is(world):
     def holds(profile, seed):
         compared = Compared(seen)
         try:
-            play(draw_case(seed, engine, WORLDS[world]).scenario(profile), profile, "provenance", compared)
+            play(draw_conversation(seed, engine, WORLDS[world]).scenario(profile), profile, "provenance", compared)
         except (BadInput, IndexError):          # mlx_lm@m1072, seed 3990: NumPy refuses the shapes of rows that join
             return
         assert compared.found == []

@@ -111,7 +111,7 @@ def pinned(slots: int) -> Callable[[ScenarioLine], ScenarioLine | None]:
 
 def warmed(line: ScenarioLine) -> ScenarioLine | None:
     """Send the common prefix of all conversations once, alone, before them."""
-    line = uncut(line)
+    line = without_slices(line)
     steps, of = dict(requests(line)), parents(line)
     heads = [steps[i].prompt for i, parent in of.items() if parent == NOBODY]
     if len(heads) < 2 or any(step.chat for step in steps.values()):
@@ -134,7 +134,8 @@ def client_changes(manual: Manual) -> Iterator[ClientChange]:
         ClientChange("no seed", "send no seed, so that requests are batched",
                      _every(lambda one: one._replace(seed=False)), "seed"),
         ClientChange("keep the answer", "send every answer back whole, including its reasoning", keep_answers),
-        ClientChange("changing part last", "put the changing part after everything that stays the same", changing_last),
+        ClientChange("changing part last", "put the changing part after everything that stays the same",
+                     move_changing_last),
         ClientChange("one after another", "wait for each answer before sending the next request",
                      _every(lambda one: one._replace(together=False, after=0))),
         ClientChange("no id_slot", "name no slot (id_slot)", _every(lambda step: step._replace(id_slot=-1)), "id_slot"),
@@ -148,7 +149,7 @@ def client_changes(manual: Manual) -> Iterator[ClientChange]:
 Steps = dict[int, Asked]
 
 
-def uncut(line: ScenarioLine) -> ScenarioLine:
+def without_slices(line: ScenarioLine) -> ScenarioLine:
     """Return the line without slices: every part of a sliced word becomes a word."""
     cut = any(piece[2:] != (None, None) for step in line.steps for text in texts(step) for piece in text)
     return split(line) if cut else line
@@ -166,7 +167,7 @@ def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
     The text after the earlier prompt is compared with its answer. If it is a subsequence of the answer's pieces, it is
     the answer without its reasoning.
     """
-    line = uncut(line)
+    line = without_slices(line)
     told: Steps = dict(requests(line))
     new: Steps = {}
     mended = False
@@ -212,13 +213,13 @@ def _kept(rest: Pieces, answer: Pieces) -> int:
     return len(rest)
 
 
-def changing_last(line: ScenarioLine) -> ScenarioLine | None:
+def move_changing_last(line: ScenarioLine) -> ScenarioLine | None:
     """Move text in the middle of a prompt that differs from an earlier prompt to the end; None without such text.
 
     Such text lies between two common parts: the prompts diverge, and later continue with a common piece (a date or
     a status has changed). Answers are not moved.
     """
-    line = uncut(line)
+    line = without_slices(line)
     answers = {piece.word for _, step in requests(line) for text in texts(step._replace(prompt=(), chat=()))
                for piece in text}  # fmt: skip
     moving: set[str] = set()

@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
     found, ended = [], None
     drawn: list[tuple[Scenario, str]] = []
     own = chosen_profiles(scenario, args.profiles)
-    for profile in own if args.profiles else newest_that_loses(scenario, own):
+    for profile in own if args.profiles else newest_with_losses(scenario, own):
         data, ended = advice_for(scenario, profile, sizes, args.seconds, asked, drawn)
         found.append({**data, "rule_sets": 1 if args.profiles else len(own)})
         if data["stopped"]:
@@ -117,7 +117,7 @@ def advice_for(
     return {**data, "stopped": stopped}, ended
 
 
-def say_tip(args: Namespace, text: str, file: str) -> None:
+def print_tip(args: Namespace, text: str, file: str) -> None:
     """Print the best advice for the scenario file of this text in one line, if any of the first changes helps. ``TIP``,
     ``SENT`` and ``ROUNDS`` limit the work independently of time; if they do not allow a trial, print the command for a
     full search. ``file``: path of the text, "" = it was not written. Print nothing with -q or --json."""
@@ -150,7 +150,7 @@ def say_tip(args: Namespace, text: str, file: str) -> None:
         show(Text(f"Best change: {said.removeprefix('Try: ')}. All suggestions: cachesim advise {file or 'FILE.toml'}"))
 
 
-def newest_that_loses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:
+def newest_with_losses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:
     """Return the newest profile of the scenario under which tokens are re-evaluated or answers are wrong, preferably of
     the main branch; without such a profile the newest. Raise BadInput if the scenario cannot run."""
     from cachesim.engines.registry import engine_of

@@ -11,7 +11,15 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.judged_run import run_judged
 from cachesim.tools.advise.memory_meter import Sizes, peak_bytes
-from cachesim.tools.advise.setup_changes import MODE, ChangeKind, Setup, Trial, TrialOutcome, outcome_of, sayable
+from cachesim.tools.advise.setup_changes import (
+    MODE,
+    ChangeKind,
+    Setup,
+    Trial,
+    TrialOutcome,
+    has_command_line,
+    outcome_of,
+)
 
 # Origin of an improvement: the build and the rule change. Each change between two recorded rule sets is applied to the
 # older rule set alone; if none suffices alone, a minimal set of changes is searched.
@@ -107,7 +115,7 @@ def helps(trial: Trial, base: Trial) -> bool:
     return key(trial) < key(base) and not (bad(trial) == bad(base) and trial.outcome.wrong)
 
 
-def tempts(trial: Trial, base: Trial) -> bool:
+def is_trap(trial: Trial, base: Trial) -> bool:
     """True if fewer tokens are evaluated but an answer is wrong."""
     return bool(trial.outcome.wrong) and trial.outcome.evaluated < base.outcome.evaluated and not trial.outcome.failed
 
@@ -139,7 +147,7 @@ def _saves(trial: Trial, base: Trial, least: int) -> bool:
 
 def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
     """Select the advice among all trials. ``least``: lower bound of the tokens of the unchanged case."""
-    good = [one for one in found if helps(one, base) and matters(one, base, least) and sayable(one)]
+    good = [one for one in found if helps(one, base) and matters(one, base, least) and has_command_line(one)]
     good = [one for one in good if not _in_a_release(one, good)]
     singles = [one for one in good if len(one.changes) == 1]
     pieces = [piece for each in families(singles).values() for piece in _pieces(each, found)]
@@ -148,7 +156,7 @@ def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
     first += [RankedAdvice(one, 0) for one in sorted(pairs, key=rank)[:1]]
     sized = [one._replace(bytes=peak_bytes(one.tried.case, sizes)) for one in first]
     sized.sort(key=lambda one: (*key(one.tried), len(one.tried.outcome.corrupt), one.bytes, one.tried.dearness))
-    wrong = [one for one in found if tempts(one, base) and _saves(one, base, least)]
+    wrong = [one for one in found if is_trap(one, base) and _saves(one, base, least)]
     traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
     as_is, *tempting = (RankedAdvice(one, peak_bytes(one.case, sizes)) for one in (base, *traps))
     return Advice(as_is, tuple(_dated(one) for one in sized[:SHOWN]), tuple(tempting))

@@ -26,8 +26,8 @@ from cachesim.tools.advise.setup_changes import (
     TrialOutcome,
     clashes,
     command_words,
+    run_trial,
     single_changes,
-    tried,
 )
 
 PAIRED = 4             # best changes that are also tried in pairs
@@ -38,7 +38,7 @@ class AdviceSearch:
 
     def __init__(self, case: Setup) -> None:
         self.case, self.engine = case, engine_of(case.profile)
-        self.base = tried(case)
+        self.base = run_trial(case)
         self.bound = self.base.bound
         self.found: list[Trial] = []
         self._singles = list(single_changes(case, self.engine))
@@ -73,7 +73,7 @@ class AdviceSearch:
                 case = case and one.of(case)
             if case is not None:
                 same = not any(one.client for one in changes)
-                self.found.append(tried(case, changes, self.bound if same else None))
+                self.found.append(run_trial(case, changes, self.bound if same else None))
                 return self.found[-1]
         return None
 

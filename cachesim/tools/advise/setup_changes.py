@@ -77,7 +77,7 @@ def clashes(a: SetupChange, b: SetupChange) -> bool:
 def single_changes(case: Setup, engine: Engine) -> Iterator[SetupChange]:
     """Yield every change that is worth trying, in order of cost."""
     yield from flag_changes(case, engine.manual)
-    yield from of_the_client(case, engine.manual)
+    yield from changes_of_client(case, engine.manual)
     yield from builds(case.profile, engine)
 
 
@@ -89,7 +89,7 @@ def flag_changes(case: Setup, manual: Manual) -> Iterator[SetupChange]:
             yield SetupChange(ChangeKind.FLAG, options=differing)
 
 
-def of_the_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
+def changes_of_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
     """Yield client changes; last a slot for each conversation, with the present slots or with more slots."""
     now = in_force(case.scenario.server, case.profile)
     yield from (SetupChange(ChangeKind.CLIENT, client=one) for one in client_changes(manual))
@@ -145,7 +145,7 @@ class Trial:
         return max(kinds, default=0), len(kinds), sum(len(one.options) for one in self.changes)
 
 
-def tried(case: Setup, changes: tuple[SetupChange, ...] = (), bound: Bound | None = None) -> Trial:
+def run_trial(case: Setup, changes: tuple[SetupChange, ...] = (), bound: Bound | None = None) -> Trial:
     """Run and judge a case by provenance. ``bound``: lower bound of its requests, None = compute it. Raise BadInput if
     the profile cannot run the case."""
     run = run_judged(case.scenario, case.profile, MODE, with_ledger=False)
@@ -170,7 +170,7 @@ def bound_of(run: Run) -> Bound:
 
 def loses(scenario: Scenario, profile: str) -> bool:
     """True if more tokens are evaluated under this rule set than necessary, or an answer is wrong."""
-    one = tried(Setup(scenario, profile))
+    one = run_trial(Setup(scenario, profile))
     return bool(one.outcome.wrong) or one.outcome.evaluated > one.bound.total
 
 
@@ -188,7 +188,7 @@ def command_words(trial: Trial, base: Setup, asked: Sequence[str] = ()) -> list[
     return [words[0], "-p", profile_argument(trial.case.profile), *words[1:], *changed]
 
 
-def sayable(trial: Trial) -> bool:
+def has_command_line(trial: Trial) -> bool:
     """True if a command line can express the trial."""
     try:
         return not any(change.client for change in trial.changes) or bool(command_words(trial, trial.case))

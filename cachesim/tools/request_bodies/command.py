@@ -34,7 +34,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.base.files import write_whole
     from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.advise.command import say_tip
+    from cachesim.tools.advise.command import print_tip
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
     from cachesim.tools.request_bodies.report import bodies_report
     from cachesim.tools.run.arguments import known_profiles
@@ -54,6 +54,6 @@ def run_bodies(args: Namespace) -> int:
         say_json({"logs": [], "bodies": {**data, "toml": text}})
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
-        say_tip(args, text, args.out)
+        print_tip(args, text, args.out)
     draw_text(args, text, Shown(f"cachesim import {' '.join(args.files)}"))
     return exits.HOLDS

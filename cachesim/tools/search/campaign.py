@@ -18,7 +18,7 @@ from cachesim.base.pool import Unfinished, spread
 from cachesim.engines.rule_files import rule_file_digest
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.notation.shrink import TRIES, shrink
-from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_case
+from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation
 from cachesim.tools.search.property_failure import DIED, SIMULATOR, Group, PropertyFailure
 from cachesim.tools.search.run_properties import ALL, Cost, compared, failed, findings, shown
 
@@ -139,7 +139,7 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 @contextmanager
-def rarely_collected() -> Iterator[None]:
+def with_rare_garbage_collection() -> Iterator[None]:
     """Run the cyclic garbage collector only after every 100,000 allocations. A conversation allocates about 10,000
     objects; with the default threshold the collector takes a tenth of the time."""
     before = gc.get_threshold()
@@ -150,7 +150,7 @@ def rarely_collected() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-@rarely_collected()
+@with_rare_garbage_collection()
 def work(job: CampaignJob) -> CampaignBlock:
     """Run the conversations of a job. Raise Unwritable if the slot files of the servers cannot be written."""
     judges: dict[str, Judge] = {}
@@ -160,7 +160,7 @@ def work(job: CampaignJob) -> CampaignBlock:
     for i in range(job.first, job.stop):
         number = plan.seed * SPREAD + i
         try:
-            case = draw_case(number, plan.engine, plan.models)
+            case = draw_conversation(number, plan.engine, plan.models)
             if plan.against:
                 two = compared(case, plan.profile, plan.against, plan.properties, judges, plan.mode)
                 found, cost = two.new, cost.plus(two.cost)
@@ -213,7 +213,7 @@ def run(todo: Iterable[CampaignJob], jobs: int) -> Iterator[CampaignBlock]:
         yield lost(job, block.how) if isinstance(block, Unfinished) else block
 
 
-def broken_in(case: DrawnConversation, plan: CampaignPlan, judges: dict[str, Judge]) -> list[PropertyFailure]:
+def findings_in(case: DrawnConversation, plan: CampaignPlan, judges: dict[str, Judge]) -> list[PropertyFailure]:
     """Return the findings of a plan in a conversation. Raise BadInput if the engine does not support it."""
     if plan.against:
         return compared(case, plan.profile, plan.against, plan.properties, judges, plan.mode).new
@@ -228,7 +228,7 @@ def shrunk(failure: Failure, plan: CampaignPlan, tries: int = TRIES) -> Failure:
 
     def found(case: DrawnConversation) -> list[PropertyFailure]:
         try:
-            return [one for one in broken_in(case, wanted, judges) if one.group == group]
+            return [one for one in findings_in(case, wanted, judges) if one.group == group]
         except BadInput:                # a case that cannot run
             return []
 
@@ -245,7 +245,7 @@ def drawn(failure: Failure, plan: CampaignPlan) -> DrawnConversation | None:
     if failure.finding.kind == DIED:
         return None
     try:
-        case = draw_case(failure.first, plan.engine, plan.models)
+        case = draw_conversation(failure.first, plan.engine, plan.models)
         case.scenario(plan.profile)
     except Exception:
         return None

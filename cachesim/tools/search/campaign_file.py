@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from cachesim import __version__
 from cachesim.base.errors import BadInput
 from cachesim.tools.search.campaign import SPREAD, Campaign, CampaignPlan, Failure, joined
-from cachesim.tools.search.property_failure import Group, finding_of
+from cachesim.tools.search.property_failure import Group, parse_finding
 from cachesim.tools.search.run_properties import Cost
 
 MAX_BYTES = 1 << 26
@@ -68,7 +68,7 @@ def _unpacked(data: Mapping[str, Any]) -> StoredCampaign:
     plan, done = _plan(*data["plan"]), [_span(*span) for span in data["done"]]
     campaign, files = Campaign(plan.profile, {}, int(data["played"]), int(data["refused"]), joined(done)), {}
     for one in data["failures"]:
-        finding = finding_of(one["finding"])
+        finding = parse_finding(one["finding"])
         kept = None if one["kept"] is None else {name: _is(kind, one["kept"][name]) for name, kind in KEPT.items()}
         if kept is not None:
             _check_name(kept["id"])
@@ -77,7 +77,7 @@ def _unpacked(data: Mapping[str, Any]) -> StoredCampaign:
             _check_name(one["file"])
             files[finding.group] = one["file"]
     for one in data["mended"]:
-        finding = finding_of(one["finding"])
+        finding = parse_finding(one["finding"])
         campaign.mended[finding.group] = Failure(int(one["first"]), finding, int(one["times"]))
     campaign.cost = Cost(*map(int, data["cost"]))
     for name in data["owned"]:

@@ -28,7 +28,7 @@ from cachesim.tools.search.campaign import (
     CampaignPlan,
     block_count,
     blocks,
-    broken_in,
+    findings_in,
     gaps,
     lost,
     shrunk,
@@ -36,7 +36,7 @@ from cachesim.tools.search.campaign import (
 )
 from cachesim.tools.search.campaign_folder import CampaignFolder, finding_data, group_of
 from cachesim.tools.search.drawn_conversation import case_of
-from cachesim.tools.search.property_failure import DIED, Group, PropertyFailure, finding_of
+from cachesim.tools.search.property_failure import DIED, Group, PropertyFailure, parse_finding
 from cachesim.tools.search.run_properties import Cost
 
 # Stored cases: scenario files that are run again under the plan of a campaign.
@@ -67,7 +67,7 @@ def stored_cases(folder: Path, plan: CampaignPlan, known: AbstractSet[str]) -> l
 def check(file: str, plan: CampaignPlan) -> StoredCaseResult:
     """Run a stored case under the plan, whatever profiles its file names."""
     try:
-        return StoredCaseResult(file, broken_in(case_of(load(Path(file), profiles().keys())), plan, {}))
+        return StoredCaseResult(file, findings_in(case_of(load(Path(file), profiles().keys())), plan, {}))
     except BadInput as bad:
         return StoredCaseResult(file, [], str(bad))
 
@@ -118,10 +118,10 @@ def play(text: str) -> str:
     return json.dumps({**block._asdict(), "found": found, "mended": mended, "cost": list(block.cost)})
 
 
-def block_of(text: str) -> CampaignBlock:
+def parse_block(text: str) -> CampaignBlock:
     """Parse the block that a worker returned. Raise KeyError, TypeError or ValueError if it is not a valid block."""
     data = json.loads(text)
-    found, mended = ([(int(number), finding_of(one)) for number, one in data[name]] for name in ("found", "mended"))
+    found, mended = ([(int(number), parse_finding(one)) for number, one in data[name]] for name in ("found", "mended"))
     played, refused, first, stop = (int(data[name]) for name in ("played", "refused", "first", "stop"))
     return CampaignBlock(found, played, refused, first, stop, mended, Cost(*map(int, data["cost"])))
 
@@ -200,7 +200,7 @@ class CampaignSearch:
             yield from self._spread(work, todo, self.clock.to_play)
             return
         for one in run_on_cluster(self.on, PLAY, map(packed, todo), self.clock.to_play):
-            result = one.result if isinstance(one.result, Unfinished) else block_of(one.result)
+            result = one.result if isinstance(one.result, Unfinished) else parse_block(one.result)
             yield Done(one.number, unpacked(one.share), result)
 
     def shrink(self) -> None:

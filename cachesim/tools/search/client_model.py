@@ -82,9 +82,9 @@ class Clients:
             n -= stop - start
         return tuple(out)
 
-    def remember(self, said: Exchange) -> None:
+    def remember(self, exchange: Exchange) -> None:
         """Record a request that was sent."""
-        self.talks.append(said)
+        self.talks.append(exchange)
 
     def prompt(self) -> Pieces:
         """Draw the next text that a client sends."""

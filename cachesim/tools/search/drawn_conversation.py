@@ -32,7 +32,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 """Model classes that narrow a search: attention, windows, recurrent, hybrids, hybrids with windows, MTP."""
 
 
-def draw_world(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnServer:
+def draw_server(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnServer:
     """Draw a server of this engine. ``models`` narrows the choice of models and sets options (``key=value``)."""
     manual = ENGINES[engine].manual
     known = [one for one in manual.drawn if one in models] or list(manual.drawn)
@@ -110,14 +110,14 @@ def case_of(scenario: Scenario) -> DrawnConversation:
     return DrawnConversation(scenario.engine, scenario.model, scenario.server, line.words, line.steps, 0)
 
 
-def draw_case(seed: int, engine: str, models: tuple[str, ...] = ()) -> DrawnConversation:
+def draw_conversation(seed: int, engine: str, models: tuple[str, ...] = ()) -> DrawnConversation:
     """Draw the conversation of an integer. ``models`` narrows the choice of models and sets options of the server
     (``key=value``); options do not change the conversation."""
     rng = Rng(seed, engine, *(one for one in models if "=" not in one))
-    return _drawn(rng, draw_world(rng, engine, models), seed)
+    return _drawn(rng, draw_server(rng, engine, models), seed)
 
 
-def draw_in(world: DrawnServer, seed: int) -> DrawnConversation:
+def draw_conversation_for(world: DrawnServer, seed: int) -> DrawnConversation:
     """Draw the conversation of an integer for a given server."""
     return _drawn(Rng(seed, "conversation"), world, seed)
 

@@ -155,20 +155,20 @@ def _plan(args: Namespace) -> CampaignPlan:
     if args.against and (engine_of(args.against) is not engine_of(profile) or args.against == profile):
         what = "the rule set of -p itself" if args.against == profile else "of another engine"
         raise BadInput(f"--against {quoted(args.against)} is {what}", hint=f"another one of {profile}'s engine")
-    models = narrowed(args, profile)
-    return CampaignPlan(profile, properties_asked(args.properties), models, args.mode, args.seed, args.against)
+    models = drawn_models(args, profile)
+    return CampaignPlan(profile, requested_properties(args.properties), models, args.mode, args.seed, args.against)
 
 
-def properties_asked(asked: list[str]) -> tuple[str, ...]:
+def requested_properties(asked: list[str]) -> tuple[str, ...]:
     """Return the named properties; without names those that a single run can check. Raise BadInput if unknown."""
     from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.run_properties import ALL
 
-    found = known_properties([name for name in asked if name != "all"], ALL)
+    found = check_property_names([name for name in asked if name != "all"], ALL)
     return ALL if "all" in asked else found or tuple(PROPERTIES)
 
 
-def known_properties(asked: list[str], known: Collection[str]) -> tuple[str, ...]:
+def check_property_names(asked: list[str], known: Collection[str]) -> tuple[str, ...]:
     """Return these properties without duplicates. Raise BadInput for an unknown name."""
     for name in asked:
         if name not in known:
@@ -176,7 +176,7 @@ def known_properties(asked: list[str], known: Collection[str]) -> tuple[str, ...
     return tuple(dict.fromkeys(asked))
 
 
-def narrowed(args: Namespace, profile: str) -> tuple[str, ...]:
+def drawn_models(args: Namespace, profile: str) -> tuple[str, ...]:
     """Return the models to draw and the options of every server, from the arguments. Raise BadInput if invalid."""
     from cachesim.judging.reproduce_command import settings
     from cachesim.scenarios.option_checks import parse_settings

@@ -26,20 +26,20 @@ SHARED_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 Numbers = Mapping[str, Any]
 
 
-class Fact(NamedTuple):
+class StepRecord(NamedTuple):
     """Record of one completed step."""
 
     number: int
     request: Request
     answer: Answer
-    said: Verdict                                       # on the answer
+    verdict: Verdict                                    # on the answer
     state: Verdict                                      # on the memory that the answer leaves
     armed: tuple[tuple[Stored, Verdict], ...]           # stored objects that differ from what the server records
     over: tuple[Excess, ...]                            # limits that are exceeded
 
 
 @dataclass(slots=True)
-class PlayedConversation:
+class CheckedRun:
     """Record of a completed run. ``torn``: removals that were refused but changed the memory, or that left a part of
     their range: step and numbers. ``unsound``: errors of a memory's self-check after a step, and rows left by an erased
     slot: step, kind and numbers. ``unset``: True if the server read a number that was never written."""
@@ -47,7 +47,7 @@ class PlayedConversation:
     scenario: Scenario
     profile: str
     log: Log
-    facts: list[Fact] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
     torn: list[tuple[int, Numbers]] = field(default_factory=list)
     unsound: list[tuple[int, str, Numbers]] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class InvariantObserver(AnswerObserver):
     """Observer of a run under the profile, or a ``table`` of rules, that also checks the memory. ``judges`` may be
     shared between conversations."""
 
-    def __init__(self, played: PlayedConversation, judges: dict[str, Judge], table: RuleSet | None = None) -> None:
+    def __init__(self, played: CheckedRun, judges: dict[str, Judge], table: RuleSet | None = None) -> None:
         super().__init__(played.scenario, played.profile, table)
         self.played, self.judges = played, judges
 
@@ -91,7 +91,7 @@ class InvariantObserver(AnswerObserver):
         judged = self.judged(number, request, answer)
         self._check(number)
         armed, over = tuple(judged.armed), tuple(self.server.exceeded_limits())
-        self.played.facts.append(Fact(number, request, answer, judged.answer, judged.state, armed, over))
+        self.played.steps.append(StepRecord(number, request, answer, judged.answer, judged.state, armed, over))
 
     def _check(self, number: int) -> None:
         """Run the memory's self-check, if it has one, and record position gaps in any sequence."""
@@ -114,12 +114,12 @@ class InvariantObserver(AnswerObserver):
             self.played.unsound.append((number, ERASED, {"slot": action.id_slot, "rows": left}))
 
 
-def played(
+def observe_run(
     scenario: Scenario, profile: str, judges: dict[str, Judge], table: RuleSet | None = None, mode: str = "provenance"
-) -> PlayedConversation:
+) -> CheckedRun:
     """Run a conversation and return its record. ``judges`` caches cold runs between conversations, except in mode
     "exact". ``table`` replaces the profile's rules. Raise BadInput if the engine does not support the conversation."""
-    one = PlayedConversation(scenario, profile, Log())
+    one = CheckedRun(scenario, profile, Log())
     notes = InvariantObserver(one, judges if mode == "provenance" else {}, table)
     play(scenario, profile, mode, notes, table, SHARED_MEMORY)
     return one

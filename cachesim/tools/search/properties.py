@@ -14,42 +14,42 @@ from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search import property_failure
-from cachesim.tools.search.invariant_observer import Fact, PlayedConversation
+from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord
 from cachesim.tools.search.property_failure import PropertyFailure, masked
 
-Check = Callable[[PlayedConversation], Iterator[PropertyFailure]]
+Check = Callable[[CheckedRun], Iterator[PropertyFailure]]
 
 
-def warm_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def warm_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
     """Each answer and the memory after it equal those of a cold run. Only the first failure is reported."""
-    for at, fact in enumerate(played.facts):
-        if fact.answer.died:
+    for at, step in enumerate(run.steps):
+        if step.answer.died:
             return
-        wrong = next((one for one in (fact.said, fact.state) if one.holds is False and one.rung != "error"), None)
+        wrong = next((one for one in (step.verdict, step.state) if one.holds is False and one.rung != "error"), None)
         if wrong is not None:
-            yield PropertyFailure("warm-equals-cold", fact.number, str(wrong.kind), wrong.numbers, fact.answer.deciding,
-                          _first_armed(played, at), _causes(played, at))
+            yield PropertyFailure("warm-equals-cold", step.number, str(wrong.kind), wrong.numbers, step.answer.deciding,
+                          _first_wrong_kind(run, at), _causes(run, at))
             return
 
 
-def stored_equals_cold(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def stored_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
     """Every checkpoint and stored conversation equals what a cold run of its tokens would store. At the first step with
     wrong objects, one finding of each kind is reported."""
-    for at, fact in enumerate(played.facts):
+    for at, step in enumerate(run.steps):
         wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": len(stored.tokens)}
-                 for stored, verdict in reversed(fact.armed) if verdict.holds is False}
+                 for stored, verdict in reversed(step.armed) if verdict.holds is False}
         for (stored, kind), numbers in wrong.items():
-            yield PropertyFailure("stored-equals-cold", fact.number, kind, numbers, _made_by(played, fact), stored,
-                          _causes(played, at))
+            yield PropertyFailure("stored-equals-cold", step.number, kind, numbers, _made_by(run, step), stored,
+                          _causes(run, at))
         if wrong:
             return
 
 
-def survives(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def survives(run: CheckedRun) -> Iterator[PropertyFailure]:
     """The server survives every request."""
-    for fact in played.facts:
-        if fact.answer.died:
-            yield PropertyFailure("survives", fact.number, _kind(fact.answer), _told(fact.answer))
+    for step in run.steps:
+        if step.answer.died:
+            yield PropertyFailure("survives", step.number, _kind(step.answer), _error_numbers(step.answer))
             return
 
 
@@ -58,51 +58,51 @@ def _kind(answer: Answer) -> str:
     return answer.error_kind or masked(answer.error.partition(":")[0])
 
 
-def _told(answer: Answer) -> dict[str, int | str]:
+def _error_numbers(answer: Answer) -> dict[str, int | str]:
     return {**answer.error_numbers, "error": answer.error}
 
 
-def answered(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
     """A request that a cold run answers, or for which there is room, does not end in a server error."""
-    for fact in played.facts:
-        answer = fact.answer
-        if fact.said.rung == "error" or (answer.status == 500 and answer.error_kind != NO_ROOM):
-            numbers = {**_told(answer), "status": answer.status}
-            yield PropertyFailure("answered", fact.number, _kind(answer), numbers, answer.deciding,
-                          causes=_causes(played, played.facts.index(fact)))
+    for step in run.steps:
+        answer = step.answer
+        if step.verdict.rung == "error" or (answer.status == 500 and answer.error_kind != NO_ROOM):
+            numbers = {**_error_numbers(answer), "status": answer.status}
+            yield PropertyFailure("answered", step.number, _kind(answer), numbers, answer.deciding,
+                          causes=_causes(run, run.steps.index(step)))
             return
 
 
-def seq_rm_atomic(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def seq_rm_atomic(run: CheckedRun) -> Iterator[PropertyFailure]:
     """A refused removal changes nothing; an executed removal leaves nothing of its range."""
-    for step, numbers in played.torn[:1]:
+    for step, numbers in run.torn[:1]:
         yield PropertyFailure("seq-rm-atomic", step, property_failure.TORN, numbers)
 
 
-def memory_sound(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def memory_sound(run: CheckedRun) -> Iterator[PropertyFailure]:
     """The memory's tables are consistent after every step: all counted rows exist, positions have no gaps, and an
     erased slot is empty."""
-    for step, kind, numbers in played.unsound[:1]:
+    for step, kind, numbers in run.unsound[:1]:
         yield PropertyFailure("memory-sound", step, kind, numbers)
 
 
-def accounting(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
     """Reused and evaluated tokens add up to the prompt; at most the tokens of a cold run are evaluated."""
-    for fact in played.facts:
-        answer, n = fact.answer, len(fact.request.prompt)
+    for step in run.steps:
+        answer, n = step.answer, len(step.request.prompt)
         if answer.status != 200 or answer.died or answer.cancelled or answer.truncated or not answer.done:
             continue
         if answer.cache_n + answer.prompt_n != n or answer.prompt_n > n:
             numbers = {"found": answer.cache_n, "evaluated": answer.prompt_n, "prompt": n}
-            yield PropertyFailure("accounting", fact.number, property_failure.MISCOUNTED, numbers, answer.deciding)
+            yield PropertyFailure("accounting", step.number, property_failure.MISCOUNTED, numbers, answer.deciding)
             return
 
 
-def limits(played: PlayedConversation) -> Iterator[PropertyFailure]:
+def limits(run: CheckedRun) -> Iterator[PropertyFailure]:
     """The limits that flags set are not exceeded at the end of a request."""
-    for fact in played.facts:
-        for one in fact.over[:1]:
-            yield PropertyFailure("limits", fact.number, property_failure.EXCEEDED, one._asdict(), one.what)
+    for step in run.steps:
+        for one in step.over[:1]:
+            yield PropertyFailure("limits", step.number, property_failure.EXCEEDED, one._asdict(), one.what)
             return
 
 
@@ -119,47 +119,47 @@ PROPERTIES: Mapping[str, Check] = {
 """Properties that can be checked in a single run."""
 
 
-def _first_armed(played: PlayedConversation, at: int) -> str:
+def _first_wrong_kind(run: CheckedRun, at: int) -> str:
     """Return the kind of the first stored object that was wrong, "" if all were correct."""
-    armed = (one for fact in played.facts[: at + 1] for one in fact.armed)
+    armed = (one for step in run.steps[: at + 1] for one in step.armed)
     return next((stored.kind for stored, verdict in armed if verdict.holds is False), "")
 
 
-def _made_by(played: PlayedConversation, fact: Fact) -> str:
+def _made_by(run: CheckedRun, step: StepRecord) -> str:
     """Return the rule that last decided to make, use or keep a stored object in this step."""
-    found = [event.rule for event in played.log.of(fact.number) if isinstance(event, Decided) and _stores(event)]
-    return found[-1] if found else fact.answer.deciding
+    found = [event.rule for event in run.log.of(step.number) if isinstance(event, Decided) and _stores(event)]
+    return found[-1] if found else step.answer.deciding
 
 
 STORING = (Role.CREATE, Role.PUBLISH, Role.READ_FILE, Role.STORE, Role.RESUME, Role.LOAD, Role.HAND)
 
 
-def _stores(said: Decided) -> bool:
+def _stores(decision: Decided) -> bool:
     """True if the decision makes, uses or keeps a stored object. Entry number 0 counts as found, an entry that
     stays in the cache as kept."""
-    role = role_of(said.rule)
-    return role in STORING and has_effect(role, said.value)
+    role = role_of(decision.rule)
+    return role in STORING and has_effect(role, decision.value)
 
 
-def _causes(played: PlayedConversation, at: int) -> tuple[str, ...]:
+def _causes(run: CheckedRun, at: int) -> tuple[str, ...]:
     """Return the causes step by step: tokens reused by which rule, refused removals, corrupt objects, wrong answers."""
     out = []
-    for fact in played.facts[: at + 1]:
-        answer = fact.answer
-        out.append(f"request {fact.number}: {answer.cache_n} of {len(fact.request.prompt)} tokens reused"
+    for step in run.steps[: at + 1]:
+        answer = step.answer
+        out.append(f"request {step.number}: {answer.cache_n} of {len(step.request.prompt)} tokens reused"
                    f" by {answer.deciding or 'no rule'}")
-        out += [f"  seq_rm({e.seq}, {e.p0}) fails" for e in played.log.of(fact.number)
+        out += [f"  seq_rm({e.seq}, {e.p0}) fails" for e in run.log.of(step.number)
                 if isinstance(e, SeqRm) and not e.ok]
         out += [f"  leaves a corrupt {stored.kind} of {len(stored.tokens)} tokens: {verdict.why}"
-                for stored, verdict in fact.armed[:2] if verdict.holds is False]
-    wrong = [one.why for one in (played.facts[at].said, played.facts[at].state) if one.holds is False]
+                for stored, verdict in step.armed[:2] if verdict.holds is False]
+    wrong = [one.why for one in (run.steps[at].verdict, run.steps[at].state) if one.holds is False]
     return (*out[-12:], *(f"  wrong: {why}" for why in wrong))
 
 
 # Properties of re-evaluation: they read the recompute ledger of every request, or compare two runs, and are slower.
 
 LEAST = 4              # tokens: smaller losses are not reported
-Bill = Callable[[Run], Iterator[PropertyFailure]]
+LedgerCheck = Callable[[Run], Iterator[PropertyFailure]]
 
 
 def balances(run: Run) -> Iterator[PropertyFailure]:
@@ -191,7 +191,7 @@ def nothing_needless(run: Run) -> Iterator[PropertyFailure]:
                 return
 
 
-BILLS: Mapping[str, Bill] = {
+LEDGER_PROPERTIES: Mapping[str, LedgerCheck] = {
     "balances": balances,
     "no-lost-conversation": no_lost_conversation,
     "nothing-needless": nothing_needless,

@@ -97,7 +97,7 @@ def masked(text: str) -> str:
     return re.sub(r"-?\d+", "n", text)
 
 
-def finding_of(data: Mapping[str, Any]) -> PropertyFailure:
+def parse_finding(data: Mapping[str, Any]) -> PropertyFailure:
     """Parse a stored finding. Raise KeyError, TypeError or ValueError if it is invalid or lacks a number."""
     kind, deciding, stored = (str(data[name]) for name in ("kind", "deciding", "stored"))
     numbers = data["numbers"]

@@ -15,18 +15,18 @@ from cachesim.judging.compare_answer import Judge
 from cachesim.judging.failure_chain import explained
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD
-from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_case
+from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import SIMULATOR
 from cachesim.tools.search.rule_mutations import (
+    ConversationSource,
     CureTrial,
     MutationRun,
     MutationSearch,
     Price,
-    Told,
     Variant,
-    hear,
     priced,
+    run_mutated,
     share,
 )
 
@@ -49,7 +49,7 @@ class Repair:
     seed: int
     files: int                                                          # scenario files; 0: all conversations are drawn
     known: tuple[Variant, ...]                                          # changes that were tried
-    heard: list[MutationRun]            # runs without changes, files first; with files, drawn ones are only for prices
+    runs: list[MutationRun]             # runs without changes, files first; with files, drawn ones are only for prices
     tried: list[CureTrial] = field(default_factory=list)                # failing conversations with their cures
     prices: dict[int, Price] = field(default_factory=dict)              # of each change that cures something
     groups: list[Group] = field(default_factory=list)                   # chosen changes
@@ -60,7 +60,7 @@ class Repair:
     @property
     def asked(self) -> list[MutationRun]:
         """Conversations whose failures are to be cured."""
-        return self.heard[: self.files or None]
+        return self.runs[: self.files or None]
 
     @property
     def failing(self) -> list[MutationRun]:
@@ -68,11 +68,11 @@ class Repair:
 
     @property
     def right(self) -> list[MutationRun]:
-        return [one for one in self.heard if one.found == ()]
+        return [one for one in self.runs if one.found == ()]
 
-    def touched(self, changes: Sequence[int]) -> list[Told]:
+    def touched(self, changes: Sequence[int]) -> list[ConversationSource]:
         """Return the correct conversations for which at least one of these changes matters."""
-        return [one.told for one in self.right if not one.matter.isdisjoint(changes)]
+        return [one.source for one in self.right if not one.matter.isdisjoint(changes)]
 
     def price(self, again: Sequence[MutationRun]) -> Price:
         """Return the price of changes from runs of the affected conversations; all others keep their results."""
@@ -116,18 +116,18 @@ class RepairShrink(NamedTuple):
     """Job of a process: a failing conversation to shrink. ``change``: a change that cures it, or None."""
 
     search: MutationSearch
-    told: Told
+    source: ConversationSource
     change: Variant | None
     tries: int = 600
 
 
 def smallest(job: RepairShrink) -> DrawnConversation | None:
     """Return the smallest case that fails likewise and holds with the change; None for a scenario from a file."""
-    if not isinstance(job.told, int):
+    if not isinstance(job.source, int):
         return None
     search, judges = job.search, dict[str, Judge]()
-    case = draw_case(job.told, search.profile.partition("@")[0], search.models)
-    names = {one.name for one in hear(job.told, search, judges).found or ()} & PROPERTIES.keys()
+    case = draw_conversation(job.source, search.profile.partition("@")[0], search.models)
+    names = {one.name for one in run_mutated(job.source, search, judges).found or ()} & PROPERTIES.keys()
     if not names:
         return case
     wanted = search._replace(properties=tuple(names))
@@ -137,16 +137,16 @@ def smallest(job: RepairShrink) -> DrawnConversation | None:
             scenario = case.scenario(search.profile)
         except BadInput:
             return False
-        if not hear(scenario, wanted, judges).found:
+        if not run_mutated(scenario, wanted, judges).found:
             return False
-        return job.change is None or hear(scenario, search, judges, [job.change]).found == ()
+        return job.change is None or run_mutated(scenario, search, judges, [job.change]).found == ()
 
     return shrink(case, fails, job.tries, case.seed) if fails(case) else case
 
 
-def name_of(heard: MutationRun) -> str:
+def name_of(run: MutationRun) -> str:
     """Return the name of a conversation: its number in its seed, or the id of its file."""
-    return str(heard.told % SPREAD) if isinstance(heard.told, int) else heard.told.id
+    return str(run.source % SPREAD) if isinstance(run.source, int) else run.source.id
 
 
 # Results as data: for JSON and for the report.
@@ -167,7 +167,7 @@ def repair_data(found: Repair) -> Data:
             {
                 **known[one.change]._asdict(), "failures": len(one.cured), **_price(found.prices[one.change]),
                 **_example(one.cured[0], next(cases), profile), "findings": _findings(one.cured),
-                "conversations": [name_of(tried.heard) for tried in one.cured],
+                "conversations": [name_of(tried.run) for tried in one.cured],
                 "others": [{**known[i]._asdict(), "cures": n, **_price(found.prices[i])} for i, n in one.others],
             }
             for one in found.groups
@@ -191,18 +191,18 @@ def _price(price: Price) -> Data:
 
 
 def _example(tried: CureTrial, case: DrawnConversation | None, profile: str) -> Data:
-    return {"conversation": name_of(tried.heard), **({} if case is None else case.typed(profile))}
+    return {"conversation": name_of(tried.run), **({} if case is None else case.typed(profile))}
 
 
 def _findings(tried: tuple[CureTrial, ...]) -> list[Data]:
     """Return the first findings of these conversations, most frequent first."""
-    first = [(one.heard.found or ())[0] for one in tried]
+    first = [(one.run.found or ())[0] for one in tried]
     counts = Counter((finding.name, finding.label) for finding in first)
     return [{"property": name, "rule": rule, "times": n} for (name, rule), n in counts.most_common()]
 
 
 def _uncured(trial: CureTrial, case: DrawnConversation | None, profile: str, known: tuple[Variant, ...]) -> Data:
-    first = (trial.heard.found or ())[0]
+    first = (trial.run.found or ())[0]
     pairs = [[known[i]._asdict(), known[k]._asdict()] for i, k in trial.pairs]
     said = {"property": first.name, "rule": first.label, "text": first.text}
     return {**_example(trial, case, profile), **said, "pairs": pairs}

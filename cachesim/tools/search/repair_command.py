@@ -13,7 +13,7 @@ from cachesim.tools.run import arguments
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.search.repair import Repair
-    from cachesim.tools.search.rule_mutations import Hearing, MutationSearch, Price, Told, Variant
+    from cachesim.tools.search.rule_mutations import ConversationSource, MutationJob, MutationSearch, Price, Variant
 
 EXAMPLES = 500
 PRICED = 100           # conversations drawn to price changes when files are given
@@ -60,15 +60,15 @@ def run(args: Namespace) -> int:
 def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
     """Return the search, its scenario files and the conversations to draw. Raise BadInput for invalid arguments."""
     from cachesim.engines.registry import rules_of
-    from cachesim.tools.search.fuzz_command import known_properties, narrowed
+    from cachesim.tools.search.fuzz_command import check_property_names, drawn_models
     from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.repair import numbers
     from cachesim.tools.search.rule_mutations import MutationSearch
 
     for name in (args.profile, *args.profiles):      # registers rule sets from files
         rules_of(name)
-    models = narrowed(args, args.profile)
-    search = MutationSearch(args.profile, known_properties(args.properties, PROPERTIES) or OWED, models)
+    models = drawn_models(args, args.profile)
+    search = MutationSearch(args.profile, check_property_names(args.properties, PROPERTIES) or OWED, models)
     examples = args.examples if args.examples is not None else PRICED if args.files else EXAMPLES
     if not (examples or args.files):
         raise BadInput("--examples must be at least 1")
@@ -85,54 +85,55 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
 def _repaired(args: Namespace) -> Repair:
     """Run, try every change on the failures, price the curing changes, choose, and verify. Raise BadInput."""
     from cachesim.tools.search.repair import Repair, RepairShrink, groups, smallest
-    from cachesim.tools.search.rule_mutations import Trying, hear_all, try_all, variants
+    from cachesim.tools.search.rule_mutations import CureJob, find_cures, run_mutations, variants
 
     search, files, drawn = _asked(args)
     known, jobs = tuple(variants(search.profile)), args.jobs
-    heard = _spread(hear_all, _jobs(search, [*files, *drawn], known=known), jobs, "conversations")
-    found = Repair(search, args.seed, len(files), known, [one for block in heard for one in block])
-    found.tried = _spread(try_all, [Trying(search, one, known) for one in found.failing], jobs, "changes")
+    runs = _spread(run_mutations, _jobs(search, [*files, *drawn], known=known), jobs, "conversations")
+    found = Repair(search, args.seed, len(files), known, [one for block in runs for one in block])
+    found.tried = _spread(find_cures, [CureJob(search, one, known) for one in found.failing], jobs, "changes")
     found.prices = _prices(found, jobs)
     found.groups = list(groups(found.tried, found.prices))
     _prove(found, jobs)
     if not args.no_shrink:
-        todo = [RepairShrink(search, one.cured[0].heard.told, known[one.change]) for one in found.groups]
-        todo += [RepairShrink(search, one.heard.told, None) for one in found.uncured]
+        todo = [RepairShrink(search, one.cured[0].run.source, known[one.change]) for one in found.groups]
+        todo += [RepairShrink(search, one.run.source, None) for one in found.uncured]
         found.small = _spread(smallest, todo, jobs, "shrinking")
     return found
 
 
 def _prices(found: Repair, jobs: int) -> dict[int, Price]:
     """Return the price of every change that cures something."""
-    from cachesim.tools.search.rule_mutations import hear_all
+    from cachesim.tools.search.rule_mutations import run_mutations
 
     curing = sorted({i for one in found.tried for i in one.cures})
     todo = {i: _jobs(found.search, found.touched([i]), (found.known[i],)) for i in curing}
-    blocks = iter(_spread(hear_all, [job for each in todo.values() for job in each], jobs, "prices"))
+    blocks = iter(_spread(run_mutations, [job for each in todo.values() for job in each], jobs, "prices"))
     return {i: found.price([one for _ in each for one in next(blocks)]) for i, each in todo.items()}
 
 
 def _prove(found: Repair, jobs: int) -> None:
     """Run all conversations that the chosen changes affect with all of these changes together."""
-    from cachesim.tools.search.rule_mutations import hear_all
+    from cachesim.tools.search.rule_mutations import run_mutations
 
     chosen = [one.change for one in found.groups]
     if chosen:
         changes = tuple(found.known[i] for i in chosen)
-        told = [*found.touched(chosen), *(one.told for one in found.failing)]
-        blocks = _spread(hear_all, _jobs(found.search, told, changes), jobs, "all changes")
+        source = [*found.touched(chosen), *(one.source for one in found.failing)]
+        blocks = _spread(run_mutations, _jobs(found.search, source, changes), jobs, "all changes")
         again = [one for block in blocks for one in block]
-        right = len(told) - len(found.failing)
+        right = len(source) - len(found.failing)
         found.together = found.price(again[:right])
         found.held = sum(one.found == () for one in again[right:])
 
 
 def _jobs(
-    search: MutationSearch, told: Sequence[Told], changes: tuple[Variant, ...] = (), known: tuple[Variant, ...] = ()
-) -> list[Hearing]:
-    from cachesim.tools.search.rule_mutations import Hearing
+    search: MutationSearch, source: Sequence[ConversationSource], changes: tuple[Variant, ...] = (),
+    known: tuple[Variant, ...] = (),
+) -> list[MutationJob]:
+    from cachesim.tools.search.rule_mutations import MutationJob
 
-    return [Hearing(search, tuple(told[at : at + BLOCK]), changes, known) for at in range(0, len(told), BLOCK)]
+    return [MutationJob(search, tuple(source[at : at + BLOCK]), changes, known) for at in range(0, len(source), BLOCK)]
 
 
 def _spread(do: Callable[[S], R], todo: Sequence[S], jobs: int, what: str) -> list[R]:

@@ -19,14 +19,14 @@ from cachesim.engines.shared.rule_outcomes import is_same_answer
 from cachesim.engines.shared.rule_set import LOG_FIELDS, RuleSet
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.search.campaign import rarely_collected
-from cachesim.tools.search.drawn_conversation import KINDS, draw_case
-from cachesim.tools.search.invariant_observer import played
+from cachesim.tools.search.campaign import with_rare_garbage_collection
+from cachesim.tools.search.drawn_conversation import KINDS, draw_conversation
+from cachesim.tools.search.invariant_observer import observe_run
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import failed, tokens
 
-Told = int | Scenario
+ConversationSource = int | Scenario
 """A conversation: the integer that it is drawn from, or a scenario."""
 Others = Mapping[str, Mapping[int, Any]]
 """Replacement rules, by field and by number of the variant."""
@@ -56,7 +56,7 @@ class MutationRun(NamedTuple):
     the conversation could not run or its outcome depends on a number that was never written. ``matter``: numbers of the
     variants with at least one different decision."""
 
-    told: Told
+    source: ConversationSource
     kind: str
     evaluated: int
     found: tuple[PropertyFailure, ...] | None
@@ -67,7 +67,7 @@ class CureTrial(NamedTuple):
     """A failing conversation and its cures: numbers of single variants, else pairs of them. ``part``: single variants
     with which the first finding occurs later."""
 
-    heard: MutationRun
+    run: MutationRun
     cures: frozenset[int]
     part: tuple[int, ...] = ()
     pairs: tuple[tuple[int, int], ...] = ()
@@ -120,14 +120,14 @@ def with_changes(profile: str, changes: Sequence[Variant]) -> RuleSet:
     return rules
 
 
-def scenario_of(told: Told, search: MutationSearch) -> Scenario:
+def scenario_of(source: ConversationSource, search: MutationSearch) -> Scenario:
     """Return the conversation as a scenario. Raise BadInput if it is not a valid scenario."""
-    if isinstance(told, Scenario):
-        return told
-    return draw_case(told, search.profile.partition("@")[0], search.models).scenario(search.profile)
+    if isinstance(source, Scenario):
+        return source
+    return draw_conversation(source, search.profile.partition("@")[0], search.models).scenario(search.profile)
 
 
-class Spies:
+class RuleProbes:
     """The profile's rules, wrapped: each call also asks the variants of the rule. ``matter``: numbers of the variants
     that decided differently at least once."""
 
@@ -142,7 +142,7 @@ class Spies:
         def spy(*args: Any, **names: Any) -> Any:
             said = rule(*args, **names)
             for i, other in list(others.items()):
-                if not _says(other, args, names, said):
+                if not _agrees(other, args, names, said):
                     self.matter.add(i)
                     del others[i]
             return said
@@ -159,35 +159,35 @@ def others_of(known: Sequence[Variant]) -> Others:
     return found
 
 
-def _says(rule: Any, args: Any, names: Any, said: Any) -> bool:
-    """True if another rule makes the decision ``said``."""
+def _agrees(rule: Any, args: Any, names: Any, decision: Any) -> bool:
+    """True if another rule makes the decision ``decision``."""
     try:
-        return is_same_answer(said, rule(*args, **names))
+        return is_same_answer(decision, rule(*args, **names))
     except Exception:                   # a rule that fails on these arguments decides differently
         return False
 
 
-def hear(
-    told: Told, search: MutationSearch, judges: dict[str, Judge], changes: Sequence[Variant] = (),
+def run_mutated(
+    source: ConversationSource, search: MutationSearch, judges: dict[str, Judge], changes: Sequence[Variant] = (),
     others: Others = NONE,
 ) -> MutationRun:
     """Run a conversation under the profile with these changes. Without changes, also find the variants in ``others``
     that matter. Raise Unwritable if slot files cannot be written."""
     kind, found, evaluated = "?", None, 0
-    spies = Spies(search.profile, others)
+    spies = RuleProbes(search.profile, others)
     try:
-        scenario = scenario_of(told, search)
+        scenario = scenario_of(source, search)
         kind = kind_of_model(scenario.model)
         table = with_changes(search.profile, changes) if changes else spies.rules
-        one = played(scenario, search.profile, judges, table)
+        one = observe_run(scenario, search.profile, judges, table)
         if not one.unset:
             found = tuple(finding for name in search.properties for finding in PROPERTIES[name](one))
-        evaluated = sum(tokens(fact) for fact in one.facts)
+        evaluated = sum(tokens(step) for step in one.steps)
     except Unwritable:
         raise
     except Exception as error:          # a failure of the simulator or of a user's rule is a finding
         found = None if (what := failed(error)) is None else (what,)
-    return MutationRun(told, kind, evaluated, found, frozenset(spies.matter))
+    return MutationRun(source, kind, evaluated, found, frozenset(spies.matter))
 
 
 def kind_of_model(model: str) -> str:
@@ -195,47 +195,47 @@ def kind_of_model(model: str) -> str:
     return next((kind for kind, models in KINDS.items() if model in models), model)
 
 
-class Hearing(NamedTuple):
+class MutationJob(NamedTuple):
     """Job of a process: conversations to run with ``changes``, or to find the ``known`` variants that matter."""
 
     search: MutationSearch
-    told: tuple[Told, ...]
+    source: tuple[ConversationSource, ...]
     changes: tuple[Variant, ...] = ()
     known: tuple[Variant, ...] = ()
 
 
-@rarely_collected()
-def hear_all(job: Hearing) -> list[MutationRun]:
+@with_rare_garbage_collection()
+def run_mutations(job: MutationJob) -> list[MutationRun]:
     """Run every conversation of a job."""
     judges: dict[str, Judge] = {}
     others = others_of(job.known)
-    return [hear(told, job.search, judges, job.changes, others) for told in job.told]
+    return [run_mutated(source, job.search, judges, job.changes, others) for source in job.source]
 
 
-class Trying(NamedTuple):
+class CureJob(NamedTuple):
     """Job of a process: a failing conversation and the variants to try."""
 
     search: MutationSearch
-    heard: MutationRun
+    run: MutationRun
     known: tuple[Variant, ...]
 
 
-@rarely_collected()
-def try_all(job: Trying) -> CureTrial:
+@with_rare_garbage_collection()
+def find_cures(job: CureJob) -> CureTrial:
     """Try every single variant on a conversation. If none cures it, try pairs with at least one that helps alone."""
-    search, heard, known = job.search, job.heard, job.known
+    search, run, known = job.search, job.run, job.known
     judges: dict[str, Judge] = {}
-    first = _first(heard.found or ())
-    left = {i: hear(heard.told, search, judges, [known[i]]).found for i in sorted(heard.matter)}
+    first = _first(run.found or ())
+    left = {i: run_mutated(run.source, search, judges, [known[i]]).found for i in sorted(run.matter)}
     cures = frozenset(i for i, found in left.items() if found == ())
     if cures:
-        return CureTrial(heard, cures)
+        return CureTrial(run, cures)
     part = tuple(i for i, found in left.items() if found and _first(found) > first)
     pairs = [(i, k) for i in part for k in range(len(known)) if k != i and known[k].field != known[i].field]
     done = dict.fromkeys(tuple(sorted(pair)) for pair in pairs)
     good = [(i, k) for i, k in list(done)[:PAIRS]
-            if hear(heard.told, search, judges, [known[i], known[k]]).found == ()]
-    return CureTrial(heard, cures, part, tuple(good))
+            if run_mutated(run.source, search, judges, [known[i], known[k]]).found == ()]
+    return CureTrial(run, cures, part, tuple(good))
 
 
 def _first(found: Sequence[PropertyFailure]) -> int:

@@ -11,8 +11,8 @@ from cachesim.engines.rule_files import locate_fault
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.judged_run import run_judged
 from cachesim.tools.search.drawn_conversation import DrawnConversation
-from cachesim.tools.search.invariant_observer import Fact, PlayedConversation, played
-from cachesim.tools.search.properties import BILLS, PROPERTIES, monotone
+from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord, observe_run
+from cachesim.tools.search.properties import LEDGER_PROPERTIES, PROPERTIES, monotone
 from cachesim.tools.search.property_failure import SIMULATOR, USERS_RULE, PropertyFailure
 
 # A conversation under two rule sets: the findings of only one of them, and the tokens that each evaluates.
@@ -61,10 +61,10 @@ def compared(
 
 def _heard(
     case: DrawnConversation, profile: str, properties: Sequence[str], judges: dict[str, Judge], mode: str
-) -> tuple[list[PropertyFailure], PlayedConversation | None]:
+) -> tuple[list[PropertyFailure], CheckedRun | None]:
     """Return the findings under a profile and the run; None instead if the simulator or a user's rule failed."""
     try:
-        one = played(case.scenario(profile), profile, judges, None, mode)
+        one = observe_run(case.scenario(profile), profile, judges, None, mode)
         return examined(case, profile, properties, one, mode=mode), one
     except Exception as error:
         return [told(error)], None
@@ -75,25 +75,25 @@ def _has(known: Sequence[PropertyFailure], finding: PropertyFailure) -> bool:
                and one.step <= finding.step for one in known)  # fmt: skip
 
 
-def cost(first: PlayedConversation, second: PlayedConversation) -> Cost:
+def cost(first: CheckedRun, second: CheckedRun) -> Cost:
     """Return the evaluated tokens of the requests that occur in both runs."""
-    theirs = {fact.number: fact for fact in second.facts}
+    theirs = {step.number: step for step in second.steps}
     found = Cost()
-    for fact in first.facts:
-        if same := theirs.get(fact.number):
-            a, b = tokens(fact), tokens(same)
-            found = found.plus(Cost(1, a, b, *((1, a, b) if _right(fact) and _right(same) else ())))
+    for step in first.steps:
+        if same := theirs.get(step.number):
+            a, b = tokens(step), tokens(same)
+            found = found.plus(Cost(1, a, b, *((1, a, b) if _right(step) and _right(same) else ())))
     return found
 
 
-def tokens(fact: Fact) -> int:
+def tokens(step: StepRecord) -> int:
     """Return the evaluated prompt tokens of a step, including those of further completions."""
-    return sum(answer.prompt_n for answer in (fact.answer, *fact.answer.children))
+    return sum(answer.prompt_n for answer in (step.answer, *step.answer.children))
 
 
-def _right(fact: Fact) -> bool:
-    answered = fact.answer.status == 200 and not fact.answer.died
-    return answered and fact.said.holds is True and fact.state.holds is True
+def _right(step: StepRecord) -> bool:
+    answered = step.answer.status == 200 and not step.answer.died
+    return answered and step.verdict.holds is True and step.state.holds is True
 
 
 # Failures of the simulator itself or of a user's rule: the finding and its place in the source.
@@ -139,7 +139,7 @@ def _short(file: str) -> str:
     return str(path.relative_to(PACKAGE.parent)) if path.is_relative_to(PACKAGE) else path.name
 
 
-ALL = (*PROPERTIES, *BILLS, "monotone")
+ALL = (*PROPERTIES, *LEDGER_PROPERTIES, "monotone")
 
 
 def findings(
@@ -150,12 +150,12 @@ def findings(
     BadInput if the engine does not support the conversation."""
     one = None
     if any(name in PROPERTIES for name in properties):
-        one = played(case.scenario(profile), profile, judges, table, mode)
+        one = observe_run(case.scenario(profile), profile, judges, table, mode)
     return examined(case, profile, properties, one, table, mode)
 
 
 def examined(
-    case: DrawnConversation, profile: str, properties: Sequence[str], observed: PlayedConversation | None,
+    case: DrawnConversation, profile: str, properties: Sequence[str], observed: CheckedRun | None,
     table: Any | None = None, mode: str = "provenance",
 ) -> list[PropertyFailure]:
     """Return the findings of an observed run; the run may be None if no property in ``properties`` needs it."""
@@ -163,9 +163,9 @@ def examined(
         return []                       # the outcome depends on a number that was never written: undecided
     found = [finding for name in properties if name in PROPERTIES and observed is not None
              for finding in PROPERTIES[name](observed)]  # fmt: skip
-    if bills := [name for name in properties if name in BILLS]:
+    if bills := [name for name in properties if name in LEDGER_PROPERTIES]:
         run = run_judged(case.scenario(profile), profile, mode, table=table)
-        found += [finding for name in bills for finding in BILLS[name](run)]
+        found += [finding for name in bills for finding in LEDGER_PROPERTIES[name](run)]
     if "monotone" in properties:
         found += monotone(case.scenario(profile), profile)
     return found

@@ -11,7 +11,7 @@ from cachesim.base.console import complain, progress, say_json, show
 from cachesim.tools.run import arguments
 
 if TYPE_CHECKING:
-    from cachesim.tools.search.shrink_scenario import Smallest
+    from cachesim.tools.search.shrink_scenario import ScenarioShrinking
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -32,22 +32,22 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     from cachesim.scenarios.notation.shrink import TRIES
-    from cachesim.tools.search.fuzz_command import properties_asked
-    from cachesim.tools.search.shrink_scenario import Smallest
+    from cachesim.tools.search.fuzz_command import requested_properties
+    from cachesim.tools.search.shrink_scenario import ScenarioShrinking
 
-    properties = properties_asked(args.properties)
+    properties = requested_properties(args.properties)
     tries = TRIES if args.tries is None else args.tries
     asked = [args.profile] if args.profile else []
     scenario, undecided = arguments.read_case(args.what, args.model, asked, args.settings), []
     for profile in arguments.chosen_profiles(scenario, asked):
-        one = Smallest(scenario, profile, properties, args.mode, tries)
+        one = ScenarioShrinking(scenario, profile, properties, args.mode, tries)
         if one.found:
             return _shrunk(one, tries, args.json)
         undecided += [profile] if one.undecided else []
     return _nothing(undecided, args.json)
 
 
-def _shrunk(shrinking: Smallest, tries: int, as_json: bool) -> int:
+def _shrunk(shrinking: ScenarioShrinking, tries: int, as_json: bool) -> int:
     """Shrink and print the result; after an interruption the smallest scenario so far. Return the exit code."""
     from cachesim.tools.search.property_failure import exit_code
 

@@ -19,7 +19,7 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.tools.run.run_table import block_of_case
 from cachesim.tools.search.campaign_folder import finding_data
 from cachesim.tools.search.drawn_conversation import DrawnConversation, case_of, longest
-from cachesim.tools.search.invariant_observer import played
+from cachesim.tools.search.invariant_observer import observe_run
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import ALL, shown
 
@@ -43,7 +43,7 @@ def _many(n: int, what: str) -> str:
     return f"{n} {what if n == 1 else plural}"
 
 
-class Smallest:
+class ScenarioShrinking:
     """Shrinking of one scenario under one profile. ``found``: its findings in the order of the properties. A smaller
     case must show a finding of the group of the first of them."""
 
@@ -70,7 +70,7 @@ class Smallest:
     @property
     def undecided(self) -> bool:
         """True if nothing was found because the outcome depends on a number that the server never wrote."""
-        return not self.found and played(self.case.scenario(self.profile), self.profile, {}, mode=self.mode).unset
+        return not self.found and observe_run(self.case.scenario(self.profile), self.profile, {}, mode=self.mode).unset
 
     def _again(self, case: DrawnConversation) -> list[PropertyFailure]:
         """Return the findings of the group in another case, run as its line reads; [] if it has none."""

@@ -33,7 +33,7 @@ def run(args: Namespace) -> int:
     from cachesim.base.console import say_json, show
     from cachesim.base.files import write_whole
     from cachesim.scenarios.option_checks import parse_settings
-    from cachesim.tools.advise.command import say_tip
+    from cachesim.tools.advise.command import print_tip
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.server_logs.import_log import import_log
     from cachesim.tools.server_logs.report import import_report
@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
     else:
         show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in results))
         for data, text in results:
-            say_tip(args, text if data["line"] else "", args.out)
+            print_tip(args, text if data["line"] else "", args.out)
     if wanted(args) and results[0][1]:
         draw_text(args, results[0][1], Shown(f"cachesim import {args.files[0]}"))
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)

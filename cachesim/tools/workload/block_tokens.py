@@ -35,10 +35,10 @@ def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
         largest = next(n for n in (64, 32, 16, 8, 4, 2, 1) if size % n == 0)
         raise BadInput(f"a scale of {scale} does not divide blocks of {size} tokens",
                        hint=f"a divisor of {size}, such as {largest}")  # fmt: skip
-    return list(_Teller(session, scale).all())
+    return list(_TokenConverter(session, scale).all())
 
 
-class _Teller:
+class _TokenConverter:
     """Converter of one session. ``number``: consecutive numbers of the blocks, {} if the ids themselves are small."""
 
     def __init__(self, session: WorkloadSession, scale: int) -> None:

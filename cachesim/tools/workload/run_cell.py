@@ -17,7 +17,7 @@ from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.workload.block_tokens import SessionRequest
-from cachesim.tools.workload.simulated_servers import Served
+from cachesim.tools.workload.simulated_servers import SimulatedServer
 
 COUNTED, JUDGED, BILLED = "counted", "judged", "billed"
 """Levels of detail: tokens and bytes; also the answers; also the cause of every re-evaluated token."""
@@ -53,7 +53,7 @@ class Cell:
         return {name: value for name, value in asdict(self).items() if name not in ("each", "deciding")}
 
 
-def scenario_of(requests: Sequence[SessionRequest], served: Served) -> Scenario:
+def scenario_of(requests: Sequence[SessionRequest], served: SimulatedServer) -> Scenario:
     """Return the workload as a scenario without words, with starts of user messages if the engine supports them."""
     marks = "user_starts" in served.engine.manual.takes
     asked = (Request(one.prompt, n_predict=len(one.answer), forced=one.answer, user_starts=one.starts if marks else ())
@@ -65,7 +65,7 @@ def scenario_of(requests: Sequence[SessionRequest], served: Served) -> Scenario:
     )  # fmt: skip
 
 
-def cell(requests: Sequence[SessionRequest], served: Served, how: str = COUNTED) -> Cell:
+def cell(requests: Sequence[SessionRequest], served: SimulatedServer, how: str = COUNTED) -> Cell:
     """Run a workload and return its numbers; ``how`` is the level of detail. Raise BadInput for invalid options. Raise
     Crash if fewer tokens are evaluated than the lower bound although every answer is correct."""
     scenario, counter = scenario_of(requests, served), CountingObserver()
@@ -78,7 +78,7 @@ def cell(requests: Sequence[SessionRequest], served: Served, how: str = COUNTED)
     return found
 
 
-def _judge(found: Cell, scenario: Scenario, served: Served, with_ledger: bool) -> None:
+def _judge(found: Cell, scenario: Scenario, served: SimulatedServer, with_ledger: bool) -> None:
     run = run_judged(scenario, served.profile, "provenance", table=served.rules, with_ledger=with_ledger)
     if sum(_evaluated(one.answer) for one in run.requests) != found.evaluated and not run.unsettled:
         raise Crash("the judged run and the counted run evaluate different numbers of tokens")

@@ -31,7 +31,7 @@ class Scaled(NamedTuple):
     scaled: int
 
 
-class Served(NamedTuple):
+class SimulatedServer(NamedTuple):
     """A server for a workload. ``model``: name for the engine, with its declared sizes. ``flags``: its options.
     ``shown``: options and numbers of its rules that count tokens."""
 
@@ -48,7 +48,9 @@ def scaled(n: int, scale: int) -> int:
     return n if n <= 0 or scale == 1 else max(1, (n + scale // 2) // scale)
 
 
-def served(profile: str, model: ModelSizes | str, given: Mapping[str, Option], room: int, scale: int = 1) -> Served:
+def served(
+    profile: str, model: ModelSizes | str, given: Mapping[str, Option], room: int, scale: int = 1
+) -> SimulatedServer:
     """Return a server with this rule set. ``model``: a real model, or layers with the sizes of the tiny models.
     ``room``: tokens of the longest request, for a context that was not given. Raise BadInput for invalid options."""
     engine, rules = engine_of(profile), rules_of(profile)
@@ -58,7 +60,7 @@ def served(profile: str, model: ModelSizes | str, given: Mapping[str, Option], r
     if not isinstance(model, str):
         name = model.declared(name, scale)
     if scale == 1:
-        return Served(engine, profile, rules, name, options, {})
+        return SimulatedServer(engine, profile, rules, name, options, {})
     known = in_force(options, profile)
     of_flags = {flag.name: int(known[flag.name]) for flag in engine.manual.flags if counts_tokens(flag, known)}
     shown = {one: Scaled(n, scaled(n, scale)) for one, n in of_flags.items()}
@@ -66,7 +68,7 @@ def served(profile: str, model: ModelSizes | str, given: Mapping[str, Option], r
     of_rules = {one: int(getattr(rules, one)) for one in engine.manual.token_numbers}
     numbers = {one: Scaled(n, scaled(n, scale)) for one, n in of_rules.items()}
     fewer = rules.changed({one: pair.scaled for one, pair in numbers.items()}) if numbers else rules
-    return Served(engine, profile, fewer, name, flags, shown | numbers)
+    return SimulatedServer(engine, profile, fewer, name, flags, shown | numbers)
 
 
 def counts_tokens(flag: Flag, known: Mapping[str, Option]) -> bool:

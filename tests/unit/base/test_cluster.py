@@ -15,7 +15,7 @@ from cachesim.base.pool import Unfinished
 from cachesim.cli.main import main
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, blocks, work
 from cachesim.tools.search.campaign_folder import campaign_data
-from cachesim.tools.search.campaign_jobs import PLAY, block_of, packed, play, unpacked
+from cachesim.tools.search.campaign_jobs import PLAY, packed, parse_block, play, unpacked
 from tests.shared import ROOT
 
 pytestmark = pytest.mark.long
@@ -56,7 +56,7 @@ def test_a_worker_is_killed_in_the_middle_and_the_findings_are_those_of_one_proc
             os.kill(pids.pop(), signal.SIGKILL)
             pids.clear()
         numbers.append(done.number)
-        blocks_found.append(block_of(done.result))
+        blocks_found.append(parse_block(done.result))
     assert sorted(numbers) == list(range(len(JOBS)))
     assert summed(blocks_found) == summed(map(work, JOBS))
 
@@ -99,7 +99,7 @@ def test_jobs_and_results_are_json_and_come_back():
     job = JOBS[0]._replace(plan=PLAN._replace(against="ik_llama@main"), stop=JOBS[0].first + 10)
     assert unpacked(packed(job)) == job
     block = work(job)
-    assert block_of(play(packed(job))) == block._replace(mended=list(block.mended))
+    assert parse_block(play(packed(job))) == block._replace(mended=list(block.mended))
 
 
 @pytest.mark.parametrize("text", ["", "dask://", "dask://host", "tcp://host:1", "dask://host:x", "dask://a/b:1"])

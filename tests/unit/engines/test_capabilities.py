@@ -14,7 +14,7 @@ from cachesim.engines.capabilities import COMMON_FIELDS, DEFAULTS
 from cachesim.engines.chat_template import ChatMessage
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.drawn_conversation import draw_conversation
 
 SET = {
     "cache_prompt": False, "id_slot": 0, "user_starts": (0,), "chat": False, "byte_pos": 3, "n_keep": 4,
@@ -62,13 +62,13 @@ def test_a_search_draws_nothing_that_would_be_refused(engine):
     kit = ENGINES[engine]
     for seed in range(60):
         try:
-            scenario = draw_case(seed, engine).scenario(kit.line[-1])
+            scenario = draw_conversation(seed, engine).scenario(kit.line[-1])
         except BadInput:
             continue
         assert [kit.manual.ignored(step.request) for step in scenario.steps] == [[]] * len(scenario.steps)
 
 
 def test_a_drawn_mark_stays_where_the_engine_looks_at_it():
-    lines = [repr(draw_case(seed, "llama_cpp").scenario("llama_cpp@head")) for seed in range(20)]
+    lines = [repr(draw_conversation(seed, "llama_cpp").scenario("llama_cpp@head")) for seed in range(20)]
     assert any("|" in line for line in lines)
     assert from_line("|A20").steps[0].request.user_starts == (0,)

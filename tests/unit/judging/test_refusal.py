@@ -20,7 +20,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_jobs import exit_code
 from cachesim.tools.run.why_report import why_report
-from cachesim.tools.search.invariant_observer import played
+from cachesim.tools.search.invariant_observer import observe_run
 from cachesim.tools.search.properties import PROPERTIES
 
 CORPUS = Path(__file__).resolve().parents[3] / "scenarios"
@@ -133,7 +133,7 @@ def test_diff_ends_1_where_an_answer_is_wrong(capsys, a, b, code):
 
 
 def test_fuzz_finds_the_error_once():
-    found = played(load(LATE), FAULTY, {})
+    found = observe_run(load(LATE), FAULTY, {})
     assert [one.text for one in PROPERTIES["answered"](found)] == ["Invalid input batch."]
     assert list(PROPERTIES["warm-equals-cold"](found)) == []
 

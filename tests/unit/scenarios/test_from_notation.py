@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.word_lengths import normal
-from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.drawn_conversation import draw_conversation
 
 WORDS = {"S": 40, "A": 60, "long_name": 7, "x": 1}
 
@@ -173,7 +173,7 @@ def test_a_chat_is_read_back_and_goes_through_the_template():
 @pytest.mark.parametrize("engine", ["llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2"])
 def test_whatever_the_fuzzer_draws_is_read_back(engine):
     for seed in range(60):
-        case = draw_case(seed, engine.partition("@")[0])
+        case = draw_conversation(seed, engine.partition("@")[0])
         line = normal(case.line)
         case = replace(case, words=line.words, asked=line.steps)
         scenario = case.scenario(engine)

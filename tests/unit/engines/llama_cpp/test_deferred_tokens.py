@@ -13,7 +13,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.events import Lost
 from cachesim.events.unlogged import PointEvent
 from cachesim.scenarios.runner import Silent, play
-from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 PROFILES = ["llama_cpp@head", "llama_cpp@b11549", "llama_cpp@base-24143", "llama_cpp@swa-first"]
@@ -58,7 +58,7 @@ def played(case, profile, mode, hears):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_deferred_evaluation_changes_no_result(profile):
     for seed in range(60):
-        case = draw_case(seed, "llama_cpp")
+        case = draw_conversation(seed, "llama_cpp")
         mode = "none" if seed % 5 == 0 else "provenance"
         assert played(case, profile, mode, False) == played(case, profile, mode, True), seed
 

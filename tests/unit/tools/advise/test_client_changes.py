@@ -8,11 +8,11 @@ from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.tools.advise.client_changes import (
-    changing_last,
     conversations,
     keep_answers,
     load_of,
     marked,
+    move_changing_last,
     pinned,
     warmed,
 )
@@ -42,7 +42,7 @@ def test_answers_stay_whole(line, whole):
     ("s:d2.S9+u:u5/s:e2.S+u:u", "s:S9+u:u5.d2/s:S+u:u.e2"),
 ])  # fmt: skip
 def test_what_changes_is_put_last(line, last):
-    assert changed(changing_last, line) == last
+    assert changed(move_changing_last, line) == last
 
 
 @pytest.mark.parametrize(("line", "marks"), [

@@ -113,6 +113,6 @@ def test_unasked_advice_is_bounded_by_the_tokens_that_are_generated(capsys, monk
     )
     case = 'id="a"\ntitle="a"\nsource=["a"]\nwhy="a"\nengine="llama_cpp"\nmodel="A"\nprofiles=["llama_cpp@b11549"]\n' \
            '[words]\nA=40\na=2500\n[[request]]\nprompt="A"\nanswer="a"\n'
-    advise.say_tip(Namespace(json=False, quiet=False), case, "x.toml")
+    advise.print_tip(Namespace(json=False, quiet=False), case, "x.toml")
     assert len(made) == played
     assert ("Skipped looking" in capsys.readouterr().out) == (not played)

@@ -9,7 +9,7 @@ from cachesim.judging.lower_bound import Bound
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise import ranking
 from cachesim.tools.advise.memory_meter import UNITS
-from cachesim.tools.advise.ranking import SHOWN, TRAPS, choose, helps, matters, tempts
+from cachesim.tools.advise.ranking import SHOWN, TRAPS, choose, helps, is_trap, matters
 from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, Trial, TrialOutcome
 
 PROFILE = "llama_cpp@b11549"
@@ -76,9 +76,9 @@ def test_right_answers_count_more_than_tokens(outcome, base, better):
 
 
 def test_a_trap_evaluates_less_and_answers_wrongly(chosen):
-    assert tempts(trial(999, flag("x"), wrong=(0,)), BASE)
-    assert not tempts(trial(1000, flag("x"), wrong=(0,)), BASE) and not tempts(trial(1, flag("x")), BASE)
-    assert not tempts(trial(1, flag("x"), wrong=(0,), failed=(1,)), BASE)
+    assert is_trap(trial(999, flag("x"), wrong=(0,)), BASE)
+    assert not is_trap(trial(1000, flag("x"), wrong=(0,)), BASE) and not is_trap(trial(1, flag("x")), BASE)
+    assert not is_trap(trial(1, flag("x"), wrong=(0,), failed=(1,)), BASE)
     found = [trial(100 * n, flag(f"x{n}"), wrong=(0,)) for n in (5, 3, 4, 9)]
     advice = chosen(*found, trial(300, flag("x5"), wrong=(0,)), trial(999, flag("y"), wrong=(0,)))
     assert [one.tried.outcome.evaluated for one in advice.traps] == [300, 300] and len(advice.traps) == TRAPS

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, clashes, of_the_client
+from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, changes_of_client, clashes
 
 PROFILE = "llama_cpp@b11549"
 MANUAL = engine_of(PROFILE).manual
@@ -15,7 +15,7 @@ MANUAL = engine_of(PROFILE).manual
 def slots(**server):
     """Return the options that give each conversation its own slot."""
     case = Setup(from_line("S40.A60/B80", profiles=(PROFILE,), server=server), PROFILE)
-    return [one.options for one in of_the_client(case, MANUAL) if one.client and one.client.name == "id_slot"]
+    return [one.options for one in changes_of_client(case, MANUAL) if one.client and one.client.name == "id_slot"]
 
 
 def test_where_there_is_one_slot_more_slots_are_asked_for():

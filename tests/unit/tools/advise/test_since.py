@@ -8,13 +8,13 @@ from cachesim.engines.registry import engine_of
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load
 from cachesim.tools.advise.ranking import since
-from cachesim.tools.advise.setup_changes import Setup, tried
+from cachesim.tools.advise.setup_changes import Setup, run_trial
 
 
 def changes(name, profile):
     """Return the changes behind the outcome of a scenario under this rule set: source, build, alone."""
     case = Setup(load(named(name)), profile)
-    found = since(case, profile, tried(case).outcome, engine_of(profile))
+    found = since(case, profile, run_trial(case).outcome, engine_of(profile))
     return [(one.source, one.build, one.new, one.alone) for one in found]
 
 
@@ -33,5 +33,5 @@ def test_the_change_behind_a_build(name, profile, found):
 
 def test_an_outcome_that_no_part_of_the_changes_gives_has_no_origin():
     case = Setup(load(named("lc-06-pure-extension")), "llama_cpp@base-24143")
-    elsewhere = tried(case).outcome._replace(evaluated=0)
+    elsewhere = run_trial(case).outcome._replace(evaluated=0)
     assert since(case, case.profile, elsewhere, engine_of(case.profile)) == []

@@ -8,7 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.tokens import common_prefix
 from cachesim.engines.chat_template import THK
 from cachesim.tools.live.token_map import TINY, MappedText, TokenMap
-from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.drawn_conversation import draw_conversation
 
 
 def texts_of(case):
@@ -20,7 +20,7 @@ def texts_of(case):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_common_prefixes_are_kept(seed):
-    texts = texts_of(draw_case(seed, "llama_cpp"))
+    texts = texts_of(draw_conversation(seed, "llama_cpp"))
     mapped = TokenMap(texts, seed)
     real = [mapped.prompt(text) for text in texts]
     for i, a in enumerate(texts):
@@ -31,7 +31,7 @@ def test_common_prefixes_are_kept(seed):
 
 
 def test_the_same_integer_gives_the_same_tokens():
-    texts = texts_of(draw_case(3, "llama_cpp"))
+    texts = texts_of(draw_conversation(3, "llama_cpp"))
     first, second, other = (TokenMap(texts, seed) for seed in (5, 5, 6))
     assert [first.prompt(text) for text in texts] == [second.prompt(text) for text in texts]
     assert [first.prompt(text) for text in texts] != [other.prompt(text) for text in texts]

@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import Kind
 from cachesim.tools.search import run_properties
 from cachesim.tools.search.campaign import SPREAD
-from cachesim.tools.search.drawn_conversation import draw_case
+from cachesim.tools.search.drawn_conversation import draw_conversation
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import Cost, compared
 from tests.unit.tools.search.test_drawn_conversation import made
@@ -61,19 +61,19 @@ def test_an_unset_number_gives_an_empty_comparison():
         unset = True
 
     case = made("ik_llama", {"A": 3}, "A", model="A")
-    with patch.object(run_properties, "played", lambda *_: Unset()):
+    with patch.object(run_properties, "observe_run", lambda *_: Unset()):
         assert compared(case, BAD, GOOD, WARM, {}) == ([], [], Cost())
 
 
 def test_a_crash_of_the_simulator_under_one_is_a_finding_of_that_one():
-    plain = run_properties.played
+    plain = run_properties.observe_run
 
     def fails(scenario, profile, *rest):
         if profile == BAD:
             raise IndexError("as a test")
         return plain(scenario, profile, *rest)
 
-    with patch.object(run_properties, "played", fails):
+    with patch.object(run_properties, "observe_run", fails):
         here, there = seen(BAD, GOOD), seen(GOOD, BAD)
     assert [one.name for one in here.new] == ["simulator"] == [one.name for one in there.mended]
     assert here.cost == Cost()
@@ -96,7 +96,7 @@ def test_the_command_tells_both_and_one_process_or_two_tell_the_same(capsys):
     assert data["cost"].keys() == set(Cost._fields) and data["cost"]["right"] <= data["cost"]["requests"]
     assert json.loads(call(capsys, *FUZZ, "--json", "-j", "2")[1]) == data
     for one in data["failures"]:
-        two = compared(draw_case(one["conversation"], "ik_llama", ("GA",)), BAD, GOOD, WARM, {})
+        two = compared(draw_conversation(one["conversation"], "ik_llama", ("GA",)), BAD, GOOD, WARM, {})
         assert one["kind"] in [found.kind for found in two.new] and one["conversation"] < SPREAD
     turned = json.loads(call(capsys, "fuzz", "-p", GOOD, "--against", BAD, *FUZZ[5:], "--json", "--no-shrink")[1])
     assert [(one["kind"], one["times"]) for one in turned["mended"]] == [

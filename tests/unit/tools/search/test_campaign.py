@@ -179,8 +179,8 @@ def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
 
 
 def test_a_conversation_that_cannot_even_be_drawn_stays_a_finding():
-    failure = Failure(0, PropertyFailure("simulator", 0, "KeyError", {"error": "'x'"}, "draw_case"))
-    with patch.object(campaign, "draw_case", side_effect=KeyError("x")):
+    failure = Failure(0, PropertyFailure("simulator", 0, "KeyError", {"error": "'x'"}, "draw_conversation"))
+    with patch.object(campaign, "draw_conversation", side_effect=KeyError("x")):
         [(_, found)] = work(next(blocks(plan(0), 1))).found
         assert (found.name, found.text) == ("simulator", "'x'")
         assert shrunk(failure, plan(0), 50) == failure
@@ -208,7 +208,7 @@ def test_an_unset_number_is_not_a_finding():
         unset = True
 
     case = made("ik_llama", {"A": 3}, "A")
-    with patch.object(run_properties, "played", return_value=Unset()):
+    with patch.object(run_properties, "observe_run", return_value=Unset()):
         assert findings(case, "ik_llama@main", NAMES, {}) == []
 
 

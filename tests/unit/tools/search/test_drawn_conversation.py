@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.option_checks import spoken
 from cachesim.tools.search.campaign_folder import case_id, case_toml
-from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_case, longest
+from cachesim.tools.search.drawn_conversation import KINDS, MODELS, DrawnConversation, draw_conversation, longest
 from cachesim.tools.search.property_failure import PropertyFailure
 
 PROFILE = {"llama_cpp": "llama_cpp@head", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
@@ -25,8 +25,8 @@ def made(engine, words, *prompts, server=(), model="A"):
 
 @pytest.mark.parametrize("engine", MODELS)
 def test_a_seed_is_one_conversation(engine):
-    assert [draw_case(seed, engine) for seed in SEEDS] == [draw_case(seed, engine) for seed in SEEDS]
-    assert len({repr(draw_case(seed, engine)) for seed in SEEDS}) > len(SEEDS) - 5
+    assert [draw_conversation(seed, engine) for seed in SEEDS] == [draw_conversation(seed, engine) for seed in SEEDS]
+    assert len({repr(draw_conversation(seed, engine)) for seed in SEEDS}) > len(SEEDS) - 5
 
 
 @pytest.mark.long
@@ -35,7 +35,7 @@ def test_what_is_drawn_can_be_played_and_written(engine, tmp_path):
     """A few may fail: a template may refuse a chat, and a server a pair of options."""
     refused = 0
     for seed in SEEDS:
-        case = draw_case(seed, engine)
+        case = draw_conversation(seed, engine)
         try:
             scenario = case.scenario(PROFILE[engine])
         except BadInput:
@@ -58,7 +58,7 @@ def test_models_narrow_the_choice():
     for kind in KINDS.values():
         models = tuple(name for name in kind if name in MODELS["llama_cpp"])
         if models:
-            assert {draw_case(seed, "llama_cpp", models).model for seed in range(40)} == set(models)
+            assert {draw_conversation(seed, "llama_cpp", models).model for seed in range(40)} == set(models)
 
 
 def test_the_longest_request_counts_what_is_sent():

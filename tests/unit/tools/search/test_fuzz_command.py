@@ -40,13 +40,13 @@ def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
 def test_nothing_found_is_exit_0(capsys):
     """Only attention, and a single completion per request: several completions trigger a known fault of the engine with
     any seed (copy-behind-a-load)."""
-    drawn = campaign.draw_case
+    drawn = campaign.draw_conversation
 
     def one_completion(*args):
         case = drawn(*args)
         return replace(case, asked=alike(case.asked, n_cmpl=1))
 
-    with patch.object(campaign, "draw_case", one_completion):
+    with patch.object(campaign, "draw_conversation", one_completion):
         code, out, _ = call(capsys, "fuzz", "-p", "llama_cpp@head", "--model", "A", "--examples", "30")
     assert code == exits.HOLDS
     assert "llama_cpp@head  seed 0, 30 conversations" in out

@@ -12,19 +12,19 @@ from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.events import Cancel, Error, Log
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action
-from cachesim.tools.search.invariant_observer import InvariantObserver, PlayedConversation, played
+from cachesim.tools.search.invariant_observer import CheckedRun, InvariantObserver, observe_run
 from cachesim.tools.search.property_failure import ERASED, GAP
 
 HEAD = "llama_cpp@head"
 
 
 def notes(line, model="A", **server):
-    return played(from_line(line, model=model, server={"ctx_size": 512, "parallel": 2, **server}), HEAD, {})
+    return observe_run(from_line(line, model=model, server={"ctx_size": 512, "parallel": 2, **server}), HEAD, {})
 
 
 def test_what_an_ended_server_does_not_erase_is_no_finding():
     one = notes("A1>B1.C1/B.C/C@0/{erase@1}", "W8 W8", cache_reuse=1)
-    assert [fact.answer.died for fact in one.facts] == [False, False, True]
+    assert [step.answer.died for step in one.steps] == [False, False, True]
     assert one.unsound == []
 
 
@@ -39,7 +39,7 @@ def test_an_erased_slot_that_holds_rows_is_noted(monkeypatch):
 
 def test_what_a_conversation_left_in_its_slot_is_judged():
     one = notes("A4>B2@1/A.B.C2@1")
-    assert [(fact.number, fact.answer.cache_n, fact.said.holds, fact.state.holds, fact.over) for fact in one.facts] == [
+    assert [(s.number, s.answer.cache_n, s.verdict.holds, s.state.holds, s.over) for s in one.steps] == [
         (0, 0, True, True, ()), (1, 5, True, True, ()),
     ]  # fmt: skip
 
@@ -47,8 +47,8 @@ def test_what_a_conversation_left_in_its_slot_is_judged():
 def test_numbers_are_computed_in_exact_mode_only():
     scenario = from_line("A4>B2", model="A", server={"ctx_size": 256})
     for mode in ("provenance", "exact"):
-        (fact,) = played(scenario, HEAD, {}, mode=mode).facts
-        assert [said.logits is not None for said in fact.answer.outputs] == [mode == "exact"] * 2
+        (step,) = observe_run(scenario, HEAD, {}, mode=mode).steps
+        assert [said.logits is not None for said in step.answer.outputs] == [mode == "exact"] * 2
 
 
 def test_only_kinds_that_were_asked_for_are_heard():
@@ -63,7 +63,7 @@ def test_only_kinds_that_were_asked_for_are_heard():
 
 def noting(held=(), **server):
     """Return an observer of a server whose sequences hold these positions, and the run that receives its findings."""
-    one = PlayedConversation(from_line("A1"), HEAD, Log())
+    one = CheckedRun(from_line("A1"), HEAD, Log())
     notes = InvariantObserver(one, {})
     sequences = [np.array(positions) for positions in held]
     looked_at = {"occupied_slots": lambda: range(len(held)), "held": sequences.__getitem__, "check": lambda: None}

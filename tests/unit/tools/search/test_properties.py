@@ -19,7 +19,7 @@ from cachesim.events import Decided, Log
 from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.verdict import HOLDS, Verdict, broken
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.search.invariant_observer import Fact, PlayedConversation, played
+from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord, observe_run
 from cachesim.tools.search.properties import (
     accounting,
     answered,
@@ -35,7 +35,7 @@ WRONG = ((Stored("entry", 0, (1, 2), 2, (), None), broken("provenance", Kind.ROW
 
 def conversation(*steps, armed=(), **answer):
     """Return a run with the given decisions (rule, value) of each step and the objects stored after the last step."""
-    log, facts = Log(), []
+    log, records = Log(), []
     for number, decisions in enumerate(steps):
         log.mark()
         for rule, value in decisions:
@@ -43,8 +43,8 @@ def conversation(*steps, armed=(), **answer):
             log.emit(Decided(0, rule, value, {}))
         last = number == len(steps) - 1
         reply = Answer(number, deciding="LC-NPAST-LCP", done=True, **(answer if last else {}))
-        facts.append(Fact(number, Request((1, 2)), reply, HOLDS, HOLDS, armed if last else (), ()))
-    return PlayedConversation(from_line("A2"), "llama_cpp@head", log, facts)
+        records.append(StepRecord(number, Request((1, 2)), reply, HOLDS, HOLDS, armed if last else (), ()))
+    return CheckedRun(from_line("A2"), "llama_cpp@head", log, records)
 
 
 def charged(*decisions):
@@ -93,9 +93,9 @@ def test_the_last_one_of_the_step_is_charged():
     ("llama_cpp@head", "A200>b60/C200>d60{together}", {"parallel": 2, "kv_unified": True}),
 ])  # fmt: skip
 def test_a_request_that_has_no_room_is_no_failure(profile, line, more):
-    one = played(from_line(line, profiles=(profile,), server={"ctx_size": 256, **more}), profile, {})
-    fact = one.facts[-1]
-    assert (fact.answer.status != 200, fact.answer.error_kind) == (True, "no-room"), fact.answer
+    one = observe_run(from_line(line, profiles=(profile,), server={"ctx_size": 256, **more}), profile, {})
+    step = one.steps[-1]
+    assert (step.answer.status != 200, step.answer.error_kind) == (True, "no-room"), step.answer
     assert list(answered(one)) == []
 
 
@@ -157,7 +157,8 @@ WARM_ERROR = broken("error", Kind.WARM_ERROR, status=500, error="no")
 def judged(*verdicts, **answer):
     """Return a run of steps with these verdicts (on the answer, on the memory after it)."""
     one = conversation(*[()] * len(verdicts), **answer)
-    one.facts = [fact._replace(said=said, state=state) for fact, (said, state) in zip(one.facts, verdicts, strict=True)]
+    pairs = zip(one.steps, verdicts, strict=True)
+    one.steps = [step._replace(verdict=about, state=state) for step, (about, state) in pairs]
     return one
 
 
@@ -185,7 +186,7 @@ def test_behind_the_end_of_a_server_nothing_is_an_answer():
 def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
     one = conversation([])
     for name, value in answer.items():
-        setattr(one.facts[0].answer, *(("reused", {"slot": value}) if name == "cache_n" else (name, value)))
+        setattr(one.steps[0].answer, *(("reused", {"slot": value}) if name == "cache_n" else (name, value)))
     numbers = {"found": answer["cache_n"], "evaluated": answer["prompt_n"], "prompt": 2}
     assert [(found.kind, found.numbers) for found in accounting(one)] == ([(MISCOUNTED, numbers)] if wrong else [])
 
@@ -193,6 +194,6 @@ def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
 def test_the_first_limit_that_is_exceeded_is_told():
     one = conversation([], [])
     first, second = Excess("entries", 3, 2), Excess("bytes", 9, 8)
-    one.facts = [one.facts[0]._replace(over=(first, second)), one.facts[1]._replace(over=(second,))]
+    one.steps = [one.steps[0]._replace(over=(first, second)), one.steps[1]._replace(over=(second,))]
     assert [(found.step, found.deciding, found.numbers["held"]) for found in limits(one)] == [(0, "entries", 3)]
     assert list(limits(conversation([]))) == []

@@ -51,18 +51,18 @@ def test_one_that_breaks_or_costs_too_much_for_a_kind_is_the_last_choice():
 
 
 def test_a_price_counts_conversations_that_no_change_touches_as_they_were():
-    heard = [MutationRun(n, "A", 10, (), frozenset({n})) for n in range(3)]
-    found = Repair(MutationSearch(LATEST, ()), 0, 0, (), heard)
+    runs = [MutationRun(n, "A", 10, (), frozenset({n})) for n in range(3)]
+    found = Repair(MutationSearch(LATEST, ()), 0, 0, (), runs)
     assert found.touched([1, 2]) == [1, 2]
     assert found.price([MutationRun(1, "A", 15, ())]) == Price({"A": 30}, {"A": 35}, 0)
 
 
 def test_with_files_the_drawn_conversations_only_tell_the_price():
     fails = (PropertyFailure("survives", 0, "", {}),)
-    heard = [MutationRun(n, "A", 10, fails if n in (0, 2) else ()) for n in range(4)]
-    found = Repair(MutationSearch(LATEST, ()), 0, 2, (), heard)
-    assert [one.told for one in found.failing] == [0]
-    assert [one.told for one in found.right] == [1, 3]
+    runs = [MutationRun(n, "A", 10, fails if n in (0, 2) else ()) for n in range(4)]
+    found = Repair(MutationSearch(LATEST, ()), 0, 2, (), runs)
+    assert [one.source for one in found.failing] == [0]
+    assert [one.source for one in found.right] == [1, 3]
 
 
 def test_files_are_cured_by_their_changes(capsys):

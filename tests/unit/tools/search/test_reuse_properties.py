@@ -10,7 +10,7 @@ from cachesim.engines.base import Answer
 from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import properties as reuse_properties
-from cachesim.tools.search.properties import BILLS, LEAST, monotone
+from cachesim.tools.search.properties import LEAST, LEDGER_PROPERTIES, monotone
 from tests.shared import SMALL
 
 HEAD = "llama_cpp@head"
@@ -29,7 +29,7 @@ def bill(*charges, best=20, n_past=0):
 
 def found(name, *accounts):
     """Return (request, kind, numbers, rule) of every finding."""
-    return [(one.step, one.numbers, one.deciding) for one in BILLS[name](run(*accounts))]
+    return [(one.step, one.numbers, one.deciding) for one in LEDGER_PROPERTIES[name](run(*accounts))]
 
 
 EMPTY = bill(best=0)

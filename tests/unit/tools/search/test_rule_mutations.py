@@ -12,19 +12,19 @@ from cachesim.scenarios.load import load
 from cachesim.tools.search import rule_mutations
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.rule_mutations import (
-    Hearing,
+    CureJob,
+    MutationJob,
     MutationRun,
     MutationSearch,
     Price,
-    Trying,
     Variant,
-    hear,
-    hear_all,
+    find_cures,
     kind_of_model,
     others_of,
     priced,
+    run_mutated,
+    run_mutations,
     share,
-    try_all,
     variants,
     with_changes,
 )
@@ -65,14 +65,14 @@ def test_rules_inside_a_table_are_variants_too():
 
 def test_a_change_that_does_not_matter_leaves_everything_as_it_was():
     known = tuple(variants(LATEST))
-    told = tuple(range(3 * SPREAD, 3 * SPREAD + 4))
-    for heard in hear_all(Hearing(SEARCH, told, (), known)):
-        assert 0 < len(heard.matter) < len(known)
-        idle = [one for i, one in enumerate(known) if i not in heard.matter]
-        again = hear(heard.told, SEARCH, {}, idle)
-        assert again.evaluated == heard.evaluated
+    source = tuple(range(3 * SPREAD, 3 * SPREAD + 4))
+    for run in run_mutations(MutationJob(SEARCH, source, (), known)):
+        assert 0 < len(run.matter) < len(known)
+        idle = [one for i, one in enumerate(known) if i not in run.matter]
+        again = run_mutated(run.source, SEARCH, {}, idle)
+        assert again.evaluated == run.evaluated
         assert [(one.name, one.step, one.text) for one in again.found] == [
-            (one.name, one.step, one.text) for one in heard.found
+            (one.name, one.step, one.text) for one in run.found
         ]
 
 
@@ -81,13 +81,13 @@ def test_a_change_that_does_not_matter_leaves_everything_as_it_was():
 def test_what_cures_a_kept_conversation_is_found(file):
     """The cure is the change of the rule set with that name, alone or in a pair."""
     known = tuple(variants(LATEST))
-    heard = hear(load(file), SEARCH, {}, others=others_of(known))
-    assert heard.found
-    tried = try_all(Trying(SEARCH, heard, known))
+    run = run_mutated(load(file), SEARCH, {}, others=others_of(known))
+    assert run.found
+    tried = find_cures(CureJob(SEARCH, run, known))
     repaired = {i for i, one in enumerate(known) if one.profile == "llama_cpp@latest-repaired"}
     assert tried.cures & repaired or any(repaired & set(pair) for pair in tried.pairs)
     for i in sorted(tried.cures)[:3]:
-        assert hear(heard.told, SEARCH, {}, [known[i]]).found == ()
+        assert run_mutated(run.source, SEARCH, {}, [known[i]]).found == ()
 
 
 def test_two_faults_in_one_conversation_need_a_pair(monkeypatch):
@@ -95,14 +95,14 @@ def test_two_faults_in_one_conversation_need_a_pair(monkeypatch):
     known = (Variant("a", "A", "A1", ""), Variant("b", "B", "B1", ""), Variant("a", "A", "A2", ""))
     found = {(): (0, 2), ("A1",): (2,), ("B1",): (0,), ("A2",): (0, 2), ("A1", "B1"): ()}
 
-    def played(told, search, judges, changes=()):
+    def played(source, search, judges, changes=()):
         from cachesim.tools.search.property_failure import PropertyFailure
 
         steps = found[tuple(sorted(one.new for one in changes))]
-        return MutationRun(told, "A", 0, tuple(PropertyFailure("survives", step, "", {}) for step in steps))
+        return MutationRun(source, "A", 0, tuple(PropertyFailure("survives", step, "", {}) for step in steps))
 
-    monkeypatch.setattr("cachesim.tools.search.rule_mutations.hear", played)
-    tried = try_all(Trying(SEARCH, played(0, SEARCH, {})._replace(matter=frozenset({0, 1, 2})), known))
+    monkeypatch.setattr("cachesim.tools.search.rule_mutations.run_mutated", played)
+    tried = find_cures(CureJob(SEARCH, played(0, SEARCH, {})._replace(matter=frozenset({0, 1, 2})), known))
     assert (tried.cures, tried.part, tried.pairs) == (frozenset(), (0,), ((0, 1),))
 
 
@@ -121,8 +121,8 @@ def test_a_model_that_is_drawn_has_a_class():
 
 def test_what_cannot_be_played_is_neither_right_nor_wrong():
     scenario = load(SCENARIOS / "repairs" / "repair-pick.toml")
-    assert hear(scenario, MutationSearch("llama_cpp@swa-first", OWED), {}).kind == "W"
-    other = hear(load(REPAIRS[0]), MutationSearch("mlx_lm@head", OWED), {})
+    assert run_mutated(scenario, MutationSearch("llama_cpp@swa-first", OWED), {}).kind == "W"
+    other = run_mutated(load(REPAIRS[0]), MutationSearch("mlx_lm@head", OWED), {})
     assert other.found is None
 
 
@@ -131,4 +131,4 @@ def test_what_cannot_be_played_is_neither_right_nor_wrong():
     (lambda: 4, False), (lambda x: Decision(x + 1, {"by": "another"}), True),
 ])  # fmt: skip
 def test_a_rule_that_cannot_be_asked_does_not_decide_the_same(rule, same):
-    assert rule_mutations._says(rule, (3,), {}, Decision(4, {"by": "this"})) is same
+    assert rule_mutations._agrees(rule, (3,), {}, Decision(4, {"by": "this"})) is same

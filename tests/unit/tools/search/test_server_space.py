@@ -6,14 +6,14 @@ import pytest
 
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.option_checks import check_model, check_option
-from cachesim.tools.search.drawn_conversation import KINDS, MODELS, draw_case, draw_world
+from cachesim.tools.search.drawn_conversation import KINDS, MODELS, draw_conversation, draw_server
 
 
 @pytest.mark.parametrize("engine", MODELS)
 def test_options_are_options_of_the_engine(engine):
     seen = set()
     for seed in range(300):
-        world = draw_world(Rng(seed), engine)
+        world = draw_server(Rng(seed), engine)
         for name, value in world.server.items():
             check_option(name, value, engine)
             seen.add((name, value))
@@ -25,7 +25,7 @@ def test_options_are_options_of_the_engine(engine):
 
 @pytest.mark.parametrize("engine", MODELS)
 def test_every_model_is_drawn(engine):
-    assert {draw_world(Rng(seed), engine).model for seed in range(300)} == set(MODELS[engine])
+    assert {draw_server(Rng(seed), engine).model for seed in range(300)} == set(MODELS[engine])
 
 
 def test_every_model_has_a_kind():
@@ -34,14 +34,14 @@ def test_every_model_has_a_kind():
 
 def test_options_can_be_set_for_every_drawn_server():
     for seed in range(30):
-        world = draw_world(Rng(seed), "llama_cpp", ("GA", "ctx_checkpoints=0", "kv_unified=true"))
-        plain = draw_world(Rng(seed), "llama_cpp", ("GA",))
+        world = draw_server(Rng(seed), "llama_cpp", ("GA", "ctx_checkpoints=0", "kv_unified=true"))
+        plain = draw_server(Rng(seed), "llama_cpp", ("GA",))
         assert world.server == {**plain.server, "ctx_checkpoints": 0, "kv_unified": True}
         assert (world.model, world.most) == (plain.model, plain.most)
 
 
 def test_with_an_option_set_the_conversations_are_the_same():
     for seed in range(20):
-        with_, without = (draw_case(seed, "llama_cpp", ("GA", *more)) for more in (("cache_ram=0",), ()))
+        with_, without = (draw_conversation(seed, "llama_cpp", ("GA", *more)) for more in (("cache_ram=0",), ()))
         assert (with_.asked, with_.words) == (without.asked, without.words)
         assert dict(with_.server) == {**without.server, "cache_ram": 0}

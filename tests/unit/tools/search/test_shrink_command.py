@@ -123,14 +123,14 @@ def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
 
 
 def test_a_crash_of_the_simulator_is_made_smaller_too(capsys, monkeypatch):
-    plain = run_properties.played
+    plain = run_properties.observe_run
 
     def played(scenario, *args):
         if any(len(step.request.prompt) >= 7 for step in scenario.steps):
             raise IndexError("no such row")
         return plain(scenario, *args)
 
-    monkeypatch.setattr(run_properties, "played", played)
+    monkeypatch.setattr(run_properties, "observe_run", played)
     code, data = shrunk(capsys, "S40.A20/S.A>3", "-p", "ik_llama@main", "--model", "A")
     assert (code, data["property"], data["line"]) == (exits.CRASH, "simulator", "A7")
     assert data["rule"].startswith("IndexError") and "no such row" in data["text"]
@@ -143,6 +143,6 @@ def test_every_try_is_played_as_its_line_is_read_back():
 
     scenario = load(named(FILE))
     turned = replace(scenario, words=dict(reversed(scenario.words.items())))
-    one = shrink_scenario.Smallest(turned, "llama_cpp@head", ("warm-equals-cold",), "provenance", 5)
+    one = shrink_scenario.ScenarioShrinking(turned, "llama_cpp@head", ("warm-equals-cold",), "provenance", 5)
     again = one.case.scenario("llama_cpp@head")
     assert list(again.words) == list(dict.fromkeys(again.line.words)) and repr(again) == repr(turned)

@@ -7,7 +7,7 @@ import pytest
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import shrink_scenario
 from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.shrink_scenario import Smallest
+from cachesim.tools.search.shrink_scenario import ScenarioShrinking
 
 HEAD = "llama_cpp@head"
 
@@ -18,7 +18,7 @@ def search(monkeypatch, line, found):
         return [PropertyFailure("survives", 0, kind, {"error": kind}) for kind in found(len(case.asked))]
 
     monkeypatch.setattr(shrink_scenario, "shown", shown)
-    made = Smallest(from_line(line), HEAD, ("survives",), "none", 400)
+    made = ScenarioShrinking(from_line(line), HEAD, ("survives",), "none", 400)
     made.run(lambda: None)
     return made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import findings
-from cachesim.tools.search.drawn_conversation import draw_case, longest
+from cachesim.tools.search.drawn_conversation import draw_conversation, longest
 
 PROFILE = "llama_cpp@head"
 
@@ -12,7 +12,7 @@ PROFILE = "llama_cpp@head"
 def drawn(least, seed=0):
     """Return a case with at least this number of requests, at least one of them with 30 tokens or more."""
     while True:
-        case = draw_case(seed, "llama_cpp")
+        case = draw_conversation(seed, "llama_cpp")
         if len(case.asked) >= least and longest(case) >= 30:
             return case
         seed += 1
@@ -26,8 +26,8 @@ def test_a_length_that_words_must_add_up_to():
     def fails(case):
         return any(len(request.prompt) == 17 for request in requests(case)) and len(case.asked) >= 2
 
-    seed = next(seed for seed in range(5000) if fails(draw_case(seed, "llama_cpp")))
-    small = shrink(draw_case(seed, "llama_cpp"), fails, 600)
+    seed = next(seed for seed in range(5000) if fails(draw_conversation(seed, "llama_cpp")))
+    small = shrink(draw_conversation(seed, "llama_cpp"), fails, 600)
     assert fails(small)
     assert len(small.asked) == 2
     assert longest(small) == 17
@@ -40,8 +40,8 @@ def test_two_words_that_are_made_shorter_together():
         lengths = [len(request.prompt) for request in requests(case) if request.prompt]
         return len(lengths) >= 2 and lengths[0] == lengths[1] + 5
 
-    seed = next(seed for seed in range(9000) if fails(draw_case(seed, "llama_cpp")))
-    small = shrink(draw_case(seed, "llama_cpp"), fails, 600)
+    seed = next(seed for seed in range(9000) if fails(draw_conversation(seed, "llama_cpp")))
+    small = shrink(draw_conversation(seed, "llama_cpp"), fails, 600)
     assert fails(small)
     assert longest(small) <= 12
 
@@ -59,7 +59,7 @@ def test_a_real_failure_keeps_its_finding():
     def fails(case):
         return any("1 tokens" in one.text for one in findings(case, PROFILE, ("stored-equals-cold",), {}))
 
-    seed = next(seed for seed in range(3000) if fails(draw_case(seed, "llama_cpp", ("GA",))))
-    small = shrink(draw_case(seed, "llama_cpp", ("GA",)), fails, 400)
+    seed = next(seed for seed in range(3000) if fails(draw_conversation(seed, "llama_cpp", ("GA",))))
+    small = shrink(draw_conversation(seed, "llama_cpp", ("GA",)), fails, 400)
     assert fails(small)
     assert len(small.asked) <= 4 and longest(small) <= 40
