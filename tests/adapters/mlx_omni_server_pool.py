@@ -24,8 +24,7 @@ logging.disable()
 
 
 class Pool:
-    """The pool of a single model. A client that disconnects in the prompt leaves the state after
-    ``get_prompt_cache``."""
+    """The pool of a single model. A disconnect in the prompt leaves the state after ``get_prompt_cache``."""
 
     def __init__(self, model):
         self.model = SimpleNamespace(model_id="model", model=model, draft_model=None)

@@ -86,7 +86,7 @@ class Rest(NamedTuple):
 
 def _dropped(segments: Sequence[Segment], n_cached: int) -> tuple[list[Tokens], list[str]]:
     """Drop the first ``n_cached`` tokens: whole segments with their types, then a part of a segment."""
-    left, types = [segment.tokens for segment in segments], [segment.cache_type for segment in segments]
+    left, types = [one.tokens for one in segments], [one.cache_type for one in segments]
     while left and n_cached >= len(left[0]):
         n_cached -= len(left.pop(0))
         types.pop(0)
@@ -106,7 +106,7 @@ def rest_or_index_error(segments: Sequence[Segment], n_cached: int) -> Decision:
     left, types = _dropped(segments, n_cached)
     nothing = Rest((), (), "IndexError: list index out of range", INDEX_ERROR)
     rest = Rest(_split(left), tuple(types)) if left else nothing
-    return Decision(rest, {"n_cached": n_cached, "left": [len(part) for part in rest.segments]})
+    return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 
 @rule("ML-SEG-REST.VALUE", Role.PROMPT, mlx_lm(GENERATE, "insert_segments", "0.32.2"))
@@ -114,9 +114,9 @@ def rest_or_value_error(segments: Sequence[Segment], n_cached: int) -> Decision:
     """Returns the tokens left to prefill, with the last token apart and without empty segments. If everything is
     cached: ValueError, which the server does not catch."""
     left, types = _dropped(segments, n_cached)
-    left = [part for part in left if part]
+    left = [one for one in left if one]
     rest = Rest(_split(left), tuple(types)) if left else Rest((), (), "ValueError: an empty prompt", VALUE_ERROR)
-    return Decision(rest, {"n_cached": n_cached, "left": [len(part) for part in rest.segments]})
+    return Decision(rest, {"n_cached": n_cached, "left": [len(one) for one in rest.segments]})
 
 
 @rule("ML-CKPT-CREATE.SEGMENT", Role.CREATE, mlx_lm(SERVER, "_generate", "3f9d179f"), since="#1072")

@@ -32,9 +32,9 @@ def test_everything_fits_a_terminal_but_the_commands(capsys):
 
 @pytest.mark.parametrize(("words", "said"), [
     (("nowhere.toml",), "no such file"), (("S4/",), "no words"), ((LINE, "--seconds", "0"), "at least 1"),
-    ((LINE, "--sizes", "nothing"), "are not known"), ((LINE, "--model", "GGGA", "--sizes", "llama-3"), "unlike"),
+    ((LINE, "--sizes", "nothing"), "unknown (known: "), ((LINE, "--model", "GGGA", "--sizes", "llama-3"), "unlike"),
     ((LINE, "--model", "lfm2swa", "--sizes", "llama-3"), "its own sizes"), ((LINE, "-p", "xyz"), "unknown profile"),
-    ((LINE, "--model", "GGGA@1/x"), "two numbers of bytes"),
+    ((LINE, "--model", "GGGA@1/x"), "expected two sizes in bytes"),
 ])  # fmt: skip
 def test_what_cannot_be_used_is_refused_in_a_line(words, said, capsys):
     code, out, err = told(capsys, *words)
