@@ -30,15 +30,15 @@ class Tensor:
         raise ValueError("the truth of several numbers is ambiguous")
 
 
-@pytest.mark.parametrize(("one", "two", "same"), [
+@pytest.mark.parametrize(("first", "second", "same"), [
     (1.5, 1.5, True), ("ab", "ab", True), ("ab", "ac", False), (math.nan, math.nan, True), (math.nan, 1.0, False),
     (np.arange(3.0), np.arange(3.0), True), (np.arange(3.0), np.arange(4.0), False),
     (np.array([1, math.nan]), np.array([1, math.nan]), True), (np.zeros((1, 3)), np.zeros(3), False),
     (Tensor([1, 2]), Tensor([1, 2]), True), (Tensor([1, 2]), Tensor([1, 3]), False),
     ([Tensor([1]), "x"], [Tensor([1]), "x"], True), ({"a": Tensor([1])}, {"a": Tensor([2])}, False),
 ])  # fmt: skip
-def test_fingerprints_of_every_kind_are_compared(one, two, same):
-    assert identical(one, two) is same
+def test_fingerprints_of_every_kind_are_compared(first, second, same):
+    assert identical(first, second) is same
 
 
 def test_what_cannot_be_compared_is_refused_in_a_line():
@@ -66,14 +66,14 @@ def test_an_array_as_a_fingerprint_finds_the_fault(array):
     assert note.startswith("largest difference ") and note.endswith(" at index 0 of 2")
 
 
-@pytest.mark.parametrize(("one", "two", "text"), [
+@pytest.mark.parametrize(("first", "second", "text"), [
     ([1.0, 2.0, 3.0], [1.0, 2.5, 3.0], "largest difference 0.5 at index 1 of 3"),
     (1.0, 1.25, "largest difference 0.25"),
     (np.zeros(2), np.zeros(3), "shape [2] (cold) and [3]"),
     ("a" * 100, "a" * 90 + "b" * 10, "first difference at character 90 of 100"),
 ])  # fmt: skip
-def test_how_far_they_are_apart(one, two, text):
-    assert difference(one, two).text == text
+def test_how_far_they_are_apart(first, second, text):
+    assert difference(first, second).text == text
 
 
 def test_of_short_texts_and_other_objects_nothing_is_said():

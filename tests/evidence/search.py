@@ -62,9 +62,9 @@ def _some(files, most):
     return tuple(dict.fromkeys(files))[:most]
 
 
-def _cheap_first(one):
+def _cheap_first(recording):
     """Sort key of a recording: without concurrent requests first, then stored in the checkout, then small."""
-    return one.groups, not _kept_here(one.file), one.size, str(one.file)
+    return recording.groups, not _kept_here(recording.file), recording.size, str(recording.file)
 
 
 def _kept_here(file):

@@ -62,12 +62,12 @@ def survey(file):
                   {outcome: frozenset(others) for outcome, others in met.items()})
 
 
-def disagrees(file, outcome, other, mode):
+def disagrees(file, outcome, alternative, mode):
     """Return the first step at which a recording differs with the alternative answer, and whether a decision or a
     verdict differs; None if nothing differs. Raises any exception of the simulated server."""
     trace = read_trace(file, profiles())
     engine = trace.profile.partition("@")[0]
-    rules = replace_outcome(BUILTIN[engine].rules(trace.profile), variants(engine), outcome, other)
+    rules = replace_outcome(BUILTIN[engine].rules(trace.profile), variants(engine), outcome, alternative)
     left = count(ASKED * (100 + sum(len(step.events) for step in trace.steps)), -1)
 
     def asked(outcome, others):

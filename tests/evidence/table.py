@@ -56,10 +56,10 @@ def _name(file, traces):
     return file.relative_to(traces if file.is_relative_to(traces) else ROOT).as_posix()
 
 
-def _where(one, traces):
+def _where(found, traces):
     """Return the place that refutes an answer, as a line."""
-    unit = "request" if one.what.startswith("scenario") else "step"
-    return f"{_name(one.file, traces)} {one.what}" + (f" at {unit} {one.step}" if one.step >= 0 else "")
+    unit = "request" if found.what.startswith("scenario") else "step"
+    return f"{_name(found.file, traces)} {found.what}" + (f" at {unit} {found.step}" if found.step >= 0 else "")
 
 
 def file_of(where, traces):

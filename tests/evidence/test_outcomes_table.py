@@ -46,27 +46,27 @@ def recorded_pairs(engine):
 RECORDED = [(engine, *pair) for engine in BUILTIN if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)]
 
 
-@pytest.mark.parametrize("engine, outcome, other, where", RECORDED)
-def test_a_recording_still_refutes_another_answer(engine, outcome, other, where):
+@pytest.mark.parametrize("engine, outcome, alternative, where", RECORDED)
+def test_a_recording_still_refutes_another_answer(engine, outcome, alternative, where):
     file = file_of(where, TRACES)
     if not file.exists():
         pytest.skip(absent(TRACES))
     if " scenario " in where:
-        found = server_runs.search((engine, outcome, other))
+        found = server_runs.search((engine, outcome, alternative))
         assert (found.file, f" {found.what} at request {found.step}" in where) == (file, True)
         return
     mode = "provenance" if " verdict " in where else "none"
-    step, what = disagrees(file, outcome, other, mode)
+    step, what = disagrees(file, outcome, alternative, mode)
     assert where.endswith(f" {what} at step {step}")
 
 
-@pytest.mark.parametrize("outcome, other, where", recorded_pairs(peer_runs.ENGINE)[:4])
-def test_the_real_code_still_refutes_another_answer(outcome, other, where):
+@pytest.mark.parametrize("outcome, alternative, where", recorded_pairs(peer_runs.ENGINE)[:4])
+def test_the_real_code_still_refutes_another_answer(outcome, alternative, where):
     if " scenario " in where:
-        assert server_runs.search((peer_runs.ENGINE, outcome, other)).file == file_of(where, TRACES)
+        assert server_runs.search((peer_runs.ENGINE, outcome, alternative)).file == file_of(where, TRACES)
         return
     assert where.startswith("tests/data/mlx_lm/")
-    found = peer_runs.search((outcome, other))
+    found = peer_runs.search((outcome, alternative))
     assert found.file == file_of(where, TRACES)
 
 

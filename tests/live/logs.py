@@ -120,9 +120,9 @@ def compare(played, recorded, logs, log):
     return counts, wrong
 
 
-def _same(step, other):
+def _same(step, answered):
     """True if both servers agree, and nothing in the step depends on timing."""
-    return not (step["loose"] or "died" in other or "stuck" in other) and answers(step) == answers(other)
+    return not (step["loose"] or "died" in answered or "stuck" in answered) and answers(step) == answers(answered)
 
 
 def main(argv):

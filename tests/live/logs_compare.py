@@ -51,12 +51,12 @@ def compare_requests(done, found):
     return counts, wrong
 
 
-def _numbers(one):
-    return (one.slot, None if one.guessed else one.n_tokens, one.cache_n, one.predicted_n)
+def _numbers(request):
+    return (request.slot, None if request.guessed else request.n_tokens, request.cache_n, request.predicted_n)
 
 
-def _fits(truth, one):
-    return all(number in (None, true) for true, number in zip(truth, _numbers(one), strict=True))
+def _fits(truth, request):
+    return all(number in (None, true) for true, number in zip(truth, _numbers(request), strict=True))
 
 
 def decisions(events):
@@ -79,16 +79,16 @@ def decisions(events):
     return out
 
 
-def _during(one, event):
+def _during(request, event):
     kind = event["ev"]
     if kind == "ckpt_restore":
-        one["restored"] = event["n_past"]
+        request["restored"] = event["n_past"]
     elif kind == "full_reprocess":
-        one["full"] = True
+        request["full"] = True
     elif kind == "ckpt_create":
-        one["created"].append(event["n_tokens"])
+        request["created"].append(event["n_tokens"])
     elif kind == "ctx_shift":
-        one["shifts"].append((event["n_keep"], event["n_discard"]))
+        request["shifts"].append((event["n_keep"], event["n_discard"]))
 
 
 def compare_decisions(events, found, log):

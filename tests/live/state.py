@@ -30,12 +30,12 @@ class State:
         """True if a line for these conversations exists."""
         return any((known["number"], known["first"]) == (line["number"], line["first"]) for known in self.lines)
 
-    def _named(self, one):
+    def _named(self, case):
         """Return the class of a difference under the current predicates, from its recording."""
-        kept = self.file.parent / "differences" / one["file"]
+        kept = self.file.parent / "differences" / case["file"]
         if not kept.is_file():
-            return one["name"]
-        return name_of(Difference(*one["what"]), json.loads(kept.read_text("utf-8")), one.get("runs", ()))
+            return case["name"]
+        return name_of(Difference(*case["what"]), json.loads(kept.read_text("utf-8")), case.get("runs", ()))
 
     def done(self, number):
         """Return the number of conversations of an option set that are done; they are consecutive."""

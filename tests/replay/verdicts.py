@@ -13,7 +13,7 @@ DATA = Path(__file__).parents[1] / "data"
 
 
 def decisions(path: Path) -> ReplayResult:
-    """A trace replayed without a model: does every step and event agree?"""
+    """Replay a trace without a model, and compare every step and event."""
     return replay(read_trace(path, profiles()))
 
 

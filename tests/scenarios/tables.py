@@ -50,9 +50,9 @@ def _files(folder: Path, scenarios: list[Scenario]) -> str:
     return "".join(parts) + "\n"
 
 
-def _picture(one: Scenario) -> str:
+def _picture(scenario: Scenario) -> str:
     """A link to its picture, where the repository has one."""
-    file = CORPUS / "pictures" / f"{one.id}.svg"
+    file = CORPUS / "pictures" / f"{scenario.id}.svg"
     return f" ([picture](../pictures/{file.name}))" if file.exists() else ""
 
 

@@ -22,9 +22,9 @@ MOST = 40                    # decisions of one rule that are compared with what
 
 ALIKE = {
     "IK-CKPT-NEED": "REACHED and OR-PRIVATE, BEYOND and STATES differ only for models with a state of their own",
-    "LC-CKPT-ERASE": "V1 and V3 follow ER2 where the memory is no recurrent one",
+    "LC-CKPT-ERASE": "V1 and V3 follow ER2 where the memory is not recurrent",
     "LC-CKPT-NEED": "TH2, TH3 and TH4, and TH0 and TH1, differ in pos_min_thold, and that is printed",
-    "LC-CKPT-PICK": "V1 and V3 follow PK2 and PK3 where the memory is no recurrent one; WHOLE is PK3 with a limit",
+    "LC-CKPT-PICK": "V1 and V3 follow PK2 and PK3 where the memory is not recurrent; WHOLE is PK3 with a limit",
 }
 """Families in which two variants may print the same comparison for the same decision, with the reason."""
 
@@ -52,8 +52,8 @@ def shipped() -> list[str]:
     return sorted(name for name, fn in RULES.items() if fn.__module__.startswith("cachesim."))
 
 
-def _own_words(name: str, one: Decision) -> str | None:
-    return next((said for table in TABLES if (said := table.say(name, one.value, one.because)) is not None), None)
+def _own_words(name: str, rule: Decision) -> str | None:
+    return next((said for table in TABLES if (said := table.say(name, rule.value, rule.because)) is not None), None)
 
 
 def test_every_rule_has_a_sentence_that_can_be_made():

@@ -73,10 +73,9 @@ said; "above the bound" is per cent of the least that any rules must evaluate.
 
 METHOD = """## How it was counted
 
-- *Tokens.* The recordings have an id for each full block of 64 tokens. What is not recorded is told by the first
-  later prompt that begins with all blocks of a prompt: the tokens behind its last block, and its answer, if there is
-  room for it; else the answer is taken to have been changed (its thinking removed). A message begins where an answer
-  ends.
+- *Tokens.* The recordings have an id for each full block of 64 tokens. The first later prompt that begins with all
+  blocks of a prompt gives the rest: the tokens after its last block, and its answer, if there is room for it. Otherwise
+  the answer is assumed to have been changed (its thinking removed). A message begins where an answer ends.
 - *Scale.* 64 tokens are played as one; flags and numbers of the rules that count tokens, windows and bytes are scaled
   with them, and tokens counted as 64. Below, unscaled sessions stand beside it: under the llama.cpp rule sets it is
   off by less than 1 %, under ik_llama.cpp and mlx-lm by up to 4 %.

@@ -66,7 +66,7 @@ def _by_tokens(b: Because, least: int) -> str:
 
 
 def created(why_not: Callable[[Because], str] = lambda b: "") -> Say:
-    """CKPT-CREATE: is the state kept, and if not, why not?"""
+    """Return the sentence of CKPT-CREATE: whether the state is kept, and why not."""
     def say(made: bool | None, because: Because) -> str:
         at = f"at n_tokens = {because['start']}"
         if made is None:
@@ -78,7 +78,7 @@ def created(why_not: Callable[[Because], str] = lambda b: "") -> Say:
 
 
 def evicted(why: str = "") -> Say:
-    """CKPT-EVICT: which checkpoint makes room?"""
+    """Return the sentence of CKPT-EVICT: the checkpoint that is erased for room."""
     return lambda value, because: (
         f"erases checkpoint pos_max = {because['pos_max'][value]} to make room" + (f": {why}" if why else ""))
 

@@ -142,10 +142,10 @@ def limits_of(subject: Subject) -> Mapping[str, int]:
         return {}
 
 
-def _equal(one: Outcome, two: Outcome, same: Same) -> bool:
-    if isinstance(one, Reply) and isinstance(two, Reply):
-        return equal(one, two, same)
-    return str(one) == str(two)
+def _equal(first: Outcome, second: Outcome, same: Same) -> bool:
+    if isinstance(first, Reply) and isinstance(second, Reply):
+        return equal(first, second, same)
+    return str(first) == str(second)
 
 
 def _play_cold(played: HistoryRun, cold: ColdRuns, sent: SentHistory) -> None:

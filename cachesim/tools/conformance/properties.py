@@ -162,10 +162,10 @@ def _counted(ask: CacheRequest, number: int, warm: Reply, cold: Reply,
         yield Check("work", warm.evaluated <= cold.evaluated, number, f"at most {cold.evaluated} evaluated", got)
 
 
-def _shared(prompt: Tokens, one: CompletedSequence) -> int:
+def _shared(prompt: Tokens, sequence: CompletedSequence) -> int:
     """Return how many prompt tokens may have been stored; all of them after an answer whose tokens are unknown."""
-    shared = common_prefix(prompt, one.tokens)
-    return shared if one.whole or shared < one.prompt else len(prompt)
+    shared = common_prefix(prompt, sequence.tokens)
+    return shared if sequence.whole or shared < sequence.prompt else len(prompt)
 
 
 def _kept(number: int, warm: Reply, seen: Sequence[CompletedSequence]) -> Iterator[Check]:

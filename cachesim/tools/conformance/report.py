@@ -265,15 +265,15 @@ def junit(report: Report, name: str = "cachesim") -> str:
     return tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _case(suite: Element, one: Result, strict: bool) -> None:
-    case, said = SubElement(suite, "testcase", classname=f"cachesim.{one.section}", name=one.name), one.finding
-    if tag := _tag(one, strict):
-        found = SubElement(case, tag, message=one.why or one.sentence)
+def _case(suite: Element, result: Result, strict: bool) -> None:
+    case, said = SubElement(suite, "testcase", classname=f"cachesim.{result.section}", name=result.name), result.finding
+    if tag := _tag(result, strict):
+        found = SubElement(case, tag, message=result.why or result.sentence)
         if said is not None:
             found.text = "\n".join([said.line, f"request {said.request}: expected {said.expected}", f"got {said.got}",
                                     *said.notes, f"again: {said.again}"])  # fmt: skip
 
 
-def _tag(one: Result, strict: bool) -> str:
+def _tag(result: Result, strict: bool) -> str:
     tags = {"failed": "failure", "undecided": "error", "ok": "", "missed": "failure" if strict else "skipped"}
-    return tags.get(one.state, "skipped")
+    return tags.get(result.state, "skipped")

@@ -116,7 +116,7 @@ FUZZ = [
 
 KIT = [
     Fault("nothing is stored after an unknown answer", "tools/conformance/properties.py",
-          "return shared if one.whole or shared < one.prompt else len(prompt)", "return shared"),
+          "return shared if sequence.whole or shared < sequence.prompt else len(prompt)", "return shared"),
     Fault("nothing reused is something shown", "tools/conformance/report_builder.py",
           "if name in VERSUS_COLD and nothing:", "if False:"),
     Fault("undecided conforms", "tools/conformance/report.py",

@@ -48,7 +48,7 @@ def replayed(tmp_path, capsys, data):
 
 
 REFUSED = {
-    # numbers that are none, or no integers
+    # not numbers, or not integers
     "T1 4301 digits": ("9" * 4301, "too many digits"),
     "T2 1e999 as a token": (json.dumps(request(prompt=["@"])).replace('"@"', "1e999"), "a number is too large"),
     "T2 Infinity": (request(n_predict=float("inf")), "Infinity is not a JSON number"),

@@ -35,7 +35,7 @@ class Notes(Silent):
 
     def answered(self, number, request, answer):
         held = tuple(self.server.slots[answer.id_slot].tokens)
-        found = "nobody" if answer.died else "" if held == answer.slot_tokens else "another slot"
+        found = "died" if answer.died else "" if held == answer.slot_tokens else "another slot"
         self.told.append(f"answered {number} {found}".strip())
 
     def acted(self, number, action, reply):
@@ -99,7 +99,7 @@ def test_a_dead_server_answers_nothing_until_it_is_restarted():
     )
     notes, _ = told(made)
     assert [text for text in notes if not text.startswith("begins")][1:] == [
-        "answered 0 nobody", "answered 1 nobody", "erase 2 0", "started", "restart 3 200", "answered 4"
+        "answered 0 died", "answered 1 died", "erase 2 0", "started", "restart 3 200", "answered 4"
     ]
 
 

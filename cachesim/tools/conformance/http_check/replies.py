@@ -40,9 +40,9 @@ class ScoredAnswer:
         """Return the log-probabilities, place by place, the likeliest first."""
         return [one for place in self.places for one in ranked(place)]
 
-    def differs_from(self, other: ScoredAnswer) -> Difference:
+    def differs_from(self, answer: ScoredAnswer) -> Difference:
         """Return the distance of another answer to the request."""
-        return Difference(*_first(self, other))
+        return Difference(*_first(self, answer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +102,9 @@ def _apart(a: Place, b: Place) -> float:
     return max((*by_rank, *by_token, *beyond), default=0.0)
 
 
-def _lead(place: Place, chosen: Any, other: Any) -> float:
+def _lead(place: Place, chosen: Any, rival: Any) -> float:
     """Return half the difference of two log-probabilities: if both tokens moved by that much, they would be equal."""
-    return (place[chosen] - place[other]) / 2 if chosen in place and other in place else inf
+    return (place[chosen] - place[rival]) / 2 if chosen in place and rival in place else inf
 
 
 LEAST = 1e-9                 # probability that stands for 0
@@ -159,15 +159,15 @@ def place(found: Any) -> Place:
     return {key: one for key, one in likely.items() if one is not None}
 
 
-def name(one: Mapping[str, Any], other: Any = "") -> Any:
+def name(token: Mapping[str, Any], default: Any = "") -> Any:
     """Return a token's id, or its text, or ``other`` if it has neither."""
-    return next((one[key] for key in ("id", "token", "tok_str") if isinstance(one.get(key), int | str)), other)
+    return next((token[key] for key in ("id", "token", "tok_str") if isinstance(token.get(key), int | str)), default)
 
 
-def _logprob(one: Mapping[str, Any]) -> float | None:
-    if _number(one.get("logprob")):
-        return float(one["logprob"])
-    return log(max(LEAST, float(one["prob"]))) if _number(one.get("prob")) else None
+def _logprob(token: Mapping[str, Any]) -> float | None:
+    if _number(token.get("logprob")):
+        return float(token["logprob"])
+    return log(max(LEAST, float(token["prob"]))) if _number(token.get("prob")) else None
 
 
 def _answered(ids: tuple[Any, ...] | None, text: Any, places: tuple[Place, ...]) -> ScoredAnswer | None:

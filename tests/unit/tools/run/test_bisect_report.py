@@ -19,8 +19,8 @@ def course(was, now, alone=True):
     return RequestHistory({"x@1": was, "x@2": now}, [OutcomeChange("x@1", "x@2", was, now, causes)])
 
 
-def lines(one):
-    return shown(bisect_report(from_line("A10"), [one]))
+def lines(turn):
+    return shown(bisect_report(from_line("A10"), [turn]))
 
 
 @pytest.mark.parametrize(("outcome", "said"), [

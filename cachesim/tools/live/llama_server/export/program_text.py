@@ -189,8 +189,8 @@ def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
             yield f"talk.hear({one.number}, {completion}, {at}, w[{part.word!r}], {part.start}, {part.stop})"
 
 
-def _ask(one: ScriptRequest) -> str:
-    parts = [f"w[{part.word!r}]" + ("" if part.whole else f"[{part.start}:{part.stop}]") for part in one.prompt]
-    fields = "".join(f", {name}={value!r}" for name, value in one.fields.items())
-    hang_up = "" if one.hang_up is None else f", hang_up={one.hang_up}"
-    return f"{one.number}, {' + '.join(parts) or '[]'}{fields}{hang_up}"
+def _ask(request: ScriptRequest) -> str:
+    parts = [f"w[{part.word!r}]" + ("" if part.whole else f"[{part.start}:{part.stop}]") for part in request.prompt]
+    fields = "".join(f", {name}={value!r}" for name, value in request.fields.items())
+    hang_up = "" if request.hang_up is None else f", hang_up={request.hang_up}"
+    return f"{request.number}, {' + '.join(parts) or '[]'}{fields}{hang_up}"

@@ -81,16 +81,16 @@ def _group(group: Group) -> Iterator[str]:
             yield f"hear {one.number} '{changes}'"
 
 
-def _send(one: ScriptRequest) -> str:
-    return f"send {one.number}" if one.hang_up is None else f"hang_up {one.number} {one.hang_up}"
+def _send(request: ScriptRequest) -> str:
+    return f"send {request.number}" if request.hang_up is None else f"hang_up {request.number} {request.hang_up}"
 
 
-def _part(one: WordSlice) -> str:
-    return f".{one.word}" if one.whole else f".{one.word}[{one.start}:{one.stop}]"
+def _part(piece: WordSlice) -> str:
+    return f".{piece.word}" if piece.whole else f".{piece.word}[{piece.start}:{piece.stop}]"
 
 
-def _heard(one: ScriptRequest) -> Iterator[str]:
+def _heard(request: ScriptRequest) -> Iterator[str]:
     """Yield assignments of generated tokens to words; tokens that were not generated stay unchanged."""
-    for completion, at, part in one.heard:
+    for completion, at, part in request.heard:
         said = f"$t[{completion}][{at}:{at + part.stop - part.start}]"
         yield f".{part.word}[{part.start}:{part.start}+({said} | length)] = ({said} // [])"
