@@ -213,7 +213,7 @@ def test_a_reply_of_another_form_is_a_finding(reply, text):
     ({"sampling": "hot"}, "sampling: expected a mapping"),
     ({"max_requests": 0}, "max_requests from 1 to 12"), ({"max_requests": 13}, "max_requests from 1 to 12"),
     ({"max_prompt": 1}, "max_prompt from 2"), ({"max_examples": 0}, "max_examples from 1"),
-    ({"histories": ["A1>0"]}, "at least one token generated"),
+    ({"histories": ["A1>0"]}, "at least one generated token"),
     ({"histories": ["A1/B"]}, "word 'B' has no length"),
 ])  # fmt: skip
 def test_arguments_that_cannot_be_used_are_refused(arguments, text):
@@ -232,7 +232,7 @@ def test_abilities_that_are_needed_must_be_there():
         conform(caches.Least, cold="request")
     with pytest.raises(BadInput, match="no method reset"):
         conform(caches.Least, reset=True)
-    with pytest.raises(BadInput, match="a callable, or the words of a command line"):
+    with pytest.raises(BadInput, match="a callable or the words of a command line"):
         conform("server --lines")
 
 

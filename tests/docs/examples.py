@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Sequence
 
 from cachesim.base.limits import TABLE
 from tests.docs import trust
@@ -32,7 +33,12 @@ def run(command: str) -> str:
     assert words[0] == "cachesim" or words[:2] == ["python", "-m"]
     module = words if words[0] == "cachesim" else words[2:]
     done = subprocess.run([sys.executable, "-m", *module], cwd=ROOT, capture_output=True, text=True, check=False)
-    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    return piped(done.stdout, pipes)
+
+
+def piped(text: str, pipes: Sequence[str]) -> str:
+    """Return what these pipes let through of an output, without blanks at the ends of lines."""
+    lines = [line.rstrip() for line in text.splitlines()]
     for pipe in pipes:
         lines = lines[_lines_of(pipe)]
     return "\n".join(lines) + "\n"

@@ -262,7 +262,7 @@ def together(ground: Ground) -> Any:
     codes = [exits.BROKEN if undisturbed(*line)["failures"] else exits.HOLDS for line in lines]
     again = Victim(*lines[0], "--out", ground.folder).end()
     told = json.loads(again.out)["error"]["hint"] if again.out else ""
-    ground.expect("the same again", ("--resume goes on" in again.err, "--resume goes on" in told), (True, True))
+    ground.expect("the same again", ("--resume continues" in again.err, "--resume continues" in told), (True, True))
     return [*ends, again], [*codes, exits.BAD_INPUT], f"{len(found)} findings of three; the same one again is refused"
 
 

@@ -223,7 +223,7 @@ KINDS = {
         Kind("body", 2, body, ("cachesim.tools.request_bodies.import_bodies", "read_bodies")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
         Kind("server-log", 3, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
-        Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run")),
+        Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run_rule_file")),
     )
 }
 

@@ -73,7 +73,7 @@ def test_nothing_is_begun_when_the_time_is_over(cluster):
 
 
 def test_what_a_worker_raises_is_raised_here(cluster):
-    with pytest.raises(BadInput, match="no function of cachesim"):
+    with pytest.raises(BadInput, match="not a function of cachesim"):
         list(cluster.each("os:system", ['"true"']))
     with pytest.raises(BadInput, match=r"(?s)cannot import.*no_such"):
         list(cluster.each("cachesim.no_such:play", ["{}"]))
@@ -104,7 +104,7 @@ def test_jobs_and_results_are_json_and_come_back():
 
 @pytest.mark.parametrize("text", ["", "dask://", "dask://host", "tcp://host:1", "dask://host:x", "dask://a/b:1"])
 def test_an_invalid_address_is_refused(text):
-    with pytest.raises(BadInput, match="no address of a cluster"):
+    with pytest.raises(BadInput, match="not a cluster address"):
         checked_address(text)
 
 

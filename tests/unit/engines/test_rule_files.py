@@ -209,7 +209,7 @@ def test_a_campaign_goes_on_under_the_same_rules_only(capsys, rules, tmp_path, m
     rules(GOOD + "# changed\n")
     monkeypatch.setattr(rule_files, "_files", {})
     monkeypatch.setattr(registry, "ENGINES", registry.Engines())
-    assert "not a campaign to resume: the file of rules was changed since" in refused_after(
+    assert "not a campaign to resume: the rule file has changed" in refused_after(
         capsys, *argv, "80", "--resume"
     )
 
@@ -266,12 +266,12 @@ def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
     ("import nothing_of_the_kind", ":1: ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
     (HEAD + "MINE = replace(B, name='llama_cpp@mine', ckpt_pik=1)", "unexpected keyword argument 'ckpt_pik'"),
     (HEAD + "MINE = replace(B, ckpt_min=1, name='x' * 9999)", ":8: TypeError: "),
-    (HEAD + "MINE = replace(B, source='mine')", ": there is a rule set 'llama_cpp@b11549' already (give yours a name"),
+    (HEAD + "MINE = replace(B, source='mine')", ": rule set name already taken: 'llama_cpp@b11549' (choose another"),
     (HEAD + "MINE = replace(B, name='llama_cpp@latest')", ": rule set name already taken: 'llama_cpp@latest'"),
     (HEAD + "MINE = replace(B, name='mine')", ": rule set name 'mine', expected ENGINE@NAME (llama_cpp, ik_llama"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@a b')", ": the name of rule set 'llama_cpp@a b' is not ENGINE@NAME"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@../x')", ": the name of rule set 'llama_cpp@../x' is not ENGINE@NAME"),
-    (HEAD + "MINE = replace(B, name=7)", ": the name of rule set 7 is not ENGINE@NAME"),
+    (HEAD + "MINE = replace(B, name='llama_cpp@a b')", ": rule set name 'llama_cpp@a b', expected ENGINE@NAME"),
+    (HEAD + "MINE = replace(B, name='llama_cpp@../x')", ": rule set name 'llama_cpp@../x', expected ENGINE@NAME"),
+    (HEAD + "MINE = replace(B, name=7)", ": rule set name 7, expected ENGINE@NAME"),
     (HEAD + "MINE = replace(B, name='mlx_lm@mine')", ": 'mlx_lm@mine' is not a rule set of mlx_lm"),
     (HEAD + "MINE = replace(B, name='llama_cpp@mine', ckpt_pick=len)",
      ": ckpt_pick of 'llama_cpp@mine' is not a rule: <built-in function len> (decorate the function"),
@@ -318,7 +318,7 @@ def test_one_of_several_is_named_by_variable_or_name(capsys, rules):
 def test_two_files_may_not_bring_the_same_name(capsys, rules):
     first, second = rules(), rules(GOOD.replace("MY-PICK", "MY-OTHER"), "second.py")
     said = refused(capsys, "try", "S4", "-p", first, "-p", second)
-    assert said.startswith(f"{second}: there is a rule set 'llama_cpp@mine' already")
+    assert said.startswith(f"{second}: rule set name already taken: 'llama_cpp@mine'")
 
 
 def test_what_a_rule_raises_has_its_place(capsys, rules):

@@ -156,7 +156,7 @@ def report_blocks_again(rows):
     def reported(self, key, chain):
         rows(self, key, chain)
         for known, node in self.keys.items():
-            self._tell(node, known)
+            self._report(node, known)
 
     return reported
 
