@@ -1,4 +1,4 @@
-"""Restore points that are reported late or not at all. Each is a defect of cachesim, and expected to fail."""
+"""Restore points that were once reported late or not at all. An xfail is a defect that cachesim still has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def last_account(line, profile, model, **server):
     return run_judged(scenario, profile, "provenance").requests[-1].ledger
 
 
-@pytest.mark.xfail(strict=True, reason="the next batch reports what the state has taken")
 def test_a_restored_slot_takes_cells_of_another_window(tmp_path):
     talk, watcher = Talk("W", rules=SMALL, parallel=2, kv_unified=True), Compared(excuses=False)
     watcher.started(talk.server)
@@ -39,7 +38,6 @@ def test_a_restored_slot_takes_cells_of_another_window(tmp_path):
     assert watcher.found == []
 
 
-@pytest.mark.xfail(strict=True, reason="the child is reported before its rows are copied, and its rows never again")
 def test_a_further_completion_is_told_of_with_its_rows():
     line, accounts = "A30>a4{n_cmpl=2 answers=b4}/A.b.B3", []
     for unified in (True, False):
@@ -48,19 +46,24 @@ def test_a_further_completion_is_told_of_with_its_rows():
     assert accounts[0] == accounts[1]
 
 
-@pytest.mark.xfail(strict=True, reason="the slot is reported before K is rotated, and its rows never again")
 def test_rows_that_a_prompt_brings_in_new_places_are_told_of_when_they_are_there():
     line = "A30.B20>a1/A[:5].B>b2/A[:5].B.b.C5"
     assert last_account(line, "llama_cpp@head", "A", cache_reuse=4, ctx_size=256).held == 26
 
 
-@pytest.mark.xfail(strict=True, reason="touch() says nothing of the rows before the draft, which the copy leaves out")
+@pytest.mark.xfail(strict=True, reason=(
+    "A rejected draft restores a copy of the slot that has positions but no rows. It may take other cells, and then "
+    "every row of the slot changes. ik_llama/speculative_decoding.py reports only the rows from the draft on."
+))
 def test_a_copy_without_rows_that_is_put_elsewhere_changes_all_rows():
     line = "B30>b8@1{drafts=2:0,2:1}/C30>c8@0{together drafts=2:0,2:1}"
     assert compared(line, "ik_llama@1949", "GA", spec_ckpt_mode="cpu", **OLD_IK) == []
 
 
-@pytest.mark.xfail(strict=True, reason="IK-SPEC-ROW.FIRST writes row 0, and only the slot that drafts is reported")
+@pytest.mark.xfail(strict=True, reason=(
+    "A rejected draft restores its state into row 0, the state of slot 0, whichever slot drafted (IK-SPEC-ROW.FIRST). "
+    "ik_llama/speculative_decoding.py reports only the slot that drafted."
+))
 def test_a_rejected_draft_overwrites_the_state_of_another_slot():
     assert compared("A30>a3@0/B30>b8@1{drafts=2:0}", "ik_llama@1949", "GA", **OLD_IK) == []
 

@@ -32,6 +32,8 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
         stop = off + len(view)
         cost = cost_of(srv.context.model, stop - off, srv.settings.n_ubatch, sum(view.pos))
         srv.log.spend(*cost)
+        for seq, first in srv.context.memory.pending():
+            srv.points.touch(seq, first)
         ret = OK if srv.defer_token(view) else srv.context.decode(view)
         if ret == OK:
             n = srv.settings.n_batch

@@ -148,14 +148,19 @@ class SlotDriver(Driver, RestorePointSource):
         return False
 
     def changed(self, slot: AnySlot, cause: str, rule: str = "", kept: int = 0) -> None:
-        """Report a change of a slot, made by this rule. Its tokens before ``kept``, and their rows, are unchanged."""
+        """Report a change of a slot, made by this rule. Its tokens before ``kept``, and their rows, are unchanged. A
+        state that it read may have overwritten windows of idle slots."""
         self.points.changed(slot, cause, rule, kept)
+        if self.window_is_shared and self.log.listens_to(Advanced):
+            for other in self.slots:
+                if other.tokens and not other.busy and other is not slot:
+                    self.points.changed(other, "overwritten", rule, ALL_TOKENS, grown=True)
 
     def evaluated(self, rule: str) -> None:
-        """Report that a batch was evaluated: the busy slots have more tokens."""
+        """Report that a batch was evaluated: the busy slots have more tokens, the touched ones other rows."""
         if self.log.listens_to(Advanced):
             for slot in self.slots:
-                if slot.busy or (self.window_is_shared and slot.tokens):
+                if slot.busy or slot.id in self.points.touched or (self.window_is_shared and slot.tokens):
                     self.points.changed(slot, "evaluated", rule, ALL_TOKENS, grown=True)
 
     def trimmed(self, slot: AnySlot, rule: str) -> None:

@@ -9,7 +9,7 @@ llama-memory-hybrid-iswa.cpp (3f545be).
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
@@ -146,6 +146,18 @@ class Memory:
             part.seq_div(seq, p0, p1, d)
 
     # --- decoding -------------------------------------------------------------------------------------------
+
+    def pending(self) -> Iterator[tuple[int, int]]:
+        """Yield the sequences whose rows ``init_update`` will copy or rotate, each with the first of these
+        positions."""
+        for cache in self.parts.values():
+            for _, dst in cache.copies:
+                yield dst, 0
+            for table in cache.streams:
+                for seq, used in enumerate(table.seqs if table.has_shift else ()):
+                    moved = table.pos[used & (table.shift != 0)]
+                    if len(moved):
+                        yield seq, int(moved.min())
 
     def init_update(self) -> None:
         """Do the pending work: copies of whole streams, then the K-shift of moved cells."""

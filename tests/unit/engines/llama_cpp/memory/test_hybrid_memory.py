@@ -221,3 +221,18 @@ def test_rows_of_a_copy_between_streams_come_with_the_next_decode():
     world.memory.state_read(0, saved)
     world.go(1, base=200)
     assert digests(0) == theirs
+
+
+@pytest.mark.parametrize("unified", [True, False])
+def test_sequences_whose_rows_the_next_decode_moves_or_copies_are_pending(unified):
+    world = World("A", n_seq=3, unified=unified)
+    world.go(0, n=4)
+    world.go(1, n=4, base=200)
+    assert [*world.memory.pending()] == []
+    world.memory.seq_rm(1, 1, 2)
+    world.memory.seq_add(1, 2, 4, -1)
+    assert [*world.memory.pending()] == [(1, 1)]
+    world.memory.seq_cp(1, 2)
+    assert {*world.memory.pending()} == {(1, 1), (2, 1)} | (set() if unified else {(2, 0)})
+    world.go(0, base=300)
+    assert [*world.memory.pending()] == []
