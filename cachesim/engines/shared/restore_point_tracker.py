@@ -43,7 +43,7 @@ Ranges = Mapping[Key, tuple[Any, CheckpointRange, Point]]
 
 class _Reported(NamedTuple):
     """The last report of a conversation: number of tokens, rows, lengths, and its checkpoints by key. ``short``: a
-    checkpoint would be usable at more lengths if the conversation had more tokens and rows."""
+    checkpoint would have more tokens or usable lengths if the conversation had more tokens and rows."""
 
     n: int
     rows: int
@@ -118,8 +118,8 @@ class RestorePoints:
         return was is not None and was.n == was.rows == n and slot not in self.touched
 
     def _ranges(self, owner: Key, now: Conversation, known: Ranges) -> tuple[Ranges, bool]:
-        """Return the checkpoints of a conversation, reusing the ranges of the ``known`` ones, and whether a checkpoint
-        would be usable at more lengths if the conversation had more tokens and rows."""
+        """Return the checkpoints of a conversation, reusing the ranges of the ``known`` ones, and whether one is
+        ``short`` (see ``_Reported``)."""
         name = ("checkpoint", owner[1]) if owner[0] == "slot" else ("entry checkpoint", owner[2])
         keys = {id(checkpoint.blob): key for key, (checkpoint, _, _) in known.items()}
         found, short, n = dict[Key, tuple[Any, CheckpointRange, Point]](), False, len(now.tokens)
@@ -127,7 +127,7 @@ class RestorePoints:
             key = keys.get(id(checkpoint.blob)) or (*name, self._next())
             span = known[key][1] if key in known else self.owner.of_checkpoint(checkpoint)
             hi = min(span.hi, span.n, n, now.rows)
-            short = short or hi < min(span.hi, span.n)
+            short = short or n < span.n or hi < min(span.hi, span.n)
             m = min(span.n, n)
             found[key] = checkpoint, span, Point(key, m, (), m, owner, span.lo, hi)
         return found, short

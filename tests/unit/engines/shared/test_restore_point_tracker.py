@@ -160,6 +160,12 @@ def test_a_checkpoint_that_lacks_rows_or_tokens_gets_them_when_its_slot_grows(sh
     assert server.changed(slot, ALL_TOKENS, grown=True) == [advanced(6, (5,), 5, SLOT, 1, 6)]
 
 
+def test_a_checkpoint_gets_the_last_of_its_tokens_though_it_is_usable_at_no_more_lengths():
+    server, slot = Server(), Held(text(5), checkpoints=[Checkpoint(4, hi=3)])
+    server.changed(replace(slot, tokens=text(3)))
+    assert server.changed(slot, ALL_TOKENS, grown=True)[1:] == [gained(("checkpoint", 0, 1), 4, 1, 3)]
+
+
 def test_a_checkpoint_is_looked_for_as_long_as_one_of_them_lacks_something():
     server, slot = Server(), Held(text(5), checkpoints=[Checkpoint(5), Checkpoint(2)])
     server.changed(replace(slot, rows=3))
