@@ -19,7 +19,7 @@ JOBS   ?= 2
 WORKERS ?= 2
 TRACES ?= ../shared/traces
 SESSIONS ?= ../shared/workloads/agent_sessions
-MILLION = fuzz -p llama_cpp@latest-repaired --property warm-equals-cold --property stored-equals-cold \
+MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
@@ -56,7 +56,7 @@ help:
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
-	$(BIN)/cachesim run scenarios/llama_cpp/seed-*.toml
+	$(BIN)/cachesim run scenarios/llama_cpp/threads/llama-24143-*.toml
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
@@ -85,7 +85,7 @@ meta: $(VENV)/.dev
 fuzz: $(VENV)/.run
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS)
 
-# 1,000,000 conversations under llama_cpp@latest-repaired; resumes after Ctrl-C. Rows that --cache-reuse moves differ from a
+# 1,000,000 conversations under llama_cpp@b11549-repaired; resumes after Ctrl-C. Rows that --cache-reuse moves differ from a
 # cold run's by design, so models whose memory can be cut anywhere are searched without it.
 million: $(VENV)/.run
 	$(BIN)/cachesim $(MILLION) --model R --model H --model HW --examples 700000 --seed 2703 $(ARGS)

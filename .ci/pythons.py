@@ -28,7 +28,8 @@ OLDEST_MINORS = (11, 12)                           # NumPy 1.26 has no wheels fo
 OLDEST_TESTS = ("tests/unit", "tests/conformance", "tests/house")
 SMOKE = (
     ("-c", "import cachesim; assert all(callable(getattr(cachesim, name)) for name in cachesim.__all__)"),
-    ("-m", "cachesim", "run", "--as-expected", "seed-24143-dense", "seed-1889-as-released", "seed-1006-ragged-crash"),
+    ("-m", "cachesim", "run", "--as-expected", "llama-24143-entry-removed-dense", "ik-1889-no-refusal-hybrid",
+     "mlx-1006-ragged-crash-hybrid"),
     ("-m", "cachesim", "try", "S40.A60>r4/B70/S.A"),
 )
 

@@ -2,7 +2,7 @@
 
     import cachesim
 
-    case = cachesim.load("seed-24143-dense")                    # a file, an id of the corpus, or a line of requests
+    case = cachesim.load("llama-24143-entry-removed-dense")    # a file, a scenario id, or requests in notation
     for profile in case.profiles:
         found = cachesim.judge(case, profile)
         print(profile, found.verdict.word, [request.answer.cache_n for request in found.requests])

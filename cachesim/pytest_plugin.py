@@ -1,4 +1,4 @@
-"""pytest plugin that runs scenario files: each file under each profile is an item, ``case.toml::llama_cpp@head``.
+"""pytest plugin that runs scenario files: each file under each profile is an item, ``case.toml::llama_cpp@b10587``.
 
 Scenarios are collected only with ``--cachesim``, or ``cachesim_scenarios = true`` in the ini file. An item fails if its
 run differs from the expectations of the file, is broken without an expectation, or is undecided. Heavy modules are

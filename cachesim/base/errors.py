@@ -1,4 +1,4 @@
-"""Exception types, one per meaning, and helpers for the text of messages.
+"""Exception types, each with a single meaning, and helpers for the text of messages.
 
 ``BadInput`` is a fault in the user's file or command (``NotInBuild``: valid, but not for this version).
 ``ProcessAborted`` means that the simulated server process ended itself, ``Crash`` is a bug in cachesim. A rule that

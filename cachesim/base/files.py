@@ -39,7 +39,7 @@ def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
 
 def write_new(file: Path, data: bytes) -> bool:
     """Write a new file atomically; return False and change nothing if it exists. If several processes write the name at
-    the same time, exactly one gets True. Raises Unwritable."""
+    the same time, a single process gets True. Raises Unwritable."""
     with _errors_of(file), _beside(file, data) as temporary:
         _default_mode(temporary)
         try:

@@ -1,6 +1,6 @@
 """Composable validators ("shapes") for values from JSON files.
 
-A shape is a function that raises Misfit if the value does not match. ``check`` turns a Misfit into a one-line error
+A shape is a function that raises Misfit if the value does not match. ``check`` turns a Misfit into a single-line error
 with the path: ``steps[3].request.prompt[2]: expected a token, found 'x'``. JSON types are strict: neither true nor 1.0
 is accepted as an integer.
 """

@@ -1,8 +1,8 @@
 """Process pool that survives the death of a worker and leaves no process behind.
 
-Each worker has its own pipe and one share at a time, so a dying worker loses only that share. Another process repeats
-the share once; if that process dies too, the result is ``Unfinished``. A worker ends when its parent ends, for whatever
-reason. It ignores Ctrl-C: the parent handles it and ends the workers.
+Each worker has its own pipe and a single share at a time, so a dying worker loses only that share. Another process
+repeats the share once; if that process dies too, the result is ``Unfinished``. A worker ends when its parent ends, for
+whatever reason. It ignores Ctrl-C: the parent handles it and ends the workers.
 
 `concurrent.futures.ProcessPoolExecutor` does not suffice: a dying worker breaks the pool without naming the share, all
 workers share a result queue (a worker killed while writing never releases its lock), and before Python 3.14 it has no

@@ -54,9 +54,9 @@ LISTS = ("profiles", "explain", "options", "scenarios", "lesson", "completion")
 
 CARD = (
     ("try", "cachesim try S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),
-    ("run", "cachesim run seed-24143-dense"),
-    ("why", "cachesim why seed-24143-dense 3"),
-    ("diff", "cachesim diff seed-24143-dense -p b9518 -p latest"),
+    ("run", "cachesim run llama-24143-entry-removed-dense"),
+    ("why", "cachesim why llama-24143-entry-removed-dense 3"),
+    ("diff", "cachesim diff llama-24143-entry-removed-dense -p b9518 -p latest"),
     ("bisect", "cachesim bisect S100.A40/S.B40"),
     ("explain", "cachesim explain pos_min"),
     ("lesson", "cachesim lesson 1"),

@@ -1,5 +1,4 @@
-"""Requests and answers, common to all engines. An engine receives ``Request`` objects and fills one ``Answer`` for
-each.
+"""Requests and answers, common to all engines. An engine receives ``Request`` objects and fills an ``Answer`` for each.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Request:
     others: tuple[Tokens, ...] = ()                      # second and later prompts of a "decision"
     shared: int = 0  # length of the common prefix of a decision's prompts, set by the server
     cancel_order: tuple[int, ...] = ()  # order in which slots of several completions end after a disconnect
-    cancel_place: int = 0                                # requests ending in one iteration: lowest first
+    cancel_place: int = 0                                # requests ending in the same iteration: lowest first
     children_drafts: tuple[tuple[Draft, ...], ...] = ()  # `drafts` of the second and later completions
     # fields of single engines, declared in `Manual.fields`
     extra: Mapping[str, int | float | bool | str] = field(default_factory=dict, hash=False)

@@ -35,8 +35,8 @@ _known: dict[str, ResolvedName] = {}
 
 def resolve_name(text: str) -> ResolvedName | None:
     """Resolve a name that is not a profile; None if it is not a build, date, commit, version or nickname. A rule set
-    between two recorded ones is registered, in this process and in the worker processes. Raises BadInput for a point
-    without a known rule set."""
+    between two recorded rule sets is registered, in this process and in the worker processes. Raises BadInput for a
+    point without a known rule set."""
     if text not in _known:
         found = _looked_up(text)
         if found is None:
@@ -104,7 +104,7 @@ def _of(engine: Engine, name: str) -> ResolvedName | None:
     if not found.changes:
         profile = found.base.name
         return ResolvedName(profile, f"{name} -> {profile}{_in_force(engine, profile)}{_unsure(engine, found)}")
-    # Register a rule set between two recorded ones.
+    # Register a rule set between two recorded rule sets.
     label, full = f"{found.base.name} with {_listed(found.changes)}", f"{engine.name}@{name}"
     source = f"{label}: put together, not recorded"
     between: RuleSet = replace(found.rules, name=full, build=name, source=source)  # type: ignore[type-var]

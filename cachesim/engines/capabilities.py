@@ -1,6 +1,6 @@
 """Interface of an engine's server: options with defaults, models, request fields, and the values that a search draws.
 
-Each engine has one ``Manual`` in its folder. Scenarios, command lines and the search read it and need no other
+Each engine has a ``Manual`` in its folder. Scenarios, command lines and the search read it and need no other
 knowledge of the engine.
 """
 
@@ -38,7 +38,7 @@ class Flag(NamedTuple):
     choices: tuple[str, ...] = ()              # allowed words, () = any
     limit: Limit | None = None                 # upper limit
     model: bool = False                        # the value names a model, "" = none
-    help: str = ""                             # effect on the cache, in one sentence
+    help: str = ""                             # effect on the cache, as a sentence
     tokens: bool = False                       # the number counts tokens
     spellings: tuple[str, ...] = ()            # spellings of the server (`-np`, `--parallel`)
     off: tuple[str, ...] = ()                  # spellings that switch the option off

@@ -31,19 +31,19 @@ class ChatMessage(NamedTuple):
 
 
 class ChatTemplate(NamedTuple):
-    """A template: ``kind`` is one of TEMPLATES; ``thinking``: the generation suffix opens a thought."""
+    """A template: ``kind`` is a member of TEMPLATES; ``thinking``: the generation suffix opens a thought."""
 
     kind: str = "plain"
     thinking: bool = False
 
     @property
     def thinks(self) -> bool:
-        """True if the tokenizer has think tokens, whether the suffix contains one or not."""
+        """True if the tokenizer has think tokens, whether or not the suffix contains them."""
         return self.thinking or self.kind != "plain"
 
 
 def template_of(server: Mapping[str, object]) -> ChatTemplate:
-    """Return the template that a server's options select, by default the plain one."""
+    """Return the template that a server's options select, by default the plain template."""
     return ChatTemplate(str(server.get("template", "plain")), bool(server.get("thinking", False)))
 
 

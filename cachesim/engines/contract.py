@@ -50,7 +50,7 @@ class StoredBytes(NamedTuple):
 
 
 class Server(ABC):
-    """A simulated server. A *slot* processes one request at a time and is numbered from 0; an engine without slots
+    """A simulated server. A *slot* processes a single request at a time and is numbered from 0; an engine without slots
     numbers its requests instead. Inspection changes nothing.
 
     ``log`` receives all events; ``dead``: the process has ended; ``model`` does the arithmetic, None if nothing is
@@ -141,8 +141,7 @@ class Server(ABC):
         return [number for number in range(self.n_slots) if self.answer_at(number) is not None]
 
     def tasks(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the ids of the tasks in slots, one for each busy slot, and the ids of the tasks that wait for a
-        slot."""
+        """Return the ids of the tasks in busy slots, and the ids of the tasks that wait for a slot."""
         return self.busy(), []
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 A ``Point`` states from which lengths evaluation can resume; the engine reports when a point is gained and lost. A
 ``Stored`` is the content of the object: the tokens that the engine records for it, the length at which evaluation would
-resume, K/V rows and recurrent states. An object that several conversations share (a block, a tree node) is one
+resume, K/V rows and recurrent states. An object that several conversations share (a block, a tree node) is a single
 ``Stored``, which holds only the part of its tokens from ``start`` on.
 """
 

@@ -5,7 +5,7 @@
     [project.entry-points."cachesim.profiles"]
     mine = "my_package.rules"               # a RuleSet, a list of them, or a module that holds some
 
-An entry point that cannot be loaded is skipped with a one-line warning on stderr.
+An entry point that cannot be loaded is skipped with a single-line warning on stderr.
 """
 
 from __future__ import annotations

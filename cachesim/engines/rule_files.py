@@ -160,8 +160,8 @@ def file_of(profile: str) -> RuleFile | None:
 
 
 def file_with(rule: Callable[..., Any]) -> Path | None:
-    """Return the path of the file that contains a rule, None if the file was not loaded as a rule file or imported by
-    one."""
+    """Return the path of the file that contains a rule, None if the file was neither loaded as a rule file nor imported
+    by a rule file."""
     return _path(inspect.unwrap(rule).__code__.co_filename)
 
 
@@ -204,7 +204,7 @@ def rule_file_digest(profile: str) -> str:
 
 
 def file_header(profile: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the header fields of a scenario file in ``folder`` (None = the current one) that name the origin of a
+    """Return the header fields of a scenario file in ``folder`` (None = the current folder) that name the origin of a
     profile."""
     file = file_of(profile)
     return {} if file is None else {"rules": [Path(os.path.relpath(file.path, folder or os.curdir)).as_posix()]}

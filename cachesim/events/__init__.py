@@ -1,4 +1,4 @@
-"""Events: one frozen class per kind, and the Log that collects them.
+"""Events: a frozen class per kind, and the Log that collects them.
 
 Events have two families. A real llama-server prints *logged* events about its caches; ``ev`` and the field names are
 those of recorded traces, so a recorded event and a simulated event compare with ``==``. The real server does not print

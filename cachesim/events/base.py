@@ -82,7 +82,7 @@ class Log:
     """Append-only list of events, divided into requests by ``mark``.
 
     ``listener`` receives every event as it happens, or only events of ``kinds``; None by default.
-    ``before``: log of the server that ran before this one; its counters continue.
+    ``before``: log of the preceding server; its counters continue.
     """
 
     def __init__(self, before: Log | None = None) -> None:

@@ -10,7 +10,7 @@ from cachesim.events.base import Event, frozen
 @frozen
 class Decided(Event, ev="decided", logged=False):
     """A rule decided. ``rule``: its id; ``because``: the numbers that it used; ``case``: the kind of situation, if the
-    rule named one."""
+    rule named it."""
 
     slot: int | None
     rule: str

@@ -231,7 +231,7 @@ def evaluated(answer: Answer) -> Tokens:
 
 
 class ExpectedOutput(NamedTuple):
-    """Output of a cold run after one token."""
+    """Output of a cold run after a token."""
 
     pos: int
     digest: int

@@ -77,8 +77,8 @@ ENDS_ELSEWHERE = broken("provenance", Kind.MEMORY_ELSEWHERE)
 
 
 class AnswerObserver(Silent):
-    """Judges the answers of a run under a profile, or a ``table`` of rules. ``judge`` may be shared between runs of one
-    model; None = created when the first server starts."""
+    """Judges the answers of a run under a profile, or a ``table`` of rules. ``judge`` may be shared between runs of the
+    same model; None = created when the first server starts."""
 
     judge: Judge
     server: Server

@@ -1,11 +1,13 @@
-"""Reasons why the tokens of a prompt were evaluated, one for every range, and the sources of the reused tokens.
+"""Reasons why ranges of a prompt were evaluated, and the sources of the reused tokens.
 
-diverged        never evaluated before: the prompt is new from here on one token       all of it was reusable, but one
-token must be evaluated for logits never captured  evaluated before, but no restore point was made there erased,
-evicted, consumed (removed from the prompt cache on load), cleared, overwritten, truncated
+diverged        never evaluated before: the prompt is new from here on
+one token       all of it was reusable, but a token must be evaluated for logits
+never captured  evaluated before, but no restore point was made there
+erased, evicted, consumed (removed from the prompt cache on load), cleared, overwritten, truncated
                 a restore point existed and was removed in this way
-advanced        the state existed briefly during evaluation and was not checkpointed not chosen      a restore point
-existed, and a rule did not use it moved           tokens that a chunk move added
+advanced        the state existed briefly during evaluation and was not checkpointed
+not chosen      a restore point existed, and a rule did not use it
+moved           tokens that a chunk move added
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ def what_happened(event: str, kind: str, kept: str = CHECKPOINT) -> str:
 
 
 class Reused(NamedTuple):
-    """Tokens of a prompt that were not evaluated: kept in the slot, restored from a checkpoint (also one stored with
-    an entry), or loaded with a prompt cache entry or another stored object."""
+    """Tokens of a prompt that were not evaluated: kept in the slot, restored from a checkpoint (also a checkpoint
+    stored with an entry), or loaded with a prompt cache entry or another stored object."""
 
     kept: int
     restored: int

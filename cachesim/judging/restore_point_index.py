@@ -140,7 +140,7 @@ def nearest_decline(place: RadixPlace, most: int) -> str:
 def find_best_point(
     place: RadixPlace, most: int, fits: Callable[[KnownPoint], tuple[int, ...] | None]
 ) -> tuple[KnownPoint | None, int]:
-    """Return the restore point from which a prompt could resume latest, and the length (None and 0 if there is none).
+    """Return the restore point from which a prompt could resume latest, and the length (else None and 0).
     ``place`` is the longest known prefix of the prompt; at most ``most`` tokens count. ``fits`` ranks points of equal
     length, None excludes a point; of equal points the first wins."""
     found: KnownPoint | None = None

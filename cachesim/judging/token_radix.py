@@ -109,7 +109,7 @@ class TokenRadix:
 
 
 def owner_node(node: RadixNode, n: int) -> tuple[RadixNode, int]:
-    """Return the node that holds token n - 1, which is ``node`` or one of its ancestors, and n."""
+    """Return the node that holds token n - 1, which is ``node`` or an ancestor, and n."""
     while node.parent is not None and n <= node.start:
         node = node.parent
     return node, n

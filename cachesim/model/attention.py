@@ -1,8 +1,8 @@
 """Attention over the rows of a memory: GQA with RoPE, in blocks of keys (step form).
 
 Scores are rounded to the steps of the softmax table, so the best score is exact. Weights are integers, so their sum and
-the weighted sums of V are exact. One division and one rounding follow. V is summed in two halves (``LIMB``). No other
-temporary array exceeds 1 MiB.
+the weighted sums of V are exact. A single division and a rounding follow. V is summed in two halves (``LIMB``). No
+other temporary array exceeds 1 MiB.
 Letters: t queries, n rows, g = 2 queries that share a K/V head. Source: Ainslie et al. 2023 (GQA).
 """
 

@@ -26,7 +26,7 @@ class Visible(NamedTuple):
 
 
 class View:
-    """Rows of a sequence as one run sees them. ``tail``: True if the run's own rows are the last rows, complete and
+    """Rows of a sequence as a run sees them. ``tail``: True if the run's own rows are the last rows, complete and
     unique."""
 
     def __init__(self, positions: Positions, asked: Positions) -> None:

@@ -24,7 +24,7 @@ from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
 from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed
 
-# MTP head: one attention layer after the trunk that predicts the token after the next.
+# MTP head: an attention layer after the trunk that predicts the token after the next.
 #
 # It reads a token and the trunk's output after the token before it, and keeps K/V rows of its own (the draft context).
 # The trunk's last output is carried from batch to batch and belongs to no saved state. After a restore, and at the
@@ -32,7 +32,7 @@ from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights,
 # drafts, never correctness. Source: llama.cpp common/speculative.cpp, draft-mtp (3f545be).
 
 class Carried(NamedTuple):
-    """Output of the trunk after one token: provenance and numbers (None without arithmetic)."""
+    """Output of the trunk after a token: provenance and numbers (None without arithmetic)."""
 
     digest: int
     x: np.ndarray | None

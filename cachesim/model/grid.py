@@ -50,7 +50,7 @@ def frozen(values: AnyArray) -> AnyArray:
 
 
 def project(u: Values, weight: Values) -> Values:
-    """Apply one linear map, rounded to the grid: (n, out) <- (n, in) @ (in, out)."""
+    """Apply a linear map, rounded to the grid: (n, out) <- (n, in) @ (in, out)."""
     y: Values = u @ weight
     np.rint(y, out=y)
     return y

@@ -78,7 +78,7 @@ def _first(seed: int) -> Digests:
 
 
 def token_digests(tokens: Sequence[int], seed: int) -> Digests:
-    """Return the input digests of the first layer, one for each token, independent of its position: (n,)."""
+    """Return the tokens' input digests for the first layer, independent of their positions: (n,)."""
     if len(tokens) <= _FEW and all(type(token) is int and 0 <= token <= MASK for token in tokens):     # numpy is slow
         start = int(_first(seed))
         return np.array([mix_int(token * _GOLDEN + start) for token in tokens], np.uint64)

@@ -1,4 +1,4 @@
-"""Kinds of layers: one row for each letter of a model's notation.
+"""Kinds of layers: a row for each letter of a model's notation.
 
 A layer has an attention part, a recurrent part, or both on the same input. A part names the function that draws its
 weights and its step form, and declares what a memory must keep. The oracle has its own table of whole-sequence forms.
@@ -41,7 +41,7 @@ class Recurrence(NamedTuple):
 
     @property
     def state_numbers(self) -> tuple[int, ...]:
-        """Count of numbers in the kept inputs of a state, then in its matrix if the kind has one."""
+        """Count of numbers in the kept inputs of a state, then in its matrix if the kind has a matrix."""
         inputs = (self.taps - 1) * self.channels
         return (inputs, math.prod(self.matrix)) if self.matrix else (inputs,)
 

@@ -1,4 +1,4 @@
-"""Norms of all layers: an exact sum of squares, one sqrt, one division, one rint.
+"""Norms of all layers: an exact sum of squares, then a single sqrt, division and rint.
 
 Before squaring, values are rounded to a coarser grid on which the sum of squares stays below 2**53 units. Each function
 states its bound. The vector itself keeps its fine grid.

@@ -1,4 +1,4 @@
-"""Provenance in step form: digests of the tokens that a value depends on, for one run of tokens.
+"""Provenance in step form: digests of the tokens that a value depends on, for a run of tokens.
 
 Per layer, with the layer's real reach and no loop over tokens (all modulo 2**64, k = taps of the recurrent part):
   K/V rows       row_j = mix(x_j ^ key) * (2*pos_j + 1), and the sum of row_j over the visible keys
@@ -83,7 +83,7 @@ _FACTORS = [tuple(int(tap) if i < k - 1 else 0 for i, tap in enumerate(TAPS)) fo
 
 class ShortTrail:
     """``RunTrail`` for a few tokens, in Python integers: a numpy call costs more than the work for one token, and most
-    runs of a long trace have one to four tokens. A property test compares the two classes."""
+    runs of a long trace have 1 to 4 tokens. A property test compares the two classes."""
 
     def __init__(self, digest: Digests, pos0: int) -> None:
         self.x: list[int] = digest.tolist()                                 # t

@@ -1,6 +1,6 @@
 """Layers of a model and their notation.
 
-A layer is a letter of the table in ``layer_kinds.py``, followed by the width of its window if it has one; spaces are
+A layer is a letter of the table in ``layer_kinds.py``, followed by the width of its window, if any; spaces are
 optional. ``+M`` at the end: the model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``,
 ``GGGA+M``.
 """
@@ -24,7 +24,7 @@ _PIECE = re.compile(r"\s*(?:([A-Z])(\d*)|(\+M\s*$))")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer. ``kind``: a letter of the table; the last three fields come from its row."""
+    """A layer. ``kind``: a letter of the table; the last three fields come from its row."""
 
     kind: str
     window: int = 0

@@ -16,7 +16,7 @@ from cachesim.model.grid import Digests, Positions, Values
 
 
 class TokenRun(NamedTuple):
-    """Consecutive tokens of a sequence inside one micro-batch; token k is at position ``pos0 + k``."""
+    """Consecutive tokens of a sequence inside a micro-batch; token k is at position ``pos0 + k``."""
 
     seq: int
     pos0: int
@@ -40,7 +40,7 @@ class LayerState(NamedTuple):
     conv: Digests             # (taps-1,) provenance of the last inputs, oldest first
     hash: int                 # rolling provenance of all inputs; 0 at the start and in a kind without a matrix
     conv_x: Values | None     # (taps-1, channels) the last inputs; None in provenance mode
-    h: Values | None          # recurrent matrix, empty in a kind without one; None in provenance mode
+    h: Values | None          # recurrent matrix, empty in a kind without it; None in provenance mode
 
 
 class Hidden(NamedTuple):
@@ -55,14 +55,14 @@ class Hidden(NamedTuple):
 
 
 class Store(Protocol):
-    """Memory as one micro-batch sees it. ``run`` is the index into the list of runs."""
+    """Memory as a micro-batch sees it. ``run`` is the index into the list of runs."""
 
     def view(self, part: str, run: int, asked: Positions) -> View:
         """Return the rows of the run's sequence in this part that each of its tokens, at positions ``asked``, sees,
         including the run's own new rows. Called once for each part, after the rows of its first layer were put."""
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
-        """Write the run's own new rows, one for each token, to their cells."""
+        """Write the rows of the run's own tokens to their cells."""
 
     def get_rows(self, layer: int, run: int) -> Rows:
         """Return the rows of the run's sequence, in the order of ``view``. All runs have put their own rows before."""

@@ -1,4 +1,4 @@
-"""Weights from a seed, on their grid, with the bounds that keep sums exact: one function for each part of a layer.
+"""Weights from a seed, on their grid, with the bounds that keep sums exact: a function for each part of a layer.
 
 Every projection has columns of 2-norm about 1, so a normed x gives values of size about 1. Letters of a projection's
 columns: q k v of attention and delta net, z output gate, b write strength (beta), a decay gate; x B C dt of the SSM. A
@@ -45,7 +45,7 @@ class RecurrentWeights(NamedTuple):
     taps: Values              # (4, 192) for G, (4, 96) for S; the newest input first
     norm: Values              # (16,) for G, (64,) for S
     skip: Values              # (4, 1) D of S, unused by G
-    decay: Values             # (4 * 4097,) one table for each head
+    decay: Values             # (4 * 4097,) a table for each head
     factors: Values           # by the same gate. G, (3, 4 * 4097): minus the decay in KEY_UNIT, the units of what is
                               # written, the decay in whole KEY_UNIT. S, (2, 4 * 4097): dt in those units, the decay
     out: Values               # (64, d)
@@ -61,7 +61,7 @@ class ConvWeights(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LayerWeights:
-    """One layer: the weights of the parts that its kind has, each with its output projection ``out``."""
+    """A layer: the weights of the parts that its kind has, each with its output projection ``out``."""
 
     norm: Values              # (d,)
     attention: Any
@@ -79,7 +79,7 @@ class Weights:
 
 
 def embed(digest: Digests, weights: Weights) -> Values:
-    """Return the embedding (n, d) of each token digest, between -1 and 1. Every digest has one."""
+    """Return the embedding (n, d) of each token digest, between -1 and 1. Every digest has an embedding."""
     return (mix(digest[:, None] ^ weights.lanes) >> np.uint64(43)).astype(np.float64) * 2.0**10 - 2.0**30
 
 

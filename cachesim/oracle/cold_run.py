@@ -1,4 +1,4 @@
-"""Cold run: one whole-sequence pass over prompt and forced tokens, without any earlier state.
+"""Cold run: a whole-sequence pass over prompt and forced tokens, without any earlier state.
 
 The oracle judges engines, so it shares no code with them: no store, cells, step form or micro-batches, and no state
 between calls. Its result holds every value that a memory may have kept.
@@ -23,7 +23,7 @@ from cachesim.oracle.whole_sequence import WHOLE, WholeNumbers, whole_numbers
 
 @dataclass(frozen=True, slots=True)
 class ColdRun:
-    """Correct values for one sequence of n tokens. Logits and other numbers exist in exact mode only."""
+    """Correct values for a sequence of n tokens. Logits and other numbers exist in exact mode only."""
 
     spec: Spec
     logits: dict[int, Values]             # position -> (64,), for the requested positions

@@ -1,7 +1,7 @@
 """Cold run that shifts its context at given tokens.
 
-A whole-sequence pass cannot forget tokens in the middle, so this oracle uses a minimal store: one sequence, rows in a
-list by position, no code shared with an engine.
+A whole-sequence pass cannot forget tokens in the middle, so this oracle uses a minimal store: a single sequence, rows
+in a list by position, no code shared with an engine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CutAt(NamedTuple):
 
 
 class ColdOutput(NamedTuple):
-    """Output of the model after one token."""
+    """Output of the model after a token."""
 
     digest: int
     logits: np.ndarray | None
@@ -92,7 +92,7 @@ def _joined(a: Rows, b: Rows) -> Rows:
 def cold_shifted(
     model: Model, prompt: Sequence[int], generated: Sequence[int], cuts: Sequence[CutAt]
 ) -> tuple[list[ColdOutput], ListStore]:
-    """Evaluate the prompt, then the generated tokens one by one, with the given shifts. Returns the outputs after the
+    """Evaluate the prompt, then each generated token separately, with the given shifts. Returns the outputs after the
     prompt and after each generated token, and the final store."""
     store, todo, said = ListStore(), list(cuts), []
     for piece in (list(prompt), *([token] for token in generated)):

@@ -1,6 +1,6 @@
 """Parts of a layer over a whole sequence: attention, and recurrences as scans from zero.
 
-Attention is one causal matrix, head by head, some query rows at a time with all their keys. The recurrent matrices are
+Attention is a causal matrix, head by head, some query rows at a time with all their keys. The recurrent matrices are
 stored transposed relative to ``recurrent.py``: that of the delta net is (head, v, k) and multiplied from the right,
 that of the SSM is (n, head and p) with all heads side by side. Everything independent of the matrix is prepared for
 some hundred tokens at a time, which bounds memory; the scan itself never restarts.

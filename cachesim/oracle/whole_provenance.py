@@ -1,4 +1,4 @@
-"""Provenance of a whole sequence in one pass, for the oracle.
+"""Provenance of a whole sequence in a single pass, for the oracle.
 
 The formulas are those of ``provenance.py``, but the evaluation differs and only ``hash_mixing.py`` is shared: positions
 are indices, and there is neither memory, past nor run. Attention is a difference of two prefix sums. The rolling hash

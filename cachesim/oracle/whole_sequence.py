@@ -1,4 +1,4 @@
-"""Numbers of a whole sequence in one pass, and the oracle's table of layer kinds.
+"""Numbers of a whole sequence in a single pass, and the oracle's table of layer kinds.
 
 The formulas are those of the step forms, evaluated differently and in separate code: no state, no store, no runs.
 Weights, tables, rotation, norms and ``project`` are shared. A test compares the table with that of the model.

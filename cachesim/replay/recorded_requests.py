@@ -105,7 +105,7 @@ def last_of_child(events: Sequence[Event], drafts: Sequence[Draft], n_prompt: in
 
 def second_rejection(events: Sequence[Event]) -> int | None:
     """Return the index of the first event that restores a checkpoint again although nothing was verified since its last
-    restore, None if there is no such event. The accepted tokens were evaluated again, and the model then chose another
+    restore, None without such an event. The accepted tokens were evaluated again, and the model then chose another
     last token; its first choice is not recorded."""
     last: dict[Any, str] = {}
     for place, event in enumerate(events):

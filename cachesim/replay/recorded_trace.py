@@ -119,7 +119,8 @@ def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
     """Return the recorded engine and the profile that it followed. Raises BadInput for an unknown profile."""
     engine, commit = recorded_as(data["engine"]), data["commit"]
     if "profile" in data:
-        return engine, f"{engine.name}@{data['profile']}"
+        name = f"{engine.name}@{data['profile']}"
+        return engine, engine.renamed.get(name, name)
     known = commits()
     if commit not in known:
         raise BadInput(f"unknown commit {quoted(commit)}", hint=nearest(str(commit), known))
@@ -145,8 +146,8 @@ def _command_line(engine: Engine, words: list[str]) -> CommandLine:
 
 def _other_tokens(steps: list[Mapping[str, Any]]) -> set[str]:
     """Return the numbers of the answers that have another token than the cold answer, where the cold server's two best
-    tokens differ by more than rounding. One recording has such an answer and does not list it: with drafts only the
-    first token has probabilities."""
+    tokens differ by more than rounding. A single recording has such an answer and does not list it: with drafts only
+    the first token has probabilities."""
     every = [one for step in steps for one in step.get("steps") or [step]]
     margins = ((one, (one.get("cold") or {}).get("cold_margin")) for one in every)
     return {str(one["i"]) for one, margin in margins if isinstance(margin, float) and margin > ROUNDING}

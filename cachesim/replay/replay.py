@@ -1,7 +1,7 @@
 """Replay of a recorded trace: runs a profile with the trace's requests and compares every step with the recording.
 
 A step agrees iff cache_n, prompt_n, tokens_cached, slot, truncated and every recorded event with every field are equal,
-in order. The generated tokens are the recorded tokens. A group of requests sent at the same time is one step.
+in order. The generated tokens are the recorded tokens. A group of requests sent at the same time is a single step.
 """
 
 from __future__ import annotations

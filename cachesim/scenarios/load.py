@@ -221,7 +221,7 @@ def _lives(top: TomlTable, n_steps: int, engine: str, known: AbstractSet[str] | 
         table.only(("request", "from", "to"))
         number, first, last = table.integer("request", None, low=0), table.text("from", ""), table.text("to")
         if number >= n_steps:
-            raise table.fault(f"there is no request {number}", "request", f"0 to {n_steps - 1}")
+            raise table.fault(f"unknown request {number}", "request", f"0 to {n_steps - 1}")
         for key, name in (("from", first), ("to", last)):
             if name:
                 table.placed(key, check_profile, name, engine, known)

@@ -77,14 +77,14 @@ def manual_of(engine: str) -> Manual:
 
 
 def filled(given: Mapping[str, Option], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
-    """Return all options of an engine: the given ones, and the newest real server's defaults. Raises BadInput for an
+    """Return all options of an engine: the given options, and the newest real server's defaults. Raises BadInput for an
     unknown engine."""
     return {**manual_of(engine).defaults, **given}
 
 
 def in_force(given: Mapping[str, Option], profile: str) -> dict[str, Option]:
-    """Return all options of a server under a profile: the given ones, and the profile's defaults. Raises BadInput for
-    an unknown profile."""
+    """Return all options of a server under a profile: the given options, and the profile's defaults. Raises BadInput
+    for an unknown profile."""
     return filled({**rules_of(profile).defaults, **given}, profile.partition("@")[0])
 
 

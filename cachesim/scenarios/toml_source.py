@@ -1,4 +1,4 @@
-"""TOML parser with line numbers of keys and one-line errors.
+"""TOML parser with line numbers of keys and single-line errors.
 
 The standard library's parser does not report line numbers, so they are found by searching the text.
 """

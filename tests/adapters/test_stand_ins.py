@@ -1,7 +1,7 @@
 """Tests that the suite finds the faults of released packages in their stand-ins, and that adapters are short and
 pinned.
 
-    python -m tests.adapters.test_stand_ins transformers_append        the stand-ins of one adapter
+    python -m tests.adapters.test_stand_ins transformers_append        the stand-ins of an adapter
 """
 
 from __future__ import annotations

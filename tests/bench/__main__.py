@@ -1,4 +1,4 @@
-"""Table of all benchmarks against their aims: each in a separate process, median of five runs on one core."""
+"""Table of all benchmarks against their aims: each in a separate process, median of five runs on a single core."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def big_slot(mode: str) -> Server:
     """Return a server with the slot. Provenance: a real prefill with a checkpoint every 4096 tokens. Exact: a short
     real prefill for the states, other cells filled."""
     flags = {"ctx_size": 131_072, "batch_size": 512, "ubatch_size": 512, "checkpoint_min_step": 0}
-    server = start("llama_cpp@head", "GGGA", flags, mode, Log())
+    server = start("llama_cpp@b10587", "GGGA", flags, mode, Log())
     n = N if mode == "provenance" else 2048
     starts = tuple(range(n // 32, n, n // 32))
     server.complete(Request(tuple(range(n)), n_predict=1, user_starts=starts))

@@ -32,13 +32,13 @@ class Case(NamedTuple):
     runs: int = 5
 
 
-def server(model: str, mode: str, ctx: int, ub: int, profile: str = "llama_cpp@head"):  # type: ignore[no-untyped-def]
-    """Return a one-slot server without prompt cache or checkpoints, to measure evaluation alone."""
+def server(model: str, mode: str, ctx: int, ub: int, profile: str = "llama_cpp@b10587"):  # type: ignore[no-untyped-def]
+    """Return a single-slot server without prompt cache or checkpoints, to measure evaluation alone."""
     flags = {"ctx_size": ctx, "batch_size": max(ub, 512), "ubatch_size": ub, "cache_ram": 0, "ctx_checkpoints": 0}
     return engine_of(profile).start(profile, model, flags, mode, Log())
 
 
-def prefill(model: str, mode: str, n: int, ub: int, profile: str = "llama_cpp@head") -> float:
+def prefill(model: str, mode: str, n: int, ub: int, profile: str = "llama_cpp@b10587") -> float:
     """Return prompt tokens per second through the whole server."""
     seconds = 0.0
     for _ in range(2):                      # warm up: the interpreter specialises frequent code
@@ -59,7 +59,7 @@ def decode_ms(model: str, mode: str, n: int) -> float:
 
 
 def mlx_prefill(model: str, n: int) -> float:
-    """Return prompt tokens per second through mlx-lm's server and batches: one text in steps of 2048 tokens."""
+    """Return prompt tokens per second through mlx-lm's server and batches: a text in steps of 2048 tokens."""
     seconds = 0.0
     for _ in range(2):
         one = engine_of(MLX).start(MLX, model, {}, "provenance", Log())
@@ -168,7 +168,7 @@ def slot_rss(mode: str) -> float:
 
 
 IK, MLX = "ik_llama@main", "mlx_lm@0.32.2"
-SEED = "scenarios/llama_cpp/seed-24143-hybrid.toml"
+SEED = "scenarios/llama_cpp/threads/llama-24143-entry-removed-hybrid.toml"
 CASES: dict[str, Case] = {
     "exact prefill GGGA 512, ub 512": Case(partial(prefill, "GGGA", "exact", 512, 512), 10_000, "tokens/s", True),
     "exact decode GGGA after 512": Case(partial(decode_ms, "GGGA", "exact", 512), 0.5, "ms", False),
@@ -188,8 +188,8 @@ CASES: dict[str, Case] = {
     "mlx_lm: provenance prefill GGGA": Case(partial(mlx_prefill, "GGGA", 16384), 15_000, "tokens/s", True),
     "mlx_lm: provenance decode GGGA, 8 rows": Case(partial(mlx_decode_ms, "GGGA", 8, 512), 4, "ms", False),
     "mlx_lm: recorded bursts, no model": Case(mlx_bursts, 5, "s", False, 3),
-    "fuzz llama_cpp, class A": Case(partial(fuzz, "llama_cpp@head", "A"), 200, "per s", True, 3),
-    "fuzz llama_cpp, hybrids": Case(partial(fuzz, "llama_cpp@head", "H"), 100, "per s", True, 3),
+    "fuzz llama_cpp, class A": Case(partial(fuzz, "llama_cpp@b10587", "A"), 200, "per s", True, 3),
+    "fuzz llama_cpp, hybrids": Case(partial(fuzz, "llama_cpp@b10587", "H"), 100, "per s", True, 3),
     "fuzz ik_llama, hybrids": Case(partial(fuzz, "ik_llama@main", "H"), 100, "per s", True, 3),
     "fuzz mlx_lm, hybrids": Case(partial(fuzz, "mlx_lm@0.32.2", "H"), 100, "per s", True, 3),
     "replay sequential, no model": Case(partial(replay, "none"), 4, "s", False, 3),
@@ -198,7 +198,7 @@ CASES: dict[str, Case] = {
     "replay all 409, no model": Case(partial(replay, "none", True), 7, "s", False, 3),
     "replay all 409, provenance": Case(partial(replay, "provenance", True), 26, "s", False, 3),
     "cachesim --help": Case(partial(command, "--help"), 0.15, "s", False),
-    "cachesim run one scenario": Case(partial(command, "run", SEED, "-p", "llama_cpp@head"), 1, "s", False),
+    "cachesim run one scenario": Case(partial(command, "run", SEED, "-p", "llama_cpp@b10587"), 1, "s", False),
     "128k slot + 32 checkpoints, exact": Case(partial(slot_rss, "exact"), 1024, "MiB peak", False, 1),
     "128k slot + 32 checkpoints, provenance": Case(partial(slot_rss, "provenance"), 200, "MiB peak", False, 1),
     "exact prefill of 16k tokens": Case(prefill_rss, 512, "MiB peak", False, 1),

@@ -1,4 +1,4 @@
-"""Growth of CPU time with size: four points for each figure, every point in a separate process, on one core.
+"""Growth of CPU time with size: four points for each figure, every point in a separate process, on a single core.
 
     python -m tests.bench.growth [NAME...]              the table
     python -m tests.bench.growth --point NAME SIZE      CPU seconds of a point, and peak MiB
@@ -59,7 +59,7 @@ def short_requests(n: int) -> list[Request]:
 
 
 def conversations(n: int) -> list[Request]:
-    """Return conversations without a common prefix, through one slot."""
+    """Return conversations without a common prefix, through a single slot."""
     return [asked(word(i, 200), 4, i, 100) for i in range(n)]
 
 
@@ -121,7 +121,7 @@ def measured(name: str, size: int) -> tuple[float, float]:
 
 
 def on_one_core() -> None:
-    """Bind this process and its children to one core."""
+    """Bind this process and its children to a single core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 

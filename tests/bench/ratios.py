@@ -1,4 +1,4 @@
-"""CPU time of a real llama-server divided by that of cachesim for the same requests: one core, median of five runs.
+"""CPU time of a real llama-server divided by that of cachesim for the same requests: a single core, median of 5 runs.
 
     python -m tests.bench.ratios [--runs N]
 
@@ -181,7 +181,7 @@ def main(argv: list[str]) -> int:
         what = f"llama-server {COMMIT} is not built here (make live builds it)" if binary is None else "no recordings"
         print(f"ratios against the real server: absent, {what}")
         return 0
-    if len(os.sched_getaffinity(0)) > 1:        # restart on one core: a BLAS counts its threads when it is loaded
+    if len(os.sched_getaffinity(0)) > 1:        # restart on a single core: a BLAS counts its threads when it is loaded
         on_one_core()
         os.execv(sys.executable, [sys.executable, "-m", "tests.bench.ratios", *argv])
     found: dict[str, list[float]] = {name: [] for name in WANTED}

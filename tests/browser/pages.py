@@ -18,11 +18,11 @@ LINES = {
 }
 """Name -> line, profile and model of a run that is compared with runs stopped at each event."""
 PAGES = {
-    "one": "run seed-24143-hybrid -p llama_cpp@head",
-    "two": "run seed-1889-as-released",
-    "wrong": "why bug-stale-ckpt-pos0-hybrid 2",
-    "diff": "diff seed-24143-dense -p llama_cpp@head -p llama_cpp@pr24143-on-head",
-    "advise": "advise seed-24143-dense -p llama_cpp@head",
+    "one": "run llama-24143-entry-removed-hybrid -p llama_cpp@b10587",
+    "two": "run ik-1889-no-refusal-hybrid",
+    "wrong": "why llama-one-token-checkpoint-hybrid 2",
+    "diff": "diff llama-24143-entry-removed-dense -p llama_cpp@b10587 -p llama_cpp@pr24143-on-b10587",
+    "advise": "advise llama-24143-entry-removed-dense -p llama_cpp@b10587",
     "recording": "replay tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json",
     "import": "import tests/unit/tools/server_logs/verbosity_4.log",
     "window": "try S40.A60>r4/B70/S.C25/S.A.D5 --model 'W8 A'",

@@ -87,7 +87,7 @@ def test_at_the_end_the_whole_picture_stands(opened):
     page.locator("#at").press("End")
     for what in ("g.later", "g.running", "g.live", ".veil", ".now > *", "g.current"):
         assert page.locator(what).count() == 0, what
-    total = len(cachesim.run(cachesim.load("seed-24143-hybrid"), "llama_cpp@head").log.events)
+    total = len(cachesim.run(cachesim.load("llama-24143-entry-removed-hybrid"), "llama_cpp@b10587").log.events)
     assert page.locator("#count").text_content() == f"end, {total} events"
 
 

@@ -15,9 +15,9 @@ pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "scenarios"
-GOOD = CORPUS / "llama_cpp" / "lessons" / "lesson-hybrid.toml"
-BUG = CORPUS / "llama_cpp" / "wrong-answer" / "bug-stale-ckpt-pos0-recurrent.toml"
-HEAD = "llama_cpp@head"
+GOOD = CORPUS / "llama_cpp" / "lessons" / "llama-lesson-hybrid.toml"
+BUG = CORPUS / "llama_cpp" / "wrong-answer" / "llama-one-token-checkpoint-recurrent.toml"
+HEAD = "llama_cpp@b10587"
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_scenario_is_an_item_per_profile(pytester, run):
     put(pytester, GOOD)
     result = run("--cachesim", "-v")
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines([f"lesson-hybrid.toml::{HEAD} PASSED*"])
+    result.stdout.fnmatch_lines([f"llama-lesson-hybrid.toml::{HEAD} PASSED*"])
 
 
 def test_nothing_is_collected_unless_asked(pytester, run):
@@ -66,7 +66,7 @@ def test_a_run_that_is_not_as_its_file_says_fails_with_the_report(pytester, run)
     result = run("--cachesim")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([
-        f"lesson-hybrid under {HEAD}: broken, or not as expected", "*NOT as expected",
+        f"llama-lesson-hybrid under {HEAD}: broken, or not as expected", "*NOT as expected",
         "*cache_n is 8, the file expects 9",
     ])
 
@@ -74,7 +74,7 @@ def test_a_run_that_is_not_as_its_file_says_fails_with_the_report(pytester, run)
 def test_a_bug_passes_only_where_its_file_says_so(pytester, run):
     put(pytester, BUG)
     run("--cachesim", "--cachesim-profile", HEAD).assert_outcomes(passed=1)
-    put(pytester, BUG, (f'[expect."{HEAD}"]', '[expect."llama_cpp@pr24143-on-head"]'))
+    put(pytester, BUG, (f'[expect."{HEAD}"]', '[expect."llama_cpp@pr24143-on-b10587"]'))
     result = run("--cachesim", "--cachesim-profile", HEAD)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["wrong answer at requests 2 and 3, * tokens re-evaluated"])
@@ -85,29 +85,29 @@ def test_undecided_is_not_a_pass(pytester, run, monkeypatch):
     monkeypatch.setattr("cachesim.judging.verdict.outcome", lambda data, as_expected: None)
     result = run("--cachesim")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines([f"lesson-hybrid under {HEAD}: undecided, which is not a pass"])
+    result.stdout.fnmatch_lines([f"llama-lesson-hybrid under {HEAD}: undecided, which is not a pass"])
 
 
 def test_a_spoilt_scenario_is_an_error_not_nothing(pytester, run):
     put(pytester, GOOD, ('model = "GGGA"', 'model = "GGGX"'))
     result = run("--cachesim")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*lesson-hybrid.toml:*unknown kind of layer 'X'*"])
+    result.stdout.fnmatch_lines(["*llama-lesson-hybrid.toml:*unknown kind of layer 'X'*"])
 
 
 def test_profile_and_mode_come_from_the_command_line_or_the_ini_file(pytester, run):
     put(pytester, GOOD)
-    pytester.makeini("[pytest]\ncachesim_scenarios = true\ncachesim_profiles = llama_cpp@pr24143-on-head\n"
+    pytester.makeini("[pytest]\ncachesim_scenarios = true\ncachesim_profiles = llama_cpp@pr24143-on-b10587\n"
                      "cachesim_mode = provenance\n")  # fmt: skip
-    run("-v").stdout.fnmatch_lines(["lesson-hybrid.toml::llama_cpp@pr24143-on-head PASSED*"])
+    run("-v").stdout.fnmatch_lines(["llama-lesson-hybrid.toml::llama_cpp@pr24143-on-b10587 PASSED*"])
     run("-v", "--cachesim-profile", HEAD, "--cachesim-mode", "exact").stdout.fnmatch_lines([f"*::{HEAD} PASSED*"])
     run("--cachesim-profile", "ik_llama@main").assert_outcomes()
 
 
 def test_what_does_not_exist_is_a_usage_error(pytester, run):
-    result = run("--cachesim", "--cachesim-profile", "llama_cpp@haed")
+    result = run("--cachesim", "--cachesim-profile", "llama_cpp@b10587x")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*unknown profile 'llama_cpp@haed' (did you mean 'llama_cpp@head'?)"])
+    result.stderr.fnmatch_lines(["*unknown profile 'llama_cpp@b10587x' (did you mean 'llama_cpp@b10587'?)"])
     pytester.makeini("[pytest]\ncachesim_mode = exactly\n")
     assert run().ret == pytest.ExitCode.USAGE_ERROR
 
@@ -116,8 +116,8 @@ def test_items_can_be_chosen_by_mark_and_name(pytester, run):
     put(pytester, GOOD)
     pytester.makepyfile("def test_other(): pass")
     run("--cachesim", "-m", "cachesim", "--strict-markers").assert_outcomes(passed=1, deselected=1)
-    run("--cachesim", "-k", "head").assert_outcomes(passed=1, deselected=1)
-    run("--cachesim", f"lesson-hybrid.toml::{HEAD}").assert_outcomes(passed=1)
+    run("--cachesim", "-k", "b10587").assert_outcomes(passed=1, deselected=1)
+    run("--cachesim", f"llama-lesson-hybrid.toml::{HEAD}").assert_outcomes(passed=1)
 
 
 def test_the_plugin_is_light():

@@ -1,4 +1,4 @@
-"""Tests of the tokens that an implementation may have stored: known ones, or any after an unknown answer."""
+"""Tests of the tokens that an implementation may have stored: known tokens, or any tokens after an unknown answer."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def examples(text: str) -> list[tuple[str, str]]:
 def names() -> dict[str, object]:
     """Return the names that fields of README and pages may use: totals of recordings, and the run of the README's
     picture."""
-    return {**trust.NAMES, "loss": got("cachesim run seed-24143-dense -p llama_cpp@b11549")}
+    return {**trust.NAMES, "loss": got("cachesim run llama-24143-entry-removed-dense -p llama_cpp@b11549")}
 
 
 def limits_table() -> str:

@@ -14,13 +14,13 @@ CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 FOLDER = CORPUS / "pictures"
 RUNS = 2
 """Rule sets to draw per scenario, at most."""
-UNDER = {"one-loss": ("seed-24143-dense", "llama_cpp@b11549")}
+UNDER = {"one-loss": ("llama-24143-entry-removed-dense", "llama_cpp@b11549")}
 """Picture -> scenario and rule set of the picture in the README."""
 
 
 def names() -> list[str]:
-    """Return the names of the pictures: a picture for each seed, and pictures shown elsewhere."""
-    return [*sorted(one.stem for one in CORPUS.glob("**/seed-*.toml")), *UNDER]
+    """Return the names of the pictures: of every scenario in a folder ``threads``, and of those shown elsewhere."""
+    return [*sorted(file.stem for file in CORPUS.glob("*/threads/*.toml")), *UNDER]
 
 
 def picture(name: str) -> str:

@@ -89,7 +89,7 @@ def test_the_new_files_keep_the_rules_of_the_house():
             assert [finding for check in checks.CHECKS for finding in check(module)] == []
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@latest", "ik_llama@1889-base", "mlx_lm@head"])
+@pytest.mark.parametrize("profile", ["llama_cpp@latest", "ik_llama@1889-base", "mlx_lm@d78bf58e"])
 def test_a_conversation_is_right_and_continues_from_a_stored_state(tree, profile):
     assert CONVERSATION[-2:] == ["-p", "llama_cpp@latest"]
     code, out = run(tree, *CONVERSATION[:-1], profile, "--json")

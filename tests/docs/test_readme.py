@@ -79,7 +79,7 @@ def test_the_limits_are_those_of_the_table():
     assert LIMITS.findall((PAGES / "limits.md").read_text()) == [limits_table()]
 
 
-def typed(case="scenarios/llama_cpp/seed-24143-dense.toml", root="."):
+def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml", root="."):
     """The commands of the tables in README and using.md, with a file in place of FILE; those aside that need
     a server or write."""
     log = f"{root}/tests/unit/tools/server_logs/default_verbosity.log"

@@ -83,7 +83,7 @@ def spread(files):
 
 
 def search(pair):
-    """Replay recordings with the alternative answer until one of them disagrees."""
+    """Replay recordings with the alternative answer until a recording disagrees."""
     tried = crashed = 0
     for mode, files in (("none", pair.by_position), ("provenance", pair.judged)):
         for file in files:

@@ -13,7 +13,7 @@ from tests.evidence import server_runs
 from tests.evidence.digests import of_case
 from tests.shared import ROOT
 
-FILE = next((ROOT / "scenarios").rglob("bug-stale-ckpt-adjacent.toml"))
+FILE = next((ROOT / "scenarios").rglob("llama-adjacent-checkpoint-recorded.toml"))
 PROFILE = "llama_cpp@b11549"
 ERASE = "llama_cpp", Outcome("LC-CKPT-ERASE.ER2", "none"), "LC-CKPT-ERASE.REWRITTEN"
 

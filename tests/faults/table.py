@@ -209,10 +209,10 @@ def read_only(ground: Ground) -> Any:
 
 @fault("disk full at run --complete")
 def incomplete(ground: Ground) -> Any:
-    source = corpus_files()["seed-24143-dense"]
+    source = corpus_files()["llama-24143-entry-removed-dense"]
     file = ground.folder / source.name
     file.write_text(text := source.read_text().partition("[expect")[0])
-    line = ("run", file, "-p", "llama_cpp@head", "--complete")
+    line = ("run", file, "-p", "llama_cpp@b10587", "--complete")
     end = Victim(*line, preexec_fn=lambda: no_larger_than(100), stdout=subprocess.DEVNULL).end()
     ground.expect("the file", file.read_text() == text, True)
     ground.expect("what else is there", [one.name for one in ground.folder.iterdir()], [file.name])
@@ -283,7 +283,7 @@ source = ["cachesim"]
 why = "an option that the build does not have is reported when the run is reached"
 engine = "llama_cpp"
 model = "A"
-profiles = ["llama_cpp@hybrid-first"]
+profiles = ["llama_cpp@b6685"]
 [server]
 spec_type = "ngram-simple"
 [words]

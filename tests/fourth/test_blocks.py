@@ -181,7 +181,7 @@ def test_requests_of_other_salts_share_nothing(engine):
     with pytest.raises(BadInput, match="cache_salt: 4 must be a text"):
         scenario("A20{cache_salt=4}")
     with pytest.raises(BadInput, match="not supported by this engine: cache_salt"):
-        run_judged(from_line("A20{cache_salt=x}", model="A", profiles=("llama_cpp@head",)), "llama_cpp@head")
+        run_judged(from_line("A20{cache_salt=x}", model="A", profiles=("llama_cpp@b10587",)), "llama_cpp@b10587")
 
 
 def test_a_field_of_this_engine_goes_through_a_file_and_back(engine, tmp_path):

@@ -24,7 +24,7 @@ from cachesim.tools.search.property_failure import PropertyFailure
 from tests.fuzz.expected import HOLD, held, unexpected
 from tests.fuzz.rediscovery import one_line
 
-MAIN = ("llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2", "llama_cpp@pr24143-on-head", "llama_cpp@24035-v3")
+MAIN = ("llama_cpp@b10587", "ik_llama@main", "mlx_lm@0.32.2", "llama_cpp@pr24143-on-b10587", "llama_cpp@24035-v3")
 ROUND = 1000           # conversations under a profile in each round
 HELD = 100             # conversations under a row of the table in each round
 

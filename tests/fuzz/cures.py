@@ -1,6 +1,6 @@
 """Cures of known defects: changes that show that a conversation fails because of a certain defect.
 
-A cure changes one thing: fields of the rule table (those of the version with the repair, if there is one), an option of
+A cure changes one thing: fields of the rule table (those of the version with the repair, if any), an option of
 the server, or a method of a class.
 """
 

@@ -3,8 +3,8 @@
 ``without`` names features that are removed from every conversation first, because a known defect with its own scenario
 would be found again and again: "room" a batch too small for the drafts of all slots (LC-SPEC-ROOM), "id_slot" D2 and
 D3, "completions" D23, "cache_reuse" D4, "files" D11, "drafts" mlx-lm 7.4 and 7.5, "swa_full" D5, "slots"
-failed-load-leaves-tokens of ik_llama.cpp; under base-24035 and older a restored slot keeps the checkpoints of another
-text (#25649).
+ik-failed-load-leaves-tokens; under llama_cpp@b9473 and older a restored slot keeps the checkpoints of another text
+(#25649).
 
 Both versions of #24035 keep a checkpoint that ends within the common prefix although the prompt begins again from 0.
 If that is interrupted, the list names more tokens than the slot has. This is harmless (the next prompt shares fewer
@@ -34,9 +34,9 @@ ALL = tuple(PROPERTIES)
 DEFAULTS = {"cache_reuse": "cache_reuse", "drafts": "draft_model", "swa_full": "swa_full", "shift": "context_shift",
             "thinking": "thinking"}  # fmt: skip
 LLAMA = tuple(f"llama_cpp@{name}" for name in (
-    "latest-repaired", "b11549", "b11312", "b11063", "b10809", "head", "pr24143-on-head", "24035-v3", "user-turns",
-    "base-24143", "pr24143-on-base", "base-24035", "24035-v1", "minus-one", "spring-2026", "before-min0",
-    "before-20671", "two-ends", "every-8192", "mtmd-broken", "late-2025", "hybrid-first", "swa-first",
+    "b11549-repaired", "b11549", "b11312", "b11063", "b10809", "b10587", "pr24143-on-b10587", "24035-v3", "b9765",
+    "b9518", "pr24143-on-b9518", "b9473", "24035-v1", "b9231", "b8916", "b8450",
+    "b8392", "b8271", "b8260", "b8152", "b7789", "b6685", "b6160",
 ))  # fmt: skip
 
 
@@ -61,23 +61,23 @@ def but(*names: str) -> tuple[str, ...]:
 
 SOUND = ("memory-sound", "accounting", "limits", "seq-rm-atomic")
 KNOWN = ("id_slot", "cache_reuse", "completions", "room")   # of llama.cpp; moved chunks never hold, by design
-KEEPS = LLAMA[LLAMA.index("llama_cpp@before-min0"):]
+KEEPS = LLAMA[LLAMA.index("llama_cpp@b8450"):]
 """Before #20993 a waiting slot keeps the rows of its last conversation, and a unified cache of 256 cells may be too
 small for a request that a fresh server answers."""
 REPAIRED = ("warm-equals-cold", "stored-equals-cold", "survives")
 HOLD = (
-    Hold("llama_cpp@latest-repaired", tuple(KINDS), REPAIRED, ("cache_reuse",)),
-    Hold("llama_cpp@latest-repaired", ("R", "H", "HW"), REPAIRED),       # including cache_reuse: D4
-    Hold("llama_cpp@latest-repaired", tuple(KINDS), ("survives",)),      # and D21
+    Hold("llama_cpp@b11549-repaired", tuple(KINDS), REPAIRED, ("cache_reuse",)),
+    Hold("llama_cpp@b11549-repaired", ("R", "H", "HW"), REPAIRED),       # including cache_reuse: D4
+    Hold("llama_cpp@b11549-repaired", tuple(KINDS), ("survives",)),      # and D21
     *(Hold(profile, ("A",), but("answered") if profile in KEEPS else ALL, KNOWN) for profile in LLAMA),
-    Hold("llama_cpp@pr24143-on-head", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
-    Hold("llama_cpp@pr24143-on-base", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
+    Hold("llama_cpp@pr24143-on-b10587", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
+    Hold("llama_cpp@pr24143-on-b9518", ("A", "W", "R", "H", "HW"), ("no-lost-conversation",)),
     *(Hold(profile, tuple(KINDS), SOUND) for profile in (
-        "llama_cpp@head", "llama_cpp@24035-v3", "llama_cpp@mtmd-broken", "llama_cpp@hybrid-first",
-        "llama_cpp@swa-first")),
+        "llama_cpp@b10587", "llama_cpp@24035-v3", "llama_cpp@b8152", "llama_cpp@b6685",
+        "llama_cpp@b6160")),
     *(Hold(profile, ("A", "W", "H"), SOUND) for profile in ("ik_llama@main", "ik_llama@1295")),   # drafts: D5
     *(Hold(profile, tuple(KINDS), ("balances",)) for profile in (
-        "llama_cpp@head", "llama_cpp@swa-first", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@pr923")),
+        "llama_cpp@b10587", "llama_cpp@b6160", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@pr923")),
     Hold("llama_cpp@24035-v3", ("R", "H"), but("stored-equals-cold"), KNOWN),
     Hold("llama_cpp@24035-v1", ("R", "H"), but("stored-equals-cold"), (*KNOWN, "files")),
     Hold("ik_llama@main", ("A",), but("stored-equals-cold"), ("shift", "slots")),
@@ -87,7 +87,7 @@ HOLD = (
     Hold("ik_llama@main-repaired", tuple(KINDS), REPAIRED, ("shift",)),      # rows that a shift moves are stored
     Hold("mlx_lm@0.32.2", ("A", "R", "H"), but("survives", "limits"), ("drafts", "think")),
     Hold("mlx_lm@m1072", ("A",), but("survives", "limits"), ("drafts",)),
-    Hold("mlx_lm@base1006", ("A",), but("survives"), ("drafts", "thinking", "think", "together")),
+    Hold("mlx_lm@0.31.1", ("A",), but("survives"), ("drafts", "thinking", "think", "together")),
 )
 
 

@@ -1,6 +1,6 @@
 """``python -m tests.fuzz.rediscovery``: searches for known defects without using that knowledge, and measures the time.
 
-The conversations of a seed run under the defect's profile one after the other. A conversation counts if its finding is
+The conversations of a seed run under the defect's profile in sequence. A conversation counts if its finding is
 the defect (it disappears with the defect's cure), and is then shrunk.
 """
 

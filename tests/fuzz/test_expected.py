@@ -43,7 +43,7 @@ def test_a_crash_of_the_simulator_is_counted_and_the_others_are_played(monkeypat
         return plain(*args, **more)
 
     monkeypatch.setattr(expected, broken, now_and_then)
-    row = next(i for i, one in enumerate(HOLD) if one.profile == "llama_cpp@head" and one.kinds == ("A",))
+    row = next(i for i, one in enumerate(HOLD) if one.profile == "llama_cpp@b10587" and one.kinds == ("A",))
     monkeypatch.setattr(campaign, "HELD", 4)
     news = campaign.hold(row, 0)
     assert len(calls) == 4

@@ -8,7 +8,7 @@ from tests.fuzz.defects import DEFECTS
 from tests.fuzz.rediscovery import LIMIT, search
 
 pytestmark = pytest.mark.long
-QUICK = ("D1 one token", "ik D1", "7.4", "v911 twice")
+QUICK = ("D1 one token", "ik D1", "7.4", "#911 twice")
 
 
 @pytest.mark.parametrize("defect", [

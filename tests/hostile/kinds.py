@@ -28,7 +28,7 @@ from tests.shared import ROOT, TRACES
 BYTES = 0.15                 # share of file mutants with changed bytes instead of changed values
 LOG_LINES = ROOT / "tests/data/log_lines/b11549.jsonl"
 SMALL = 12_000               # bytes of a recording to mutate, at most
-DENSE = ROOT / "scenarios/llama_cpp/seed-24143-dense.toml"
+DENSE = ROOT / "scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml"
 LINES = 20                   # error lines of a command about several files or profiles
 FOUND = ("campaign-*.json", "fuzz-*.toml")       # files that a search creates in its folder
 MADE = ("try.json", f"{DENSE.stem}.json", *FOUND, *(f"*/{file}" for file in FOUND))
@@ -177,7 +177,7 @@ RULED = (
     ("try", "A20/B9/A20.C3", "-p", "rules.py", "--json"), ("run", DENSE.name, "-p", "rules.py", "--provenance"),
     ("run", DENSE.name, "-p", "rules.py", "--provenance", "--json", "-j", "2"),
     ("why", DENSE.name, "3", "-p", "rules.py"),
-    ("diff", DENSE.name, "-p", "rules.py", "-p", "llama_cpp@head"), ("bisect", "A20/B9/A20.C3", "-p", "rules.py"),
+    ("diff", DENSE.name, "-p", "rules.py", "-p", "llama_cpp@b10587"), ("bisect", "A20/B9/A20.C3", "-p", "rules.py"),
     ("profiles", "show", "rules.py"), ("explain", "MY-PICK", "-p", "rules.py"),
 )  # fmt: skip
 

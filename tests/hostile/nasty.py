@@ -31,7 +31,7 @@ TEXTS = (
     "\x1b]0;title\x07", "line\nline", "tab\tand\rreturn", "\u202eright to left", "\u2028", "\ufeff", "💥" * 50, "é",
     "%s%n%d",
     "{}", "{0!r}", "${HOME}", "$(true)", "'; drop", "\\", '"', "true", "-1", "NaN", "null",
-    "None", "llama_cpp@head", "head",
+    "None", "llama_cpp@b10587", "b10587",
     "GGGA", "A" * 65, "S", "\x7f", "\u0661\u0662", "1e999", "a" * 255, "é" * 200,
 )  # fmt: skip
 SURROGATE = Raw('"\\ud800"')

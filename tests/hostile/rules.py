@@ -8,7 +8,7 @@ import re
 from tests.hostile.trees import jumbled
 from tests.hostile.written import flipped
 
-HEAD = """from dataclasses import replace
+B10587 = """from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
 from cachesim.engines.rule import Decision, Role, rule
 
@@ -26,12 +26,12 @@ MINE = replace(B, name="llama_cpp@mine", ckpt_pick=pick)
 OTHER = """
 OTHER = MINE.changed({"name": "llama_cpp@other"})
 """
-FILES = (HEAD + PICK, HEAD + PICK + OTHER, HEAD + 'MINE = replace(B, name="llama_cpp@mine")\n')
+FILES = (B10587 + PICK, B10587 + PICK + OTHER, B10587 + 'MINE = replace(B, name="llama_cpp@mine")\n')
 PIECES = (
     "None", "0", "-1", "10**30", "0.5", "'x'", "''", "[]", "{}", "()", "object()", "1/0", "True", "lambda *_: 0", "B",
     "Decision(0, {})", "Decision(None, {})", "raise KeyError", "return", "yield", "pass",
     "import nothing", "exit(3)", "raise SystemExit", "'y' * 9999", "\\d",
-    "'llama_cpp@head'", "'no engine'", "'\\x00'", "Role.EVICT", "'" + "n" * 500 + "'", "raise ValueError('v' * 9999)",
+    "'llama_cpp@b10587'", "'no engine'", "'\\x00'", "Role.EVICT", "'" + "n" * 500 + "'", "raise ValueError('v' * 9999)",
     "raise ValueError('a\\nb')", "(" * 300, "-" * 9000 + "1", "rule", "del B", "global B", "é", "async def f(): pass",
 )  # fmt: skip
 _WORD = re.compile(r"[\w@']+|[^\w\s]")

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from tests.hostile.nasty import WORDS
 
-DENSE = "seed-24143-dense.toml"
+DENSE = "llama-24143-entry-removed-dense.toml"
 COMMANDS = tuple(line.replace("DENSE", DENSE) for line in (
     "run DENSE --provenance",
-    "run DENSE --json -p llama_cpp@head",
+    "run DENSE --json -p llama_cpp@b10587",
     "run --as-expected DENSE",
     "run . -j 2 --provenance",
-    "run seed-24143-hybrid --provenance",
+    "run llama-24143-entry-removed-hybrid --provenance",
     "try A5/A --model GA",
-    "try A5/B4/A -p mlx_lm@head --json",
+    "try A5/B4/A -p mlx_lm@d78bf58e --json",
     "why DENSE 1",
-    "why DENSE 0 -p llama_cpp@head --json",
-    "diff DENSE -p llama_cpp@head -p llama_cpp@b11549",
+    "why DENSE 0 -p llama_cpp@b10587 --json",
+    "diff DENSE -p llama_cpp@b10587 -p llama_cpp@b11549",
     "explain LC-CKPT-ERASE",
     "explain LC-CKPT --json",
     "profiles list",
-    "profiles show llama_cpp@head",
-    "profiles diff llama_cpp@head llama_cpp@b11549",
-    "profiles diff mlx_lm@v911 mlx_lm@head --json",
+    "profiles show llama_cpp@b10587",
+    "profiles diff llama_cpp@b10587 llama_cpp@b11549",
+    "profiles diff mlx_lm@0.31.0 mlx_lm@d78bf58e --json",
     "bisect A5/A",
     "bisect A5/B3/A --set parallel=2 --model A",
     "fuzz --examples 2",
-    "fuzz --examples 3 -p mlx_lm@head --model A --seed 7",
+    "fuzz --examples 3 -p mlx_lm@d78bf58e --model A --seed 7",
     "fuzz --examples 2 --property all --no-shrink --json",
     "fuzz --mode exact --examples 1 --model R",
     "shrink A9.B3/A -p ik_llama@1889-base --model GA",

@@ -1,4 +1,4 @@
-"""Checks of the architecture for one source file. Pure functions from a parsed file to a list of findings.
+"""Checks of the architecture for a source file. Pure functions from a parsed file to a list of findings.
 
 A module is named by its path below ``cachesim/`` without ``.py``, in parts: ("engines", "base").
 """

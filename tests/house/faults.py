@@ -34,7 +34,7 @@ COMPARED = re.compile(r"compared with (mlx-lm) ([\w.]+)")
 
 
 class Fault(NamedTuple):
-    """An entry: its anchor, the heading of its section, its text in one line, its pieces of evidence."""
+    """An entry: its anchor, the heading of its section, its text in a line, its pieces of evidence."""
 
     name: str
     section: str

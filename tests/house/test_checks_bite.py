@@ -1,4 +1,4 @@
-"""The checks of the architecture find violations: each gets a bad snippet and a similar good one."""
+"""The checks of the architecture find violations: each gets a bad snippet and a similar good snippet."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BAD = [
     (checks.version_branches, "engines.llama_cpp.server", "if rules.name == 'x': pass"),
     (checks.version_branches, "engines.llama_cpp.server", "if '2026' <= profile.version: pass"),
     (checks.version_branches, "engines.llama_cpp.profiles", "x = [f for f in PROFILES if f.name in skip]"),
-    (checks.version_branches, "engines.llama_cpp.server", "x = 'llama_cpp@head'"),
+    (checks.version_branches, "engines.llama_cpp.server", "x = 'llama_cpp@b10587'"),
     (checks.version_branches, "tools.run.table", "x = f'llama_cpp@{name}'"),
     (checks.outside_world, "model.layer", "import time"),
     (checks.outside_world, "model.layer", "from random import choice"),
@@ -66,9 +66,9 @@ GOOD = [
     (checks.too_long, "model.layer", LONG.removesuffix("    pass\n")),
     (checks.prints, "base.console", "print('x')"),
     (checks.careless, "base.tokens", "def f(a=(), b=None): ..."),
-    (checks.version_branches, "engines.llama_cpp.server", "'''About llama_cpp@head.'''\nif a == b: pass"),
-    (checks.version_branches, "engines.llama_cpp.profiles", "x = 'llama_cpp@head'"),
-    (checks.version_branches, "engines.llama_cpp.profiles.head", "x = 'llama_cpp@head'"),
+    (checks.version_branches, "engines.llama_cpp.server", "'''About llama_cpp@b10587.'''\nif a == b: pass"),
+    (checks.version_branches, "engines.llama_cpp.profiles", "x = 'llama_cpp@b10587'"),
+    (checks.version_branches, "engines.llama_cpp.profiles.b10587", "x = 'llama_cpp@b10587'"),
     (checks.version_branches, "engines.llama_cpp.profiles", "x = [f for f in fields(r) if f.name not in skip]"),
     (checks.outside_world, "cli.main", "import time"),
     (checks.unsourced_rules, "engines.llama_cpp.rules.keep", "@rule('LC-1', Role.PICK, at())\ndef f():\n    'Picks.'"),

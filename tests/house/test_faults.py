@@ -73,7 +73,7 @@ def test_a_piece_of_evidence_is_looked_at(piece, told):
 
 def stored(tmp_path, **changes):
     """Write the output of a build for a scenario, in the form of scenarios/evidence."""
-    file = next((ROOT / "scenarios").rglob("seed-24143-hybrid.toml"))
+    file = next((ROOT / "scenarios").rglob("llama-24143-entry-removed-hybrid.toml"))
     one = {
         "scenario": of_case(file), "profile": "llama_cpp@b1", "flags": ["-np", "1"],
         "requests": [{"n": 0, "cache_n": 0, "prompt_n": 5, "warm": [1], "cold": [2], "max_dlogprob": 0.5,

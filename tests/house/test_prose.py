@@ -1,7 +1,6 @@
-"""Sentence patterns that are ruled out, in Python and Markdown files.
+"""Sentence patterns that are ruled out, in Python and Markdown files and in scenarios.
 
-`EXCEPTIONS` names the passages that may keep one, each with its reason. Scenarios are not checked yet: their titles and
-reasons are still to be rewritten.
+`EXCEPTIONS` names the passages that may keep a pattern, each with its reason. The lessons set the tone and are exempt.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pytest
 
 from tests.house.checks import ROOT
 
-FOLDERS = ("cachesim", "tests", ".ci")
+FOLDERS = ("cachesim", "tests", ".ci", "scenarios")
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 WORDS = {
     "negated noun": re.compile(r"(?<!there )(?<!There )\b(?:is no [a-z]+|are none\b|is none\b)|\b[Nn]obody\b"),
@@ -34,8 +33,6 @@ EXCEPTIONS = {
     "prompt_cache.py: _similar(one)": "code of a rule, whose grade depends on it",
     'child.py: """Return whether every user can read the source tree, which the child needs when it runs as nobody '
     '(uid 65534)."""': "the name of a user",
-    'samples.py: "run d8-nobody-wrote-how-many"': "a scenario id",
-    'samples.py: "why d8-nobody-wrote-how-many 5"': "a scenario id",
     'test_process.py: "0.1 I srv: see a.cpp:7: this is no message\\n"': "a line of a log",
     'test_template.py: "{{ tools is none }}"': "a template of Jinja",
 }
@@ -43,9 +40,10 @@ EXCEPTIONS = {
 
 
 def _prose(path):
-    """Yield (line, text) of the prose in a file: docstrings, comments and strings with a space, or all of a page."""
+    """Yield (line, text) of the prose in a file: docstrings, comments and strings with a space, or all of a page or
+    scenario."""
     text = path.read_text("utf-8")
-    if path.suffix == ".md":
+    if path.suffix in (".md", ".toml"):
         code = False
         for number, line in enumerate(text.splitlines(), 1):
             code ^= line.lstrip().startswith("```")
@@ -80,13 +78,15 @@ def passages(path):
 
 @cache
 def files():
-    """Return all Python and Markdown files of the project."""
-    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")]
-    return sorted({*found, *(ROOT / page for page in PAGES)} - {Path(__file__)})
+    """Return all Python and Markdown files and scenarios of the project."""
+    kinds = (".py", ".md", ".toml")
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in kinds]
+    lessons = (ROOT / "scenarios" / "lessons").glob("*.md")
+    return sorted({*found, *(ROOT / page for page in PAGES)} - {Path(__file__), *lessons})
 
 
 def test_files_are_found():
-    assert len(files()) > 800
+    assert len(files()) > 1200
 
 
 def test_prose_follows_the_rules():

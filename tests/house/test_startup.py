@@ -41,6 +41,6 @@ def test_usage_is_light(argv):
 
 
 def test_a_command_imports_the_engine_that_it_needs():
-    names = loaded("run", "seed-24143-dense", "-p", "llama_cpp@head")
+    names = loaded("run", "llama-24143-entry-removed-dense", "-p", "llama_cpp@b10587")
     assert "cachesim.engines.llama_cpp" in names
     assert names & {"cachesim.engines.ik_llama", "cachesim.engines.mlx_lm"} == set()

@@ -80,7 +80,7 @@ def without(value):
 
 
 def difference(a, b, place="") -> str:
-    """Return the first place in which two decoded values differ, "" if there is none."""
+    """Return the first place in which two decoded values differ, else ""."""
     if isinstance(a, dict) and isinstance(b, dict):
         if a.keys() != b.keys():
             return f"{place}: only one has {', '.join(sorted(a.keys() ^ b.keys()))}"

@@ -66,7 +66,8 @@ class Timed(Replaying):
 class Beside:
     """A replay of a growing recording. ``steps``, ``events`` and ``verdicts`` count the comparisons; ``clean``: largest
     difference of log-probabilities from a cold run where the simulator finds nothing wrong; ``broken``: smallest where
-    it does. ``apart``: by step number, the simulator's verdict and the distance of the real answers from cold ones."""
+    it does. ``apart``: by step number, the simulator's verdict and the distance of the real answers from cold
+    answers."""
 
     def __init__(self):
         self.run = None
@@ -81,7 +82,7 @@ class Beside:
         self.folder.cleanup()
 
     def hear(self, data):
-        """Replay the new steps of a recording; return the first difference, None if there is none."""
+        """Replay the new steps of a recording; return the first difference or None."""
         trace = make_trace(Path("live"), data, profiles())
         if trace.out:
             raise ValueError(trace.out)

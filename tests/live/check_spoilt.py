@@ -1,4 +1,4 @@
-"""``python -m tests.live.check_spoilt``: test that the check finds one spoilt answer in a hundred on a real server.
+"""``python -m tests.live.check_spoilt``: test that the check finds 1 spoilt answer in 100 on a real server.
 
 A proxy stands before b11549 with the repaired rules, under default flags. The check must report its spoilt answers (a
 token, a log-probability) as "repeatable", and nothing else. Exit code 1 otherwise.

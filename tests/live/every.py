@@ -1,4 +1,4 @@
-"""``make live``: builds the pinned servers and runs the campaign on each, or on the one that LLAMA_SERVER names.
+"""``make live``: builds the pinned servers and runs the campaign on each, or on the server that LLAMA_SERVER names.
 
 For N conversations the newest build runs all, each older build a fifth; the time is divided in proportion.
 """

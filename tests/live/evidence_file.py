@@ -1,4 +1,4 @@
-"""Stored output of unchanged real servers, one JSON file per build below ``scenarios/evidence``.
+"""Stored output of unchanged real servers, a JSON file per build below ``scenarios/evidence``.
 
 An entry belongs to a scenario: the server's answer to each request, and its answer without any cache. ``requests_of``
 reads it from a recording of any server; ``store`` keeps an entry per line, sorted by scenario.

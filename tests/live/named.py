@@ -14,13 +14,13 @@ answer that reads only its own rows differs by at most 0.022."""
 
 
 def shown(difference, recording, runs):
-    """True if the simulator reports foreign reads and the real answer equals a cold one within rounding, but not under
-    other tokens."""
+    """True if the simulator reports foreign reads and the real answer equals a cold answer within rounding, but not
+    under other tokens."""
     return _verdict(difference) == ("equal", "broken") and any(broken and beyond for broken, _, beyond in runs)
 
 
 def not_shown(difference, recording, runs):
-    """True if the real answer differs from a cold one in its last digits, and repetitions under other tokens show no
+    """True if the real answer differs from a cold answer in its last digits, and repetitions under other tokens show no
     more. Undecided, and counted separately. An answer without any difference does not qualify: then the simulator is
     wrong about the foreign reads."""
     if _verdict(difference) not in (("equal", "broken"), ("differs", "holds")):

@@ -26,7 +26,7 @@ from tests.live.named import log_cut_off
 from tests.live.worlds import write_models
 
 FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "llama_cpp" / "repairs"
-SERVERS = {"llama_cpp@b11549": "b11549", "llama_cpp@latest-repaired": "b11549-repaired"}
+SERVERS = {"llama_cpp@b11549": "b11549", "llama_cpp@b11549-repaired": "b11549-repaired"}
 
 
 def main(argv):

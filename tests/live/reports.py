@@ -19,17 +19,17 @@ from tests.live import build
 from tests.live.export_all import run
 
 REPORTS = {
-    "stale-checkpoint": "one-token-qwen35",
-    "stale-neighbour-checkpoint": "neighbour-qwen35",
-    "window-at-its-edge": "first-window-gemma3",
-    "eroded-window-checkpoint": "bug-swa-ckpt-erosion",
+    "stale-checkpoint": "llama-one-token-checkpoint-default-qwen35",
+    "stale-neighbour-checkpoint": "llama-adjacent-checkpoint-default-qwen35",
+    "window-at-its-edge": "llama-first-window-default-gemma3",
+    "eroded-window-checkpoint": "llama-window-checkpoint-erosion",
 }
 """Report -> its scenario."""
-IK_REPORTS = {"ik-rows-out-of-sight": "cells-out-of-sight-attention"}
+IK_REPORTS = {"ik-rows-out-of-sight": "ik-cells-above-gap-unread-dense"}
 """Reports about ik_llama.cpp, whose issues are written by hand."""
 WORDS = {0: "right", 1: "WRONG", 2: "did not run"}
-LONGER = "one-token-checkpoint-past-the-minimum"          # another history than those of the models
-SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@latest-repaired"}
+HISTORIES = tuple(f"llama-{name}-default-" for name in ("one-token-checkpoint", "adjacent-checkpoint", "first-window"))
+SERVERS = {"b11549": "llama_cpp@b11549", "b11549-repaired": "llama_cpp@b11549-repaired"}
 
 
 def said(*words):
@@ -67,7 +67,7 @@ def of_models(models):
     binaries = {commit: build.binary(commit) for commit in (*SERVERS, "b11549-one-character")}
     yield f"{'scenario':32}" + "".join(f"{commit:22}" for commit in binaries)
     for name, file in sorted(corpus_files().items()):
-        if name.startswith(("one-token-", "neighbour-", "first-window-")) and name != LONGER:
+        if name.startswith(HISTORIES):
             text, _ = said("export", file, "--to", "script")
             codes = [run(text, binary, models)[0] for binary in binaries.values()]
             yield f"{name:32}" + "".join(f"{WORDS[code]:22}" for code in codes)

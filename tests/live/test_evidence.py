@@ -13,7 +13,8 @@ from tests.live.evidence import chosen, expected, otherwise
 
 PROFILE = "llama_cpp@b11549"
 STORED = json.loads((corpus_root() / "evidence" / "b11549.json").read_text("utf-8"))["scenarios"]
-NAMES = ("d1-one-token-checkpoint", "draft-trim-mamba2", "d23-child-split", "draft-longer-than-batch")
+NAMES = ("llama-one-token-checkpoint", "llama-draft-removal-refused-mamba2", "llama-completion-copied-early",
+    "llama-draft-longer-than-batch")
 
 
 def wanted(name):
@@ -31,18 +32,18 @@ def test_what_was_stored_is_as_expected(name):
 
 
 @pytest.mark.parametrize("name, number, fields, told", [
-    ("d1-one-token-checkpoint", 2, {"differs": False}, "wrong: [], expected [2]"),
-    ("d1-one-token-checkpoint", 1, {"differs": True}, "wrong: [1, 2], expected [2]"),
-    ("d1-one-token-checkpoint", 2, {"cache_n": 0}, "2: 0 reused, expected 1"),
-    ("d1-one-token-checkpoint", 0, {"died": -6}, "wrong: [0, 2], expected [2]"),
-    ("d23-child-split", 2, {"error": "another"}, "2: 'another', expected 'Invalid input batch.'"),
+    ("llama-one-token-checkpoint", 2, {"differs": False}, "wrong: [], expected [2]"),
+    ("llama-one-token-checkpoint", 1, {"differs": True}, "wrong: [1, 2], expected [2]"),
+    ("llama-one-token-checkpoint", 2, {"cache_n": 0}, "2: 0 reused, expected 1"),
+    ("llama-one-token-checkpoint", 0, {"died": -6}, "wrong: [0, 2], expected [2]"),
+    ("llama-completion-copied-early", 2, {"error": "another"}, "2: 'another', expected 'Invalid input batch.'"),
 ])  # fmt: skip
 def test_another_outcome_is_named(name, number, fields, told):
     assert told in otherwise(changed(name, number, **fields), wanted(name))
 
 
 def test_an_error_may_name_other_numbers():
-    name = "oversized-prompt"
+    name = "llama-oversized-prompt-refused"
     refused = next(one for one in STORED[name]["requests"] if "error" in one)
     other = re.sub(r"[0-9]+", "7", refused["error"])
     assert other != refused["error"]
@@ -51,5 +52,6 @@ def test_an_error_may_name_other_numbers():
 
 def test_scenarios_of_faults_are_chosen_where_none_are_named():
     ids = [one.id for one in chosen([], PROFILE)]
-    assert "d1-one-token-checkpoint" in ids and "one-token-llama" not in ids and "d9-oldest-token-hidden" not in ids
-    assert [one.id for one in chosen(["one-token-llama"], PROFILE)] == ["one-token-llama"]
+    correct = "llama-one-token-checkpoint-default-llama"
+    assert "llama-one-token-checkpoint" in ids and correct not in ids and "mlx-oldest-token-hidden" not in ids
+    assert [scenario.id for scenario in chosen([correct], PROFILE)] == [correct]

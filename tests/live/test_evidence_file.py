@@ -46,7 +46,7 @@ def test_what_has_no_answer_says_why():
 
 
 def test_entries_are_kept_one_per_line_and_replaced_by_id(tmp_path):
-    scenario, file = load(corpus_files()["d1-one-token-checkpoint"]), tmp_path / "new" / "b11549.json"
+    scenario, file = load(corpus_files()["llama-one-token-checkpoint"]), tmp_path / "new" / "b11549.json"
     entry = entry_of(scenario, "llama_cpp@b11549", recording("mamba2-bug-stale-ckpt-pos0"), True)
     store(file, "b11549", "version: 11549", {"d2": entry, "d1": entry})
     store(file, "b11549", "version: 11549", {"d1": {**entry, "as_simulated": False}})

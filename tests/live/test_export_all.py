@@ -76,6 +76,6 @@ def test_enough_must_be_shown_and_none_may_fail():
 
 
 def test_the_cases_are_those_that_are_wrong_under_the_rule_set(tmp_path):
-    for name in ("d1-one-token-checkpoint", "d11-slot-file-dense"):
+    for name in ("llama-one-token-checkpoint", "llama-slot-file-edit-dense"):
         shutil.copy(named(name), tmp_path)
-    assert [one.id for one in broken_scenarios(tmp_path, PROFILE)] == ["d1-one-token-checkpoint"]
+    assert [one.id for one in broken_scenarios(tmp_path, PROFILE)] == ["llama-one-token-checkpoint"]

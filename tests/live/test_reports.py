@@ -26,7 +26,7 @@ def test_a_report_is_what_the_commands_write(name):
     issue = (FOLDER / name / "issue.md").read_text("utf-8")
     assert "\n".join(code(standalone_script(script))) in "\n".join(code(issue))
     assert "please fill in: the summary, in your own words" in issue and "WRONG: " in issue
-    assert "llama_cpp@latest-repaired" in issue and "\n```console\n... request" in issue
+    assert "llama_cpp@b11549-repaired" in issue and "\n```console\n... request" in issue
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -33,7 +33,7 @@ LLAMA_CPP = [
     Fault("a swap forgets the tails",
           "[b if tail == a else a if tail == b else tail for tail in meta.tail]", "list(meta.tail)"),
     Fault("a hybrid cuts attention though refused", "        if ok:\n", "        if True:\n",
-          profiles=("llama_cpp@late-2025",)),      # newer rule sets are rarely refused
+          profiles=("llama_cpp@b7789",)),      # newer rule sets are rarely refused
     Fault("the ring is not purged", "            self._purge(lost, quiet)\n", "            pass\n"),
     Fault("trying leaves head behind",
           "self.used, self.head, self.end = saved.used, saved.head, saved.end",

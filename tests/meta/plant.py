@@ -25,8 +25,8 @@ HUNT = Path(__file__).with_name("hunt.py")
 EXAMPLES = 400         # conversations in which the fuzzer must find a fault
 PATIENCE = 400         # seconds after which a group of tests counts as endless
 PROFILES = {
-    "llama_cpp": ("llama_cpp@head",), "ik_llama": ("ik_llama@main",),
-    "mlx_lm": ("mlx_lm@0.32.2", "mlx_lm@base1006"),
+    "llama_cpp": ("llama_cpp@b10587",), "ik_llama": ("ik_llama@main",),
+    "mlx_lm": ("mlx_lm@0.32.2", "mlx_lm@0.31.1"),
 }  # fmt: skip
 """Profiles to search for a fault, in order. A fault in a rule is searched in those of them that have the rule, and in
 the newest profile that has it (a table may contain a rule that its other rules never call)."""

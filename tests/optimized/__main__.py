@@ -61,7 +61,8 @@ PLAIN = (
     "shrink S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA --tries 40",
     "repair S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA",
     "fuzz -p ik_llama@1889-base --model GA --examples 10 --json", "explain pos_min", "explain n_past --json",
-    *(f"export seed-24143-hybrid --to {form}" for form in ("script", "curl", "pytest", "issue", "toml")),
+    *(f"export llama-24143-entry-removed-hybrid --to {form}" for form in ("script", "curl", "pytest", "issue",
+    "toml")),
 )
 
 

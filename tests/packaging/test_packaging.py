@@ -88,7 +88,7 @@ def test_an_example_of_the_documents_works_with_the_installed_wheel(installed, c
     assert not complaints(err) and piped(out, pipes) == output
 
 
-@pytest.mark.parametrize("command", typed("seed-24143-dense", ROOT))
+@pytest.mark.parametrize("command", typed("llama-24143-entry-removed-dense", ROOT))
 def test_a_command_of_the_symptom_table_works_with_the_installed_wheel(installed, command):
     code, out, err = installed(shlex.split(command))
     assert code in (0, 1) and not complaints(err) and len(out.splitlines()) >= 3

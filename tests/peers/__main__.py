@@ -13,10 +13,10 @@ from tests.peers import compare, lru_talk
 from tests.peers.worlds import Ours, Theirs
 
 RULES = {
-    "0.32.2": caches.AT_0_32_2, "head": caches.AT_HEAD, "v0.31.3": caches.AT_V0_31_3, "m1072": caches.AT_M1072,
+    "0.32.2": caches.AT_0_32_2, "d78bf58e": caches.AT_HEAD, "0.31.3": caches.AT_V0_31_3, "m1072": caches.AT_M1072,
     "m1019": caches.AT_M1019, "pr999": caches.AT_PR999,
 }  # fmt: skip
-LRU_SHARE = 6                 # share of operations on the prompt cache: one in six
+LRU_SHARE = 6                 # every sixth operation is on the prompt cache
 RECORDED = 300                # bursts in the transcript
 WANTED = ("merge", "extract", "extend", "filter", "trim", "prepare/finalize", "while ragged", "while wrapped")
 ENOUGH = 5                    # percent of all operations

@@ -12,7 +12,7 @@ from tests.peers.worlds import Raised, plain, seen, twin
 
 
 class Table:
-    """Caches of one world, by place in ``things``."""
+    """Caches of a world, by place in ``things``."""
 
     def __init__(self, world, dtype, shape):
         self.world = world

@@ -161,7 +161,7 @@ def play(rng, name, model, weights, spec, count, transcript):
 
 
 def _rounds(where, talk, theirs, ours, count, done):
-    """Run bursts on one server, until its thread dies."""
+    """Run bursts on a server, until its thread dies."""
     rounds = []
     for _ in range(count):
         requests = [one for one in talk.burst() if possible(one, where.template)]

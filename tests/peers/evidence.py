@@ -3,9 +3,9 @@
 Each scenario is sent to the real generation thread with a tiny random model. "cold" is the model's own output for the
 whole prompt, without a cache. Results are stored in ``scenarios/evidence/mlx-lm-<version or commit>.json``.
 
-The loop that takes requests runs one batch step at a time, as with a model whose steps exceed the server's time budget.
-A request therefore arrives at the step that the scenario names. For another commit, put its tree into PYTHONPATH. Exit
-code 1 if a result differs from the simulator's.
+The loop that takes requests runs a single batch step at a time, as with a model whose steps exceed the server's time
+budget. A request therefore arrives at the step that the scenario names. For another commit, put its tree into
+PYTHONPATH. Exit code 1 if a result differs from the simulator's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tests.peers.bursts import CONTENT
 from tests.peers.models import arguments
 
 PROFILES = {
-    "0.32.2": "0.32.2", "0.31.3": "v0.31.3", "3f9d179f": "m1072", "4d3af3ce": "m1019", "73c85504": "base1006",
-    "c2e01bcb": "pr1006c", "82574b4d": "pr1006b", "f0402185": "pr1006a", "38e83982": "pr999", "2105aaf9": "v911",
+    "0.32.2": "0.32.2", "0.31.3": "0.31.3", "3f9d179f": "m1072", "4d3af3ce": "m1019", "73c85504": "0.31.1",
+    "c2e01bcb": "pr1006c", "82574b4d": "pr1006b", "f0402185": "pr1006a", "38e83982": "pr999", "2105aaf9": "0.31.0",
     "321e764e": "base923", "c30598cf": "pr923", "c1c0d8ef": "pr929",
 }  # fmt: skip
 """Version of the package, or commit of the tree that PYTHONPATH names -> rule set."""
@@ -67,7 +67,7 @@ class Paced(real_server.Polled):
 
 
 class OneStep:
-    """A time budget that ends after one step."""
+    """A time budget that ends after a single step."""
 
     def __iter__(self):
         yield None

@@ -68,7 +68,7 @@ def main(args):
 
 
 def look(folder, model, level, kind, rng):
-    """Compare one server with its log. Returns counts and differences."""
+    """Compare a server with its log. Returns counts and differences."""
     place, log, several = folder / model, folder / "server.log", kind == "several at once"
     if not place.exists():
         _write(place, model)

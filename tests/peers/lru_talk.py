@@ -49,7 +49,7 @@ def _key(dice):
 
 
 def do(cache, action):
-    """Apply one operation to either prompt cache; the methods have equal names. Returns its result."""
+    """Apply an operation to either prompt cache; the methods have equal names. Returns its result."""
     name, *args = action
     if name == "insert":
         model, key, layers, kind = args

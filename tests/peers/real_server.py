@@ -141,7 +141,7 @@ import_module("mlx_lm.generate").TokenizerWrapper = Tokenizer     # a tokenizer 
 
 
 class Provider:
-    """ModelProvider for one model that is always loaded, with the attributes that the server reads."""
+    """ModelProvider for a single model that is always loaded, with the attributes that the server reads."""
 
     processor = None
     model_key = ("model", None, None)

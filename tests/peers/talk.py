@@ -52,7 +52,7 @@ class Dice:
         raise AssertionError
 
     def size(self):
-        """Draw the tokens of a step: often one."""
+        """Draw the number of tokens of a step, often 1."""
         return 1 if self.chance(45) else 1 + self.below(6)
 
 
@@ -221,7 +221,7 @@ def _other(place):
 
 
 def _rows(cache):
-    """Return the number of rows of one of our batches."""
+    """Return the number of rows of a batch of cachesim."""
     if hasattr(cache, "caches"):
         return _rows(cache.caches[-1])
     return cache.batch_size if hasattr(cache, "batch_size") else len(cache.offset)

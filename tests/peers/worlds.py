@@ -37,7 +37,7 @@ class Raised(Exception):
 
 
 class Ours:
-    """cachesim's classes under one table of rules."""
+    """cachesim's classes under a table of rules."""
 
     def __init__(self, rules, unasked=frozenset()):
         self.rules = rules

@@ -35,8 +35,8 @@ class Tally:
 
 
 def conversation(rng: np.random.Generator, length: int, least: int) -> list[Request]:
-    """Draw requests that extend, repeat, cut and change one text. Each round drafts at least ``least`` tokens; 0 = some
-    rounds draft none, as if the head were unsure."""
+    """Draw requests that extend, repeat, cut and change the same text. Each round drafts at least ``least`` tokens; 0 =
+    some rounds draft none, as if the head were unsure."""
     text = list(range(1000, 1000 + int(rng.integers(70, 110))))
     out, fresh = [], 10_000
     for _ in range(length):

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.unit.engines.llama_cpp.talk import word
 
 KINDS = ("A", "W", "R", "H", "HW")
-PROFILE_NAMES = ("head", "pr24143-on-head", "24035-v3", "base-24143", "pr24143-on-base", "base-24035", "24035-v1")
+PROFILE_NAMES = ("b10587", "pr24143-on-b10587", "24035-v3", "b9518", "pr24143-on-b9518", "b9473", "24035-v1")
 
 SMALL = {"ctx_pad": 8, "window_pad": 8}
 """Rules that make contexts and rings so small that they fill up and wrap."""
 
 
 class Turn(NamedTuple):
-    """One request: ``keep`` tokens of a known conversation, then new tokens."""
+    """A request: ``keep`` tokens of a known conversation, then new tokens."""
 
     after: int              # known conversation that it extends, modulo their number; none yet = from nothing
     keep: int               # tokens kept of it; negative: all but so many

@@ -2,7 +2,7 @@
 defect.
 
 Hypothesis draws the conversations: a rule-based machine per engine, which keeps all texts and extends them. The server
-is judged as in the search, and every request of the machine is one step of its scenario so far.
+is judged as in the search, and every request of the machine is a step of its scenario so far.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cachesim.tools.search.invariant_observer import CheckedRun, InvariantObserv
 from cachesim.tools.search.properties import PROPERTIES
 
 SERVERS = {
-    "llama_cpp@pr24143-on-head": ("llama_cpp", ("A", "AA"), {}),
+    "llama_cpp@pr24143-on-b10587": ("llama_cpp", ("A", "AA"), {}),
     "llama_cpp@24035-v3": (
         "llama_cpp", ("S", "GA", "HH"), {"ctx_size": 256, "ubatch_size": 4, "checkpoint_min_step": 0},
     ),

@@ -11,7 +11,7 @@ from cachesim.tools.search.drawn_conversation import draw_conversation
 from cachesim.tools.search.properties import PROPERTIES
 from tests.fuzz.expected import told
 
-PROFILES = ("llama_cpp@head", "llama_cpp@before-20671", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@v911")
+PROFILES = ("llama_cpp@b10587", "llama_cpp@b8392", "ik_llama@main", "mlx_lm@0.32.2", "mlx_lm@0.31.0")
 SEED = 61
 
 

@@ -41,14 +41,14 @@ def test_a_restored_slot_takes_cells_of_another_window(tmp_path):
 def test_a_further_completion_is_told_of_with_its_rows():
     line, accounts = "A30>a4{n_cmpl=2 answers=b4}/A.b.B3", []
     for unified in (True, False):
-        accounts.append(last_account(line, "llama_cpp@head", "A", parallel=2, kv_unified=unified))
+        accounts.append(last_account(line, "llama_cpp@b10587", "A", parallel=2, kv_unified=unified))
     assert accounts[0].held == 33 and accounts[0].charges[0].event == "cleared"
     assert accounts[0] == accounts[1]
 
 
 def test_rows_that_a_prompt_brings_in_new_places_are_told_of_when_they_are_there():
     line = "A30.B20>a1/A[:5].B>b2/A[:5].B.b.C5"
-    assert last_account(line, "llama_cpp@head", "A", cache_reuse=4, ctx_size=256).held == 26
+    assert last_account(line, "llama_cpp@b10587", "A", cache_reuse=4, ctx_size=256).held == 26
 
 
 @pytest.mark.xfail(strict=True, reason=(

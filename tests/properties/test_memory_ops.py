@@ -77,7 +77,7 @@ class NaiveAttention:
 
 
 class NaiveMemory:
-    """Streams of attention for each part, and one state position per sequence."""
+    """Streams of attention for each part, and a state position per sequence."""
 
     def __init__(self, world, unified):
         self.unified = unified

@@ -43,7 +43,7 @@ def shown(model: Model, tokens: list[int], base: ColdRun, place: int, value: int
 
 
 def count(notation: str, trials: int) -> tuple[int, int]:
-    """Return the numbers of changes that show in provenance and in bits, each of one random token within reach."""
+    """Return the numbers of changes that show in provenance and in bits, each of a random token within reach."""
     model, rng, found = make_model(notation, True), random.Random(11), [0, 0]
     back = tried(model.spec)
     for trial in range(trials):

@@ -31,7 +31,7 @@ WORLDS = {
 ONLY = {"mlx_lm lent": ("mlx_lm@pr923", "mlx_lm@pr929")}
 """Profiles of a world that does not use all of its engine's: there rows continue on the caches of an entry."""
 
-NEGATIVE = "llama_cpp@mtmd-broken"
+NEGATIVE = "llama_cpp@b8152"
 """Subtracts the whole batch from the tokens of a checkpoint, so some have a negative number."""
 
 COMMON = {

@@ -17,11 +17,11 @@ from tests.unit.engines.llama_cpp.talk import Talk
 
 pytestmark = pytest.mark.long
 ERASES_ALL_STALE = ("24035-v1", "24035-v3")
-OLD = ("base-24143", "base-24035", "pr24143-on-base", "24035-v1")
+OLD = ("b9518", "b9473", "pr24143-on-b9518", "24035-v1")
 
 
 UNDO_ALL = {"kv_undo": lambda: Decision(False, {}, "TEST-KV-UNDO")}
-"""A trial that is undone completely, unlike LC-KV-UNDO.USED, whose effect is in purged-while-tried.toml."""
+"""A trial that is undone completely, unlike LC-KV-UNDO.USED (scenario llama-undone-batch-loses-window)."""
 
 
 def play(kind, profile, options, history, swa_full=False, rules=None):
@@ -126,7 +126,7 @@ def test_a_recurrent_memory_answers_wrongly_only_from_a_stored_state_that_was_wr
 )
 def test_so_does_a_window_since_24411_unless_it_is_kept_full_or_purged_while_tried(kind, profile, options, history):
     """A window is also wrong if a token is removed after a restored window: then it misses its first row
-    (bug-swa-ckpt-erosion.toml)."""
+    (llama-window-checkpoint-erosion.toml)."""
     wrong = []
     for talk, answer in play(kind, profile, options, history, rules=UNDO_ALL):
         if talk.right(answer) is not True:
@@ -151,7 +151,7 @@ def test_a_server_without_a_model_decides_the_same(kind):
 
 
 def test_the_arrays_of_a_saved_state_are_its_own():
-    talk = Talk("H", "pr24143-on-head", rules=SMALL, slot_prompt_similarity=0.0, ctx_size=80)
+    talk = Talk("H", "pr24143-on-b10587", rules=SMALL, slot_prompt_similarity=0.0, ctx_size=80)
     talk.ask(range(30), 2)
     blob = talk.server.memory.state_write(0, partial=False)
     rows = talk.server.memory.parts["base"].rows[0]

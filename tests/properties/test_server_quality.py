@@ -17,12 +17,12 @@ pytestmark = pytest.mark.long
 
 # kind, profile, --swa-full, sufficient number of histories: the defects D1, erosion, D5, narrow window data, and HW
 DEFECTS = [
-    ("R", "head", False, 300),
-    ("H", "base-24143", False, 300),
-    ("W", "head", False, 300),
-    ("W", "head", True, 50),
-    ("W", "base-24143", False, 50),
-    ("W", "base-24035", False, 50),
+    ("R", "b10587", False, 300),
+    ("H", "b9518", False, 300),
+    ("W", "b10587", False, 300),
+    ("W", "b10587", True, 50),
+    ("W", "b9518", False, 50),
+    ("W", "b9473", False, 50),
 ]
 
 

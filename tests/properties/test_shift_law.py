@@ -19,8 +19,8 @@ from cachesim.scenarios.runner import Silent, play
 
 DRAFTS = "drafts=3:1,2:0,3:3,4:2,3:1,3:0,3:1,3:2,3:3 draft_else=3"
 SERVERS = [
-    ("llama_cpp@b11549", "A", {}), ("llama_cpp@head", "W8 A", {}), ("llama_cpp@head", "GA", {}),
-    ("llama_cpp@head", "AA", {"spec_type": "ngram-simple"}), ("llama_cpp@head", "A+M", {"spec_type": "draft-mtp"}),
+    ("llama_cpp@b11549", "A", {}), ("llama_cpp@b10587", "W8 A", {}), ("llama_cpp@b10587", "GA", {}),
+    ("llama_cpp@b10587", "AA", {"spec_type": "ngram-simple"}), ("llama_cpp@b10587", "A+M", {"spec_type": "draft-mtp"}),
     ("ik_llama@main", "A", {}), ("ik_llama@main", "W8 A", {}), ("ik_llama@1295", "A", {}),
     ("ik_llama@main", "A", {"spec_type": "ngram-simple"}), ("ik_llama@main", "A+M", {"spec_type": "mtp"}),
 ]  # fmt: skip
@@ -59,7 +59,7 @@ class Last(Silent):
         self.request, self.answer = request, answer
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@head", "ik_llama@main"])
+@pytest.mark.parametrize("profile", ["llama_cpp@b10587", "ik_llama@main"])
 def test_another_shift_would_be_seen(profile):
     last = Last()
     play(scenario(profile, "A", "A200>b80{n_keep=10}"), profile, "provenance", last)

@@ -15,7 +15,7 @@ from cachesim.tools.replay.command import find_traces, replay_all
 from cachesim.tools.replay.report import grouped_report, totals
 from tests.shared import TRACES
 
-WIDTH = 100            # columns, where there is no terminal: names of folders are long
+WIDTH = 100            # columns, without a terminal: names of folders are long
 
 
 def main(argv: list[str] | None = None) -> int:

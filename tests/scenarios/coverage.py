@@ -1,9 +1,9 @@
 """Coverage of the rules by the bundled scenarios, per profile.
 
-A run is known by the rules that its verdict cites: those that settled what was kept, those that tokens were charged to,
-how each request was judged, and what acted on the way to an answer (ACTS). A pair of profiles is known by the rules in
-which they differ and that either of them asked. A scenario counts if one of its runs or pairs is like none of an
-earlier scenario (in the order of the files).
+The rules that its verdict cites identify a run: the rules that determined the reuse, the rules to which tokens were
+charged, the judgement of each request, and rules that acted before an answer (ACTS). The rules in which two profiles
+differ, and that either called, identify a pair of profiles. A scenario counts if any of its runs or pairs differs from
+those of all earlier scenarios (in the order of the files).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACTS = (
 
 
 class Seen(NamedTuple):
-    """A run as coverage sees it: the rules it asked, and the combination that its verdict cites."""
+    """A run in coverage: the rules that it called, and the combination that its verdict cites."""
 
     scenario: str
     profile: str
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
 
 
 def seen(run: Run) -> Seen:
-    """What one run reached."""
+    """Return the rules that a run called, and those that its verdict cites."""
     asked = frozenset(e.rule for e in run.log.events if isinstance(e, Decided))
     acted = {e.rule for e in run.log.events if isinstance(e, Decided) and e.rule.startswith(ACTS) and e.value}
     return Seen(run.scenario.id, run.profile, asked, frozenset(_cited(run)) | acted)
@@ -62,7 +62,7 @@ def _cited(run: Run) -> Iterable[str]:
 
 
 def combinations_of(runs: Sequence[Seen]) -> set[tuple[str, Combination]]:
-    """The combinations of one scenario's runs."""
+    """Return the combinations of a scenario's runs."""
     found = {("cited", run.cited) for run in runs if run.cited}
     for a, b in combinations(runs, 2):
         apart = differing(a.profile, b.profile) & (a.asked | b.asked)

@@ -82,5 +82,5 @@ PLAIN: Mapping[str, Decision] = {
 
 
 def examples() -> dict[str, Decision]:
-    """One decision for each."""
+    """Return an example decision of each rule."""
     return {**{name: RULES[name](*args) for name, args in ARGUMENTS.items()}, **PLAIN}

@@ -1,7 +1,7 @@
 """List of the scenarios that show each rule.
 
-A scenario shows a rule best where the rule settles what is reused, or tokens are lost to it; then where it is asked and
-does what it is there for. Of equals lessons come first, then short ones.
+First come scenarios in which the rule determines the reuse or tokens are lost to it, then those in which it is called
+and has its effect. Among equals, lessons come first, then short scenarios.
 """
 
 from __future__ import annotations

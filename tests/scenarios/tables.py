@@ -51,7 +51,7 @@ def _files(folder: Path, scenarios: list[Scenario]) -> str:
 
 
 def _picture(scenario: Scenario) -> str:
-    """A link to its picture, where the repository has one."""
+    """Return a link to the scenario's picture, "" if the repository does not contain it."""
     file = CORPUS / "pictures" / f"{scenario.id}.svg"
     return f" ([picture](../pictures/{file.name}))" if file.exists() else ""
 

@@ -5,6 +5,7 @@ Files are read once, provenance runs are kept: the questions below look at the s
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,10 @@ CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 SCENARIOS = {scenario.id: scenario for scenario in corpus()}
 RUNS = [(name, profile) for name, scenario in SCENARIOS.items() for profile in scenario.profiles]
 BROKEN = [(name, profile) for name, profile in RUNS if (e := SCENARIOS[name].expect.get(profile)) and e.broken]
+
+PROJECTS = {"llama_cpp": "llama", "ik_llama": "ik", "mlx_lm": "mlx"}
+ID = re.compile(r"(?P<project>[a-z]+)(-(?P<thread>\d+))?(-[a-z0-9]*[a-z][a-z0-9]*)(-[a-z0-9]+)*")
+"""Scheme of ids; after a project and perhaps a thread comes a word."""
 
 INSIDE_THE_MEMORY = {"LC-KV-STATE.WINDOW": "kv_state"}
 """Rules that the memory asks without a line in the log, and the profile's field that holds them."""
@@ -168,9 +173,9 @@ def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
 
 @pytest.mark.parametrize(("rule", "field"), INSIDE_THE_MEMORY.items())
 def test_rules_inside_the_memory_are_asked(rule: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = SCENARIOS["lesson-window-restore"]
+    scenario = SCENARIOS["llama-lesson-window-restore"]
     asked: list[str] = []
-    rules = PROFILES["llama_cpp@head"]
+    rules = PROFILES["llama_cpp@b10587"]
     monkeypatch.setitem(PROFILES, rules.name, replace(rules, **{field: _spy(getattr(rules, field), asked)}))
     assert run_judged(scenario, rules.name, "provenance").wrong == []
     assert set(asked) == {rule}
@@ -191,7 +196,7 @@ def _pairs(scenario: Scenario) -> list[str]:
 
 def test_numbers_that_nobody_has_read_are_these() -> None:
     unread = [name for name, scenario in SCENARIOS.items() if _pairs(scenario)]
-    assert unread == ["slot-file-draft-longer"]
+    assert unread == ["llama-slot-file-draft-longer"]
 
 
 @pytest.mark.parametrize("readme", readmes(), ids=lambda readme: readme.parent.name)
@@ -201,17 +206,26 @@ def test_the_tables_beside_the_files_are_right(readme: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
+def test_an_id_has_its_project_and_a_thread_among_the_sources(name: str) -> None:
+    """The scheme is <project>-<thread>-<fault>-<memory>, or <project>-<fault>."""
+    scenario = SCENARIOS[name]
+    parts = ID.fullmatch(name)
+    assert parts and PROJECTS[scenario.engine] == parts["project"] and len(name) <= 48
+    assert not parts["thread"] or any(source.endswith(f"#{parts['thread']}") for source in scenario.source)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_has_a_symptom_and_lies_in_its_folder(name: str) -> None:
     scenario = SCENARIOS[name]
     folder = Path(scenario.file).relative_to(CORPUS).parts[1]
     assert scenario.symptom in SYMPTOMS
-    of_its_own = folder.startswith(("seed-", "pr")) or folder in ("lessons", "repairs")
+    of_its_own = folder in ("threads", "lessons", "repairs")
     assert folder == scenario.symptom or of_its_own
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_symptom_fits_what_is_expected(name: str) -> None:
-    """Nothing is wrong where all is right; a process that ends is a crash, at least under one version."""
+    """Scenarios with the symptom "right" expect no broken request; "wrong-answer" and "crash" expect some."""
     scenario, expected = SCENARIOS[name], SCENARIOS[name].expect.values()
     broken = any(one.broken for one in expected)
     if scenario.symptom == "right":

@@ -23,8 +23,8 @@ KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model
 
 @cache
 def judge_of(engine: str, model: str) -> Judge:
-    """One judge for all exact runs of a model: what a cold run computes depends on nothing else. Engines give the same
-    short name to different models."""
+    """Return the judge of all exact runs of a model. The result of a cold run depends on nothing else. Engines give the
+    same short name to different models."""
     return Judge(make_model(KINDS[engine](model).spec, exact=True))
 
 

@@ -9,7 +9,7 @@ from cachesim.scenarios.load import find, load_all
 from tests.scenarios.coverage import CORPUS, Seen, combinations_of, counting, differing, play, table
 
 pytestmark = pytest.mark.long
-HEAD, BASE = "llama_cpp@head", "llama_cpp@base-24143"
+HEAD, BASE = "llama_cpp@b10587", "llama_cpp@b9518"
 
 
 def one(scenario, profile=HEAD, cited=("A",), asked=("A",)):
@@ -51,8 +51,9 @@ def test_forty_scenarios_of_the_catalogue_count(new):
 
 
 SHOWN_BEFORE = (
-    "d7-bytes-when-admitted", "d2-both-in-one-layer", "d2-padding-into-the-state", "d9-oldest-token-hidden",
-    "think-token-in-the-system-text", "repair-mask",
+    "mlx-1390-byte-limit-batch-only", "mlx-1736-padding-in-state-falconh1", "mlx-1736-padding-in-state-hybrid",
+    "mlx-oldest-token-hidden",
+    "mlx-1114-think-token-fed-twice", "mlx-repair-ring-mask",
 )
 """A fault of its own each, whose combination of rules another file shows as well."""
 

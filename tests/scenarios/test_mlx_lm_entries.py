@@ -11,24 +11,26 @@ from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.scenarios.runner import Silent, play
 from tests.scenarios.test_corpus import SCENARIOS, played
 
-DRAFTS = ("d4-last-token-missing", "d5-ring-does-not-rewind")
-RINGS = ("d9-oldest-token-hidden",)
-PADDING = ("d2-both-in-one-layer", "d2-late-and-shorter", "d2-padding-into-the-state")
+DRAFTS = ("mlx-draft-last-token-missing", "mlx-1423-rejected-drafts-stay-window")
+RINGS = ("mlx-oldest-token-hidden",)
+PADDING = ("mlx-1736-padding-in-state-falconh1", "mlx-1736-join-padding-in-state-recurrent",
+    "mlx-1736-padding-in-state-hybrid")
 TWICE = (
-    "seed-1006-think-tail-attention", "seed-1006-think-tail-twice", "seed-929-append-only-thinking",
-    "no-user-no-template", "one-message-only",
+    "mlx-911-think-tail-fed-twice-dense", "mlx-911-think-tail-fed-twice-hybrid",
+    "mlx-923-append-only-thinking-hybrid",
+    "mlx-1006-template-needs-user-hybrid", "mlx-1006-one-message-no-boundary-hybrid",
 )
-SHORT_RINGS = ("ring-rows-left-out",)
-REPAIRS = ("repair-alone", "repair-mask", "repair-round", "repair-start")
-REFUSED_LATER = ("ml09-drafts-on-a-hybrid",)
+SHORT_RINGS = ("mlx-1114-entry-lacks-rows-window",)
+REPAIRS = ("mlx-repair-draft-key", "mlx-repair-ring-mask", "mlx-repair-draft-round", "mlx-repair-draft-start")
+REFUSED_LATER = ("mlx-1109-rejected-drafts-stay-hybrid",)
 BAD = {
     "base923": DRAFTS,
-    "v911": ("seed-1006-last-row-of-all", *TWICE),
-    "base1006": (*RINGS, *REFUSED_LATER, *SHORT_RINGS, *TWICE),
+    "0.31.0": ("mlx-976-last-row-checkpoint-hybrid", *TWICE),
+    "0.31.1": (*RINGS, *REFUSED_LATER, *SHORT_RINGS, *TWICE),
     "m1019": TWICE,
     "m1072": (*DRAFTS, *RINGS, *REFUSED_LATER, *SHORT_RINGS),
-    "v0.31.3": PADDING,
-    "head": (*DRAFTS, *RINGS, *PADDING),
+    "0.31.3": PADDING,
+    "d78bf58e": (*DRAFTS, *RINGS, *PADDING),
     "0.32.2": (*DRAFTS, *RINGS, *REPAIRS),
 }
 """By version of the main branch: scenarios that leave an entry which does not hold its key."""
@@ -58,27 +60,27 @@ class Offsets(Silent):
 
 @pytest.mark.parametrize(("name", "profile", "step", "offsets"), [
     # 5.1: the snapshot of 11 is a copy of 25 tokens less 8; later it is made anew, from 30 less 7, and 36 less 7
-    ("seed-929-nothing-below-8192", "pr923", 0, [(19, 25)]),
-    ("seed-929-nothing-below-8192", "pr929", 0, [(11, 17), (19, 25)]),
-    ("seed-929-nothing-below-8192", "pr929", 1, [(11, 23), (18, 30), (19, 25)]),
-    ("seed-929-nothing-below-8192", "pr929", 2, [(11, 29), (18, 30), (18, 36), (19, 25)]),
+    ("mlx-929-no-snapshot-below-8192-hybrid", "pr923", 0, [(19, 25)]),
+    ("mlx-929-no-snapshot-below-8192-hybrid", "pr929", 0, [(11, 17), (19, 25)]),
+    ("mlx-929-no-snapshot-below-8192-hybrid", "pr929", 1, [(11, 23), (18, 30), (19, 25)]),
+    ("mlx-929-no-snapshot-below-8192-hybrid", "pr929", 2, [(11, 29), (18, 30), (18, 36), (19, 25)]),
     # 5.2
-    ("seed-929-one-message", "pr923", 0, [(8, 14)]),
+    ("mlx-929-one-message-hybrid", "pr923", 0, [(8, 14)]),
     # 5.3
-    ("seed-929-all-or-nothing-trim", "pr923", 0, [(11, 25), (19, 25)]),
-    ("seed-929-all-or-nothing-trim", "pr929", 0, [(11, 17), (19, 25)]),
+    ("mlx-929-all-or-nothing-trim-hybrid", "pr923", 0, [(11, 25), (19, 25)]),
+    ("mlx-929-all-or-nothing-trim-hybrid", "pr929", 0, [(11, 17), (19, 25)]),
     # 5.5: 25, and 7 tokens twice
-    ("seed-1006-divergent-suffix", "pr1006a", 0, [(14, 14), (25, 32)]),
+    ("mlx-1006-divergent-suffix-hybrid", "pr1006a", 0, [(14, 14), (25, 32)]),
     # 5.6
-    ("seed-1006-ragged-crash", "pr1006a", 2, [(11, 11), (12, 12), (14, 14), (24, 33), (25, 34), (27, 36)]),
+    ("mlx-1006-ragged-crash-hybrid", "pr1006a", 2, [(11, 11), (12, 12), (14, 14), (24, 33), (25, 34), (27, 36)]),
     # 5.7: 10 + 10 + 11 + 3 under a key of 24
-    ("seed-1006-key-of-another-state", "pr1006b", 2, [(10, 10), (14, 14), (24, 34), (25, 32), (28, 38)]),
+    ("mlx-1006-key-of-another-state-hybrid", "pr1006b", 2, [(10, 10), (14, 14), (24, 34), (25, 32), (28, 38)]),
     # 5.8
-    ("seed-1006-think-tail-twice", "base1006", 0, [(21, 21), (27, 29)]),
+    ("mlx-911-think-tail-fed-twice-hybrid", "0.31.1", 0, [(21, 21), (27, 29)]),
     # 4.4: the states of the last row
-    ("seed-1006-last-row-of-all", "v911", 2, [(20, 23), (21, 23), (23, 23), (24, 24), (25, 25), (27, 27)]),
+    ("mlx-976-last-row-checkpoint-hybrid", "0.31.0", 2, [(20, 23), (21, 23), (23, 23), (24, 24), (25, 25), (27, 27)]),
     # 7.4
-    ("d4-last-token-missing", "head", 0, [(9, 8)]),
+    ("mlx-draft-last-token-missing", "d78bf58e", 0, [(9, 8)]),
 ])  # fmt: skip
 def test_offsets_of_the_worked_examples(name, profile, step, offsets):
     watch = Offsets()

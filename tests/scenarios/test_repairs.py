@@ -18,21 +18,28 @@ from cachesim.scenarios.load import load
 
 CORPUS = Path(__file__).resolve().parents[2] / "scenarios"
 KEPT: Mapping[str, Mapping[str, str]] = {
-    "llama_cpp@latest-repaired": {
-        "slot_select": "repair-select", "reuse": "repair-reuse", "ckpt_pick": "repair-pick",
-        "ckpt_restore": "repair-resume", "ckpt_erase": "repair-erase", "draft_max": "repair-draft",
-        "kv_copy": "repair-copy", "kv_undo": "repair-undo", "kv_full": "repair-full", "kv_shift": "repair-shift",
-        "spec_unread": "repair-unread",
+    "llama_cpp@b11549-repaired": {
+        "slot_select": "llama-repair-busy-slot", "reuse": "llama-repair-cache-reuse-recurrent",
+        "ckpt_pick": "llama-repair-window-pick",
+        "ckpt_restore": "llama-repair-window-erosion", "ckpt_erase": "llama-repair-stale-checkpoint",
+        "draft_max": "llama-repair-draft-length",
+        "kv_copy": "llama-repair-late-copy", "kv_undo": "llama-repair-batch-undo", "kv_full": "llama-repair-swa-full",
+        "kv_shift": "llama-repair-shift-without-layers",
+        "spec_unread": "llama-repair-draft-undo",
     },
     "ik_llama@main-repaired": {
-        "pc_failed": "repair-load", "refused": "repair-refused", "prompt_cut": "repair-cut",
-        "shift_list": "repair-list", "kv_seen": "repair-sight", "kv_window": "repair-window",
-        "decode_again": "repair-again", "ckpt_cells": "repair-cells", "spec_steps": "repair-steps",
-        "spec_row": "repair-row", "slot_save": "repair-side",
+        "pc_failed": "ik-repair-failed-load", "refused": "ik-repair-refused-prompt",
+        "prompt_cut": "ik-repair-prompt-cut",
+        "shift_list": "ik-repair-shifted-list", "kv_seen": "ik-repair-last-used-cell",
+        "kv_window": "ik-repair-window-cells",
+        "decode_again": "ik-repair-retry", "ckpt_cells": "ik-repair-checkpoint-cells",
+        "spec_steps": "ik-repair-draft-states",
+        "spec_row": "ik-repair-relabelled-cell", "slot_save": "ik-repair-side-file",
     },
     "mlx_lm@0.32.2-repaired": {
-        "tail": "repair-tail", "key": "repair-key", "key_alone": "repair-alone", "start_drafting": "repair-start",
-        "draft_round": "repair-round", "caches.ring_mask": "repair-mask",
+        "tail": "mlx-repair-think-tail", "key": "mlx-repair-exact-hit", "key_alone": "mlx-repair-draft-key",
+        "start_drafting": "mlx-repair-draft-start",
+        "draft_round": "mlx-repair-draft-round", "caches.ring_mask": "mlx-repair-ring-mask",
     },
 }  # fmt: skip
 """The conversation that fails without a change, by rule set and by the field of its table, or of a table in it."""
@@ -50,14 +57,14 @@ def older(name: str) -> RuleSet:
 
 
 def put_back(table: Any, field: str, old: Any) -> Any:
-    """The table with an older rule in this field, ``inner.field`` for one of a table in it."""
+    """Return the table with an older rule in this field; ``inner.field`` is a field of an inner table."""
     first, _, rest = field.partition(".")
     value = put_back(getattr(table, first), rest, getattr(old, first)) if rest else getattr(old, first)
     return replace(table, **{first: value})
 
 
 def failing(run: Run) -> set[tuple[int, str]]:
-    """Requests that are broken, and those that leave a corrupt object, of which kind."""
+    """Return the broken requests, and the requests that leave a corrupt object, with its kind."""
     corrupt = {(i, stored.kind) for i, one in enumerate(run.requests) for stored, verdict in one.judged.armed
                if verdict.holds is False}  # fmt: skip
     return {(i, "") for i in run.broken} | corrupt
@@ -72,7 +79,7 @@ def test_every_change_has_its_conversation(name):
 @pytest.mark.parametrize(("name", "field"), CHANGES)
 def test_a_change_that_is_put_back_makes_its_conversation_fail(name, field):
     scenario = load(folder(name) / f"{KEPT[name][field]}.toml")
-    allowed = {(number, "") for number in scenario.expect[name].broken}     # an error for want of room may stay one
+    allowed = {(number, "") for number in scenario.expect[name].broken}     # an error for lack of room may remain
     assert failing(run_judged(scenario, name, "provenance")) == allowed
     back = run_judged(scenario, name, "provenance", table=put_back(rules_of(name), field, older(name)))
     assert failing(back) > allowed

@@ -18,7 +18,7 @@ from tests.scenarios.rule_examples import examples
 from tests.scenarios.test_corpus import RUNS, decided
 
 TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM)
-MOST = 40                    # decisions of one rule that are compared with what its neighbours would have said
+MOST = 40                    # decisions of a rule that are compared with the sentences of its neighbours
 
 ALIKE = {
     "IK-CKPT-NEED": "REACHED and OR-PRIVATE, BEYOND and STATES differ only for models with a state of their own",
@@ -37,7 +37,7 @@ COMPARES = re.compile(r" (<|>|<=|>=) ")
 
 @cache
 def decisions() -> dict[str, list[Decision]]:
-    """What the corpus decides, and the examples, by rule; of the corpus some of each."""
+    """Return decisions by rule: at most MOST from the corpus, and the examples."""
     found: dict[str, list[Decision]] = defaultdict(list)
     for name, profile in RUNS:
         for event in decided(name, profile):
@@ -88,7 +88,7 @@ def test_every_decision_can_be_said(name):
 
 @cache
 def twins() -> set[tuple[str, str]]:
-    """Variants of one family that print the same comparison for the same decision."""
+    """Return pairs of variants of a family that print the same comparison for the same decision."""
     found = set()
     for _, names in groupby(shipped(), key=lambda name: name.split(".")[0]):
         family = list(names)

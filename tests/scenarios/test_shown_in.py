@@ -24,9 +24,9 @@ def test_every_rule_that_the_corpus_asks_is_shown_by_scenarios_that_ask_it():
 
 
 def test_what_loses_tokens_shows_its_rule_best():
-    run = played("seed-24143-dense", "llama_cpp@head")
+    run = played("llama-24143-entry-removed-dense", "llama_cpp@b10587")
     found = ranks(run)
     assert found["LC-PC-LOAD.TAKE"] == 0 and found["LC-NPAST-ONE"] <= 1
-    steps = len(SCENARIOS["seed-24143-dense"].steps)
+    steps = len(SCENARIOS["llama-24143-entry-removed-dense"].steps)
     assert lines([("b", steps, {"R": 1}), ("a", steps, {"R": 0}), ("lesson-a", 9, {"R": 1})]) == ["R: a lesson-a b"]
     assert MOST == 3

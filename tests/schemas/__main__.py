@@ -87,9 +87,9 @@ SHOWN: Mapping[str, Any] = {
         ],
     },
     "merge": {"schema": 1, "campaigns": [
-        {"profile": "llama_cpp@head", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
+        {"profile": "llama_cpp@b10587", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
          "failures": [], "files": ["x.json"], "left_out": ["x.json"], "done": [[0, 100]]},
-        {"profile": "llama_cpp@head", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
+        {"profile": "llama_cpp@b10587", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
          "failures": [], "files": ["x.json"], "left_out": ["x.json"], "done": [[0, 100]], "against": "llama_cpp@b9518",
          "cost": {}, "mended": []},
     ], "workloads": [{"jobs": 60, "files": ["x.jsonl"], "lines": [], "totals": []}]},

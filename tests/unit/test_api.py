@@ -17,7 +17,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines import registry, rule_files
 from cachesim.scenarios.corpus import corpus_files
 
-DENSE = "seed-24143-dense"
+DENSE = "llama-24143-entry-removed-dense"
 
 
 def test_every_public_name_is_there_and_documented():
@@ -53,7 +53,7 @@ def test_profiles_of_all_engines_and_of_an_engine():
         cachesim.profiles("mlx")
 
 
-@pytest.mark.parametrize("name", ["llama_cpp@head", "llama_cpp@latest"])
+@pytest.mark.parametrize("name", ["llama_cpp@b10587", "llama_cpp@latest"])
 def test_rules_are_a_table(name):
     table = cachesim.rules(name)
     assert table.name in cachesim.profiles("llama_cpp")
@@ -61,8 +61,8 @@ def test_rules_are_a_table(name):
 
 
 def test_rules_of_an_unknown_profile():
-    with pytest.raises(BadInput, match="unknown profile 'llama_cpp@haed'"):
-        cachesim.rules("llama_cpp@haed")
+    with pytest.raises(BadInput, match="unknown profile 'llama_cpp@b10587x'"):
+        cachesim.rules("llama_cpp@b10587x")
 
 
 def test_load_takes_a_file_an_id_and_a_line(tmp_path):
@@ -84,8 +84,8 @@ def test_a_load_error_is_a_single_line(case, what):
 
 
 def test_run_compares_nothing_and_keeps_every_event():
-    played = cachesim.run(DENSE, "llama_cpp@head")
-    assert played.profile == "llama_cpp@head" and len(played.log.events) > 0
+    played = cachesim.run(DENSE, "llama_cpp@b10587")
+    assert played.profile == "llama_cpp@b10587" and len(played.log.events) > 0
     assert [answer.cache_n for _, answer in filter(None, played.requests)] == [0, 0, 40, 40]
 
 
@@ -103,8 +103,8 @@ def test_judge_finds_the_fault_and_its_absence():
 
 
 def test_judge_takes_a_changed_table():
-    case = cachesim.load("seed-24143-dense")
-    base, fixed = (cachesim.rules(f"llama_cpp@{name}") for name in ("base-24143", "pr24143-on-base"))
+    case = cachesim.load("llama-24143-entry-removed-dense")
+    base, fixed = (cachesim.rules(f"llama_cpp@{name}") for name in ("b9518", "pr24143-on-b9518"))
     kept = [one.answer.cache_n for one in cachesim.judge(case, base.name, table=fixed).requests]
     assert kept == [one.answer.cache_n for one in cachesim.judge(case, fixed.name).requests]
     assert kept != [one.answer.cache_n for one in cachesim.judge(case, base.name).requests]
@@ -121,17 +121,18 @@ def test_judge_refuses_what_it_cannot_do(what, named):
 
 def test_a_run_is_a_picture_in_one_call():
     case = cachesim.load(DENSE)
-    one, two = (cachesim.judge(case, f"llama_cpp@{name}") for name in ("head", "pr24143-on-head"))
+    one, two = (cachesim.judge(case, f"llama_cpp@{name}") for name in ("b10587", "pr24143-on-b10587"))
     text = cachesim.svg(one)
     assert ET.fromstring(text).tag.endswith("svg") and "first difference" not in text
     assert cachesim.svg(one, two).count(">first difference<") == 2
-    table = replace(cachesim.rules("llama_cpp@head"), name="llama_cpp@mine")
+    table = replace(cachesim.rules("llama_cpp@b10587"), name="llama_cpp@mine")
     with pytest.raises(BadInput, match="unknown profile 'llama_cpp@mine'"):
-        cachesim.svg(cachesim.judge(case, "llama_cpp@head", table=table))
+        cachesim.svg(cachesim.judge(case, "llama_cpp@b10587", table=table))
 
 
 def test_a_picture_is_of_one_case():
-    runs = [cachesim.judge(name, "llama_cpp@head", mode="provenance") for name in (DENSE, "seed-24143-hybrid")]
+    runs = [cachesim.judge(name, "llama_cpp@b10587", mode="provenance") for name in (DENSE,
+        "llama-24143-entry-removed-hybrid")]
     for some in ([], runs):
         with pytest.raises(BadInput, match="a picture shows one case"):
             cachesim.svg(*some)

@@ -18,7 +18,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 TREES = Path(os.environ.get("CACHESIM_TREES") or CACHE / "cachesim-live" / "src")
 LADDER = ("2026.8.10566", "2026.9.10809", "2026.9.11063", "2026.10.11549")
 STEPS = list(pairwise(LADDER))
-HEAD = {"2026.8.10566": "llama_cpp@head"}              # 21 builds before 3f545be, the nearest available
+HEAD = {"2026.8.10566": "llama_cpp@b10587"}              # 21 builds before 3f545be, the nearest available
 
 
 @cache

@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("sessions")
     parser.add_argument("--out", default=LINES)
     parser.add_argument("--jobs", default="1")
-    parser.add_argument("--agree", default="", help="folder of sessions with sub-agents, played too")
+    parser.add_argument("--agree", default="", help="folder of sessions with sub-agents, run too")
     args = parser.parse_args(argv)
     out = Path(args.out)
     out.parent.mkdir(parents=True, exist_ok=True)

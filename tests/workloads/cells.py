@@ -16,7 +16,7 @@ from cachesim.base.pool import Unfinished, begin_with, finished
 from cachesim.tools.workload.cell_jobs import CellJob, line, played_within, read_all
 from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED
 from cachesim.tools.workload.workload_files import find_files
-from tests.workloads.grid import MODELS, Column, as_default, columns, columns_shared
+from tests.workloads.grid import FORMER, MODELS, Column, as_default, columns, columns_shared
 
 DEPTH = {COUNTED: 0, JUDGED: 1, BILLED: 2}
 PATIENT = dict.fromkeys(("new tokens", "micro-batches", "judged tokens"), 10**9)
@@ -24,7 +24,7 @@ Key = tuple[str, str, str, str, int]
 
 
 class Share(NamedTuple):
-    """A session, or several on one server, under several cells: the work of a process at a time."""
+    """A session, or several on a server, under several cells: the work of a process at a time."""
 
     files: tuple[str, ...]
     cells: tuple[Column, ...]
@@ -63,6 +63,7 @@ def read_lines(path: Path) -> dict[Key, dict[str, Any]]:
             one = json.loads(text)
         except ValueError:
             continue
+        one["rules"] = FORMER.get(one["rules"], one["rules"])
         old = out.get(key(one))
         if "error" not in one and (old is None or DEPTH[one["how"]] >= DEPTH[old["how"]]):
             if old is not None and one["unlimited"] is None:
@@ -72,7 +73,7 @@ def read_lines(path: Path) -> dict[Key, dict[str, Any]]:
 
 
 def groups(args: argparse.Namespace) -> list[tuple[Path, ...]]:
-    """Return the sessions by server, short sessions first. Sessions on one server are adjacent by name, as with
+    """Return the sessions by server, short sessions first. Sessions on the same server are adjacent by name, as with
     ``cachesim workload --sessions``."""
     files = [file for file in find_files([args.sessions]) if not args.only or file.name.partition(".")[0] in args.only]
     found = [tuple(files[i : i + args.together]) for i in range(0, len(files), args.together)]
@@ -108,11 +109,11 @@ def arguments(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--how", choices=DEPTH, default=JUDGED)
     parser.add_argument("--scale", type=int, default=64)
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--until", default="", help="HH:MM, nothing is begun later")
-    parser.add_argument("--first", type=int, default=10**6, help="so many of the sessions, the shortest first")
-    parser.add_argument("--together", type=int, default=1, help="so many on one server")
-    parser.add_argument("--shared", action="store_true", help="the settings of servers that several use")
-    parser.add_argument("--only", action="append", metavar="NAME", help="these sessions")
+    parser.add_argument("--until", default="", help="HH:MM, start nothing later")
+    parser.add_argument("--first", type=int, default=10**6, help="number of sessions, shortest first")
+    parser.add_argument("--together", type=int, default=1, help="sessions per server")
+    parser.add_argument("--shared", action="store_true", help="settings of shared servers")
+    parser.add_argument("--only", action="append", metavar="NAME", help="only this session")
     parser.add_argument("--settings", action="append")
     parser.add_argument("--rules", action="append")
     parser.add_argument("--kinds", action="append")

@@ -32,7 +32,7 @@ class Dot(NamedTuple):
 
 
 def bars(title: str, said: str, rows: Sequence[Bar], line: float, told: str) -> str:
-    """Return stacked bars, one below the other. ``line``: a bound common to all, with the label ``told``. Parts are in
+    """Return stacked bars, below each other. ``line``: a bound common to all, with the label ``told``. Parts are in
     order of first occurrence."""
     names = list(dict.fromkeys(name for row in rows for name in row.parts))
     most = max([line, *(sum(row.parts.values()) for row in rows)]) or 1.0
@@ -83,7 +83,7 @@ def _axes(most_x: float, most_y: float, bottom: float, right: float, left: float
         yield _text(x, bottom + 18, f"{most_x * i / 4:,.0f}", "dim mid")
         y = bottom - (bottom - TOP) * i / 4
         yield _text(left - 8, y + 4, f"{most_y * i / 4:.1f} %", "dim end")
-    yield _text((left + right) / 2, bottom + 34, "MiB of checkpoints and prompt cache, the most at any time", "dim mid")
+    yield _text((left + right) / 2, bottom + 34, "MiB of checkpoints and prompt cache, maximum at any time", "dim mid")
 
 
 def _letter(number: int) -> str:

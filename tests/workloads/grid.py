@@ -12,11 +12,14 @@ MODELS = {"attention": "llama-3", "window": "gpt-oss", "recurrent": "mamba-2", "
 MODELS_IN_LAYERS = {"attention": "A", "window": "W2 A", "recurrent": "S", "hybrid": "GA"}
 
 RULE_SETS = {
-    "latest": "llama_cpp@b11549", "repaired": "llama_cpp@latest-repaired", "head": "llama_cpp@head",
-    "pr24143": "llama_cpp@pr24143-on-head", "24035-v3": "llama_cpp@24035-v3", "user-turns": "llama_cpp@user-turns",
-    "swa-first": "llama_cpp@swa-first", "ik main": "ik_llama@main", "mlx 0.32.2": "mlx_lm@0.32.2",
+    "latest": "llama_cpp@b11549", "repaired": "llama_cpp@b11549-repaired", "b10587": "llama_cpp@b10587",
+    "pr24143": "llama_cpp@pr24143-on-b10587", "24035-v3": "llama_cpp@24035-v3", "b9765": "llama_cpp@b9765",
+    "b6160": "llama_cpp@b6160", "ik main": "ik_llama@main", "mlx 0.32.2": "mlx_lm@0.32.2",
 }
 """Row of the table -> rule set."""
+
+FORMER = {"head": "b10587", "user-turns": "b9765", "swa-first": "b6160"}
+"""Former row names, which stored lines may have."""
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "default": {}, "ctx-checkpoints 8": {"ctx_checkpoints": 8}, "ctx-checkpoints 128": {"ctx_checkpoints": 128},
@@ -36,7 +39,7 @@ SHARED: Mapping[str, Mapping[str, Any]] = {
     "-np 2, cache-ram -1": {"parallel": 2, "cache_ram": -1}, "-np 4": {"parallel": 4},
     "-np 4, cache-ram 0": {"parallel": 4, "cache_ram": 0},
 }  # fmt: skip
-RULES_SHARED = ("latest", "repaired", "head", "ik main", "mlx 0.32.2")
+RULES_SHARED = ("latest", "repaired", "b10587", "ik main", "mlx 0.32.2")
 
 
 class Column(NamedTuple):

@@ -139,7 +139,7 @@ def facts(results: Results, together: Shared, agents: Shared) -> dict[str, str]:
         return share(one["evaluated"], one["prompt"]) if one is not None else "-"
 
     out = {"least": full("latest", lambda one: share(one["least"], one["prompt"]))}
-    names = {"latest": "latest", "head": "head", "ik": "ik main", "mlx": "mlx 0.32.2", "swa": "swa-first"}
+    names = {"latest": "latest", "b10587": "b10587", "ik": "ik main", "mlx": "mlx 0.32.2", "b6160": "b6160"}
     for word, rules in names.items():
         out[word] = full(rules, lambda one: share(one["evaluated"], one["prompt"]))
         out[f"{word}_over"] = full(rules, over)
@@ -151,7 +151,7 @@ def facts(results: Results, together: Shared, agents: Shared) -> dict[str, str]:
     out["mlx_gib"] = full("mlx 0.32.2", lambda one: f"{one['peak_cache'] / 1024:,.0f}")
     lines = [one for (_, _, setting), found in results.cells.items() if setting == "default" for one in found]
     judged = [one for one in lines if one["wrong"] is not None]
-    for word, rules in (("latest", "latest"), ("repaired", "repaired"), ("swa", "swa-first")):
+    for word, rules in (("latest", "latest"), ("repaired", "repaired"), ("b6160", "b6160")):
         window = [one for one in judged if (one["rules"], one["kind"]) == (rules, "window")]
         bad, every = (sum(one[name] for one in window) for name in ("wrong", "answered"))
         out[f"window_{word}"] = f"{bad:,} of {every:,}"
@@ -224,7 +224,7 @@ def losses(results: Results, kind: str) -> tuple[str, list[Bar], float]:
     found = {rules: results.billed(rules, kind) for rules in RULE_SETS}
     common = set.intersection(*(set(one) for one in found.values()))
     if not common:
-        return "Causes were not asked for yet.\n", [], 0.0
+        return "Causes were not computed.\n", [], 0.0
     totals = {rules: summed([one[name] for name in sorted(common)]) for rules, one in found.items()}
     causes = list(dict.fromkeys(event for one in totals.values() for event in one["lost"]))
     rows = [[rules, *(share(one["lost"].get(event, 0), one["prompt"]) for event in causes),

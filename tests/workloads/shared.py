@@ -51,9 +51,9 @@ class Shared:
                 f"{first['prompt'] / 1e6:,.1f} million prompt tokens; the bound is "
                 f"{share(first['least'], first['prompt'])} % of them.\n")  # fmt: skip
         return "\n".join([told, "Evaluated tokens, per cent of the prompt tokens:\n", self.rows(answered),
-                          "Wrong answers; an error that a cold run does not end with counts as one:\n",
+                          "Wrong answers, including errors that a cold run does not return:\n",
                           self.rows(wrong_of),
-                          "MiB of checkpoints + prompt cache, the most after any answer of any server:\n",
+                          "MiB of checkpoints + prompt cache, maximum after any answer of any server:\n",
                           self.rows(held)])  # fmt: skip
 
     def fact(self, rules: str, setting: str, show: Callable[[Line], str]) -> str:

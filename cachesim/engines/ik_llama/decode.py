@@ -43,7 +43,7 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
         if not n:
             _give_up(srv, off, ret)
             return
-        srv.emit(ev.Warn(SMALLER.format(i=off - n, n=n)))    # the logged index is the one from which the loop continues
+        srv.emit(ev.Warn(SMALLER.format(i=off - n, n=n)))    # the loop continues from the logged index
         done = srv.decide(srv.rules.decode_again(srv.context.evaluated), None)
         if done:
             off += _evaluated(srv, view.view(0, done), off)
@@ -122,7 +122,7 @@ def _accepted(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def _take(srv: Core, slot: Slot, task: Task, ids: list[int]) -> None:
-    """Send tokens to the client one at a time until one ends the answer; the tokens after it stay in the slot."""
+    """Send single tokens to the client up to the token that ends the answer; later tokens stay in the slot."""
     slot.sampled = ids[-1]
     for token in ids:
         task.answer.tokens.append(token)

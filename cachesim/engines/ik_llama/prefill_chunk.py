@@ -70,8 +70,8 @@ def at_interval(srv: Core, slot: Slot) -> None:
 
 
 def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
-    """Create a checkpoint of the slot's current state if the rules allow it, and evict older ones to make room. Returns
-    whether a checkpoint was created."""
+    """Create a checkpoint of the slot's current state if the rules allow it, and evict older checkpoints to make room.
+    Returns whether a checkpoint was created."""
     if not slot.marks:
         return False
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)

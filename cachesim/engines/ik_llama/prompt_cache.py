@@ -148,7 +148,7 @@ class PromptCache:
             self.points.lost(entry, "consumed", after.rule)
 
     def update(self) -> None:
-        """Evict the oldest entries over the limit, then log the remaining ones."""
+        """Evict the oldest entries over the limit, then log the remaining entries."""
         sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
         decision = self._decide(self.rules.pc_update(sizes, lengths, self.limits), None)
         plan: Eviction = decision.value

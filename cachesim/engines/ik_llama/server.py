@@ -1,4 +1,4 @@
-"""Main loop of the server: tasks get slots, and each iteration fills and decodes one shared batch.
+"""Main loop of the server: tasks get slots, and each iteration fills and decodes a shared batch.
 
 Source: ik_llama.cpp examples/server/server-context.cpp update_slots (8337e4cd3).
 """
@@ -112,7 +112,7 @@ class Server(Inspected):
                 self.take_id()                 # the disconnect is a task with its own id
 
     def _release(self, slot: Slot) -> None:
-        """End the slot's task, if it has one; tokens and checkpoints stay. All deferred tasks are queued again."""
+        """End the slot's task, if any; tokens and checkpoints stay. All deferred tasks are queued again."""
         self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grown=True)
         self.emit(ev.Release(slot.id, slot.last_task, len(slot.tokens), int(slot.truncated)))
         if slot.task is not None:

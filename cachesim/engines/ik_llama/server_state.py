@@ -118,7 +118,8 @@ class Core(SlotDriver):
         slot.checkpoints.clear()
 
     def fail(self, slot: Slot, text: str, kind: str, **numbers: int) -> None:
-        """Send an error to the client of the slot's task, unless it already got one. The slot continues."""
+        """Send an error to the client of the slot's task, unless the client already got an error. The slot
+        continues."""
         task = slot.task
         assert task is not None
         self.emit(ev.Error(task_error(task.id, text)))
@@ -131,6 +132,6 @@ class Core(SlotDriver):
         slot.state, slot.at, slot.draft, slot.drafting = State.LEAVING, -1, [], False
 
     def take_id(self) -> int:
-        """Return the next task id; requests and iterations take one each."""
+        """Return the next task id; every request and every iteration takes an id."""
         self.next_id += 1
         return self.next_id - 1

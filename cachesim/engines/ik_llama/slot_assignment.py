@@ -76,7 +76,7 @@ def _f_keep(srv: Core, slot: Slot, compare: PromptComparison) -> tuple[float, in
 
 
 def _exchange(srv: Core, slot: Slot, task: Task, compare: PromptComparison) -> None:
-    """Save the slot's conversation if the prompt keeps little of it; load a better entry if there is one."""
+    """Save the slot's conversation if the prompt keeps little of it; then load a better entry, if any."""
     n_min, least_keep = srv.settings.flags.cache_ram_n_min, srv.settings.flags.cache_ram_similarity
     f_keep, held = _f_keep(srv, slot, compare)
     srv.emit(PcInfo(len(slot.tokens), slot.kept, slot.discarded, n_min, round(f_keep, 2), least_keep))

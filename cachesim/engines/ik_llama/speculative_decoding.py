@@ -89,7 +89,7 @@ def warm_up(srv: Core, slot: Slot, view: DecodeBatch, first: int, stop: int) -> 
 
 
 def accept(srv: Core, slot: Slot, task: Task) -> list[int]:
-    """Compare the draft with the sampler's tokens and undo the rejected ones. Returns the accepted drafts and the new
+    """Compare the draft with the sampler's tokens and undo the rejected tokens. Returns the accepted drafts and the new
     token."""
     held = len(slot.tokens) - len(slot.draft)                  # includes the sampled token
     ids: list[int] = []

@@ -1,4 +1,4 @@
-"""Flags of llama-server, one row each, and conversion from and to command lines.
+"""Table of llama-server's flags, and conversion from and to command lines.
 
 Source: llama.cpp common/arg.cpp (3f545be); values of older builds from the changes that rules name.
 """

@@ -136,8 +136,8 @@ _TASK = re.compile(r"task id = (-?\d+), (?=error: )")
 
 
 def entries(line: str) -> Iterator[Entry]:
-    """Yield the messages of a log line: usually one; several if a message before had no line end. A line without a
-    prefix continues the previous message and yields an entry of level ""."""
+    """Yield the messages of a log line. A line has several messages if an earlier message had no line end. A line
+    without a prefix continues the previous message and yields an entry of level ""."""
     pieces = _STAMP.split(_COLOUR.sub("", line.rstrip("\r\n")))
     for piece in pieces if pieces[0] else pieces[1:]:
         yield _entry(piece)
@@ -246,7 +246,7 @@ def server_facts(messages: Iterable[str]) -> dict[str, Any]:
 
 def numbered(events: Iterable[Mapping[str, Any]], one_slot: bool) -> list[dict[str, Any]]:
     """Return events in the form of a recording's step: without ``slot`` on a single-slot server, with tasks numbered in
-    order of appearance, and without task numbers if there is only one task."""
+    order of appearance, and without task numbers if all belong to the same task."""
     kept = list(events)
     tasks = task_numbers(kept)
     out = []

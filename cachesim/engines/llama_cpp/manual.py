@@ -14,7 +14,7 @@ from cachesim.model.spec import TRAINED_ON
 
 
 def _slots(now: Mapping[str, Any], load: Load) -> Iterator[advice.Try]:
-    """Yield option sets with one slot per conversation (separate or unified context), then a single slot for all."""
+    """Yield option sets with a slot per conversation (separate or unified context), then a single slot for all."""
     for n in advice.slot_counts(now, load):
         yield {"parallel": n, "kv_unified": True, **advice.widen_context(now, load.total)}
         yield {**advice.separate_contexts(now, load, n), "kv_unified": False}
@@ -45,7 +45,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["parallel"] = rng.one((2, 2, 3))
         server["kv_unified"] = rng.chance(50)
         server["slot_prompt_similarity"] = rng.one((0.0, 0.1, 0.5))
-        if server["kv_unified"]:        # conversations compete for one context: purges, halved batches, failed loads
+        if server["kv_unified"]:        # conversations share a context: purges, halved batches, failed loads
             server["ctx_size"] = rng.one((256, 256, 512, server["ctx_size"]))
     if rng.chance(40):
         server["ctx_checkpoints"] = rng.one((0, 1, 2, 3))

@@ -1,6 +1,6 @@
 """Tasks, rows and batches of the generators.
 
-A batch has one cache per layer; its rows share the columns of that cache.
+A batch has a cache for each layer; its rows share the columns of that cache.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Row:
 
 
 def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
-    """Merge the caches of all conversations into one cache per layer. Raises Died where the classes raise ValueError,
+    """Merge the caches of all conversations layer by layer. Raises Died where the classes raise ValueError,
     which the server does not catch."""
     try:
         return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
@@ -143,7 +143,7 @@ class Batch:
         self.rows = self.rows + addition.rows
 
     def filter(self, keep: Sequence[int]) -> None:
-        """Keep only these rows. Raises Died where a layer's state lacks one of them: the result of that read is
+        """Keep only these rows. Raises Died where a layer's state lacks any of them: the result of that read is
         undefined."""
         self.rows = [self.rows[i] for i in keep]
         if not keep:

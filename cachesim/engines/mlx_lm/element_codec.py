@@ -1,8 +1,8 @@
 """Contents of a cache's arrays: rows and states of our model with their provenance, as structured elements.
 
-A K/V buffer is [B, 1, T, 1] of elements, one per token: its digest and its K or V row. A slot of states is [B, n]: the
-last inputs of the convolution, oldest first, with their digests, or the recurrent matrix with its rolling hash. Cache
-classes move elements without reading them. Zeros are padding, and also the initial state.
+A K/V buffer is [B, 1, T, 1] of elements. The element of a token is its digest and its K or V row. A slot of states is
+[B, n]: the last inputs of the convolution, oldest first, with their digests, or the recurrent matrix with its rolling
+hash. Cache classes move elements without reading them. Zeros are padding, and also the initial state.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LABEL: Any = np.dtype(np.uint8)                     # dtype used when nothing is
 
 
 def pack_rows(pieces: Sequence[Rows]) -> tuple[Array, Array]:
-    """Return the elements of keys and of values, (n,) each, for all pieces in order. Both have one dtype, as in the
-    engine: a batch without buffers gives keys and values the dtype of the other batch's keys."""
+    """Return the elements of keys and of values, (n,) each, for all pieces in order. Both have the same dtype, as in
+    the engine: a batch without buffers gives keys and values the dtype of the other batch's keys."""
     first = pieces[0]
     digest = first.digest if len(pieces) == 1 else np.concatenate([piece.digest for piece in pieces])
     kind = _element("digest", None if first.k is None else first.k.shape[1:])
@@ -42,7 +42,7 @@ def unpack_rows(keys: Array, values: Array, which: Array | slice = slice(None)) 
 
 
 def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:
-    """Return the slots of a batch, with one row for each state."""
+    """Return the slots of a batch, with a row for each state."""
     first = states[0]
     inputs = np.zeros((len(states), len(first.conv)),
                       _element("digest", () if first.conv_x is None else first.conv_x.shape[1:]))

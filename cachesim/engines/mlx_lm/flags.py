@@ -1,4 +1,4 @@
-"""Flags of mlx-lm's server, one row each.
+"""Table of the flags of mlx-lm's server.
 
 Source: mlx-lm mlx_lm/server.py main (d78bf58e).
 """

@@ -58,7 +58,7 @@ class TickResult:
     pauses: list[tuple[Row, bool]] = field(default_factory=list)
     ended: list[tuple[Row, list[Any]]] = field(default_factory=list)    # rows that returned their last token, caches
     notified: list[Row] = field(default_factory=list)   # whose clients got progress or a token, in generator order
-    decoded: int = 0                                    # rows that evaluated one token each
+    decoded: int = 0                                    # rows that evaluated a single token
 
 
 class Generator(ABC):
@@ -124,8 +124,8 @@ class SegmentGenerator(Generator):
     """The generator since #1072: prompts are fed segment by segment, in a batch of their own beside the generating
     rows.
 
-    A tick decodes a token of every generating row, admits waiting rows, and moves rows with one token left to the
-    generating batch. Then it feeds each other row one piece of its current segment; shorter pieces are padded on the
+    A tick decodes a token of every generating row, admits waiting rows, and moves rows with a single token left to the
+    generating batch. Then it feeds each other row a piece of its current segment; shorter pieces are padded on the
     right.
     Source: mlx-lm mlx_lm/generate.py BatchGenerator, PromptProcessingBatch, GenerationBatch (3f9d179f to 0.32.2).
     """
@@ -156,7 +156,7 @@ class SegmentGenerator(Generator):
             row.caches = []
 
     def _begin_answers(self, ticked: TickResult) -> None:
-        """Start generation for rows with one prompt token left."""
+        """Start generation for rows with a single prompt token left."""
         ready = [i for i, row in enumerate(self.prompts.rows) if [len(part) for part in row.segments] == [1]]
         if not ready:
             return
@@ -179,7 +179,7 @@ class SegmentGenerator(Generator):
             ticked.pauses.append((row, len(row.segments) < before))
         for row, piece in zip(rows, pieces, strict=True):
             row.tokens += piece
-        # One pass feeds all pieces. Pieces shorter than the longest are padded on the right.
+        # A single pass feeds all pieces. Pieces shorter than the longest are padded on the right.
         lengths = [len(piece) for piece in pieces]
         width = max(lengths)
         padding = [width - n for n in lengths]

@@ -47,8 +47,8 @@ def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draw_system(rng: Rng, server: Mapping[str, Any]) -> int:
-    """Draw the length of a system text [tokens]. With its headers it often exceeds a multiple of the step by one token,
-    so the last tick feeds a single token."""
+    """Draw the length of a system text [tokens]. With its headers it often exceeds a multiple of the step by a single
+    token, which the last tick then feeds alone."""
     step = int(server["prefill_step_size"])
     if step <= 8 and rng.chance(50):
         header = 3 if server["template"] == "terse" else 8

@@ -65,7 +65,7 @@ def model_weights(kind: ModelKind, draft: tuple[Any, Spec] | None) -> tuple[Weig
 
 
 def make_caches(spec: Spec, rules: CacheRules) -> list[Any]:
-    """Create the caches of a conversation, one for each layer (model.make_cache)."""
+    """Create the caches of a conversation for all layers (model.make_cache)."""
     return [_cache(layer, rules) for layer in spec.layers]
 
 

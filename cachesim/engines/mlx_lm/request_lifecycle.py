@@ -62,7 +62,7 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
 
 
 def feed_whole(srv: Inspected, row: Row) -> None:
-    """Prepare a request for the older generator: one piece, with at most one checkpoint in it."""
+    """Prepare a request for the older generator: a single piece with at most a single checkpoint."""
     rest = keyed(srv, row)
     request, template = row.request, srv.settings.template
     changed = (*request.messages[:-1], ChatMessage("user", (SENTINEL,)))

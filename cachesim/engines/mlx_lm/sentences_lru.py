@@ -1,5 +1,5 @@
-"""Sentences for the decisions of mlx-lm's LRUPromptCache. The rule that decided a whole fetch gets one sentence for all
-of it."""
+"""Sentences for the decisions of mlx-lm's LRUPromptCache. The rule that decided a whole fetch gets a single sentence
+for all of it."""
 
 from __future__ import annotations
 

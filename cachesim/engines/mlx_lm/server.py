@@ -1,7 +1,7 @@
-"""mlx-lm's server: one generation thread that takes requests, batches them or serves them alone, and stores their
+"""mlx-lm's server: a generation thread that takes requests, batches them or serves them alone, and stores their
 caches.
 
-A round of the simulator is one tick of the generator. ``ticks_per_slice`` ticks make a slice, half a second of the real
+A round of the simulator is a tick of the generator. ``ticks_per_slice`` ticks make a slice, half a second of the real
 thread. Before a slice the server takes all waiting requests; after it, rows of disconnected clients leave. The server
 notices that a client has disconnected when it sends something to that client.
 Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2).
@@ -69,7 +69,7 @@ class Server(Inspected):
                 serve_alone(self, task)
 
     def update(self) -> None:
-        """Second half of a round: run one tick."""
+        """Run a tick: the second half of a round."""
         if self.dead or self.generator is None:
             return
         if self.active:

@@ -1,7 +1,8 @@
 """Requests that are served alone: prefilled in chunks, without checkpoints, optionally with a draft model.
 
-With a draft model, one list holds the caches of both models. A round drafts k tokens and feeds them to the target after
-the last sampled token. It accepts n of them and trims the rest from both models; the result of the trim is ignored.
+With a draft model, a common list holds the caches of both models. A round drafts k tokens and feeds them to the target
+after the last sampled token. It accepts n of them and trims the rest from both models; the result of the trim is
+ignored.
 Source: mlx-lm mlx_lm/server.py _serve_single, mlx_lm/generate.py generate_step, speculative_generate_step (d78bf58e).
 """
 

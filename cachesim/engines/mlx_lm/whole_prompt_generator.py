@@ -1,6 +1,6 @@
-"""Generator before #1072: whole prompts are prefilled between two decode steps, with one checkpoint for all rows.
+"""Generator before #1072: whole prompts are prefilled between two decode steps, with a common checkpoint.
 
-l   tokens of a row that are not cached          pc   prompt checkpoint: tokens after the checkpoint, one for all rows
+l   tokens of a row that are not cached          pc   prompt checkpoint: tokens after the checkpoint, equal in all rows
 Fresh rows are padded on the left. If a row of the group holds tokens, all rows are merged and padded on the right, and
 their last pc tokens are fed after that. With pc > 1 the first pc-1 of these are evaluated twice, as in the engine.
 Source: mlx-lm mlx_lm/generate.py BatchGenerator._process_prompts, _next (321e764e to 4d3af3ce).
@@ -34,7 +34,7 @@ class WholePromptGenerator(Generator):
         self.waiting.sort(key=lambda queued: len(queued.segments[0]) + max(cache.size() for cache in queued.caches))
 
     def next(self) -> TickResult:
-        """Run a tick: prefill while there is room for a whole group, then decode one token of every row."""
+        """Run a tick: prefill while there is room for a whole group, then decode a token of every row."""
         ticked, size = TickResult(), self.settings.prefill_batch_size
         room = self.settings.completion_batch_size - len(self.generating.rows)
         while room >= size and self.waiting:

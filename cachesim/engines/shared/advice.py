@@ -10,7 +10,7 @@ Try = dict[str, Option]
 Tries = Callable[[Mapping[str, Any], Load], Iterator[Try]]
 
 SLOTS = 8                    # most slots advised
-LEAST_BATCH = 16             # smallest micro-batch advised [tokens]: smaller ones cost more than they save
+LEAST_BATCH = 16             # smallest micro-batch advised [tokens]: smaller batches cost more than they save
 PAD = 256                    # context sizes are multiples of this [tokens]
 ROOMY = 8192                 # a large prompt cache [MiB]
 UNLIKE = 0.9                 # similarity that selects a slot only for the continuation of its conversation
@@ -18,7 +18,7 @@ UNLIKE = 0.9                 # similarity that selects a slot only for the conti
 
 def tries_of(flags: Sequence[Flag], *steps: str | Tries) -> Tries:
     """Return the ``tries`` of a manual in the order of ``steps``: functions, or names of flags whose ``tries`` are
-    tried one at a time. Flags with ``tries`` that are not in ``steps`` come last."""
+    tried separately. Flags with ``tries`` that are not in ``steps`` come last."""
     values = {flag.name: flag.tries for flag in flags if flag.tries}
     order = dict.fromkeys((*steps, *values))
 
@@ -30,17 +30,17 @@ def tries_of(flags: Sequence[Flag], *steps: str | Tries) -> Tries:
 
 
 def other_values(name: str, now: Mapping[str, Any], *values: Option) -> Iterator[Try]:
-    """Return the option changes to those of these values that differ from the current one."""
+    """Return the option changes to those of these values that differ from the current value."""
     return ({name: value} for value in values if now[name] != value)
 
 
 def larger_values(name: str, now: Mapping[str, Any], *values: int) -> Iterator[Try]:
-    """Return the option changes to the next two of these values that are larger than the current one."""
+    """Return the option changes to the next two of these values that are larger than the current value."""
     return ({name: value} for value in [value for value in values if value > now[name]][:2])
 
 
 def halved_values(name: str, now: Mapping[str, Any], load: Load) -> Iterator[Try]:
-    """Yield the option halved up to three times, as long as the longest request fills more than one batch."""
+    """Yield the option halved up to three times, as long as the longest request exceeds a batch."""
     value = now[name]
     for _ in range(3):
         value //= 2
@@ -75,7 +75,7 @@ def smaller_batches(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
 
 
 def larger_cache(now: Mapping[str, Any], load: Load) -> Iterator[Try]:
-    """Yield a large prompt cache, or one without a limit."""
+    """Yield a large prompt cache, or an unlimited prompt cache."""
     if now["cache_ram"] >= 0:
         yield {"cache_ram": ROOMY} if now["cache_ram"] < ROOMY else {"cache_ram": -1}
 

@@ -1,6 +1,6 @@
 """Tokens that wait for a decode call, and their division into micro-batches in batch order.
 
-batch    the tokens of a decode call, of one or several sequences
+batch    the tokens of a decode call, of any number of sequences
 ubatch   the tokens that are computed at once
 run      consecutive tokens of a sequence inside a ubatch
 

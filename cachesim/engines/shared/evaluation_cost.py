@@ -1,7 +1,7 @@
 """Cost of evaluating tokens, computed beforehand so that a run can be refused in time.
 
-In exact mode a token costs a work unit in every layer, a micro-batch ten, and 300 rows that are read one: the
-proportions of the measured times.
+In exact mode a token costs 1 work unit in every layer, a micro-batch 10 units, and 300 read rows 1 unit. The measured
+times have these proportions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Real models by name, with the order and proportion of their layers.
 
 A name stands for the shortest sequence of layers with the order and proportion of the real model. Token counts do not
-depend on the number of repetitions; window sizes are the real ones. Layers without memory (MLP, experts) are omitted.
+depend on the number of repetitions; window sizes are those of the real model. Layers without memory (MLP, experts) are
+omitted.
 Source: the configurations of huggingface/transformers (src/transformers/models/*/configuration_*.py) and, where named,
 of ml-explore/mlx-lm and ggml-org/llama.cpp.
 """

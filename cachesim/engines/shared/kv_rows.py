@@ -90,7 +90,7 @@ def _copy(old: Values | None, new: Values | None, n: int) -> Values | None:
 
 
 def _stop(cells: np.ndarray | slice) -> int:
-    """Return the last cell plus one; 0 for a slice without an end."""
+    """Return the last cell plus 1; 0 for a slice without an end."""
     if isinstance(cells, slice):
         return cells.stop or 0
     return int(cells.max()) + 1 if len(cells) else 0

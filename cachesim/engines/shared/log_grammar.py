@@ -1,6 +1,6 @@
 """Grammar of a server's log: line templates with their meaning, supplied by each engine.
 
-A template is the message after the line's prefix. ``{name}`` is a field: one word, possibly padded on its left; ``{}``
+A template is the message after the line's prefix. ``{name}`` is a field: a word, possibly padded on its left; ``{}``
 matches any text. Logs may be pasted, so matching ignores runs of spaces and case. (Recordings are parsed more strictly,
 see the engine's ``log``.)
 """

@@ -118,8 +118,8 @@ class RestorePoints:
         return was is not None and was.n == was.rows == n and slot not in self.touched
 
     def _ranges(self, owner: Key, now: Conversation, known: Ranges) -> tuple[Ranges, bool]:
-        """Return the checkpoints of a conversation, reusing the ranges of the ``known`` ones, and whether one is
-        ``short`` (see ``_Reported``)."""
+        """Return the checkpoints of a conversation, reusing the ranges of the ``known`` checkpoints, and whether a
+        checkpoint is ``short`` (see ``_Reported``)."""
         name = ("checkpoint", owner[1]) if owner[0] == "slot" else ("entry checkpoint", owner[2])
         keys = {id(checkpoint.blob): key for key, (checkpoint, _, _) in known.items()}
         found, short, n = dict[Key, tuple[Any, CheckpointRange, Point]](), False, len(now.tokens)
@@ -190,5 +190,5 @@ class RestorePoints:
         return owner.ranges[key][0]
 
     def conversation(self, key: Key) -> Any:
-        """Return the stored conversation with this key, or the one that owns the checkpoint with this key."""
+        """Return the stored conversation with this key, or the owner of the checkpoint with this key."""
         return self.entries[key if key[0] == "entry" else ("entry", -1, key[1])][0]

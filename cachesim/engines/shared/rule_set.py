@@ -56,7 +56,7 @@ class RuleSet(ABC):
         return {name: value for name, value in out.items() if not is_table(value)} | inner
 
     def changes(self, newer: Self) -> list[Change]:
-        """Return the changes between this version and a newer one, except changes of the log."""
+        """Return the changes between this version and a newer version, except changes of the log."""
         rows = [row for row in differences(self, newer) if row[0] not in LOG_FIELDS]
         found = [Change(name, _label(a), _label(b), changed_by(self.ended, name, a, b))
                  for name, a, b in rows if not is_table(a)]  # fmt: skip
@@ -68,7 +68,7 @@ class RuleSet(ABC):
         return found
 
     def mixed(self, newer: Self, names: Collection[str]) -> Self:
-        """Return this version with these fields of the newer one. Raises AttributeError for an unknown field."""
+        """Return this version with these fields of the newer version. Raises AttributeError for an unknown field."""
         return self.changed({name: attrgetter(name)(newer) for name in names})
 
     def changed(self, values: Mapping[str, object]) -> Self:
@@ -110,7 +110,7 @@ def _label(value: object) -> str:
 
 
 def changed_by(ended: Mapping[str, str], name: str, a: Any, b: Any) -> str:
-    """Return the pull request that ended the older rule or began the newer one; "" if unknown."""
+    """Return the pull request that ended the older rule or began the newer rule; "" if unknown."""
     if name in ended or not callable(a):
         return str(ended.get(name, ""))
     began, gone = about(b), about(a)

@@ -108,8 +108,7 @@ class Driver(Server):
         return [slot.id for slot in self.slots if slot.busy]
 
     def tasks(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the ids of the tasks in slots, one for each busy slot, and the ids of the tasks that wait for a
-        slot."""
+        """Return the ids of the tasks in busy slots, and the ids of the tasks that wait for a slot."""
         at_work = [slot.task.id for slot in self.slots if slot.busy and slot.task is not None]
         return at_work, [task.id for task in self.deferred]
 
@@ -157,7 +156,7 @@ class SlotDriver(Driver, RestorePointSource):
                     self.points.changed(other, "overwritten", rule, ALL_TOKENS, grown=True)
 
     def evaluated(self, rule: str) -> None:
-        """Report that a batch was evaluated: the busy slots have more tokens, the touched ones other rows."""
+        """Report that a batch was evaluated: the busy slots have more tokens, the touched slots other rows."""
         if self.log.listens_to(Advanced):
             for slot in self.slots:
                 if slot.busy or slot.id in self.points.touched or (self.window_is_shared and slot.tokens):

@@ -3,7 +3,7 @@
 row     bytes of a token's K row and V row in an attention layer, F16
 state   bytes of the recurrent state of a layer, F32: inputs of the short convolution, and the matrices
 
-A model name may declare sizes: ``GGGA@24576/26345472`` is the model GGGA in which a K row plus a V row of one attention
+A model name may declare sizes: ``GGGA@24576/26345472`` is the model GGGA in which a K row plus a V row of an attention
 layer has 24,576 bytes and the state of a recurrent layer 26,345,472 bytes, so that limits in bytes apply as for the
 real model. Without ``@`` a model has the sizes of the recorded tiny models. ``W32 A@24576/0/64``: an attention head has
 64 numbers instead of 16 as in the recorded models; some kernels of real servers support wide heads only. Source:
@@ -76,7 +76,7 @@ class ModelSizes(NamedTuple):
         return self.recurrent * self.state
 
     def declared(self, model: str, scale: int = 1) -> str:
-        """Return the name of a small model with the total sizes of the real one, where a token stands for ``scale``
+        """Return the name of a small model with the total sizes of the real model, where a token stands for ``scale``
         real tokens."""
         layers = parse(model.rpartition("-")[2]).layers
         rows, states = sum(bool(layer.part) for layer in layers), sum(bool(layer.recurrence) for layer in layers)

@@ -1,7 +1,8 @@
 """Rules in force at a build, a commit or a date.
 
-Each rule set is recorded at one build. Between two recorded builds the changes landed separately. Where the build of
-each change is known, the rules at any build are those of the older rule set with the changes that had landed by then.
+Each rule set is recorded at a single build. Between two recorded builds the changes landed separately. Where the build
+of each change is known, the rules at any build are those of the older rule set with the changes that had landed by
+then.
 
 A point is a number and a date. The number counts the commits on the main branch, which llama.cpp calls the build; the
 date is the end of a day.
@@ -60,7 +61,7 @@ class Timeline:
 
 
 def _all_known(points: Iterable[Landed | None]) -> list[Landed]:
-    """Return the points; [] if one of them is unknown."""
+    """Return the points; [] if any point is unknown."""
     found = list(points)
     return [] if None in found else [point for point in found if point is not None]
 

@@ -121,7 +121,7 @@ def merged(line: ScenarioLine) -> ScenarioLine:
 
 
 def _merge_pair(line: ScenarioLine) -> ScenarioLine | None:
-    """Return the line with a pair of words merged, None if there is no such pair."""
+    """Return the line with a pair of words merged, None without such a pair."""
     before: dict[str, set[str]] = {}
     after: dict[str, set[str]] = {}
     apart = {THINK}                          # words that cannot be merged: THINK and sliced words

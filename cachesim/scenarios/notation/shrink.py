@@ -68,7 +68,7 @@ class _Descent:
             self._halving(pair)
 
     def _halving(self, places: Sequence[int]) -> None:
-        """Lower these by all that is there, or by half of it, and so on down to one."""
+        """Lower these numbers by the smallest of them, then by half of that, and so on down to 1."""
         by = min(self.row[i] for i in places)
         while by > 0:
             if self._lower(places, by):

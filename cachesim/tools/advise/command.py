@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SECONDS = 60           # default time limit of a search
 TIP, SENT = 1_000_000, 200       # limits of a tip that was not requested: prompt tokens and requests to run,
-ROUNDS, PART = 11_000, 128       # and generated tokens; PART prompt tokens take as long as one generated token
+ROUNDS, PART = 11_000, 128       # and generated tokens; PART prompt tokens take as long as a generated token
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -118,7 +118,7 @@ def advice_for(
 
 
 def print_tip(args: Namespace, text: str, file: str) -> None:
-    """Print the best advice for the scenario file of this text in one line, if any of the first changes helps. ``TIP``,
+    """Print the best advice for the scenario file of this text in a line, if any of the first changes helps. ``TIP``,
     ``SENT`` and ``ROUNDS`` limit the work independently of time; if they do not allow a trial, print the command for a
     full search. ``file``: path of the text, "" = it was not written. Print nothing with -q or --json."""
     from rich.text import Text

@@ -43,7 +43,7 @@ def real_sizes(model: ModelSizes) -> Sizes:
 
 def with_real_sizes(scenario: Scenario, model: ModelSizes) -> Scenario:
     """Return the scenario with a model of the real model's sizes, so that limits in bytes apply as on a real server.
-    Raise BadInput if only one of the two models has K/V rows, or only one has states."""
+    Raise BadInput if K/V rows, or states, exist in only a single model of the two."""
     name = scenario.model.partition("@")[0]
     try:
         layers = parse(name.rpartition("-")[2]).layers

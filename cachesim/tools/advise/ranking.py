@@ -37,8 +37,8 @@ class Since(NamedTuple):
 
 
 def since(case: Setup, profile: str, want: TrialOutcome, engine: Engine) -> list[Since]:
-    """Return the changes that give the preceding rule set the outcome of a later one: those that suffice alone, else a
-    minimal set; [] without preceding rule set, or if all changes are needed."""
+    """Return the changes that give the preceding rule set the outcome of a later rule set: those that suffice alone,
+    else a minimal set; [] without preceding rule set, or if all changes are needed."""
     line = list(engine.line)
     if profile not in line[1:]:
         return []

@@ -34,7 +34,7 @@ PAIRED = 4             # best changes that are also tried in pairs
 
 
 class AdviceSearch:
-    """Search for one case. ``base``: the unchanged case. ``found``: the trials so far, in order."""
+    """Search for advice on a case. ``base``: the unchanged case. ``found``: the trials so far, in order."""
 
     def __init__(self, case: Setup) -> None:
         self.case, self.engine = case, engine_of(case.profile)

@@ -61,7 +61,7 @@ def histories(space: DrawBounds, examples: int, first: int = 0) -> Iterator[Hist
 
 
 def _turns(rng: Rng, space: DrawBounds) -> list[HistoryTurn]:
-    """Draw the turns of a history: every third has one or two turns, the others three or more."""
+    """Draw the turns of a history: every third has 1 or 2 turns, the others 3 or more."""
     most = min(space.most_requests, MOST)
     n = rng.between(1, min(2, most)) if rng.chance(33) else rng.between(min(3, most), most)
     return [_turn(rng, space) for _ in range(n)]

@@ -30,7 +30,7 @@ from typing import IO, Any, Callable, Mapping, Sequence
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut, Unsupported, counts, read_reply
 from cachesim.tools.conformance.timeouts import TimeBudget
 
-LINE = 2**24                 # longest line in bytes; logits of one position in a large vocabulary take about 2**22
+LINE = 2**24                 # longest line in bytes; logits of a position in a large vocabulary take about 2**22
 TAIL = 400                   # bytes of stderr that are kept for the message about a dead process
 
 

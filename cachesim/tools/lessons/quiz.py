@@ -15,7 +15,7 @@ _WORDS = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}
 
 
 class QuizResult(NamedTuple):
-    """``right``: None if the input is not an answer. ``says``: one line of text."""
+    """``right``: None if the input is not an answer. ``says``: a line of text."""
 
     right: bool | None
     says: str

@@ -1,6 +1,6 @@
 """Run as a trace in Chrome's format for Perfetto and chrome://tracing, suitable for runs too long for a picture.
 
-A simulation has no durations. Each evaluated or generated token takes one microsecond of the trace's clock, so width
+A simulation has no durations. Each evaluated or generated token takes a microsecond of the trace's clock, so width
 shows cost. Requests follow each other in the order in which they were sent.
 """
 

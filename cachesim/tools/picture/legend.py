@@ -51,7 +51,7 @@ def _marks(held: SlotMemory, scale: Scale, y: float) -> Iterator[str]:
 
 
 def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -> str:
-    """Return a row of cells: one for each row if there is room, else wider ones."""
+    """Return a bar of cells: a cell for each row if there is room, else wider cells."""
     a, b = scale.px(rows[0]), scale.px(rows[1])
     wide = max(1.0, b - a)
     each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))

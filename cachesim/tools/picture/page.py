@@ -42,7 +42,7 @@ def page(
 
 
 class _Run(NamedTuple):
-    """One run of a page."""
+    """A run on a page."""
 
     scene: Scene
     told: Told | None

@@ -15,7 +15,7 @@ from pathlib import Path
 def asset(module: str, name: str) -> str:
     """Return the text of file ``name`` beside ``module``, a ``__file__``, without comments and indentation.
 
-    CSS becomes one line per paragraph, SVG one line; HTML and JavaScript keep their line ends.
+    CSS becomes a line per paragraph, SVG a single line; HTML and JavaScript keep their line ends.
     """
     file = Path(module).with_name(name)
     text = file.read_text("utf-8")

@@ -30,7 +30,7 @@ def inner(words: str, most: int) -> str:
 
 
 def label(number: int, words: str) -> list[str]:
-    """Return the label of a request at the left edge of its row, one or two lines."""
+    """Return the label of a request at the left edge of its row, in at most two lines."""
     name = f"#{number} {words}"
     return [name] if len(name) <= LABEL else [f"#{number}", inner(words, LABEL)]
 

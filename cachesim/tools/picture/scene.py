@@ -113,7 +113,7 @@ class ForeignRead(NamedTuple):
 
 
 class StepRow(NamedTuple):
-    """One step of a run."""
+    """A step of a run."""
 
     number: int
     text: str                               # the prompt as written

@@ -65,7 +65,7 @@ def prefix(number: int) -> str:
 
 
 def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True) -> str:
-    """Return a drawing of the runs, one below the other. ``first``: number of the first run on its page. ``differs``:
+    """Return a drawing of the runs, stacked vertically. ``first``: number of the first run on its page. ``differs``:
     the request that is marked as the first difference, -1 = none, None = find it. ``alone``: not on a page, so that the
     title and the sources of losses must be part of the drawing. Widths and heights are in pixels."""
     parts, y, width = list[str](), 0.0, 0.0

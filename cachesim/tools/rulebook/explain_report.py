@@ -53,7 +53,7 @@ def term_named(text: str) -> dict[str, Any] | None:
 
 
 def mentions_of(text: str) -> dict[str, Any] | None:
-    """Return the log lines, rules, terms and flags that contain every word of a text, None if there are none."""
+    """Return the log lines, rules, terms and flags that contain every word of a text, else None."""
     words = [word.lower() for word in WORD.findall(text)]
     if not words:
         return None

@@ -85,7 +85,7 @@ def _id(rule: object) -> str:
 
 
 def spelled(flag: Flag) -> str:
-    """Return the server's long spelling of an option, its name in cachesim if there is none."""
+    """Return the server's long spelling of an option, else its name in cachesim."""
     return next((spelling for spelling in flag.spellings if spelling.startswith("--")), flag.name)
 
 

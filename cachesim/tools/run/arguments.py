@@ -54,9 +54,9 @@ def lift_limits(args: Namespace) -> None:
 def profile_name(text: str) -> str:
     """Resolve an argument to a profile name.
 
-    ``<engine>@latest`` becomes the newest recorded profile and an old name the current one. A build, date, commit or
-    version becomes the rule set in force then, with a note on stderr. A file of rules is executed and becomes the name
-    of its profile; raises BadInput. Whether a profile exists is checked later.
+    ``<engine>@latest`` becomes the newest recorded profile, and an old name becomes the current name. A build, date,
+    commit or version becomes the rule set in force then, with a note on stderr. A file of rules is executed and becomes
+    the name of its profile; raises BadInput. Whether a profile exists is checked later.
     """
     from cachesim.base.console import note
     from cachesim.engines.build_names import resolve_name
@@ -136,14 +136,13 @@ def known_profiles() -> AbstractSet[str]:
 def load_files(files: list[str]) -> tuple[list[Scenario], list[BadInput]]:
     """Return the scenarios of files, folders and ids, and the errors of those that cannot be loaded. Both lists are
     empty for a folder without scenarios."""
-    from cachesim.scenarios.corpus import named
     from cachesim.scenarios.load import inside, load_each
 
     found: dict[str, Path] = {}
     bad: list[BadInput] = []
     for name in files:
         try:
-            for file in inside(named(name)):
+            for file in inside(_path(name)):
                 found.setdefault(os.path.realpath(file), file)
         except BadInput as error:
             bad.append(error)
@@ -154,10 +153,19 @@ def load_files(files: list[str]) -> tuple[list[Scenario], list[BadInput]]:
 
 def load_one(file: str) -> Scenario:
     """Return the scenario of a file or an id. Raises BadInput."""
-    from cachesim.scenarios.corpus import named
     from cachesim.scenarios.load import load
 
-    return _noted(load(named(file), known_profiles()))
+    return _noted(load(_path(file), known_profiles()))
+
+
+def _path(text: str) -> Path:
+    """Return the path of a file, folder or scenario id. Prints a note for the former id of a scenario."""
+    from cachesim.scenarios.corpus import could_be_id, named
+
+    path = named(text)
+    if could_be_id(text) and path.name != text and path.stem != text:
+        note(f"{text} was renamed: {path.stem}")
+    return path
 
 
 def _noted(scenario: Scenario) -> Scenario:

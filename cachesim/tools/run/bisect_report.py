@@ -93,7 +93,7 @@ def _lines(mark: str, turn: OutcomeChange) -> Iterator[Padding]:
 
 
 def _since(profile: str) -> str:
-    """Return a rule set with its build and date: ``by b8271 (2026-03-10), llama_cpp@two-ends``."""
+    """Return a rule set with its build and date: ``by b8271 (2026-03-10), llama_cpp@b8271``."""
     build = build_of(profile)
     return f"by {build}, {profile}" if build else f"at {profile}"
 

@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     scenario = case_of(args)
     if args.number >= len(scenario.steps):
-        raise BadInput(f"there is no request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
+        raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
     (mode,) = modes(args, [scenario])
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import why_data

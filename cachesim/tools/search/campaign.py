@@ -1,4 +1,4 @@
-"""Search of drawn conversations under one profile: failures, their counts and the first conversation of each group.
+"""Search of drawn conversations under a profile: failures, their counts and the first conversation of each group.
 
 Every conversation is identified by an integer. A seed and a number of examples therefore give the same findings for any
 number of processes and any order of their results.
@@ -80,7 +80,7 @@ class CampaignBlock(NamedTuple):
 
 @dataclass
 class Failure:
-    """Findings of one group."""
+    """Findings of a group."""
 
     first: int                                  # first conversation that shows it
     finding: PropertyFailure                    # of that conversation

@@ -117,7 +117,7 @@ def case_toml(
 
 
 class CampaignFolder:
-    """Folder of one campaign. ``missing``: failures whose file could not be written. ``refused``: the last write error,
+    """Folder of a campaign. ``missing``: failures whose file could not be written. ``refused``: the last write error,
     None if all files were written."""
 
     def __init__(self, path: Path, plan: CampaignPlan, shard: Shard = WHOLE) -> None:
@@ -139,7 +139,8 @@ class CampaignFolder:
             yield
 
     def begin(self, resume: bool) -> Campaign:
-        """Return the stored campaign or a new one. Raise BadInput if it exists without ``resume``, or is invalid."""
+        """Return the stored campaign or a new campaign. Raise BadInput if it exists without ``resume``, or is
+        invalid."""
         campaign = Campaign(self.plan.profile)
         if write_new(self.state, packed(self.plan, campaign, self.files, self.owned)):
             return campaign

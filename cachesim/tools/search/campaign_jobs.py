@@ -157,7 +157,7 @@ class Clock(NamedTuple):
 
 
 class CampaignSearch:
-    """One campaign; findings are written as soon as they exist. ``on``: address of a cluster, "" for this machine."""
+    """A campaign; findings are written as soon as they exist. ``on``: address of a cluster, "" for this machine."""
 
     def __init__(
         self, plan: CampaignPlan, campaign: Campaign, folder: CampaignFolder | None, clock: Clock, jobs: int, on: str

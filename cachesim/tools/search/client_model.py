@@ -1,5 +1,5 @@
 """Client model that draws prompts: appended, edited, branched, repeated and truncated turns, texts without a part of
-them. A client usually continues one of its earlier exchanges."""
+them. A client usually continues an earlier exchange."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Clients:
         return self.word(length)._replace(user=self.rng.chance(40))
 
     def _near(self, n: int, most: int) -> int:
-        """Draw a length to cut at: near an earlier one, near the end of the prompt, at an edge, or anywhere."""
+        """Draw a length to cut at: near an earlier length, near the end of the prompt, at an edge, or anywhere."""
         at = self._place(n, most)
         self.parted.append(at)
         return at

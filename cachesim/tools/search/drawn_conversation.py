@@ -1,4 +1,4 @@
-"""A conversation with one server, drawn from an integer and convertible to a scenario."""
+"""A conversation with a server, drawn from an integer and convertible to a scenario."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class DrawnConversation:
         return ScenarioLine(self.words, self.asked)
 
     def scenario(self, profile: str) -> Scenario:
-        """Return the scenario of the conversation for one profile. Raise BadInput if it is not a valid scenario."""
+        """Return the scenario of the conversation for a profile. Raise BadInput if it is not a valid scenario."""
         lengths = {name: n for name, n in self.words.items() if n}
         for one in self.asked:
             if isinstance(one, Asked):
@@ -89,7 +89,7 @@ class DrawnConversation:
         return replace(self, server=server, words=small.line.words, asked=small.line.steps)
 
     def given(self) -> dict[str, Any]:
-        """Return the options that differ from the defaults of at least one version."""
+        """Return the options that differ from the defaults of some version."""
         return spoken(self.server, self.engine)
 
     def typed(self, profile: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class _Drawer:
 
     @property
     def batches(self) -> bool:
-        """True if the server evaluates simultaneous requests as one batch; it has no slots then."""
+        """True if the server evaluates simultaneous requests in a single batch; it has no slots then."""
         return not self.manual.slots
 
     def all(self) -> list[Asked | Action]:

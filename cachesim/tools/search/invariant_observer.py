@@ -27,7 +27,7 @@ Numbers = Mapping[str, Any]
 
 
 class StepRecord(NamedTuple):
-    """Record of one completed step."""
+    """Record of a completed step."""
 
     number: int
     request: Request
@@ -94,7 +94,7 @@ class InvariantObserver(AnswerObserver):
         self.played.steps.append(StepRecord(number, request, answer, judged.answer, judged.state, armed, over))
 
     def _check(self, number: int) -> None:
-        """Run the memory's self-check, if it has one, and record position gaps in any sequence."""
+        """Run the memory's self-check, if any, and record position gaps in any sequence."""
         try:
             self.server.check()
         except Crash as crash:

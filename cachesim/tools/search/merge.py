@@ -1,4 +1,4 @@
-"""Merging of campaigns of one search that ran in several places.
+"""Merging of campaigns of a search that ran in several places.
 
 The result of a conversation depends only on its integer. A file whose conversations all occur in other files is
 therefore skipped. Files that overlap partly cannot be merged: their counts are known only for all of their

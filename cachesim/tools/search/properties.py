@@ -34,7 +34,7 @@ def warm_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
 
 def stored_equals_cold(run: CheckedRun) -> Iterator[PropertyFailure]:
     """Every checkpoint and stored conversation equals what a cold run of its tokens would store. At the first step with
-    wrong objects, one finding of each kind is reported."""
+    wrong objects, a finding of each kind is reported."""
     for at, step in enumerate(run.steps):
         wrong = {(stored.kind, str(verdict.kind)): {**verdict.numbers, "stored_tokens": len(stored.tokens)}
                  for stored, verdict in reversed(step.armed) if verdict.holds is False}
@@ -54,7 +54,7 @@ def survives(run: CheckedRun) -> Iterator[PropertyFailure]:
 
 
 def _kind(answer: Answer) -> str:
-    """Return the kind of an error; if the engine does not name one, its text without numbers."""
+    """Return the kind of an error; if the engine does not name a kind, its text without numbers."""
     return answer.error_kind or masked(answer.error.partition(":")[0])
 
 
@@ -212,8 +212,8 @@ class _Counts(Silent):
 
 
 def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:
-    """In a conversation on one slot, more checkpoints or more cache never reduce reuse. Conversations with simultaneous
-    requests, actions or failing requests are not judged."""
+    """In a conversation on a single slot, more checkpoints or more cache never reduce reuse. Conversations with
+    simultaneous requests, actions or failing requests are not judged."""
     manual, options = ENGINES[scenario.engine].manual, in_force(scenario.server, profile)
     if any(step.together or step.action for step in scenario.steps) or manual.slot_count(options) != 1:
         return

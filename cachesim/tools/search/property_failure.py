@@ -1,7 +1,7 @@
 """Findings: failures of properties, as a kind and numbers. Sentences are made from these on output.
 
-A group identifies findings of one failure: property, kind, deciding rule, kind of stored object. Lengths, positions and
-sentences are not part of it.
+A group identifies findings of the same failure: property, kind, deciding rule, kind of stored object. Lengths,
+positions and sentences are not part of it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class PropertyFailure(NamedTuple):
 
     @property
     def group(self) -> Group:
-        """Key by which findings are counted as one failure."""
+        """Key by which findings are counted as the same failure."""
         return self.name, self.kind, self.deciding, self.stored
 
     @property

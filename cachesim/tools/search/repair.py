@@ -49,7 +49,7 @@ class Repair:
     seed: int
     files: int                                                          # scenario files; 0: all conversations are drawn
     known: tuple[Variant, ...]                                          # changes that were tried
-    runs: list[MutationRun]             # runs without changes, files first; with files, drawn ones are only for prices
+    runs: list[MutationRun]             # runs without changes, files first; with files, drawn runs are only for prices
     tried: list[CureTrial] = field(default_factory=list)                # failing conversations with their cures
     prices: dict[int, Price] = field(default_factory=dict)              # of each change that cures something
     groups: list[Group] = field(default_factory=list)                   # chosen changes
@@ -71,7 +71,7 @@ class Repair:
         return [one for one in self.runs if one.found == ()]
 
     def touched(self, changes: Sequence[int]) -> list[ConversationSource]:
-        """Return the correct conversations for which at least one of these changes matters."""
+        """Return the correct conversations for which any of these changes matters."""
         return [one.source for one in self.right if not one.matter.isdisjoint(changes)]
 
     def price(self, again: Sequence[MutationRun]) -> Price:

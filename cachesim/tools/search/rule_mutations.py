@@ -54,7 +54,7 @@ class MutationSearch(NamedTuple):
 class MutationRun(NamedTuple):
     """Run of a conversation. ``evaluated``: prompt tokens. ``kind``: class of the model. ``found``: findings, None if
     the conversation could not run or its outcome depends on a number that was never written. ``matter``: numbers of the
-    variants with at least one different decision."""
+    variants with a different decision."""
 
     source: ConversationSource
     kind: str
@@ -222,7 +222,8 @@ class CureJob(NamedTuple):
 
 @with_rare_garbage_collection()
 def find_cures(job: CureJob) -> CureTrial:
-    """Try every single variant on a conversation. If none cures it, try pairs with at least one that helps alone."""
+    """Try every single variant on a conversation. If none cures it, try pairs that contain a variant that helps
+    alone."""
     search, run, known = job.search, job.run, job.known
     judges: dict[str, Judge] = {}
     first = _first(run.found or ())

@@ -1,4 +1,4 @@
-"""Findings of one conversation under one rule set, or under two to compare them."""
+"""Findings of a conversation under a rule set, or under two rule sets to compare them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord, obs
 from cachesim.tools.search.properties import LEDGER_PROPERTIES, PROPERTIES, monotone
 from cachesim.tools.search.property_failure import SIMULATOR, USERS_RULE, PropertyFailure
 
-# A conversation under two rule sets: the findings of only one of them, and the tokens that each evaluates.
+# A conversation under two rule sets: the findings of either that the other lacks, and the tokens that each evaluates.
 #
 # Both have a finding if the other breaks the same property in the same way, on the same kind of stored object, and not
 # later in the conversation: failures after the first are not reported. The deciding rules may differ, since the two

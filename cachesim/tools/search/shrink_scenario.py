@@ -44,7 +44,7 @@ def _many(n: int, what: str) -> str:
 
 
 class ScenarioShrinking:
-    """Shrinking of one scenario under one profile. ``found``: its findings in the order of the properties. A smaller
+    """Shrinking of a scenario under a profile. ``found``: its findings in the order of the properties. A smaller
     case must show a finding of the group of the first of them."""
 
     def __init__(self, scenario: Scenario, profile: str, properties: Sequence[str], mode: str, tries: int) -> None:

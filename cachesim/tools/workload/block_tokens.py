@@ -39,7 +39,7 @@ def played(session: WorkloadSession, scale: int = 1) -> list[SessionRequest]:
 
 
 class _TokenConverter:
-    """Converter of one session. ``number``: consecutive numbers of the blocks, {} if the ids themselves are small."""
+    """Converter of a session. ``number``: consecutive numbers of the blocks, {} if the ids themselves are small."""
 
     def __init__(self, session: WorkloadSession, scale: int) -> None:
         self.requests, self.scale, self.width = session.requests, scale, session.block_size // scale

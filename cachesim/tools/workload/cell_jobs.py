@@ -1,4 +1,4 @@
-"""Jobs of a workload: sessions under one rule set, one model and one setting, and the resulting lines of numbers.
+"""Jobs of a workload: sessions under a rule set, a model and a setting, and the resulting lines of numbers.
 
 Jobs and lines are plain data, so that they can be sent, stored and merged. Tokens in a line are tokens of the
 recording: for a scaled workload, simulated tokens times the scale.
@@ -44,7 +44,7 @@ def line_of(job: CellJob) -> dict[str, Any]:
 
 
 def read_all(files: Sequence[Path]) -> WorkloadSession:
-    """Read these files as one session. Raise BadInput for an invalid file and for different block sizes."""
+    """Read these files as a single session. Raise BadInput for an invalid file and for different block sizes."""
     sessions = [read_session(file) for file in files]
     sizes = {one.block_size for one in sessions}
     if len(sizes) > 1:
@@ -108,7 +108,7 @@ def totals_of(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def summed(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum the lines of one rule set, model and setting: counts are added, peaks are maxima. A number that is unknown
+    """Sum the lines of a rule set, model and setting: counts are added, peaks are maxima. A number that is unknown
     (None) in any line is unknown in the sum."""
     out = dict(lines[0])
     counts = (*TOKENS, "requests", "answered", "refused", "died", "wrong", "undecided", "predicted", "unlimited")

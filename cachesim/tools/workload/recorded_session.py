@@ -36,9 +36,9 @@ class WorkloadSession(NamedTuple):
 
 
 def overlapping(requests: tuple[RecordedRequest, ...]) -> list[bool]:
-    """Return for each request whether it overlaps the previous one. Requests overlap only if all of them were in
-    progress at one moment: each was sent before any of them was answered. Other requests wait for all earlier answers;
-    durations are not simulated."""
+    """Return for each request whether it overlaps the previous request. Requests overlap only if all of them were in
+    progress at the same moment: each was sent before any of them was answered. Other requests wait for all earlier
+    answers; durations are not simulated."""
     out, first_over = [], float("-inf")
     for one in requests:
         together = one.start < first_over
@@ -64,7 +64,8 @@ def merged(sessions: list[WorkloadSession]) -> WorkloadSession:
 
 
 def check_pasts(session: WorkloadSession, file: str) -> None:
-    """Raise BadInput unless every id stands for one block after one past, which all inference from ids relies on."""
+    """Raise BadInput unless every id always stands for the same block after the same past, which all inference from ids
+    relies on."""
     past: dict[int, int | None] = {}
     for number, one in enumerate(session.requests):
         for before, block in zip((None, *one.blocks), one.blocks, strict=False):

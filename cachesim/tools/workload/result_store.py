@@ -1,9 +1,9 @@
 """Lines of a workload in a folder. A completed job is a line of a file and is not run again.
 
 The first line of a file lists the ids of all jobs of the workload; every other line is a job's id and its numbers. A
-line is appended and synced in one step. An incomplete last line, left by a killed process, is removed on resume. An id
-is a digest of everything that the numbers depend on (the bytes of the sessions, not their folders), so that files from
-several machines can be merged and a job that occurs in two files counts once.
+line is appended and synced in a single step. An incomplete last line, left by a killed process, is removed on resume.
+An id is a digest of everything that the numbers depend on (the bytes of the sessions, not their folders), so that files
+from several machines can be merged and a job that occurs in two files counts once.
 """
 
 from __future__ import annotations

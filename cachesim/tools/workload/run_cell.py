@@ -1,4 +1,4 @@
-"""A workload on one server: run, counted, judged. The result is a ``Cell``: the numbers of one line."""
+"""Run, count and judgement of a workload on a server. The result is a ``Cell``: the numbers of a line."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class CountingObserver(Silent):
         self.server = server
 
     def begins(self, number: int, step: Step) -> None:
-        """Record whether the next step overlaps the previous one."""
+        """Record whether the next step overlaps the previous step."""
         self._together[number] = step.together
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""Reader of workload files. The first line determines the format: a kv-cache-tester session (one JSON object), a
+"""Reader of workload files. The first line determines the format: a kv-cache-tester session (a JSON object), a
 Mooncake trace or block ids (JSON lines). Files are untrusted: size and structure are checked before use.
 
 Mooncake   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, 2353]}
@@ -140,8 +140,8 @@ def _ordered(requests: list[RecordedRequest]) -> tuple[RecordedRequest, ...]:
 
 
 def _of_object(value: Any, name: str, file: str) -> WorkloadSession:
-    """Read a kv-cache-tester session: one object, with the requests of sub-agents nested among its own. Raise BadInput
-    for an invalid structure.
+    """Read a kv-cache-tester session: a single object, with the requests of sub-agents nested among its own. Raise
+    BadInput for an invalid structure.
 
     The ``t`` of a sub-agent is its end: it began ``duration_ms`` before, and the ``t`` of its requests are relative to
     the beginning. Ids are unique within the session, including sub-agents. A partial block has no id."""

@@ -16,7 +16,7 @@ from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.workload.cell_jobs import CellJob, line_of
 from cachesim.tools.workload.result_store import WorkloadFolder, id_of
 
-# Jobs of a workload and their lines as JSON strings, for machines that share only the files with this one.
+# Jobs of a workload and their lines as JSON strings, for machines that share only the files with this machine.
 
 PLAY = "cachesim.tools.workload.workload_jobs:play"
 """Import path of ``play`` for a worker."""

@@ -1,6 +1,6 @@
 #!/bin/sh
-# every restore of a window checkpoint loses one more cell of the window
-# Made by cachesim 0.2.0 from the scenario bug-swa-ckpt-erosion, expected numbers: llama_cpp@b11549.
+# each restore of a window checkpoint loses one more row of the window
+# Made by cachesim 0.2.0 from the scenario llama-window-checkpoint-erosion, expected numbers: llama_cpp@b11549.
 # Expected: request 2: logits at position 57 depend on wrong K/V rows or states
 # Expected: request 3: logits at position 57 depend on wrong K/V rows or states
 # LLAMA_SERVER=build/bin/llama-server sh FILE

@@ -1,6 +1,6 @@
 #!/bin/sh
 # two slots: rows above free cells are not read (attention)
-# Made by cachesim 0.2.0 from the scenario cells-out-of-sight-attention, expected numbers: ik_llama@main.
+# Made by cachesim 0.2.0 from the scenario ik-cells-above-gap-unread-dense, expected numbers: ik_llama@main.
 # Expected: request 3: logits at position 13 depend on wrong K/V rows or states
 # LLAMA_SERVER=build/bin/llama-server sh FILE
 # Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the

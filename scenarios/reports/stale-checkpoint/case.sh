@@ -1,6 +1,6 @@
 #!/bin/sh
-# default flags: a checkpoint of one token serves another text: qwen35 (hybrid)
-# Made by cachesim 0.2.0 from the scenario one-token-qwen35, expected numbers: llama_cpp@b11549.
+# default flags: stale one-token checkpoint restored: qwen35 (hybrid)
+# Made by cachesim 0.2.0 from the scenario llama-one-token-checkpoint-default-qwen35, expected numbers: llama_cpp@b11549.
 # Expected: request 2: logits at position 7 depend on wrong K/V rows or states
 # LLAMA_SERVER=build/bin/llama-server sh FILE
 # Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the

@@ -1,6 +1,6 @@
 #!/bin/sh
-# default flags: a checkpoint that ends with an abandoned token is restored: qwen35 (hybrid)
-# Made by cachesim 0.2.0 from the scenario neighbour-qwen35, expected numbers: llama_cpp@b11549.
+# default flags: stale adjacent checkpoint restored: qwen35 (hybrid)
+# Made by cachesim 0.2.0 from the scenario llama-adjacent-checkpoint-default-qwen35, expected numbers: llama_cpp@b11549.
 # Expected: request 3: logits at position 11 depend on wrong K/V rows or states
 # LLAMA_SERVER=build/bin/llama-server sh FILE
 # Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the

@@ -1,6 +1,6 @@
 #!/bin/sh
-# default flags: the first window of a longer prompt, alone: gemma3 (window)
-# Made by cachesim 0.2.0 from the scenario first-window-gemma3, expected numbers: llama_cpp@b11549.
+# default flags: a prompt's first window, sent alone, lacks token 0: gemma3 (window)
+# Made by cachesim 0.2.0 from the scenario llama-first-window-default-gemma3, expected numbers: llama_cpp@b11549.
 # Expected: request 1: logits at position 31 depend on wrong K/V rows or states
 # LLAMA_SERVER=build/bin/llama-server sh FILE
 # Needs only that server and a python3 without packages: it writes a tiny model with random weights (below), sends the

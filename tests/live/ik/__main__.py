@@ -1,4 +1,5 @@
-"""``make live IK_SOURCE=FOLDER`` or ``IK_SERVER=PATH``: campaigns on a real ik_llama.cpp, with one slot and several.
+"""``make live IK_SOURCE=FOLDER`` or ``IK_SERVER=PATH``: campaigns on a real ik_llama.cpp, with a single slot and with
+several.
 
 For N conversations with a single slot, N/2 are run with two to four. Then the log is imported and compared, and
 `cachesim check` runs on the server.

@@ -62,7 +62,7 @@ def text_of(tokens):
 
 
 def find_tasks(members, bodies, tasks):
-    """Return the number of each member's task, None if there is none. ``bodies``: the answers, None without an
+    """Return the number of each member's task or None. ``bodies``: the answers, None without an
     answer."""
     free, found = sorted(tasks), [None] * len(members)
     for answered in (True, False):                 # members with a known answer choose first

@@ -1,7 +1,7 @@
 """Recorder for ik_llama.cpp: runs steps on a real server and records the results.
 
 Its steps are those of ``cachesim.tools.live.llama_server.recorder``. A group whose members differ only in their prompts
-can be sent as a SINGLE request (``one_request``): all start in one round then, so nothing depends on time.
+can be sent as a SINGLE request (``one_request``): all start in the same round then, so nothing depends on time.
 """
 
 from __future__ import annotations

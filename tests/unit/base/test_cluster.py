@@ -62,7 +62,7 @@ def test_a_worker_is_killed_in_the_middle_and_the_findings_are_those_of_one_proc
 
 
 def test_a_workload_on_a_cluster_is_that_of_one_process(cluster, capsys):
-    argv = ["workload", "tests/workloads/data", "--scale", "16", "-p", "llama_cpp@head", "-p", "ik_llama@main"]
+    argv = ["workload", "tests/workloads/data", "--scale", "16", "-p", "llama_cpp@b10587", "-p", "ik_llama@main"]
     assert main([*argv, "--json"]) == 0
     want = capsys.readouterr().out
     assert (main([*argv, "--json", "--on", cluster.address]), capsys.readouterr().out) == (0, want)

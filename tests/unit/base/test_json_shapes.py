@@ -1,4 +1,4 @@
-"""Tests of JSON shapes: strict types, and one-line errors with a path."""
+"""Tests of JSON shapes: strict types, and single-line errors with a path."""
 
 from __future__ import annotations
 

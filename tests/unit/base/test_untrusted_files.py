@@ -1,4 +1,4 @@
-"""Tests of readers for untrusted files: bytes or a one-line BadInput, without blocking."""
+"""Tests of readers for untrusted files: bytes or a single-line BadInput, without blocking."""
 
 from __future__ import annotations
 

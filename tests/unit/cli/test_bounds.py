@@ -59,7 +59,7 @@ def completion(number=0, **request):
 
 
 def replayed(path):
-    return replay(read_trace(path, {**engine_of(IK).profiles, **engine_of("llama_cpp@head").profiles}))
+    return replay(read_trace(path, {**engine_of(IK).profiles, **engine_of("llama_cpp@b10587").profiles}))
 
 
 # Memory
@@ -128,14 +128,14 @@ def test_what_was_spent_before_a_restart_counts(tmp_path, lift):
                                                  completion(4, n_predict=10)]))  # fmt: skip
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@head", IK, "mlx_lm@head"])
+@pytest.mark.parametrize("profile", ["llama_cpp@b10587", IK, "mlx_lm@d78bf58e"])
 def test_new_tokens_are_counted_and_held_ones_are_not(profile):
     log = play(from_line("S40.A60/S.A.B20>5/S.A.B.C3", model="AAAA", profiles=(profile,)), profile, "none")
     assert 100 + 20 + 3 <= log.spent <= 100 + 20 + 5 + 3 + 6            # the last token of a prompt is evaluated again
     assert (log.sampled >= 7, log.exact) == (True, 0)
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@head", IK, "mlx_lm@head"])
+@pytest.mark.parametrize("profile", ["llama_cpp@b10587", IK, "mlx_lm@d78bf58e"])
 @pytest.mark.parametrize("numbers, mode, said", [
     ({"NEW_TOKENS": 99}, "none", "request 0: .*at most 99 tokens are allowed .--max-tokens N"),
     ({"SAMPLED_TOKENS": 4}, "none", "request 1: .*at most 4 tokens are allowed .--max-sampled N"),
@@ -152,7 +152,7 @@ def test_every_engine_keeps_every_limit(profile, numbers, mode, said, lift):
 def test_tokens_for_which_there_was_no_room_are_given_back():
     """The second prompt finds no room for a batch until the first slot is purged."""
     server = {"ctx_size": 256, "parallel": 2, "kv_unified": True}
-    log = play(from_line("A200@0/B200@1{together}", model="AA", server=server), "llama_cpp@head", "none")
+    log = play(from_line("A200@0/B200@1{together}", model="AA", server=server), "llama_cpp@b10587", "none")
     assert any(event.ev == "kv_full" for event in log.events)
     assert log.spent == 400
 
@@ -161,11 +161,11 @@ def test_what_the_judge_keeps_is_bounded(lift):
     scenario = from_line("A30>r200")
     lift(JUDGED_TOKENS=200)
     with pytest.raises(BadInput, match=r"request 0: what the judge keeps .*at most 200 tokens .*--max-judged N"):
-        run_judged(scenario, "llama_cpp@head", "provenance")
+        run_judged(scenario, "llama_cpp@b10587", "provenance")
 
 
 def test_a_request_that_comes_long_after_the_server_has_fallen_idle_comes_at_once():
-    for profile in ("llama_cpp@head", IK, "mlx_lm@head"):
+    for profile in ("llama_cpp@b10587", IK, "mlx_lm@d78bf58e"):
         near, far = (play(from_line(f"A3/A.B9>4{{together+{n}}}", profiles=(profile,)), profile, "none")
                      for n in (50, 999_999_999))  # fmt: skip
         assert near.events == far.events
@@ -178,7 +178,7 @@ def test_a_server_that_gets_nowhere_is_not_waited_for(lift, monkeypatch):
     scenario = from_line("A300>9/B3{together+999999999}", server={"batch_size": 1, "ubatch_size": 1})
     monkeypatch.setattr(limits, "SPINNING", limits.SPINNING.__class__("spinning", 50, "rounds", "", limits.MACHINE))
     with pytest.raises(BadInput, match="a server that makes no progress: 51 rounds, at most 50 rounds"):
-        play(scenario, "llama_cpp@head", "none")
+        play(scenario, "llama_cpp@b10587", "none")
 
 
 def test_orders_of_a_group_are_tried_up_to_a_bound(tmp_path, lift):

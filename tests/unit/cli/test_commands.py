@@ -17,8 +17,8 @@ from cachesim.tools.run.run_jobs import run_job
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "scenarios" / "llama_cpp"
-SEED = str(CORPUS / "seed-24143-dense.toml")
-BUG = str(CORPUS / "wrong-answer" / "bug-stale-ckpt-pos0-recurrent.toml")
+SEED = str(CORPUS / "threads" / "llama-24143-entry-removed-dense.toml")
+BUG = str(CORPUS / "wrong-answer" / "llama-one-token-checkpoint-recurrent.toml")
 TRACES = ROOT / "tests" / "data" / "llama_cpp"
 REPLAY_ONE = replay_command.replay_one
 STALE = str(TRACES / "mamba2-bug-stale-ckpt-pos0.json")
@@ -39,10 +39,10 @@ def call_json(capsys, *argv):
 
 
 def test_run_in_json_has_the_contracts_keys(capsys):
-    code, data = call_json(capsys, "run", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head")
+    code, data = call_json(capsys, "run", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587")
     assert code == exits.HOLDS
     one, two = data["runs"]
-    assert [one["profile"], two["profile"]] == ["llama_cpp@head", "llama_cpp@pr24143-on-head"]
+    assert [one["profile"], two["profile"]] == ["llama_cpp@b10587", "llama_cpp@pr24143-on-b10587"]
     assert {"scenario", "profile", "holds", "broken", "requests", "lost"} <= one.keys()
     request = one["requests"][3]
     assert {"i", "prompt", "kept", "restored", "computed", "cache_n", "prompt_n", "equal_cold"} <= request.keys()
@@ -52,15 +52,15 @@ def test_run_in_json_has_the_contracts_keys(capsys):
 
 
 def test_a_broken_run_is_exit_1_unless_its_file_says_so(capsys):
-    code, data = call_json(capsys, "run", BUG, "-p", "llama_cpp@head")
+    code, data = call_json(capsys, "run", BUG, "-p", "llama_cpp@b10587")
     assert (code, data["runs"][0]["holds"], data["runs"][0]["broken"]) == (exits.BROKEN, False, [2, 3])
-    assert call(capsys, "run", BUG, "-p", "llama_cpp@head", "--as-expected")[0] == exits.HOLDS
+    assert call(capsys, "run", BUG, "-p", "llama_cpp@b10587", "--as-expected")[0] == exits.HOLDS
 
 
 def test_a_run_that_is_not_as_its_file_says_is_exit_1(capsys, tmp_path):
     text = Path(SEED).read_text().replace("cache_n = [0, 0, 40, 40]", "cache_n = [0, 0, 40, 41]")
-    (tmp_path / "seed-24143-dense.toml").write_text(text)
-    code, out = call(capsys, "run", tmp_path, "-p", "llama_cpp@head", "--as-expected")
+    (tmp_path / "llama-24143-entry-removed-dense.toml").write_text(text)
+    code, out = call(capsys, "run", tmp_path, "-p", "llama_cpp@b10587", "--as-expected")
     assert code == exits.BROKEN
     assert "cache_n is 40, the file expects 41" in out
 
@@ -90,9 +90,9 @@ def test_try_runs_a_line(capsys):
 
 
 def test_one_run_is_not_several(capsys):
-    line = "run", SEED, "-p", "llama_cpp@head"
+    line = "run", SEED, "-p", "llama_cpp@b10587"
     assert "\n1 run: 1 OK, 0 wrong, 0 undecided; 1 matches expectations, 0 differ\n" in call(capsys, *line)[1]
-    both = call(capsys, *line, "-p", "llama_cpp@pr24143-on-head")[1]
+    both = call(capsys, *line, "-p", "llama_cpp@pr24143-on-b10587")[1]
     assert "\n2 runs: 2 OK, 0 wrong, 0 undecided; 2 match expectations, 0 differ\n" in both
 
 
@@ -110,36 +110,36 @@ def test_an_interrupted_run_tells_what_is_over(capsys, monkeypatch):
 
 
 def test_complete_writes_what_is_missing_and_marks_it(capsys, tmp_path):
-    file = tmp_path / "seed-24143-dense.toml"
+    file = tmp_path / "llama-24143-entry-removed-dense.toml"
     file.write_text(Path(SEED).read_text().split("[expect")[0])
-    assert call(capsys, "run", file, "-p", "llama_cpp@head", "--complete")[0] == exits.HOLDS
+    assert call(capsys, "run", file, "-p", "llama_cpp@b10587", "--complete")[0] == exits.HOLDS
     text = file.read_text()
     assert 'cache_n = [0, 0, 40, 40]' in text and "completed = true" in text
-    assert call(capsys, "run", file, "-p", "llama_cpp@head")[0] == exits.HOLDS
+    assert call(capsys, "run", file, "-p", "llama_cpp@b10587")[0] == exits.HOLDS
 
 
 def test_why_names_the_reason_and_a_profile_that_keeps_the_tokens(capsys):
-    code, data = call_json(capsys, "why", SEED, 3, "-p", "llama_cpp@head")
+    code, data = call_json(capsys, "why", SEED, 3, "-p", "llama_cpp@b10587")
     assert code == exits.HOLDS
     reason = data["why"][0]["computed"][0]
     assert (reason["start"], reason["stop"], reason["why"]) == (40, 100, "entry removed from the prompt cache on load")
-    assert "llama_cpp@pr24143-on-head" in reason["survives"]
+    assert "llama_cpp@pr24143-on-b10587" in reason["survives"]
     assert data["why"][0]["decisions"][0]["rule"].startswith("LC-SLOT-SELECT")
 
 
 def test_why_shows_words_not_tuples(capsys):
-    _, out = call(capsys, "why", SEED, 3, "-p", "llama_cpp@head")
+    _, out = call(capsys, "why", SEED, 3, "-p", "llama_cpp@b10587")
     assert "112 tokens = 40 kept + 0 restored + 0 loaded + 72 evaluated (LCP 40)" in out
     assert "Choice(" not in out and "Need(" not in out
 
 
 def test_diff_shows_the_first_decision_that_parts(capsys):
-    code, data = call_json(capsys, "diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head")
+    code, data = call_json(capsys, "diff", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587")
     assert code == exits.HOLDS
     assert data["first"]["request"] == 2
     assert [data["first"][key]["rule"] for key in "ab"] == ["LC-PC-LOAD.TAKE", "LC-PC-LOAD.CLONE"]
     assert "first difference at request 2" in call(
-        capsys, "diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"
+        capsys, "diff", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"
     )[1]
 
 
@@ -148,7 +148,7 @@ def test_explain_a_rule_and_a_family(capsys):
     assert code == exits.HOLDS and "3f545be" in data["rules"][0]["source"]
     family = call_json(capsys, "explain", "LC-CKPT-ERASE")[1]["rules"]
     assert {"LC-CKPT-ERASE.ER2", "LC-CKPT-ERASE.V1", "LC-CKPT-ERASE.V3"} <= {rule["rule"] for rule in family}
-    assert "llama_cpp@head" in data["rules"][0]["profiles"]
+    assert "llama_cpp@b10587" in data["rules"][0]["profiles"]
 
 
 def test_explain_takes_the_beginning_of_several_families(capsys):
@@ -165,11 +165,11 @@ def test_an_unknown_rule_is_bad_input(capsys):
 
 def test_profiles_are_listed_shown_and_compared(capsys):
     names = [one["name"] for one in call_json(capsys, "profiles", "list")[1]["profiles"]]
-    assert {"llama_cpp@head", "llama_cpp@base-24035", "llama_cpp@24035-v3"} <= set(names)
+    assert {"llama_cpp@b10587", "llama_cpp@b9473", "llama_cpp@24035-v3"} <= set(names)
     shown = call_json(capsys, "profiles", "show", "llama_cpp@24035-v1")[1]
     assert shown["ckpt_pick"] == "LC-CKPT-PICK.V1"
     assert "inferred" in call(capsys, "profiles", "show", "llama_cpp@24035-v1")[1]
-    fields = call_json(capsys, "profiles", "diff", "llama_cpp@head", "llama_cpp@pr24143-on-head")[1]["fields"]
+    fields = call_json(capsys, "profiles", "diff", "llama_cpp@b10587", "llama_cpp@pr24143-on-b10587")[1]["fields"]
     assert fields == [{"field": "pc_after_hit", "a": "LC-PC-LOAD.TAKE", "b": "LC-PC-LOAD.CLONE"}]
 
 
@@ -231,7 +231,7 @@ def test_try_takes_the_options_of_the_profiles_engine(capsys):
     assert "unknown server option 'checkpoint_min_step'" in capsys.readouterr().err
     assert main([*line, "spec_type=draft-mtp"]) == exits.BAD_INPUT
     assert "(none, ngram-simple, mtp)" in capsys.readouterr().err
-    assert main(["try", "S40", "-p", "ik_llama@main", "-p", "llama_cpp@head"]) == exits.BAD_INPUT
+    assert main(["try", "S40", "-p", "ik_llama@main", "-p", "llama_cpp@b10587"]) == exits.BAD_INPUT
     assert "is not a profile of the engine 'ik_llama'" in capsys.readouterr().err
 
 
@@ -241,7 +241,7 @@ def test_bisect_asks_the_versions_of_the_profiles_engine(capsys):
     turn = data["requests"][1]["turns"][-1]
     assert (code, turn["new"], turn["was"]["cache_n"], turn["now"]["cache_n"]) == (0, "ik_llama@2105", 99, 91)
     assert turn["causes"][0]["changes"][0]["new"] == "IK-ONE.BEFORE"
-    assert main(["bisect", SEED, "-p", "llama_cpp@head"]) == exits.BAD_INPUT
+    assert main(["bisect", SEED, "-p", "llama_cpp@b10587"]) == exits.BAD_INPUT
     assert "goes with requests in notation" in capsys.readouterr().err
 
 
@@ -288,7 +288,7 @@ source = ["cachesim"]
 why = "an option that the build does not have is reported when the run is reached"
 engine = "llama_cpp"
 model = "A"
-profiles = ["llama_cpp@hybrid-first"]
+profiles = ["llama_cpp@b6685"]
 [server]
 spec_type = "ngram-simple"
 [words]
@@ -303,9 +303,10 @@ def several(folder):
     does not have."""
     (folder / "again").mkdir()
     good = Path(SEED).read_text()
-    (folder / "seed-24143-dense.toml").write_text(good)
-    (folder / "again" / "seed-24143-dense.toml").write_text(good)
-    (folder / "typo.toml").write_text(good.replace('id = "seed-24143-dense"', 'id = "typo"\nmodle = "A"'))
+    (folder / "llama-24143-entry-removed-dense.toml").write_text(good)
+    (folder / "again" / "llama-24143-entry-removed-dense.toml").write_text(good)
+    (folder / "typo.toml").write_text(good.replace('id = "llama-24143-entry-removed-dense"',
+     'id = "typo"\nmodle = "A"'))
     (folder / "too-new.toml").write_text(TOO_NEW)
 
 
@@ -320,7 +321,7 @@ def test_bad_files_among_several_are_told_and_the_others_are_run(capsys, tmp_pat
     assert any(f"{tmp_path / 'typo.toml'}:2: unknown key" in line for line in told)
     assert any(f"{tmp_path / 'no.toml'}: no such file" in line for line in told)
     assert any("duplicate id" in line for line in told)
-    assert any("too-new.toml under llama_cpp@hybrid-first: spec_type" in line for line in told)
+    assert any("too-new.toml under llama_cpp@b6685: spec_type" in line for line in told)
     code, data = call_json(capsys, *line)
     assert (code, len(data["runs"]), data["failed"]) == (exits.BAD_INPUT, 5, 4)
 
@@ -329,15 +330,15 @@ def test_a_fault_of_ours_at_one_run_is_not_the_end_of_the_others(capsys, monkeyp
     real = run_jobs.run_job
 
     def one_fails(job):
-        if job.profile == "llama_cpp@head":
+        if job.profile == "llama_cpp@b10587":
             raise ZeroDivisionError("what")
         return real(job)
 
     monkeypatch.setattr(run_jobs, "run_job", one_fails)
-    assert main(["run", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"]) == exits.CRASH
+    assert main(["run", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"]) == exits.CRASH
     out, err = capsys.readouterr()
     assert "1 run: 1 OK" in out
-    assert err == f"cachesim: {SEED} under llama_cpp@head: ZeroDivisionError: what (a fault of cachesim)\n"
+    assert err == f"cachesim: {SEED} under llama_cpp@b10587: ZeroDivisionError: what (a fault of cachesim)\n"
 
 
 def fatal(job):
@@ -359,13 +360,13 @@ def test_a_file_at_which_processes_die_is_named_and_the_others_are_replayed(caps
 @pytest.mark.parametrize("command", [("run",), ("why", "0"), ("diff", "-p", "llama_cpp@b11549")])
 def test_a_server_that_ends_itself_is_broken_in_every_command(capsys, command):
     name, *more = command
-    line = [name, "draft-trim-mamba2", *more, "-p", "llama_cpp@head"]
+    line = [name, "llama-draft-removal-refused-mamba2", *more, "-p", "llama_cpp@b10587"]
     assert main(line) == exits.BROKEN
 
 
 def test_a_profile_without_an_option_is_not_the_end_of_the_others(capsys):
     line = ["try", "S40.A60", "--model", "qwen35mtp", "--set", "spec_type=ngram-simple"]
-    assert main([*line, "-p", "llama_cpp@head", "-p", "llama_cpp@swa-first"]) == exits.BAD_INPUT
+    assert main([*line, "-p", "llama_cpp@b10587", "-p", "llama_cpp@b6160"]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     assert "1 run: 1 OK" in out and "; 1 not run" in out
-    assert err.count("\n") == 1 and "under llama_cpp@swa-first: spec_type" in err
+    assert err.count("\n") == 1 and "under llama_cpp@b6160: spec_type" in err

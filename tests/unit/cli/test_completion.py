@@ -56,26 +56,26 @@ EXACTLY = {
     "cachesim run --as": {"--as-expected"},
     "cachesim try S4 --color ": {"auto", "always", "never"},
     "cachesim fuzz --mode pro": {"provenance"},
-    "cachesim try S4 -p llama_cpp@base-240": {"llama_cpp@base-24035"},
-    "cachesim try S4 -p llama_cpp@head --profile llama_cpp@base-240": {"llama_cpp@base-24035"},
+    "cachesim try S4 -p llama_cpp@b947": {"llama_cpp@b9473"},
+    "cachesim try S4 -p llama_cpp@b10587 --profile llama_cpp@b947": {"llama_cpp@b9473"},
     "cachesim profiles ": {"list", "show", "diff"},
-    "cachesim profiles diff llama_cpp@head llama_cpp@base-240": {"llama_cpp@base-24035"},
+    "cachesim profiles diff llama_cpp@b10587 llama_cpp@b947": {"llama_cpp@b9473"},
     "cachesim completion z": {"zsh"},
     "cachesim options ik_l": {"ik_llama"},
-    "cachesim why seed-24143-den": {"seed-24143-dense"},
-    "cachesim run seed-1006-ragged-crash seed-24143-den": {"seed-24143-dense"},
-    "cachesim run --json seed-24143-den": {"seed-24143-dense"},
+    "cachesim why llama-24143-entry-removed-d": {"llama-24143-entry-removed-dense"},
+    "cachesim run mlx-1006-ragged-crash-hybrid llama-24143-entry-removed-d": {"llama-24143-entry-removed-dense"},
+    "cachesim run --json llama-24143-entry-removed-d": {"llama-24143-entry-removed-dense"},
 }
 AMONG_OTHERS = {
     "cachesim ": {*COMMANDS},
     "cachesim fuzz --": {"--color", "--against"},
     "cachesim try S4 -": {"-p", "--model"},
-    "cachesim run seed-24143-dense --": {"--as-expected"},
+    "cachesim run llama-24143-entry-removed-dense --": {"--as-expected"},
     "cachesim try S4 --model qwen3": {"qwen3-next"},
     "cachesim options ": {*ENGINES},
     "cachesim repair llama_cpp@": {"llama_cpp@latest", *(name for name in profiles() if name.startswith("llama_cpp@"))},
 }
-FILES = ("try S4 -p ", "try ", "run seed-24143-dense ", "try S4 --svg ", "fuzz --on ", "explain ")
+FILES = ("try S4 -p ", "try ", "run llama-24143-entry-removed-dense ", "try S4 --svg ", "fuzz --on ", "explain ")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,8 @@ def test_bash_in_a_terminal(ask, tmp_path, breaks):
 def test_every_script_names_everything(scripts, shell):
     text = scripts[shell]
     assert all(name in text for name in COMMANDS)
-    assert all(word in text for word in ("llama_cpp@head", "seed-24143-dense", "qwen3-next", "as-expected"))
+    assert all(word in text for word in ("llama_cpp@b10587", "llama-24143-entry-removed-dense", "qwen3-next",
+        "as-expected"))
     if shutil.which(shell):
         done = subprocess.run([shell, "-n"], input=text, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")

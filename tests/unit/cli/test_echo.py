@@ -27,10 +27,10 @@ LINES = {
     "number": ["try", "A4", "--max-tokens", LONG],
     "jobs": ["run", "x.toml", "-j", LONG],
     "run": ["run", LONG], "run a path": ["run", f"/{LONG}"], "replay": ["replay", LONG], "why": ["why", LONG, "0"],
-    "why which": ["why", "seed-24143-dense", LONG], "bisect": ["bisect", LONG],
+    "why which": ["why", "llama-24143-entry-removed-dense", LONG], "bisect": ["bisect", LONG],
     "bisect a file": ["bisect", LONG + ".toml"],
     "bisect a long piece": ["bisect", "A4/" + "B" * 300],
-    "diff": ["diff", LONG, "-p", "llama_cpp@head", "-p", "llama_cpp@b11549"], "explain": ["explain", LONG],
+    "diff": ["diff", LONG, "-p", "llama_cpp@b10587", "-p", "llama_cpp@b11549"], "explain": ["explain", LONG],
     "profiles": ["profiles", LONG], "profiles show": ["profiles", "show", LONG],
     "profiles diff": ["profiles", "diff", LONG, LONG + "y"],
     "shrink": ["shrink", LONG], "shrink a file": ["shrink", LONG + ".toml"], "tries": ["shrink", "A4", "--tries", LONG],
@@ -46,7 +46,7 @@ source = ["cachesim"]
 why = "a"
 engine = "llama_cpp"
 model = "A"
-profiles = ["llama_cpp@head"]
+profiles = ["llama_cpp@b10587"]
 [words]
 A = 4
 [[request]]

@@ -36,8 +36,8 @@ def test_the_servers_spelling_is_that_of_set(capsys):
 
 
 def test_our_options_come_first(capsys):
-    runs, _ = tried(capsys, "-b", "32", LINE, "-p", "llama_cpp@head", "-ub", "8", "--model", "A", "-no-kvu")
-    assert [run["profile"] for run in runs] == ["llama_cpp@head"]
+    runs, _ = tried(capsys, "-b", "32", LINE, "-p", "llama_cpp@b10587", "-ub", "8", "--model", "A", "-no-kvu")
+    assert [run["profile"] for run in runs] == ["llama_cpp@b10587"]
     assert runs[0]["model"] == "A"
 
 
@@ -48,7 +48,7 @@ def test_what_changes_nothing_is_told(capsys):
 
 
 def test_the_engine_of_the_profile_says_what_its_flags_are(capsys):
-    runs, _ = tried(capsys, "A20/A", "--model", "A", "--prefill-step-size", "4", "-p", "mlx_lm@head")
+    runs, _ = tried(capsys, "A20/A", "--model", "A", "--prefill-step-size", "4", "-p", "mlx_lm@d78bf58e")
     assert len(runs) == 1
     runs, _ = tried(capsys, "A20/A", "--model", "A", "-p", "ik_llama@main", "--context-shift", "off", "-crs", "0.2")
     assert len(runs) == 1
@@ -58,7 +58,7 @@ def test_the_engine_of_the_profile_says_what_its_flags_are(capsys):
     (["try", "A20", "-np"], "server flag '-np' has no value"),
     (["try", "A20", "-np", "two"], "parallel must be an integer, not 'two'"),
     (["try", "A20", "--ctx-checkpoint", "8"], "did you mean '--ctx-checkpoints'?"),
-    (["try", "A20", "-p", "mlx_lm@head", "-np", "2"], "unknown option '-np'"),
+    (["try", "A20", "-p", "mlx_lm@d78bf58e", "-np", "2"], "unknown option '-np'"),
     (["try", "A20", "--xyzzy"], "cachesim options ENGINE"),
     (["profiles", "list", "-np", "2"], "unknown option '-np'"),
 ])  # fmt: skip
@@ -70,7 +70,7 @@ def test_what_is_no_flag_of_the_server_is_one_line(capsys, argv, words):
 
 def test_run_takes_flags_instead_of_those_of_the_file(capsys):
     def played(*argv):
-        main(["run", "lesson-recurrent", *argv, "--json"])
+        main(["run", "llama-lesson-recurrent", *argv, "--json"])
         return json.loads(capsys.readouterr().out)["runs"]
 
     without, plain = played("--ctx-checkpoints", "0"), played()
@@ -95,7 +95,8 @@ def test_a_search_sets_them_for_every_drawn_server(capsys):
 
 
 def test_a_repair_sets_them_in_files_too(capsys):
-    argv = ["repair", "llama_cpp@head", "bug-stale-ckpt-pos0-hybrid", "--examples", "1", "--no-shrink", "--json"]
+    argv = ["repair", "llama_cpp@b10587", "llama-one-token-checkpoint-hybrid", "--examples", "1", "--no-shrink",
+        "--json"]
     assert main([*argv, "--ctx-checkpoints", "0"]) == exits.HOLDS
     assert json.loads(capsys.readouterr().out)["failing"] == 0
 
@@ -117,8 +118,8 @@ def ours():
     ("-no-kvu -np 2", "", "-no-kvu=true -np=2", ""), ("A20 -kvu", "A20", "-kvu=true", ""),
     ("-ngl 99 --jinja A20", "A20", "", "-ngl --jinja"), ("-ngl=99 A20", "A20", "", "-ngl=99"),
     ("A20 -- -np 2 -p", "A20 -- -np 2 -p", "", ""), ("- -np 2", "-", "-np=2", ""), ("--xyzzy 2", "--xyzzy 2", "", ""),
-    ("-p mlx_lm@head -np 2", "-p mlx_lm@head -np 2", "", ""), ("-p mlx_lm@head --prefill-step-size 4", "-p mlx_lm@head",
-                                                               "--prefill-step-size=4", ""),
+    ("-p mlx_lm@0.31.3 -np 2", "-p mlx_lm@0.31.3 -np 2", "", ""),
+    ("-p mlx_lm@0.31.3 --prefill-step-size 4", "-p mlx_lm@0.31.3", "--prefill-step-size=4", ""),
     ("-p", "-p", "", ""),
 ])  # fmt: skip
 def test_a_command_line_is_ours_or_the_servers_word_by_word(ours, line, argv, settings, silent):

@@ -43,17 +43,17 @@ def refused(capsys, *argv):
         (["try", "S40", "--set", "ctx_size"], "key=value"),
         (["try", "S40", "--model", "lama"], "did you mean 'llama'?"),
         (["try", "S40", "-p", "hea"], "unknown profile 'hea' (see cachesim profiles list"),
-        (["try", "S40", "-p", "llama_cpp@haed"], "did you mean 'llama_cpp@head'?"),
+        (["try", "S40", "-p", "llama_cpp@b10587x"], "did you mean 'llama_cpp@b10587'?"),
         (["profiles", "lst"], "did you mean 'list'?"),
         (["profiles", "diff", "a"], "2 names"),
         (["replay", "x.json", "--mode", "exacty"], "exacty"),
         (["why", "x.toml", "-1"], "expected an integer from 0 to"),
         (["why", ".", "0"], "expected a scenario file, found a folder"),
         (["try", "S40", "--model", "Qwen4-Next"], "did you mean 'qwen3-next'? see cachesim options llama_cpp"),
-        (["try", "S40", "--model", "xyz", "-p", "mlx_lm@head"], "C, H; names: cachesim options mlx_lm"),
-        (["fuzz", "-p", "llama_cpp@head", "--examples", "0"], "--examples must be at least 1"),
-        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0"], "a number of minutes above 0"),
-        (["fuzz", "-p", "llama_cpp@head", "--minutes", "0.5", "--examples", "3"], "exclude each other"),
+        (["try", "S40", "--model", "xyz", "-p", "mlx_lm@d78bf58e"], "C, H; names: cachesim options mlx_lm"),
+        (["fuzz", "-p", "llama_cpp@b10587", "--examples", "0"], "--examples must be at least 1"),
+        (["fuzz", "-p", "llama_cpp@b10587", "--minutes", "0"], "a number of minutes above 0"),
+        (["fuzz", "-p", "llama_cpp@b10587", "--minutes", "0.5", "--examples", "3"], "exclude each other"),
     ],
     ids=str,
 )
@@ -80,11 +80,11 @@ def test_an_empty_folder_selects_nothing(capsys, tmp_path):
 def test_request_number_beyond_the_end(capsys, tmp_path):
     file = tmp_path / "good.toml"
     file.write_text(GOOD)
-    assert "there is no request 2 (0 to 1)" in refused(capsys, "why", str(file), "2")
+    assert "unknown request 2 (0 to 1)" in refused(capsys, "why", str(file), "2")
 
 
 def test_diff_wants_two_profiles(capsys, tmp_path):
-    assert "two different profiles" in refused(capsys, "diff", "x.toml", "-p", "llama_cpp@head")
+    assert "two different profiles" in refused(capsys, "diff", "x.toml", "-p", "llama_cpp@b10587")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

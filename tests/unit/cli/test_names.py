@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base import exits
-from cachesim.engines.registry import ENGINES, latest, notes, profiles, renamed
+from cachesim.engines.registry import ENGINES, latest, profiles, renamed
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from tests.unit.cli.test_commands import call, call_json
@@ -31,19 +31,33 @@ def test_a_command_line_names_the_build(capsys, argv, place):
     assert place(call_json(capsys, *argv)[1]) == NEWEST
 
 
-def test_an_old_name_keeps_working_and_says_the_new_one(capsys):
+@pytest.mark.parametrize("old", ["llama_cpp@after-28302", "llama_cpp@head", "mlx_lm@v0.31.3"])
+def test_an_old_name_keeps_working_and_says_the_new_one(capsys, old):
     from cachesim.cli.main import main
 
-    assert main(["try", "S40", "-p", OLD]) == exits.HOLDS
+    assert main(["profiles", "show", old]) == exits.HOLDS
     out, err = capsys.readouterr()
-    assert NOW in out and err == f"cachesim: {OLD} was renamed: {NOW}\n"
+    assert renamed()[old] in out and err == f"cachesim: {old} was renamed: {renamed()[old]}\n"
+
+
+def test_every_old_name_leads_to_a_profile():
+    assert set(renamed().values()) <= set(profiles())
+
+
+def test_the_former_id_of_a_scenario_keeps_working_and_says_the_new_one(capsys):
+    from cachesim.cli.main import main
+
+    assert main(["run", "seed-24143-dense"]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    new = "llama-24143-entry-removed-dense"
+    assert out.startswith(new) and f"cachesim: seed-24143-dense was renamed: {new}\n" in err
 
 
 def test_a_file_may_use_an_old_name(capsys, tmp_path):
     from cachesim.cli.main import main
 
     file = tmp_path / "good.toml"
-    file.write_text(GOOD.replace("llama_cpp@head", OLD))
+    file.write_text(GOOD.replace("llama_cpp@b10587", OLD))
     scenario = load(file, frozenset(profiles()))
     assert (scenario.profiles, set(scenario.expect)) == ((NOW,), {NOW})
     main(["run", str(file)])
@@ -54,16 +68,11 @@ def test_a_file_names_the_build_and_not_the_latest(capsys, tmp_path):
     from cachesim.cli.main import main
 
     file = tmp_path / "good.toml"
-    file.write_text(GOOD.replace("llama_cpp@head", "llama_cpp@latest"))
+    file.write_text(GOOD.replace("llama_cpp@b10587", "llama_cpp@latest"))
     assert main(["run", str(file)]) == exits.BAD_INPUT
     assert f"unknown profile 'llama_cpp@latest' (the build is {NEWEST})" in capsys.readouterr().err
 
 
-def test_head_says_that_it_is_not_the_newest(capsys):
-    note = "b10587 of 2026-08-22; newest recorded: b11549"
-    assert notes()["llama_cpp@head"] == note
-    listed = call_json(capsys, "profiles", "list")[1]
-    assert {one["name"]: one.get("note") for one in listed["profiles"]}["llama_cpp@head"] == note
-    assert listed["latest"] == {"llama_cpp@latest": NEWEST}
-    assert note in call(capsys, "profiles", "show", "llama_cpp@head")[1]
+def test_the_list_of_profiles_names_the_newest(capsys):
+    assert call_json(capsys, "profiles", "list")[1]["latest"] == {"llama_cpp@latest": NEWEST}
     assert "llama_cpp@latest" in call(capsys, "profiles", "list")[1]

@@ -12,13 +12,13 @@ from cachesim.cli.main import COMMANDS
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[3]
-SEED = "scenarios/llama_cpp/seed-24143-dense.toml"
+SEED = "scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml"
 SMOKE = {
-    "run": [SEED, "-p", "llama_cpp@head"],
+    "run": [SEED, "-p", "llama_cpp@b10587"],
     "try": ["S40.A60/S.B5", "-p", "ik_llama@main"],
-    "why": [SEED, "3", "-p", "llama_cpp@head"],
-    "advise": [SEED, "-p", "llama_cpp@head"],
-    "diff": [SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
+    "why": [SEED, "3", "-p", "llama_cpp@b10587"],
+    "advise": [SEED, "-p", "llama_cpp@b10587"],
+    "diff": [SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
     "explain": ["ML-LRU-HAND.copy"],
     "profiles": ["show", "mlx_lm@0.32.2"],
     "scenarios": ["24143"],

@@ -115,7 +115,9 @@ def test_other_ends_are_objects_too(capsys, monkeypatch, raised, kind, code):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", ["profiles show llama_cpp@head", "options llama_cpp", "scenarios", "profiles list"])
+@pytest.mark.parametrize("command", [
+    "profiles show llama_cpp@b10587", "options llama_cpp", "scenarios", "profiles list",
+])  # fmt: skip
 def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
     words = f'"{sys.executable}" -m cachesim {command}'
     done = subprocess.run(["/bin/bash", "-c", f"set -o pipefail; {words} | head -1"], capture_output=True, check=False)
@@ -124,9 +126,9 @@ def test_a_list_of_which_the_beginning_is_read_is_no_error(command):
 
 @pytest.mark.long
 @pytest.mark.parametrize("argv", [
-    ("profiles", "list"), ("options", "llama_cpp"), (*LINE,), ("scenarios",), ("run", "lesson-attention"),
-    ("why", "S40.A30/S.B30", "1"), ("bisect", "S40.A30/S.B30"), ("profiles", "show", "llama_cpp@head"), (),
-    ("diff", "S40.A30/S.B30", "-p", "b9518", "-p", "head"), ("explain", "LC-TRIM"),
+    ("profiles", "list"), ("options", "llama_cpp"), (*LINE,), ("scenarios",), ("run", "llama-lesson-attention"),
+    ("why", "S40.A30/S.B30", "1"), ("bisect", "S40.A30/S.B30"), ("profiles", "show", "llama_cpp@b10587"), (),
+    ("diff", "S40.A30/S.B30", "-p", "b9518", "-p", "b10587"), ("explain", "LC-TRIM"),
 ], ids=str)  # fmt: skip
 def test_any_command_writes_ascii(argv):
     code, out, err = told(*argv, PYTHONIOENCODING="ascii")

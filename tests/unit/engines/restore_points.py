@@ -1,4 +1,4 @@
-"""Comparison of the restore points that a server reports with the actual ones.
+"""Comparison of the restore points that a server reports with the actual points.
 
 ``Reported`` follows a log as judging does. ``differences`` compares its points with those that follow from the
 definition: a length is usable if every row and state that the next token reads is present. These are rows 0 .. n-1 of
@@ -77,7 +77,8 @@ def held_by(stored):
 
 
 class Place(NamedTuple):
-    """A conversation: the key of its point (None = that of a kept one comes next), the point, its checkpoints."""
+    """A conversation: the key of its point (None = a stored conversation, whose key follows in order), the point, its
+    checkpoints."""
 
     key: Key | None
     own: Held
@@ -96,8 +97,8 @@ def _ik_llama(server, blob):
 
 
 def conversations(server):
-    """The slots of a server of llama.cpp or ik_llama.cpp, then its stored conversations, oldest first. One whose state
-    was handed out has no tokens left."""
+    """Yield the slots of a server of llama.cpp or ik_llama.cpp, then its stored conversations, oldest first. A
+    conversation whose state was handed out has no tokens left."""
     saved = _llama_cpp if server.rules.name.startswith("llama_cpp") else _ik_llama
     for slot in server.slots:
         yield _place(server, ("slot", slot.id, 0), held_by(server.live(slot.id)), slot.checkpoints, saved)

@@ -47,7 +47,7 @@ def test_a_field_that_is_not_in_the_table_is_refused_by_name(engine, name):
     ("mlx_lm@0.32.2", "A20/A20{n_cache_reuse=4}", "n_cache_reuse"), ("mlx_lm@0.32.2", "A20@0", "id_slot"),
     ("mlx_lm@0.32.2", "A20{n_keep=4}", "n_keep"), ("mlx_lm@0.32.2", "A20/A20!", "cache_prompt"),
     ("ik_llama@main", "A20{n_cache_reuse=4}", "n_cache_reuse"), ("ik_llama@main", "A20{seed=True}", "seed"),
-    ("ik_llama@main", "|A20", "user marks (|)"), ("llama_cpp@head", "A20{seed=True}", "seed"),
+    ("ik_llama@main", "|A20", "user marks (|)"), ("llama_cpp@b10587", "A20{seed=True}", "seed"),
 ])  # fmt: skip
 def test_a_line_is_refused_with_the_request_and_the_name_as_it_is_written(capsys, profile, line, name):
     assert main(["try", line, "-p", profile, "--model", "A"]) == exits.BAD_INPUT
@@ -69,6 +69,6 @@ def test_a_search_draws_nothing_that_would_be_refused(engine):
 
 
 def test_a_drawn_mark_stays_where_the_engine_looks_at_it():
-    lines = [repr(draw_conversation(seed, "llama_cpp").scenario("llama_cpp@head")) for seed in range(20)]
+    lines = [repr(draw_conversation(seed, "llama_cpp").scenario("llama_cpp@b10587")) for seed in range(20)]
     assert any("|" in line for line in lines)
     assert from_line("|A20").steps[0].request.user_starts == (0,)

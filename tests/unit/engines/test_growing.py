@@ -105,7 +105,7 @@ def test_neighbours_are_found_as_in_a_table_that_is_there_in_full(size, steps):
 
 
 @pytest.mark.parametrize("model", ["GGGA", "W8 A", "CA"])
-@pytest.mark.parametrize("engine", ["llama_cpp@head", "ik_llama@main"])
+@pytest.mark.parametrize("engine", ["llama_cpp@b10587", "ik_llama@main"])
 def test_no_bit_depends_on_the_room_of_a_table(engine, model):
     def run(first, ctx_size):
         outputs, logs = [], []

@@ -29,7 +29,7 @@ def test_what_was_saved_is_its_own_copy():
     assert deepcopy([one])[0] is one
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@head", "ik_llama@main", "mlx_lm@head"])
+@pytest.mark.parametrize("profile", ["llama_cpp@b10587", "ik_llama@main", "mlx_lm@d78bf58e"])
 def test_a_copy_goes_its_own_way(profile):
     whole, _ = behind(profile)
     stage, scenario = behind(profile, 2)

@@ -73,8 +73,8 @@ def test_a_package_brings_an_engine_and_a_rule_set(site):
 
 
 def test_a_module_gives_the_rule_sets_that_it_names(site):
-    code = GOOD + "_STEP = replace(MINE, name='llama_cpp@step')\nfrom cachesim.engines.llama_cpp.profiles import HEAD\n"
-    code += "_TWIN, TWIN = TWIN, None\n"
+    code = GOOD + "_STEP = replace(MINE, name='llama_cpp@step')\n"
+    code += "from cachesim.engines.llama_cpp.profiles import B10587\n_TWIN, TWIN = TWIN, None\n"
     package(site, "several", code, {plugins.PROFILES: ("m", "several")})
     assert set(registry.profiles()) - {n for e in registry.BUILTIN.values() for n in e.profiles} == {
         "llama_cpp@packaged"
@@ -100,7 +100,7 @@ def test_a_bad_engine_is_one_line_and_the_rest_is_there(site, capsys, code, why)
 
 @pytest.mark.parametrize("code, why", [
     ("SETS = []", "contains no rule set"),
-    (GOOD + "SETS = [replace(MINE, name='llama_cpp@head')]", "rule set name already taken: 'llama_cpp@head'"),
+    (GOOD + "SETS = [replace(MINE, name='llama_cpp@b10587')]", "rule set name already taken: 'llama_cpp@b10587'"),
     (GOOD + "SETS = [replace(MINE, name='llama_cpp@latest')]", "rule set name already taken: 'llama_cpp@latest'"),
     (GOOD + "SETS = [replace(MINE, name='mine')]", "rule set name 'mine', expected ENGINE@NAME"),
     (GOOD + "SETS = [replace(MINE, name='vllm@mine')]", "rule set name 'vllm@mine', expected ENGINE@NAME"),

@@ -1,4 +1,4 @@
-"""Rule sets from files: use in place of a profile, execution only on request, and one-line errors for bad files."""
+"""Rule sets from files: use in place of a profile, execution only on request, and single-line errors for bad files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.cli.test_commands import SEED, call, call_json
 
 pytestmark = pytest.mark.long
 
-HEAD = """
+B10587 = """
 from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
 from cachesim.engines.rule import Decision, Role, rule
@@ -26,7 +26,7 @@ from cachesim.engines.rule import Decision, Role, rule
 B = PROFILES[NEWEST]
 
 """
-RULE = HEAD + """
+RULE = B10587 + """
 @rule("MY-PICK", Role.PICK, "an idea of mine")
 def pick(ckpts, ask, thold) -> Decision:
     '''The newest checkpoint that ends before the common prefix does. Value: its number.'''
@@ -80,14 +80,14 @@ def test_try_and_run_and_diff(capsys, rules):
     assert (code, data["runs"][0]["profile"]) == (exits.HOLDS, "llama_cpp@mine")
     code, data = call_json(capsys, "run", SEED, "-p", file, "-p", "llama_cpp@latest")
     assert [one["profile"] for one in data["runs"]] == ["llama_cpp@mine", "llama_cpp@b11549"]
-    code, data = call_json(capsys, "diff", SEED, "-p", "llama_cpp@head", "-p", file)
+    code, data = call_json(capsys, "diff", SEED, "-p", "llama_cpp@b10587", "-p", file)
     assert data["b"]["profile"] == "llama_cpp@mine"
 
 
 def test_why_names_the_rule_with_its_numbers(capsys, rules):
     file = rules()
-    assert "MY-PICK" in call(capsys, "why", "seed-24143-hybrid", "3", "-p", file)[1]
-    data = call_json(capsys, "why", "seed-24143-hybrid", "3", "-p", file)[1]
+    assert "MY-PICK" in call(capsys, "why", "llama-24143-entry-removed-hybrid", "3", "-p", file)[1]
+    data = call_json(capsys, "why", "llama-24143-entry-removed-hybrid", "3", "-p", file)[1]
     [said] = [one["says"] for one in data["why"][0]["decisions"] if one["rule"] == "MY-PICK"]
     assert "n_past" in said
 
@@ -112,7 +112,7 @@ def test_bisect_compares_with_what_it_is_most_like(capsys, rules):
     assert mine and mine[0]["old"] == "llama_cpp@b11549"
     assert [one["field"] for one in mine[0]["causes"][0]["changes"]] == ["ckpt_pick"]
     assert main(["bisect", SEED, "-p", str(file), "--json"]) == exits.HOLDS
-    assert "goes with requests in notation" in refused_after(capsys, "bisect", SEED, "-p", "llama_cpp@head")
+    assert "goes with requests in notation" in refused_after(capsys, "bisect", SEED, "-p", "llama_cpp@b10587")
 
 
 def refused_after(capsys, *argv):
@@ -170,7 +170,7 @@ def test_one_seed_is_one_search(capsys, rules):
 
 
 def written(capsys, rules, tmp_path):
-    """A scenario that a search under rules of one's own left in a folder."""
+    """Return a scenario that a search under rules from a file wrote to a folder."""
     out = tmp_path / "found"
     main(["fuzz", "-p", str(rules()), "--examples", "60", "--model", "GA", "--no-shrink", "--out", str(out)])
     capsys.readouterr()
@@ -187,7 +187,7 @@ def test_a_written_scenario_runs_again_where_its_rules_are_given(capsys, rules, 
     monkeypatch.chdir("/")
     code, data = call_json(capsys, "run", case, "-p", tmp_path / "my_rules.py")
     assert data["runs"][0]["profile"] == "llama_cpp@mine" and code in (exits.HOLDS, exits.BROKEN)
-    assert main(["run", str(case), "-p", "llama_cpp@head", "--json"]) != exits.BAD_INPUT, "others need no rules"
+    assert main(["run", str(case), "-p", "llama_cpp@b10587", "--json"]) != exits.BAD_INPUT, "others need no rules"
 
 
 def test_it_runs_nothing(capsys, rules, tmp_path, monkeypatch):
@@ -221,8 +221,8 @@ def test_what_is_made_smaller_is_typed_with_its_file(capsys, rules):
 
 
 def test_expectations_are_written_and_kept(capsys, rules, tmp_path):
-    file, case = rules(), tmp_path / "seed-24143-dense.toml"
-    case.write_text((ROOT / "scenarios/llama_cpp/seed-24143-dense.toml").read_text())
+    file, case = rules(), tmp_path / "llama-24143-entry-removed-dense.toml"
+    case.write_text((ROOT / "scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml").read_text())
     assert main(["run", str(case), "--complete", "-p", str(file)]) == exits.HOLDS
     text = case.read_text()
     assert '[expect."llama_cpp@mine"]' in text and text.count('rules = ["my_rules.py"]') == 1
@@ -242,8 +242,8 @@ def test_expectations_are_written_and_kept(capsys, rules, tmp_path):
     ('rules = ["."]', "which does not exist"),
 ], ids=lambda text: text[:20])  # fmt: skip
 def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
-    case = tmp_path / "seed-24143-dense.toml"
-    text = (ROOT / "scenarios/llama_cpp/seed-24143-dense.toml").read_text()
+    case = tmp_path / "llama-24143-entry-removed-dense.toml"
+    text = (ROOT / "scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml").read_text()
     case.write_text(text.replace("profiles = [", rules_line + '\nprofiles = ["llama_cpp@mine", ', 1))
     assert why in refused(capsys, "run", case)
 
@@ -254,9 +254,9 @@ def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
 @pytest.mark.parametrize("text, why", [
     ("", ": the file is empty"),
     ("x = 1", ": contains no rule set"),
-    (HEAD, ": contains no rule set"),
-    (HEAD + "_MINE = replace(B, name='llama_cpp@mine')", ": contains no rule set"),
-    (HEAD + "MINE = {}", ": contains no rule set"),
+    (B10587, ": contains no rule set"),
+    (B10587 + "_MINE = replace(B, name='llama_cpp@mine')", ": contains no rule set"),
+    (B10587 + "MINE = {}", ": contains no rule set"),
     (TWO, ": 2 rule sets in the file: MINE, OTHER (use FILE:NAME)"),
     ("\n\ndef f(:\n", ":3: SyntaxError: invalid syntax"),
     ("\n1 / 0", ":2: ZeroDivisionError: division by zero"),
@@ -264,16 +264,16 @@ def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
     ("raise SystemExit(3)", ":1: SystemExit: 3"),
     ("def f():\n    f()\nf()", ":2: RecursionError: maximum recursion depth exceeded"),
     ("import nothing_of_the_kind", ":1: ModuleNotFoundError: No module named 'nothing_of_the_kind'"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@mine', ckpt_pik=1)", "unexpected keyword argument 'ckpt_pik'"),
-    (HEAD + "MINE = replace(B, ckpt_min=1, name='x' * 9999)", ":8: TypeError: "),
-    (HEAD + "MINE = replace(B, source='mine')", ": rule set name already taken: 'llama_cpp@b11549' (choose another"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@latest')", ": rule set name already taken: 'llama_cpp@latest'"),
-    (HEAD + "MINE = replace(B, name='mine')", ": rule set name 'mine', expected ENGINE@NAME (llama_cpp, ik_llama"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@a b')", ": rule set name 'llama_cpp@a b', expected ENGINE@NAME"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@../x')", ": rule set name 'llama_cpp@../x', expected ENGINE@NAME"),
-    (HEAD + "MINE = replace(B, name=7)", ": rule set name 7, expected ENGINE@NAME"),
-    (HEAD + "MINE = replace(B, name='mlx_lm@mine')", ": 'mlx_lm@mine' is not a rule set of mlx_lm"),
-    (HEAD + "MINE = replace(B, name='llama_cpp@mine', ckpt_pick=len)",
+    (B10587 + "MINE = replace(B, name='llama_cpp@mine', ckpt_pik=1)", "unexpected keyword argument 'ckpt_pik'"),
+    (B10587 + "MINE = replace(B, ckpt_min=1, name='x' * 9999)", ":8: TypeError: "),
+    (B10587 + "MINE = replace(B, source='mine')", ": rule set name already taken: 'llama_cpp@b11549' (choose another"),
+    (B10587 + "MINE = replace(B, name='llama_cpp@latest')", ": rule set name already taken: 'llama_cpp@latest'"),
+    (B10587 + "MINE = replace(B, name='mine')", ": rule set name 'mine', expected ENGINE@NAME (llama_cpp, ik_llama"),
+    (B10587 + "MINE = replace(B, name='llama_cpp@a b')", ": rule set name 'llama_cpp@a b', expected ENGINE@NAME"),
+    (B10587 + "MINE = replace(B, name='llama_cpp@../x')", ": rule set name 'llama_cpp@../x', expected ENGINE@NAME"),
+    (B10587 + "MINE = replace(B, name=7)", ": rule set name 7, expected ENGINE@NAME"),
+    (B10587 + "MINE = replace(B, name='mlx_lm@mine')", ": 'mlx_lm@mine' is not a rule set of mlx_lm"),
+    (B10587 + "MINE = replace(B, name='llama_cpp@mine', ckpt_pick=len)",
      ": ckpt_pick of 'llama_cpp@mine' is not a rule: <built-in function len> (decorate the function"),
     (GOOD.replace("def pick(ckpts, ask, thold)", "def pick(ckpts)"),
      ": ckpt_pick of 'llama_cpp@mine' does not accept the arguments of pick_"),
@@ -312,7 +312,7 @@ def test_one_of_several_is_named_by_variable_or_name(capsys, rules):
     runs = call_json(capsys, "try", "S4", "-p", f"{file}:MINE", "-p", "llama_cpp@other")[1]["runs"]
     assert [one["profile"] for one in runs] == ["llama_cpp@mine", "llama_cpp@other"], "the file is run once"
     assert rule_files.profile_argument("llama_cpp@other") == f"{file}:OTHER"
-    assert rule_files.profile_argument("llama_cpp@head") == "llama_cpp@head"
+    assert rule_files.profile_argument("llama_cpp@b10587") == "llama_cpp@b10587"
 
 
 def test_two_files_may_not_bring_the_same_name(capsys, rules):
@@ -325,14 +325,15 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
     file = rules(GOOD.replace("fits[-1] if fits else None", "1 // len([])"))
     told = f"{file}:13: ZeroDivisionError: integer division or modulo by zero"
     assert refused(capsys, "try", *HYBRID, "-p", file) == told
-    assert main(["run", "seed-24143-hybrid", "-p", str(file), "-p", "llama_cpp@head", "--json"]) == exits.BAD_INPUT
+    assert main(["run", "llama-24143-entry-removed-hybrid", "-p", str(file), "-p", "llama_cpp@b10587",
+        "--json"]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     assert len(json.loads(out)["runs"]) == 1 and told in err
 
 
 @pytest.mark.parametrize("command", [
     ("fuzz", "--model", "GA", "--examples", "20"), ("shrink", *HYBRID),
-    ("fuzz", "--model", "GA", "--examples", "20", "--against", "llama_cpp@head"),
+    ("fuzz", "--model", "GA", "--examples", "20", "--against", "llama_cpp@b10587"),
 ], ids=lambda command: command[-1])
 @pytest.mark.parametrize(("body", "line", "told"), [
     ("Decision(1 // len([]), {})", 13, "ZeroDivisionError: integer division or modulo by zero"),

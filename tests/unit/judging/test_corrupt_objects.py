@@ -46,7 +46,7 @@ class Keeping:
         self.objects, self.model, self.asked = {}, model(), []
         self.run = cold(self.model, HELD, logits_at=())
         self.judge = judge or CountingJudge(self.model)
-        self.observer = AnswerObserver(from_line("A9"), "llama_cpp@head", None, self.judge)
+        self.observer = AnswerObserver(from_line("A9"), "llama_cpp@b10587", None, self.judge)
         self.observer.started(self)
 
     def kept(self):
@@ -194,7 +194,7 @@ def test_an_object_that_cannot_be_compared_leaves_the_request_undecided():
 
 
 def test_an_observer_makes_a_judge_when_it_has_none():
-    observer = AnswerObserver(from_line("A9"), "llama_cpp@head", None)
+    observer = AnswerObserver(from_line("A9"), "llama_cpp@b10587", None)
     observer.started(SimpleNamespace(model=model()))
     first = observer.judge
     observer.started(SimpleNamespace(model=model()))
@@ -223,7 +223,7 @@ def test_only_the_error_of_a_living_server_is_compared_with_a_cold_run():
     assert (failed, found[1:]) == ([0], [Kind.PROCESS_ENDED, None, Kind.NEVER_ANSWERED])
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2"])
+@pytest.mark.parametrize("profile", ["llama_cpp@b10587", "ik_llama@main", "mlx_lm@0.32.2"])
 def test_each_kept_object_of_a_run_is_compared_once(profile):
     """An object that replaces another under its key is compared again."""
     scenario = from_line("A40>4/B40>4/A40.C9>4/B40.D9>2/A40.C9.E5>2", model="GA", profiles=(profile,))

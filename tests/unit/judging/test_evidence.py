@@ -29,8 +29,8 @@ from cachesim.tools.run.diff_report import diff_data, diff_report
 from cachesim.tools.run.run_table import run_report
 from cachesim.tools.run.why_report import why_report
 
-PROFILE, ENGINE = "llama_cpp@head", "llama_cpp"
-STALE = load(corpus_files()["bug-stale-ckpt-adjacent"])
+PROFILE, ENGINE = "llama_cpp@b10587", "llama_cpp"
+STALE = load(corpus_files()["llama-adjacent-checkpoint-recorded"])
 """Its last request restores a checkpoint that ends with a replaced token."""
 FEWER = "S40.A20>2/S.A.B9>2/S.A.C3"
 """Its requests go on from checkpoints."""
@@ -99,7 +99,7 @@ def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
 
 
 @pytest.mark.parametrize("name, error", [
-    ("shift-without-cache", TooManyDecisions), ("ik16-offset-of-another-prompt", BadInput),
+    ("ik-shift-without-cache-prompt", TooManyDecisions), ("ik-2441-checkpoint-prompt-offset-hybrid", BadInput),
 ])  # fmt: skip
 def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(monkeypatch, name, error):
     """With an alternative answer the first shifts its context for ever; with another the server of the second refuses
@@ -157,7 +157,7 @@ def test_a_table_is_read_as_it_was_written(tables):
 def test_diff_and_advise_say_what_is_predicted(tables):
     only_read(ERASE)
     run = played()
-    data = diff_data(run, run_judged(run.scenario, "llama_cpp@latest-repaired", "provenance"))
+    data = diff_data(run, run_judged(run.scenario, "llama_cpp@b11549-repaired", "provenance"))
     assert data["a"]["predicted"] and PREDICTED in " ".join(as_text(diff_report(data)).split())
     search = AdviceSearch(Setup(run.scenario, PROFILE))
     advice = advice_data(search, choose(search.base, search.bound.total, [], UNITS), UNITS)

@@ -43,10 +43,10 @@ def test_the_same_prompt_again_through_the_years():
     first, again = courses("A130/A")
     assert first.turns == [] == first.beside
     assert short(again) == [
-        ("hybrid-first", 129, False, [["rs_rm"]]),
-        ("late-2025", 0, True, [["rs_rm"]]),
-        ("minus-one", 110, True, [["ckpt_need"]]),
-        ("head", 126, True, [["ckpt_create"]]),
+        ("b6685", 129, False, [["rs_rm"]]),
+        ("b7789", 0, True, [["rs_rm"]]),
+        ("b9231", 110, True, [["ckpt_need"]]),
+        ("b10587", 126, True, [["ckpt_create"]]),
     ]
     assert [turn.causes[0].changes[0].source for turn in again.turns] == ["#16382", "#17009", "#23280", "#25472"]
     assert all(turn.causes[0].alone for turn in again.turns)
@@ -54,21 +54,21 @@ def test_the_same_prompt_again_through_the_years():
 
 def test_a_server_error_is_an_outcome():
     course = courses("S100.A30/S.B40")[1]
-    broken = next(turn for turn in course.turns if turn.new.endswith("mtmd-broken"))
+    broken = next(turn for turn in course.turns if turn.new.endswith("b8152"))
     assert (broken.was.status, broken.now.status) == (200, 500)
     assert [c.field for c in broken.causes[0].changes] == ["ckpt_restore"]
 
 
 def test_fields_that_only_do_it_together_are_named_together():
     """A checkpoint before the last chunk needs the mark and the creation."""
-    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("late-2025"))
+    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("b7789"))
     (cause,) = turn.causes
     assert not cause.alone and {c.field for c in cause.changes} == {"ckpt_break", "ckpt_create"}
 
 
 def test_a_proposal_is_compared_with_its_base():
     (turn,) = courses("A100/B80/A[:40].C40/A.D4", "AAAA", slot_prompt_similarity=0.0)[3].beside[:1]
-    assert (turn.old, turn.new) == ("llama_cpp@base-24143", "llama_cpp@pr24143-on-base")
+    assert (turn.old, turn.new) == ("llama_cpp@b9518", "llama_cpp@pr24143-on-b9518")
     assert [c.field for c in turn.causes[0].changes] == ["pc_after_hit"]
     assert turn.causes[0].changes[0].source == "#24143"
 
@@ -99,7 +99,7 @@ def test_the_command_speaks_json(capsys):
     data = json.loads(capsys.readouterr().out)
     assert data["schema"] == 1 and len(data["requests"][1]["outcomes"]) == len(ENGINE.line) + len(ENGINE.beside)
     turn = data["requests"][1]["turns"][0]
-    assert turn["new"] == "llama_cpp@hybrid-first"
+    assert turn["new"] == "llama_cpp@b6685"
     assert turn["now"] == {"cache_n": 129, "equal_cold": False, "status": 200}
     assert turn["causes"][0]["changes"][0] == {
         "field": "rs_rm", "old": "LC-RS-RM.RM0", "new": "LC-RS-RM.RM1", "source": "#16382",
@@ -110,7 +110,7 @@ def test_the_command_says_what_changed(capsys):
     assert main(["bisect", "A130/A"]) == 0
     out = capsys.readouterr().out
     assert "reuses 0, output correct under every rule set" in out
-    assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@hybrid-first" in out
+    assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@b6685" in out
     assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382, b6685" in out
 
 
@@ -179,7 +179,7 @@ def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["ml10-joins-a-running-prompt", "d2-late-and-shorter"])
+@pytest.mark.parametrize("name", ["mlx-1169-join-partial-prompt-hybrid", "mlx-1736-join-padding-in-state-recurrent"])
 def test_a_mixture_of_versions_that_ends_the_server_is_an_outcome(capsys, name):
     """Between two versions of mlx-lm a mixture lacks a state where rows join: the thread ends there."""
     assert main(["bisect", name]) == 0

@@ -26,8 +26,8 @@ def line(profile, **given):
 
 @pytest.mark.parametrize(("profile", "given", "said"), [
     ("llama_cpp@b11549", {}, PLAIN),
-    ("llama_cpp@swa-first", {}, "flags: -c 4096 -b 2048 -ub 512 -np auto --ctx-checkpoints 3"),
-    ("llama_cpp@swa-first", {"ctx_checkpoints": 32},
+    ("llama_cpp@b6160", {}, "flags: -c 4096 -b 2048 -ub 512 -np auto --ctx-checkpoints 3"),
+    ("llama_cpp@b6160", {"ctx_checkpoints": 32},
      "flags: -c 4096 -b 2048 -ub 512 -np auto; set: --ctx-checkpoints 32"),
     ("llama_cpp@b11549", {"ctx_size": 512, "parallel": 2, "kv_unified": True, "cache_idle_slots": False},
      "flags: -b 2048 -ub 512 --ctx-checkpoints 32; set: -c 512 -np 2 -kvu --no-cache-idle-slots"),
@@ -50,9 +50,9 @@ def test_without_flags_it_fits_into_a_line_and_names_nothing_as_set(name):
 
 
 def test_every_report_has_it_below_its_first_line():
-    one, other = run(judgement()), run(judgement(), profile="llama_cpp@swa-first")
+    one, other = run(judgement()), run(judgement(), profile="llama_cpp@b6160")
     for report in (run_report(run_data(one)), why_report(why_data(one, 0)), diff_report(diff_data(one, one)),
                    bisect_report(replace(from_line("S4"), steps=()), [])):  # fmt: skip
         assert as_text(report).splitlines()[1] == PLAIN
     lines = as_text(diff_report(diff_data(one, other))).splitlines()
-    assert lines[1:3] == [f"A {PLAIN}", f"B {line('llama_cpp@swa-first')}"]
+    assert lines[1:3] == [f"A {PLAIN}", f"B {line('llama_cpp@b6160')}"]

@@ -17,18 +17,19 @@ def reads(name, profile, number):
 
 
 @pytest.mark.parametrize(("name", "profile", "number", "said"), [
-    ("bug-stale-ckpt-pos0-hybrid", "llama_cpp@head", 2,
+    ("llama-one-token-checkpoint-hybrid", "llama_cpp@b10587", 2,
      ["reads the recurrent state after 1 token of request 0 in place of its own"]),
-    ("bug-stale-ckpt-adjacent", "llama_cpp@head", 3,
+    ("llama-adjacent-checkpoint-recorded", "llama_cpp@b10587", 3,
      ["reads the recurrent state after 57 tokens of request 1 in place of its own"]),
-    ("window-stale-tail", "llama_cpp@every-8192", 2,
+    ("llama-20671-stale-tail-window", "llama_cpp@b8260", 2,
      ["reads K/V rows 250..278 of tokens 250..278 of request 0 in place of its own"]),
-    ("bug-swafull-ramcache", "llama_cpp@base-24143", 2, ["finds no K/V rows 26..39"]),
-    ("d2-one-token-too-far", "ik_llama@pr1888", 1,
+    ("llama-swa-full-prompt-cache-gemma3", "llama_cpp@b9518", 2, ["finds no K/V rows 26..39"]),
+    ("ik-1888-checkpoint-too-long-hybrid", "ik_llama@pr1888", 1,
      ["reads the recurrent state after 95 tokens of request 0 in place of its own after 94 tokens"]),
-    ("d14-blanks-passed-over", "ik_llama@main", 1, ["holds the conversation of request 0, loaded over its own"]),
-    ("d4-last-token-missing", "mlx_lm@head", 1, ["finds no K/V row 8"]),
-    ("repair-copy", "llama_cpp@b11549", 0, ["reuses nothing: its memory went wrong while it was evaluated"]),
+    ("ik-2105-blank-skipped-in-comparison", "ik_llama@main", 1,
+     ["holds the conversation of request 0, loaded over its own"]),
+    ("mlx-draft-last-token-missing", "mlx_lm@d78bf58e", 1, ["finds no K/V row 8"]),
+    ("llama-repair-late-copy", "llama_cpp@b11549", 0, ["reuses nothing: its memory went wrong while it was evaluated"]),
 ])  # fmt: skip
 def test_what_was_read(name, profile, number, said):
     assert reads(name, profile, number) == said
@@ -48,8 +49,8 @@ def test_a_right_run_reads_nothing():
 
 
 def test_without_a_ledger_foreign_reads_are_not_searched():
-    scenario = load(corpus_files()["bug-stale-ckpt-pos0-hybrid"])
-    assert run_judged(scenario, "llama_cpp@head", "provenance", with_ledger=False).reads == {}
+    scenario = load(corpus_files()["llama-one-token-checkpoint-hybrid"])
+    assert run_judged(scenario, "llama_cpp@b10587", "provenance", with_ledger=False).reads == {}
 
 
 @pytest.mark.parametrize(("content", "sentence"), [

@@ -14,7 +14,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Action, Expect
 from tests.shared import SMALL, altered
 
-HEAD = "llama_cpp@head"
+HEAD = "llama_cpp@b10587"
 
 
 def judged(line, *changes, model="GGGA", **server):

@@ -21,7 +21,7 @@ from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
 
 BROKEN = Verdict(False, "bits")
-HEAD = "llama_cpp@head"
+HEAD = "llama_cpp@b10587"
 
 
 def watched(line, model="AA", make=JudgingObserver, **server):
@@ -92,7 +92,7 @@ def test_a_refused_request_is_charged_nothing_and_evaluated_nothing():
 
 
 def test_tokens_that_a_wrong_answer_reused_are_not_charged_and_its_slot_is_recorded():
-    scenario = load(corpus_files()["bug-stale-ckpt-adjacent"])
+    scenario = load(corpus_files()["llama-adjacent-checkpoint-recorded"])
     watch = JudgingObserver(scenario, HEAD, None)
     play(scenario, HEAD, "provenance", watch)
     wrong = {number for number, one in watch.found.items() if one.judged.equal_cold is False}

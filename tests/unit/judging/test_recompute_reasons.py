@@ -15,7 +15,7 @@ from tests.shared import SMALL
 CHANGING = {**SMALL, "slot_prompt_similarity": 0.0, "cache_idle_slots": False}
 
 
-def why(line, number, profile="llama_cpp@head", model="GGGA", others=(), **server):
+def why(line, number, profile="llama_cpp@b10587", model="GGGA", others=(), **server):
     run = run_judged(from_line(line, model=model, server={**SMALL, **server}), profile, "provenance")
     found = reasons(run.requests[number], others)
     one = run.requests[number]
@@ -35,7 +35,7 @@ def test_a_consumed_entry_is_named():
 def test_a_rejected_checkpoint_is_not_chosen():
     """#24035, case 7."""
     flags = {"batch_size": 64, "ubatch_size": 56, "checkpoint_min_step": 0, "cache_ram": 0}
-    assert why("S100/S[:40].y60", 1, "llama_cpp@base-24035", **flags)[0] == (
+    assert why("S100/S[:40].y60", 1, "llama_cpp@b9473", **flags)[0] == (
         0, 40, "checkpoint not used", "LC-CKPT-PICK.PK2", -1,
     )
 
@@ -50,9 +50,9 @@ def test_a_prompt_without_past_is_new():
 
 def test_other_profiles_that_keep_the_tokens_are_named():
     scenario = from_line("S40.A60/B70/S.C25/S.A.D12", model="AAAA", server=CHANGING)
-    run = run_judged(scenario, "llama_cpp@head", "provenance")
-    found = reasons(run.requests[3], [("llama_cpp@head", 40), ("llama_cpp@pr24143-on-head", 100)])
-    assert found[0].survives == ("llama_cpp@pr24143-on-head",)
+    run = run_judged(scenario, "llama_cpp@b10587", "provenance")
+    found = reasons(run.requests[3], [("llama_cpp@b10587", 40), ("llama_cpp@pr24143-on-b10587", 100)])
+    assert found[0].survives == ("llama_cpp@pr24143-on-b10587",)
     assert found[1].survives == ()
 
 

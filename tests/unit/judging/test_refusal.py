@@ -11,7 +11,7 @@ from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.engines.base import Answer
-from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
+from cachesim.engines.llama_cpp.profiles import B10587, PROFILES
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judging_observer import cold_status, error_verdict
 from cachesim.judging.run_data import run_data, why_data
@@ -24,10 +24,10 @@ from cachesim.tools.search.invariant_observer import observe_run
 from cachesim.tools.search.properties import PROPERTIES
 
 CORPUS = Path(__file__).resolve().parents[3] / "scenarios"
-LATE = CORPUS / "llama_cpp/error/resume-one-token-late.toml"
-WRONG = CORPUS / "llama_cpp/wrong-answer/bug-stale-ckpt-pos0-hybrid.toml"
-OVERSIZED = CORPUS / "llama_cpp/error/oversized-prompt.toml"
-FAULTY, RIGHT = "llama_cpp@mtmd-broken", "llama_cpp@every-8192"
+LATE = CORPUS / "llama_cpp/error/llama-19924-resume-one-token-late-hybrid.toml"
+WRONG = CORPUS / "llama_cpp/wrong-answer/llama-one-token-checkpoint-hybrid.toml"
+OVERSIZED = CORPUS / "llama_cpp/error/llama-oversized-prompt-refused.toml"
+FAULTY, RIGHT = "llama_cpp@b8152", "llama_cpp@b8260"
 
 
 def test_an_error_that_a_cold_run_does_not_have_is_broken():
@@ -49,7 +49,7 @@ def test_the_rules_of_the_run_are_those_of_the_cold_one():
 
 def test_a_prompt_that_no_server_takes_is_refused():
     scenario = from_line("A300/B20", model="A", server={"ctx_size": 256})
-    run = run_judged(scenario, HEAD.name, "provenance")
+    run = run_judged(scenario, B10587.name, "provenance")
     first = run.requests[0].judged
     assert (first.equal_cold, first.refused, run.refused, run.broken) == (None, True, [0], [])
     assert first.answer.why.startswith("REFUSED (400): prompt of 300 tokens exceeds")
@@ -58,12 +58,12 @@ def test_a_prompt_that_no_server_takes_is_refused():
 
 
 def test_a_file_that_expects_the_status_settles_it(tmp_path):
-    run = run_judged(load(OVERSIZED), HEAD.name, "provenance")
+    run = run_judged(load(OVERSIZED), B10587.name, "provenance")
     assert (run.refused, run.told, run.verdict.holds) == ([1], [1], True)
     assert exit_code([run_data(run)]) == exits.HOLDS
     silent = tmp_path / OVERSIZED.name
     silent.write_text(OVERSIZED.read_text().replace("status = [200, 400, 200]\n", ""))
-    run = run_judged(load(silent), HEAD.name, "provenance")
+    run = run_judged(load(silent), B10587.name, "provenance")
     assert (run.told, run.wrong, run.verdict.holds) == ([], [], None)
     assert exit_code([run_data(run)], as_expected=True) == exits.UNDECIDED
     assert main(["run", str(silent), "--complete"]) == exits.UNDECIDED
@@ -74,11 +74,12 @@ def test_what_was_sent_together_is_repeated_together_with_the_flags_of_then():
     """The first server is too small; after the restart it is not, and the second request is sent after the first."""
     text = "A300/{restart ctx_size=1024}/A300/B20{together}"
     scenario = from_line(text, model="A", server={"ctx_size": 256})
-    assert [cold_status(scenario, i, HEAD.name) for i in (0, 2, 3)] == [400, 200, 200]
+    assert [cold_status(scenario, i, B10587.name) for i in (0, 2, 3)] == [400, 200, 200]
 
 
 def test_a_slot_action_that_fails_is_refused():
-    run = run_judged(load(CORPUS / "llama_cpp/error/lc-69-failed-restore.toml"), HEAD.name, "provenance")
+    run = run_judged(load(CORPUS / "llama_cpp/error/llama-27052-failed-restore-empty-slot.toml"), B10587.name,
+        "provenance")
     assert run.requests[4].answer.status == 400
     assert (run.refused, run.told, run.requests[4].judged.equal_cold) == ([4], [4], None)
 
@@ -95,13 +96,13 @@ def test_try_says_refused_and_why(capsys):
 
 @pytest.mark.long
 @pytest.mark.parametrize("file, number, profile, code, said", [
-    (WRONG, 2, HEAD.name, exits.BROKEN,
+    (WRONG, 2, B10587.name, exits.BROKEN,
      "WRONG OUTPUT: logits at position 29 differ from a cold run's [argmax] (known bug, as expected)"),
-    (WRONG, 1, HEAD.name, exits.HOLDS, "OK: equal to a cold run"),
+    (WRONG, 1, B10587.name, exits.HOLDS, "OK: equal to a cold run"),
     (LATE, 1, FAULTY, exits.BROKEN, "ERROR (500): error 500 where a cold run answers: Invalid input batch."),
-    (OVERSIZED, 1, HEAD.name, exits.HOLDS,
+    (OVERSIZED, 1, B10587.name, exits.HOLDS,
      "REFUSED (400): prompt of 260 tokens exceeds the context of 256 (--ctx-size) (as expected)"),
-    (OVERSIZED, 1, "llama_cpp@user-turns", exits.UNDECIDED, "REFUSED (400): prompt of 260 tokens exceeds"),
+    (OVERSIZED, 1, "llama_cpp@b9765", exits.UNDECIDED, "REFUSED (400): prompt of 260 tokens exceeds"),
 ])  # fmt: skip
 def test_why_tells_the_verdict_first(capsys, file, number, profile, code, said):
     words = ["why", str(file), str(number), "-p", profile]
@@ -118,14 +119,14 @@ def test_why_under_several_rule_sets_ends_1_if_one_is_wrong():
 
 
 def test_a_state_that_is_wrong_behind_a_right_answer_is_called_that():
-    data = why_data(run_judged(from_line("A20", model="A"), HEAD.name, "provenance"), 0)
+    data = why_data(run_judged(from_line("A20", model="A"), B10587.name, "provenance"), 0)
     wrong = {"verdict": "CORRUPT STATE", "equal_cold": False, "rung": "bits", "fault": "a row"}
     text = as_text(why_report({**data, **wrong}))
     assert text.splitlines()[2] == "CORRUPT STATE left in the slot: a row [bits]"
 
 
 @pytest.mark.parametrize("a, b, code", [
-    (FAULTY, RIGHT, exits.BROKEN), (RIGHT, FAULTY, exits.BROKEN), (RIGHT, "llama_cpp@late-2025", exits.HOLDS),
+    (FAULTY, RIGHT, exits.BROKEN), (RIGHT, FAULTY, exits.BROKEN), (RIGHT, "llama_cpp@b7789", exits.HOLDS),
 ])  # fmt: skip
 def test_diff_ends_1_where_an_answer_is_wrong(capsys, a, b, code):
     assert main(["diff", str(LATE), "-p", a, "-p", b]) == code
@@ -144,5 +145,5 @@ def test_fuzz_finds_the_error_once():
 ])  # fmt: skip
 def test_a_server_that_fails_has_not_refused(status, said):
     """A step that the scenario does not list cannot be repeated on a fresh server."""
-    verdict = error_verdict(from_line("A1"), 1, Answer(1, status=status, error="no"), HEAD.name)
+    verdict = error_verdict(from_line("A1"), 1, Answer(1, status=status, error="no"), B10587.name)
     assert (verdict.holds, verdict.why) == (None, said)

@@ -38,7 +38,7 @@ def test_a_request_that_was_not_answered():
 def test_another_engine():
     assert told("A10", profile="ik_llama@main") == "empty slot"
     assert told("A10>a2/A.a.B5", profile="ik_llama@main") == "extends the slot"
-    assert told("A10>a2/A.a.B5", profile="mlx_lm@head").startswith("loaded ")
+    assert told("A10>a2/A.a.B5", profile="mlx_lm@d78bf58e").startswith("loaded ")
 
 
 @pytest.mark.parametrize("name", sorted(corpus_files())[::7])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.engines.llama_cpp.profiles import HEAD, PROFILES
+from cachesim.engines.llama_cpp.profiles import B10587, PROFILES
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
@@ -103,9 +103,9 @@ def test_a_cut_of_a_recurrent_state(rule, facts, text):
 
 
 def test_why_does_not_call_a_rollback_refused():
-    short = load(SCENARIOS / "llama_cpp/crash/d15-planes-of-a-short-ubatch.toml")
+    short = load(SCENARIOS / "llama_cpp/crash/llama-25278-short-ubatch-assertion-qwen35mtp.toml")
     scenario = replace(short, server={**short.server, "ubatch_size": 16})
-    data = why_data(run_judged(scenario, HEAD.name, "provenance"), 0)
+    data = why_data(run_judged(scenario, B10587.name, "provenance"), 0)
     cuts = [one for one in data["decisions"] if one["rule"].startswith("LC-RS-")]
     assert [(one["rule"], one["value"], one["because"]["back"]) for one in cuts] == [
         ("LC-RS-BACK.ANY", True, 3), ("LC-RS-BACK.ANY", True, 2),

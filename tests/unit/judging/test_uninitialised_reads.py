@@ -22,7 +22,7 @@ from cachesim.judging.verdict import HOLDS, Verdict
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_jobs import exit_code
 
-D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/d8-nobody-wrote-how-many.toml"
+D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/ik-checkpoint-n-tokens-uninitialised.toml"
 WRONG = Verdict(False, "bits")
 
 

@@ -1,6 +1,6 @@
-"""The simplest memory that a model can run on: one table of cells for every sequence, one array per layer.
+"""Simplest memory that a model can run on: a table of cells for every sequence, an array per layer.
 
-``shuffle`` hands out the cells in a random order. Nothing is ever thrown away unless a test does it.
+``shuffle`` assigns the cells in a random order. Only tests remove rows and states.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def prefill(model: Model, store: PlainStore, seq: int, tokens: Sequence[int], ch
 
 
 def same_rows(a: Rows, b: Rows) -> bool:
-    """True if both are bit-identical. Parts missing on one side must be missing on both."""
+    """True if both are bit-identical. Both must lack the same parts."""
     return all((x is None) == (y is None) and (x is None or np.array_equal(x, y)) for x, y in zip(a, b, strict=True))
 
 

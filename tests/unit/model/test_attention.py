@@ -71,7 +71,7 @@ def test_nothing_to_see_is_zero() -> None:
     view = View(np.array([10, 11, 12, 13]), np.array([2, 3, 10]))
     found = attend(q, rows, view.visible(0))
     assert rows.v is not None and (found[:2] == 0).all()
-    assert (found[2].reshape(4, 16) == np.repeat(rows.v[0], 2, axis=0)).all()       # one row seen: its V, by head
+    assert (found[2].reshape(4, 16) == np.repeat(rows.v[0], 2, axis=0)).all()       # a visible row: its V, by head
     empty = Rows(np.zeros(0, np.uint64), np.zeros((0, 2, 16)), np.zeros((0, 2, 16)))
     assert (attend(q, empty, View(np.zeros(0, np.int64), np.array([2, 3, 10])).visible(0)) == 0).all()
 

@@ -1,4 +1,4 @@
-"""Tests of the notation of a model: parsing, writing, and one-line errors."""
+"""Tests of the notation of a model: parsing, writing, and single-line errors."""
 
 import pytest
 

@@ -69,8 +69,8 @@ def test_blocks_of_the_whole_do_not_matter(n: int) -> None:
 
 
 def test_shares_no_code_with_the_cached_path() -> None:
-    """No step form is imported, and only the classes of weights from a module that contains one. Whole forms use no
-    store."""
+    """No step form is imported, and only the classes of weights from a module that contains a step form. Whole forms
+    use no store."""
     forms = [part for kind in KINDS.values() for part in (*(kind.attention or ()), *(kind.recurrence or ()))]
     step_form = {form.__module__ for form in forms if callable(form)} - {"cachesim.model.weights"}
     step_form |= {"cachesim.model.provenance", "cachesim.model.layer_kinds"}

@@ -47,7 +47,7 @@ def with_step(**more):
 
 def test_what_a_trace_says(tmp_path):
     trace = read(tmp_path, GOOD)
-    assert (trace.profile, trace.model, trace.name, trace.out) == ("llama_cpp@head", "lfm2", "lfm2-x", "")
+    assert (trace.profile, trace.model, trace.name, trace.out) == ("llama_cpp@b10587", "lfm2", "lfm2-x", "")
     assert trace.flags == {"ctx_size": 512, "parallel": 2, "kv_unified": True, "slot_prompt_similarity": 0.5}
     assert trace.inexact == {0}
     request = trace.steps[0].members[0].request
@@ -75,7 +75,7 @@ def test_old_versions_get_the_byte_position_of_the_last_user_message(tmp_path):
     body = {"prompt": [1, 1, 101, 1, 1], "message_spans": spans}        # token 101 is two letters
     trace = read(tmp_path, {**with_step(request=body), "commit": "7c158fbb4", "profile": "base-24143"})
     request = trace.steps[0].members[0].request
-    assert (trace.profile, request.byte_pos, request.user_starts) == ("llama_cpp@base-24143", 4, (0, 3))
+    assert (trace.profile, request.byte_pos, request.user_starts) == ("llama_cpp@b9518", 4, (0, 3))
 
 
 def test_what_cannot_be_replayed_yet_is_named(tmp_path):
@@ -88,8 +88,12 @@ def test_what_cannot_be_replayed_yet_is_named(tmp_path):
 
 
 def test_an_unknown_profile_of_an_engine_that_is_here_is_bad_input(tmp_path):
-    with pytest.raises(BadInput, match=r"unknown profile 'swa-frist'.*did you mean 'swa-first'"):
-        read(tmp_path, changed(profile="swa-frist"))
+    with pytest.raises(BadInput, match=r"unknown profile 'b1058x'.*did you mean 'b10587'"):
+        read(tmp_path, changed(profile="b1058x"))
+
+
+def test_a_recording_may_name_a_profile_by_a_former_name(tmp_path):
+    assert read(tmp_path, changed(profile="head")).profile == "llama_cpp@b10587"
 
 
 def test_requests_sent_at_the_same_time_are_one_step(tmp_path):

@@ -1,4 +1,4 @@
-"""A good scenario file, to be spoilt in one place at a time."""
+"""A valid scenario file, in which tests spoil a single place at a time."""
 
 GOOD = """\
 id = "good"
@@ -7,7 +7,7 @@ source = ["cachesim"]
 why = "to be spoilt"
 engine = "llama_cpp"
 model = "GGGA"
-profiles = ["llama_cpp@head"]
+profiles = ["llama_cpp@b10587"]
 [server]
 parallel = 2
 [words]
@@ -23,7 +23,7 @@ prompt = "S.A[:5].r[1:3]"
 n_predict = 3
 cache_prompt = false
 id_slot = 1
-[expect."llama_cpp@head"]
+[expect."llama_cpp@b10587"]
 cache_n = [0, { either = [0, 40] }]
 broken = [1]
 checkpoints = [[], [40, 44]]

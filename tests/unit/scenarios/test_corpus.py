@@ -7,15 +7,25 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, is_file, named
+from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, former_ids, is_file, named
 from cachesim.scenarios.from_notation import from_line
 
-SEED = "seed-24143-dense"
+SEED = "llama-24143-entry-removed-dense"
 
 
 def test_an_id_names_its_file_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert named(SEED) == corpus_root() / "llama_cpp" / f"{SEED}.toml"
+    assert named(SEED) == corpus_root() / "llama_cpp" / "threads" / f"{SEED}.toml"
+
+
+def test_a_former_id_names_the_renamed_file():
+    assert named("seed-24143-dense") == named("llama-24143-entry-removed-dense")
+
+
+def test_no_former_id_is_an_id_and_each_leads_to_one():
+    former = former_ids()
+    assert not former.keys() & corpus_files().keys()
+    assert set(former.values()) <= corpus_files().keys()
 
 
 def test_a_path_wins_over_an_id(tmp_path, monkeypatch):
@@ -25,7 +35,8 @@ def test_a_path_wins_over_an_id(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("text", "hint"), [
-    ("seed-24143-dens", "(did you mean 'seed-24143-dense'?)"), ("qq-zz", "(see cachesim scenarios)"),
+    ("llama-24143-entry-removed-dens", "(did you mean 'llama-24143-entry-removed-dense'?)"),
+    ("qq-zz", "(see cachesim scenarios)"),
     ("my-own-cases", "(did you mean 'my-own-case'?)"),
 ])  # fmt: skip
 def test_an_unknown_id_is_refused_with_the_nearest_name(tmp_path, monkeypatch, text, hint):

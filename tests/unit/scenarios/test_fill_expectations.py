@@ -12,7 +12,7 @@ from cachesim.scenarios.load import load
 from cachesim.scenarios.toml_writer import complete
 from tests.unit.scenarios.samples import GOOD
 
-HEAD, OTHER = "llama_cpp@head", "llama_cpp@other"
+HEAD, OTHER = "llama_cpp@b10587", "llama_cpp@other"
 FOUND = {"cache_n": [0, 40], "prompt_n": [100, 5], "broken": [], "checkpoints": [[], [40]]}
 
 

@@ -66,7 +66,7 @@ def test_a_file_says_the_same_as_its_line(tmp_path_factory, line):
     scenario = from_line(line)
     text = [
         'id = "f"', 'title = "t"', 'source = ["x"]', 'why = "w"', 'engine = "llama_cpp"', 'model = "GGGA"',
-        'profiles = ["llama_cpp@head"]', "[words]", *(f"{word} = {n}" for word, n in scenario.words.items()),
+        'profiles = ["llama_cpp@b10587"]', "[words]", *(f"{word} = {n}" for word, n in scenario.words.items()),
     ]  # fmt: skip
     for step in scenario.steps:
         _, tail = step.text[: len(step.prompt)], step.text[len(step.prompt) :]
@@ -164,13 +164,13 @@ def test_any_text_is_read_or_refused(line):
 
 def test_a_chat_is_read_back_and_goes_through_the_template():
     line = "s:S2+u:a3>r2/s:S+u:a+a:r+u:b1/u:"
-    scenario = from_line(line, model="A", profiles=("mlx_lm@head",), server={"thinking": True})
+    scenario = from_line(line, model="A", profiles=("mlx_lm@d78bf58e",), server={"thinking": True})
     assert repr(scenario) == line
     assert [len(step.request.prompt) for step in scenario.steps] == [20, 33, 10]
     assert [role for role, _ in scenario.steps[1].request.messages] == ["system", "user", "assistant", "user"]
 
 
-@pytest.mark.parametrize("engine", ["llama_cpp@head", "ik_llama@main", "mlx_lm@0.32.2"])
+@pytest.mark.parametrize("engine", ["llama_cpp@b10587", "ik_llama@main", "mlx_lm@0.32.2"])
 def test_whatever_the_fuzzer_draws_is_read_back(engine):
     for seed in range(60):
         case = draw_conversation(seed, engine.partition("@")[0])
@@ -184,4 +184,4 @@ def test_whatever_the_fuzzer_draws_is_read_back(engine):
 
 def test_an_unknown_role_is_named():
     with pytest.raises(BadInput, match="unknown role 'x'"):
-        from_line("x:S2", model="A", profiles=("mlx_lm@head",))
+        from_line("x:S2", model="A", profiles=("mlx_lm@d78bf58e",))

@@ -12,8 +12,8 @@ from cachesim.scenarios.schema import Lives
 from tests.unit.cli.test_commands import call
 from tests.unit.scenarios.samples import GOOD
 
-HEAD = "llama_cpp@head"
-LINE = 'profiles = ["llama_cpp@head"]\n'
+HEAD = "llama_cpp@b10587"
+LINE = 'profiles = ["llama_cpp@b10587"]\n'
 
 
 def written(tmp_path, lives):
@@ -30,8 +30,8 @@ def test_it_is_read_and_shown(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("lives, words", [
-    (f'[{{ request = 99, to = "{HEAD}" }}]', "there is no request 99"),
-    ('[{ request = 0, to = "llama_cpp@haed" }]', "did you mean 'llama_cpp@head'"),
+    (f'[{{ request = 99, to = "{HEAD}" }}]', "unknown request 99"),
+    ('[{ request = 0, to = "llama_cpp@b10587x" }]', "did you mean 'llama_cpp@b10587'"),
     ("[{ request = 0 }]", "to is missing"),
     (f'[{{ request = 0, until = "{HEAD}" }}]', "unknown key 'until'"),
     ("[]", "once for each"),

@@ -1,4 +1,4 @@
-"""Tests of the loader of scenario files: valid files, and one-line errors with their place."""
+"""Tests of the loader of scenario files: valid files, and single-line errors with their place."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cachesim.scenarios.load import find, load, load_all
 from cachesim.scenarios.schema import Expect
 from tests.unit.scenarios.samples import GOOD
 
-KNOWN = frozenset({"llama_cpp@head", "llama_cpp@pr24143-on-head"})
+KNOWN = frozenset({"llama_cpp@b10587", "llama_cpp@pr24143-on-b10587"})
 
 
 def write(folder, text, name="good"):
@@ -47,7 +47,7 @@ def test_a_good_file(tmp_path):
     assert second.request.prompt[-2:] == (2_001_001, 2_001_002)
     assert (second.request.n_predict, second.request.cache_prompt, second.request.id_slot) == (3, False, 1)
     assert second.prompt == "S.A[:5].r[1:3]"
-    assert scenario.expect["llama_cpp@head"] == Expect(
+    assert scenario.expect["llama_cpp@b10587"] == Expect(
         cache_n=((0,), (0, 40)), broken=(1,), checkpoints=((), (40, 44)), why="freedom"
     )
     assert repr(scenario) == "S40.|A60>r4/S.A[:5].r[1:3]>3!@1"
@@ -62,8 +62,9 @@ SPOILT = [
     ('source = ["cachesim"]', 'source = "x"', ":3: source must be a list"),
     ('engine = "llama_cpp"', 'engine = "llamacpp"', ":5: unknown engine 'llamacpp' (did you mean 'llama_cpp'?)"),
     ('"GGGA"', '"lfm3"', "(did you mean 'lfm2'? see cachesim "),
-    ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@haed"]', ":7: unknown profile 'llama_cpp@haed' (did you"),
-    ('profiles = ["llama_cpp@head"]', 'profiles = ["llama_cpp@head", "llama_cpp@head"]', ":7: profiles contains"),
+    ('profiles = ["llama_cpp@b10587"]', 'profiles = ["llama_cpp@b1058x"]',
+     ":7: unknown profile 'llama_cpp@b1058x' (did"),
+    ('profiles = ["llama_cpp@b10587"]', 'profiles = ["llama_cpp@b10587", "llama_cpp@b10587"]', ":7: profiles contains"),
     ("parallel = 2", "paralel = 2", ":9: unknown server option 'paralel' (did you mean 'parallel'? see cachesim "),
     ("parallel = 2", "parallel = true", ":9: parallel must be an integer, not True"),
     ("parallel = 2", "parallel = 0", ":9: parallel is 0"),
@@ -90,7 +91,7 @@ SPOILT = [
     ("n_predict = 3", "n_predictt = 3", ":20: unknown key 'n_predictt' (did you mean 'n_predict'?)"),
     ("cache_prompt = false", "cache_prompt = 0", ":21: cache_prompt must be true or false"),
     ("[[request]]", "[request]", ":18: not TOML: cannot declare ('request',) twice"),
-    ('[expect."llama_cpp@head"]', '[expect."llama_cpp@hed"]', ":23: unknown profile 'llama_cpp@hed' (did you mean"),
+    ('[expect."llama_cpp@b10587"]', '[expect."llama_cpp@hed"]', ":23: unknown profile 'llama_cpp@hed' (did you mean"),
     ("cache_n = [0, {", "cache_n = [{", ":24: cache_n has 1 entries for 2 requests"),
     ("either", "eithr", ":24: cache_n:"),
     ('why = "freedom"', "", ":24: cache_n has several values, so the table needs a reason"),
@@ -136,9 +137,9 @@ def test_a_file_that_cannot_be_opened(tmp_path):
 
 
 def test_any_profile_of_the_engine_passes_where_none_are_known(tmp_path):
-    file = write(tmp_path, GOOD.replace("llama_cpp@head", "llama_cpp@new"))
+    file = write(tmp_path, GOOD.replace("llama_cpp@b10587", "llama_cpp@new"))
     assert load(file).profiles == ("llama_cpp@new",)
-    file = write(tmp_path, GOOD.replace("llama_cpp@head", "mlx_lm@new"))
+    file = write(tmp_path, GOOD.replace("llama_cpp@b10587", "mlx_lm@new"))
     assert "not a profile of the engine 'llama_cpp'" in refusal(file, None)
 
 
@@ -218,7 +219,7 @@ def test_what_cannot_be_spelled_or_started(tmp_path, good, bad, told):
 def test_a_long_key_is_cut_where_its_value_is_wrong(tmp_path):
     file = tmp_path / "plain.toml"
     file.write_text(f'id = "plain"\ntitle = "t"\nsource = ["cachesim"]\nwhy = "w"\nengine = "llama_cpp"\nmodel = "A"\n'
-                    f'profiles = ["llama_cpp@head"]\n[words]\n{"x" * 5000} = "5"\n')
+                    f'profiles = ["llama_cpp@b10587"]\n[words]\n{"x" * 5000} = "5"\n')
     with pytest.raises(BadInput) as bad:
         load(file)
     assert len(bad.value.cause) < 200 and "must be an integer" in bad.value.cause

@@ -18,10 +18,10 @@ def test_every_engine_has_its_own_options(engine):
 
 
 def test_a_version_has_its_own_defaults():
-    new, old = (in_force({"batch_size": 64}, f"llama_cpp@{name}") for name in ("b11549", "swa-first"))
+    new, old = (in_force({"batch_size": 64}, f"llama_cpp@{name}") for name in ("b11549", "b6160"))
     assert [new[name] for name in ("ctx_size", "ctx_checkpoints", "batch_size")] == [0, 32, 64]
     assert [old[name] for name in ("ctx_size", "ctx_checkpoints", "batch_size")] == [4096, 3, 64]
-    assert in_force({"ctx_checkpoints": 32}, "llama_cpp@swa-first")["ctx_checkpoints"] == 32
+    assert in_force({"ctx_checkpoints": 32}, "llama_cpp@b6160")["ctx_checkpoints"] == 32
 
 
 def test_what_every_version_does_by_itself_need_not_be_said():
@@ -32,7 +32,7 @@ def test_what_every_version_does_by_itself_need_not_be_said():
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_model_has_one_window(engine):
-    """A server's window cache has one size; mlx-lm's masks too."""
+    """A server's window cache has a single size; so do mlx-lm's masks."""
     check_model("W8 A W8", engine)
     with pytest.raises(BadInput, match="windows of different sizes"):
         check_model("W88 W8 A", engine)
@@ -49,7 +49,7 @@ def test_an_unknown_engine_has_no_options():
     [
         (("vllm@v1",), "unknown engine 'vllm'"),
         (("llama_cpp",), "'llama_cpp' is not a profile of the engine 'llama_cpp'"),
-        (("llama_cpp@head", "ik_llama@main"), "'ik_llama@main' is not a profile of the engine 'llama_cpp'"),
+        (("llama_cpp@b10587", "ik_llama@main"), "'ik_llama@main' is not a profile of the engine 'llama_cpp'"),
     ],
 )
 def test_a_line_is_for_versions_of_one_engine_that_exists(profiles, told):

@@ -17,7 +17,7 @@ from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
-HEAD = "llama_cpp@head"
+HEAD = "llama_cpp@b10587"
 
 
 class Notes(Silent):
@@ -134,7 +134,7 @@ def test_what_the_engine_does_not_simulate_is_named_with_its_place():
 
 
 def test_a_request_counts_as_answered_when_all_its_completions_are():
-    """The prompt is too long for a slot; the second completion ends one round after the first."""
+    """The prompt is too long for a slot; the second completion ends a round after the first."""
     found = []
 
     class Children(Silent):

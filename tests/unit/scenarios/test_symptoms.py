@@ -57,10 +57,11 @@ def test_groups_come_in_the_order_of_what_is_grouped():
 
 
 def test_a_file_may_have_no_symptom_and_none_of_its_own(tmp_path):
-    text = next(one for one in find([corpus_root()]) if one.stem == "need-one-token").read_text()
-    file = tmp_path / "need-one-token.toml"
+    text = next(one for one in find([corpus_root()]) if one.stem == "llama-repeat-prompt-dense").read_text()
+    file = tmp_path / "llama-repeat-prompt-dense.toml"
     file.write_text(text.replace('symptom = "right"\n', ""))
     assert load(file).symptom == ""
     file.write_text(text.replace('symptom = "right"', 'symptom = "crashes"'))
-    with pytest.raises(BadInput, match=r"need-one-token.toml:3: .*unknown symptom 'crashes'.*did you mean 'crash'"):
+    with pytest.raises(BadInput,
+        match=r"llama-repeat-prompt-dense.toml:3: .*unknown symptom 'crashes'.*did you mean 'crash'"):
         load(file)

@@ -1,4 +1,4 @@
-"""Everything a client can do, as a file says it: read as it is meant, and refused in one line with its place."""
+"""Tests of client behaviour in scenario files: how it is read, and single-line errors with their place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ source = ["cachesim"]
 why = "to be spoilt"
 engine = "llama_cpp"
 model = "GGGA"
-profiles = ["llama_cpp@head"]
+profiles = ["llama_cpp@b10587"]
 [server]
 spec_type = "draft-simple"
 spec_draft_n_max = 4
@@ -64,7 +64,7 @@ file = "a"
 [[request]]
 do = "erase"
 id_slot = 0
-[expect."llama_cpp@head"]
+[expect."llama_cpp@b10587"]
 slots = [0, 1, 0, 0, 0, 0]
 status = [200, { either = [200, 500] }, 200, 200, 200, 200]
 entries = [0, 0, 0, 0, 0, 0]
@@ -92,7 +92,7 @@ def test_a_file_with_everything(tmp_path):
     ]
     assert [step.prompt for step in scenario.steps] == ["S", "S[:9]", "save@0 a", "restart", "restore@0 a", "erase@0"]
     assert restart.why == "all is gone" and save.request.prompt == ()
-    assert scenario.expect["llama_cpp@head"] == Expect(
+    assert scenario.expect["llama_cpp@b10587"] == Expect(
         slots=((0,), (1,), (0,), (0,), (0,), (0,)), status=((200,), (200, 500), *(((200,),) * 4)),
         entries=((0,),) * 6, died=(1,), why="freedom",
     )

@@ -10,7 +10,7 @@ from cachesim.scenarios.toml_writer import to_toml
 
 HEAD = {
     "id": "made", "title": 'a "title"', "source": ["cachesim"], "why": "none", "engine": "llama_cpp", "model": "GGGA",
-    "profiles": ["llama_cpp@head"],
+    "profiles": ["llama_cpp@b10587"],
 }  # fmt: skip
 EVERYTHING = (
     "S40.|A9[2:5]>r4!@1{n_keep=-1 n_discard=5 n_cache_reuse=8 n_cmpl=2 cancel_after=1 draft_else=3 seed=True"

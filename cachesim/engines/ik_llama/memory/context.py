@@ -1,7 +1,7 @@
 """llama_decode: evaluation of a batch in micro-batches, each computed as soon as it has cells.
 
-Micro-batches computed before one finds no room stay in the cache. Source: ik_llama.cpp src/llama.cpp
-llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
+If a micro-batch finds no room, the micro-batches computed before it stay in the cache. Source: ik_llama.cpp
+src/llama.cpp llama_decode_internal, src/llama-delta-net.cpp (8337e4cd3).
 """
 
 from __future__ import annotations

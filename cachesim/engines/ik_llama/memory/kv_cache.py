@@ -2,7 +2,7 @@
 
 cells    labels of positions, and in each cell a K/V row per attention layer
 states   a recurrent row per sequence id: NOT per cell, and unaffected by removals of cells
-window   the compacted block of window rows, if the context has one
+window   the compacted block of window rows, if the context has it
 
 Only a purely recurrent cache and a compacted window refuse removals. The compacted window (#2253, #2266, #2310) is a
 block of rows that moves forward and cannot move back far; it was derived from the code and never observed on a real

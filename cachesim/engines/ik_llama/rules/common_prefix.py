@@ -1,7 +1,7 @@
 """Common prefix of slot and prompt, compared as text, and the tokens that must be evaluated nevertheless.
 
 Token ids are compared first; what remains is compared as text, so that another tokenization of the same text counts
-as held. A version may be strict about bytes, or pass over spaces and line ends that only one side has.
+as held. A version may be strict about bytes, or pass over spaces and line ends that the other side lacks.
 Source: ik_llama.cpp examples/server/server-common.cpp get_common_prefix (8337e4cd3).
 """
 

@@ -24,7 +24,7 @@ FAST_HEADS = {64, 96, 128, 192, 256, 320, 512, 576}
 
 @rule("IK-UBATCH-SPLIT", Role.MEMORY, ik_llama(LLAMA, "llama_decode_internal", "8337e4cd3"))
 def split_repeated(hybrid: bool, seqs: Sequence[int]) -> Decision:
-    """Returns how many tokens of the window form the next micro-batch: one if the model is hybrid, the window mixes
+    """Returns how many tokens of the window form the next micro-batch: 1 if the model is hybrid, the window mixes
     sequences and some sequence occurs twice in it; otherwise all."""
     several, n = len(set(seqs)), len(seqs)
     return Decision(1 if hybrid and 1 < several < n else n, {"hybrid": hybrid, "tokens": n, "sequences": several})
@@ -53,7 +53,7 @@ def seen_by_block_ends(pos: np.ndarray, size: int, pad: int) -> Decision:
 # [Gone in ik_llama@1673]
 @rule("IK-KV-SEEN.EXACT", Role.MEMORY, ik_llama(LLAMA, "llama_kv_cache_cell_max", "433531dda"), until="#1430")
 def seen_exact(pos: np.ndarray, size: int, pad: int) -> Decision:
-    """Returns n_kv: the last used cell plus one, rounded up to a block."""
+    """Returns n_kv: the last used cell plus 1, rounded up to a block."""
     used = np.flatnonzero(pos >= 0)
     last = int(used[-1]) + 1 if len(used) else 0
     n_kv = min(size, max(pad, -(-last // pad) * pad))

@@ -55,8 +55,8 @@ def split_equal(batch: DecodeBatch, n_ubatch: int, sequential: bool, n_keep_tail
     """Split into ubatches with equally many tokens of each chosen sequence.
 
     ``sequential``: a ubatch contains only consecutive sequence ids. ``n_keep_tail``: that many tokens at the end of a
-    sequence stay in one ubatch, so that it writes all rollback planes. Raises ProcessAborted if a ubatch cannot hold
-    more than these.
+    sequence stay in the same ubatch, so that it writes all rollback planes. Raises ProcessAborted if a ubatch cannot
+    hold more than these.
     """
     if n_keep_tail and n_ubatch <= n_keep_tail:
         raise ProcessAborted("GGML_ASSERT(n_ubatch > n_keep_tail) failed", "micro-batch-shorter-than-the-tail")

@@ -1,30 +1,29 @@
 """Rule tables of all llama-server versions. The files of this package read as a changelog, newest first.
 
 A profile is a table of rules and numbers, derived from its neighbour; every difference names its source.
-``head`` is frozen at commit 3f545be.
 """
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.profiles.builds_after_head import B10809, B11063, B11312, B11549, LATEST_REPAIRED
-from cachesim.engines.llama_cpp.profiles.head import HEAD, PR24143_ON_HEAD, V3_24035
+from cachesim.engines.llama_cpp.profiles.b10587 import B10587, PR24143_ON_B10587, V3_24035
+from cachesim.engines.llama_cpp.profiles.builds_since_b10809 import B10809, B11063, B11312, B11549, B11549_REPAIRED
 from cachesim.engines.llama_cpp.profiles.older_builds import (
-    BEFORE_20671,
-    BEFORE_MIN0,
-    EVERY_8192,
-    HYBRID_FIRST,
-    LATE_2025,
-    MINUS_ONE,
-    MTMD_BROKEN,
-    SPRING_2026,
-    SWA_FIRST,
-    TWO_ENDS,
+    B6160,
+    B6685,
+    B7789,
+    B8152,
+    B8260,
+    B8271,
+    B8392,
+    B8450,
+    B8916,
+    B9231,
 )
 from cachesim.engines.llama_cpp.profiles.pull_requests import (
-    BASE_24035,
-    BASE_24143,
-    PR24143_ON_BASE,
-    USER_TURNS,
+    B9473,
+    B9518,
+    B9765,
+    PR24143_ON_B9518,
     V1_24035,
     timeline,
 )
@@ -33,16 +32,16 @@ from cachesim.engines.llama_cpp.profiles.rule_table import Rule, Rules
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        LATEST_REPAIRED, B11549, B11312, B11063, B10809, HEAD, PR24143_ON_HEAD, V3_24035, USER_TURNS, BASE_24143,
-        PR24143_ON_BASE, BASE_24035, V1_24035, MINUS_ONE, SPRING_2026, BEFORE_MIN0, BEFORE_20671, TWO_ENDS, EVERY_8192,
-        MTMD_BROKEN, LATE_2025, HYBRID_FIRST, SWA_FIRST,
+        B11549_REPAIRED, B11549, B11312, B11063, B10809, B10587, PR24143_ON_B10587, V3_24035, B9765, B9518,
+        PR24143_ON_B9518, B9473, V1_24035, B9231, B8916, B8450, B8392, B8271, B8260,
+        B8152, B7789, B6685, B6160,
     )
 }
 
 
 LINE = tuple(rules.name for rules in (
-    SWA_FIRST, HYBRID_FIRST, LATE_2025, MTMD_BROKEN, EVERY_8192, TWO_ENDS, BEFORE_20671, BEFORE_MIN0, SPRING_2026,
-    MINUS_ONE, BASE_24035, BASE_24143, USER_TURNS, HEAD, B10809,
+    B6160, B6685, B7789, B8152, B8260, B8271, B8392, B8450, B8916,
+    B9231, B9473, B9518, B9765, B10587, B10809,
     B11063, B11312, B11549,
 ))  # fmt: skip
 """The master branch in order of build, oldest first."""
@@ -50,35 +49,50 @@ LINE = tuple(rules.name for rules in (
 TIMELINE = timeline([PROFILES[name] for name in LINE])
 
 BESIDE = {
-    V1_24035.name: BASE_24035.name, PR24143_ON_BASE.name: BASE_24143.name,
-    V3_24035.name: HEAD.name, PR24143_ON_HEAD.name: HEAD.name,
-    LATEST_REPAIRED.name: B11549.name,
+    V1_24035.name: B9473.name, PR24143_ON_B9518.name: B9518.name,
+    V3_24035.name: B10587.name, PR24143_ON_B10587.name: B10587.name,
+    B11549_REPAIRED.name: B11549.name,
 }
 """Profile of a proposed change -> profile of the build it was proposed for."""
 
 NEWEST = B11549.name
 """The newest recorded build: ``llama_cpp@latest`` on a command line."""
 
-RENAMED = {"llama_cpp@after-28302": B11063.name}
+RENAMED = {
+    "llama_cpp@head": "llama_cpp@b10587",
+    "llama_cpp@swa-first": "llama_cpp@b6160",
+    "llama_cpp@hybrid-first": "llama_cpp@b6685",
+    "llama_cpp@late-2025": "llama_cpp@b7789",
+    "llama_cpp@mtmd-broken": "llama_cpp@b8152",
+    "llama_cpp@every-8192": "llama_cpp@b8260",
+    "llama_cpp@two-ends": "llama_cpp@b8271",
+    "llama_cpp@before-20671": "llama_cpp@b8392",
+    "llama_cpp@before-min0": "llama_cpp@b8450",
+    "llama_cpp@spring-2026": "llama_cpp@b8916",
+    "llama_cpp@minus-one": "llama_cpp@b9231",
+    "llama_cpp@base-24035": "llama_cpp@b9473",
+    "llama_cpp@base-24143": "llama_cpp@b9518",
+    "llama_cpp@user-turns": "llama_cpp@b9765",
+    "llama_cpp@latest-repaired": "llama_cpp@b11549-repaired",
+    "llama_cpp@pr24143-on-head": "llama_cpp@pr24143-on-b10587",
+    "llama_cpp@pr24143-on-base": "llama_cpp@pr24143-on-b9518",
+    "llama_cpp@after-28302": B11063.name,
+}
 """Former profile names that command lines and files may still use -> the profile that replaced them."""
 
-NOTES = {HEAD.name: f"{HEAD.build} of 2026-08-22; newest recorded: {B11549.build}"}
-"""Remarks on profiles besides their source."""
-
 COMMITS = {
-    "3f545beccee69d9975f466ec7e45fd9aacd8ba90": HEAD.name,
+    "3f545beccee69d9975f466ec7e45fd9aacd8ba90": B10587.name,
     **{rules.build: rules.name for rules in (B10809, B11063, B11549)},
 }
 """Commit of a recording that does not name a profile -> profile."""
 
 __all__ = [
+    "B10587",
     "BESIDE",
     "COMMITS",
-    "HEAD",
     "LINE",
     "NEWEST",
-    "NOTES",
-    "PR24143_ON_HEAD",
+    "PR24143_ON_B10587",
     "PROFILES",
     "RENAMED",
     "TIMELINE",

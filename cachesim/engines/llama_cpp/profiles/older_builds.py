@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Mapping
 
-from cachesim.engines.llama_cpp.profiles.pull_requests import BASE_24035
+from cachesim.engines.llama_cpp.profiles.pull_requests import B9473
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
@@ -39,9 +39,9 @@ def without(rules: Rules, **fields: str) -> Mapping[str, frozenset[str]]:
     return {**known, **{kind: known.get(kind, frozenset()) | set(names.split()) for kind, names in fields.items()}}
 
 
-MINUS_ONE = replace(
-    BASE_24035,
-    name="llama_cpp@minus-one",
+B9231 = replace(
+    B9473,
+    name="llama_cpp@b9231",
     build="b9231",
     source="ggml-org/llama.cpp ccee42642 (2026-05-19)",
     ckpt_break=old_make.break_cr5,           # until #22929
@@ -51,14 +51,14 @@ MINUS_ONE = replace(
     kv_state=seq_rm_and_state.keep_ring,               # until #23981
     min_step=8192,                           # until #22929: the step of periodic checkpoints
     defaults={"spec_draft_n_max": 16},       # until #23269
-    silent=BASE_24035.silent - {"ckpt_search"} | {"user_pos"},
+    silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
     ended={"min_step": "#22929", "defaults": "#23269"},
     inferred=("rs_split",),
 )
 
-SPRING_2026 = replace(
-    MINUS_ONE,
-    name="llama_cpp@spring-2026",
+B8916 = replace(
+    B9231,
+    name="llama_cpp@b8916",
     build="b8916",
     source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
     ckpt_need=old_use.need_th2,              # until #23280
@@ -68,14 +68,14 @@ SPRING_2026 = replace(
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
     spec_types=("none", "ngram-simple"),     # draft-mtp: #22673; the draft context is saved since #22838
     host_header=0,                           # between b8916 and b9473
-    unlogged=without(MINUS_ONE, pc_save="mib_draft"),
+    unlogged=without(B9231, pc_save="mib_draft"),
     ended={"spec_types": "#22673, #22838"},
     inferred=(),
 )
 
-BEFORE_MIN0 = replace(
-    SPRING_2026,
-    name="llama_cpp@before-min0",
+B8450 = replace(
+    B8916,
+    name="llama_cpp@b8450",
     build="b8450",
     source="ggml-org/llama.cpp ab9d4c367 (2026-03-20), the last profile before #21510",
     n_swa=startup.n_swa_of_model,              # until #22288
@@ -85,31 +85,31 @@ BEFORE_MIN0 = replace(
     ckpt_on=old_make.ckpt_on_by_architecture,      # until #22114
     spec_on=speculative.drafts_where_cut,           # until #19493
     rs_split=seq_rm_and_state.split_neighbours,        # until #21224
-    silent=SPRING_2026.silent | {"do_ckpt"},
+    silent=B8916.silent | {"do_ckpt"},
 )
 
-BEFORE_20671 = replace(
-    BEFORE_MIN0,
-    name="llama_cpp@before-20671",
+B8392 = replace(
+    B8450,
+    name="llama_cpp@b8392",
     build="b8392",
     source="ggml-org/llama.cpp 627670601 (2026-03-17), the last build before #20671",
     n_swa=startup.n_swa_at_least_one,          # until #20726
     ckpt_need=old_use.need_th1,              # until #20726
     ckpt_erase=old_use.erase_er1,            # until #20671
     ckpt_create=old_make.create_cr5,         # until #20726
-    unlogged=without(BEFORE_MIN0, ckpt_invalidate="pos_next"),
+    unlogged=without(B8450, ckpt_invalidate="pos_next"),
 )
 
-TWO_ENDS = replace(
-    BEFORE_20671,
-    name="llama_cpp@two-ends",
+B8271 = replace(
+    B8392,
+    name="llama_cpp@b8271",
     build="b8271",
     source="ggml-org/llama.cpp a7b3dee7a (2026-03-10); the same rules as before-20671, and as a tree between the two",
 )
 
-EVERY_8192 = replace(
-    TWO_ENDS,
-    name="llama_cpp@every-8192",
+B8260 = replace(
+    B8271,
+    name="llama_cpp@b8260",
     build="b8260",
     source="ggml-org/llama.cpp 96cfc4992 (2026-03-09)",
     ckpt_break=old_make.break_cr3,           # until #20288
@@ -117,9 +117,9 @@ EVERY_8192 = replace(
     ckpt_create=old_make.create_cr4,         # until #20288
 )
 
-MTMD_BROKEN = replace(
-    EVERY_8192,
-    name="llama_cpp@mtmd-broken",
+B8152 = replace(
+    B8260,
+    name="llama_cpp@b8152",
     build="b8152",
     source="ggml-org/llama.cpp d7d826b3c (2026-02-25); read in xllamacpp 0.2.12 too, which has the same rules",
     ckpt_restore=old_use.resume_re2,         # until #19924
@@ -127,17 +127,17 @@ MTMD_BROKEN = replace(
     ckpt_create=old_make.create_cr2,         # until #20087
     ckpt_count=old_make.count_less_batch,    # until #20287
     ext_bytes=0,                             # until #20132
-    defaults={**EVERY_8192.defaults, "ctx_checkpoints": 8},         # until #20087
-    silent=EVERY_8192.silent | {"ckpt_check", "warn"},
-    unlogged=without(EVERY_8192, ckpt_restore="n_past"),
+    defaults={**B8260.defaults, "ctx_checkpoints": 8},         # until #20087
+    silent=B8260.silent | {"ckpt_check", "warn"},
+    unlogged=without(B8260, ckpt_restore="n_past"),
     ended={
         "ckpt_restore": "#19924, #20279", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
     },
 )
 
-LATE_2025 = replace(
-    MTMD_BROKEN,
-    name="llama_cpp@late-2025",
+B7789 = replace(
+    B8152,
+    name="llama_cpp@b7789",
     build="b7789",
     source="ggml-org/llama.cpp ad8d85bd9 (2026-01-21)",
     slot_select=older_slot_selection.slot_select_1,    # until #19207
@@ -147,14 +147,14 @@ LATE_2025 = replace(
     ckpt_count=make.count_own,               # until #19849: not stored and not used
     spec_on=speculative.drafts_anywhere,            # until #19270: no startup probe; no drafts either
     spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
-    unlogged=without(MTMD_BROKEN, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
+    unlogged=without(B8152, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
     ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471"},
 )
 
-HYBRID_FIRST = replace(
-    LATE_2025,
-    name="llama_cpp@hybrid-first",
+B6685 = replace(
+    B7789,
+    name="llama_cpp@b6685",
     build="b6685",
     source="ggml-org/llama.cpp f6dcda390 (2025-10-03)",
     slot_ctx=startup.slot_ctx_share,           # until #16736
@@ -171,17 +171,17 @@ HYBRID_FIRST = replace(
     ctx_pad=32,                              # until #17046
     window_pad=32,                           # until between b6685 and b7789
     rs_split=seq_rm_and_state.split_any_ids,           # until #16442
-    defaults={**LATE_2025.defaults, "ctx_checkpoints": 3, "ctx_size": 4096},       # until #16391, #16653
-    silent=LATE_2025.silent | {"slot_clear", "trim_refused"},
+    defaults={**B7789.defaults, "ctx_checkpoints": 3, "ctx_size": 4096},       # until #16391, #16653
+    silent=B7789.silent | {"slot_clear", "trim_refused"},
     unlogged={
-        **without(LATE_2025, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
+        **without(B7789, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
     ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391, #16653"},
 )
 
-SWA_FIRST = replace(
-    HYBRID_FIRST,
-    name="llama_cpp@swa-first",
+B6160 = replace(
+    B6685,
+    name="llama_cpp@b6160",
     build="b6160",
     source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints; read in 4227c9be4 (b6170) too",
     n_swa=startup.n_swa_of_model,              # until #16382
@@ -195,9 +195,9 @@ SWA_FIRST = replace(
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
     share_digits=6,
-    defaults={**HYBRID_FIRST.defaults, "slot_prompt_similarity": 0.5, "context_shift": True},   # until #15913, #15416
+    defaults={**B6685.defaults, "slot_prompt_similarity": 0.5, "context_shift": True},   # until #15913, #15416
     unlogged={
-        **without(HYBRID_FIRST, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
+        **without(B6685, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
     ended={"n_swa": "#16382", "defaults": "#15913, #15416"},
     inferred=("rs_rm",),                     # no recurrent model was recorded

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import Mapping, Sequence
 
-from cachesim.engines.llama_cpp.profiles.head import HEAD
+from cachesim.engines.llama_cpp.profiles.b10587 import B10587
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
@@ -52,9 +52,9 @@ def timeline(line: Sequence[Rules]) -> Timeline:
     return Timeline(own, LANDED, releases, builds=True)
 
 
-USER_TURNS = replace(
-    HEAD,
-    name="llama_cpp@user-turns",
+B9765 = replace(
+    B10587,
+    name="llama_cpp@b9765",
     build="b9765",
     source="ggml-org/llama.cpp 73618f27a (2026-06-23)",
     pc_alloc=pc.admit_any,                   # until #25070
@@ -66,13 +66,13 @@ USER_TURNS = replace(
     ckpt_spacing=make.space_none,            # until #25472
     rs_split=seq_rm_and_state.split_alone,             # until #25278
     slot_file_header=12,                     # until the packed tokens of #26640
-    silent=HEAD.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
+    silent=B10587.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
     ended={"slot_file_header": "#26640", "restore_failed": "#26640"},
 )
 
-BASE_24143 = replace(
-    USER_TURNS,
-    name="llama_cpp@base-24143",
+B9518 = replace(
+    B9765,
+    name="llama_cpp@b9518",
     build="b9518",
     source="ggml-org/llama.cpp 7c158fbb4 (2026-06-04), the base of #24143",
     slot_select=slot_selection.slot_select_2,        # until #24755
@@ -84,28 +84,28 @@ BASE_24143 = replace(
     spec_split=speculative.split_is_not_seen,       # until #24843
     min_step=256,                            # until #24176
     fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; ended by #24843
-    silent=USER_TURNS.silent | {"slot_by_id"},
+    silent=B9765.silent | {"slot_by_id"},
     ended={"min_step": "#24176"},
 )
 
-PR24143_ON_BASE = replace(
-    BASE_24143,
-    name="llama_cpp@pr24143-on-base",
+PR24143_ON_B9518 = replace(
+    B9518,
+    name="llama_cpp@pr24143-on-b9518",
     source="ggml-org/llama.cpp#24143 on its own base",
     pc_after_hit=pc.clone_entry,
     inferred=("pc_after_hit",),
 )
 
-BASE_24035 = replace(
-    BASE_24143,
-    name="llama_cpp@base-24035",
+B9473 = replace(
+    B9518,
+    name="llama_cpp@b9473",
     build="b9473",
     source="ggml-org/llama.cpp 236531595 (2026-06-02), the base of #24035",
     ckpt_need=use.need_th3,                  # until #24110
 )
 
 V1_24035 = replace(
-    BASE_24035,
+    B9473,
     name="llama_cpp@24035-v1",
     source="ggml-org/llama.cpp#24035, first version (750c8d8), derived from its text and log",
     ckpt_pick=use.pick_v1,

@@ -54,7 +54,7 @@ def break_cr10(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
-# [Gone in llama_cpp@user-turns]
+# [Gone in llama_cpp@b9765]
 @rule("LC-CKPT-BREAK.CR7", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
@@ -89,7 +89,7 @@ def create_cr10(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, po
     })
 
 
-# [Gone in llama_cpp@user-turns]
+# [Gone in llama_cpp@b9765]
 @rule("LC-CKPT-CREATE.CR7", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "7c158fbb4"), since="#22929 (b9310)", until="#24176")
 def create_cr7(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
@@ -185,7 +185,7 @@ def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: i
     return Decision(tuple(gone), {"min_step": min_step, "id_task": id_task, "max": limit})
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-CKPT-SPACING.NONE", Role.DROP, llama_cpp(CONTEXT, "create_checkpoint", "7c158fbb4"), until="#25472")
 def space_none(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
     """Erases no checkpoint: the distance between checkpoints is not checked."""

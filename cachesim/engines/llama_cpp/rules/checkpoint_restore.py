@@ -37,7 +37,7 @@ def need_th4(ask: Ask) -> Decision:
     return _need(ask, 0 if ask.n_past < ask.n_tokens else 1)
 
 
-# [Gone in llama_cpp@base-24143]
+# [Gone in llama_cpp@b9518]
 @rule("LC-CKPT-NEED.TH3", Role.NEED,
       llama_cpp(CONTEXT, "update_slots", "236531595"), since="#23280 (b9231)", until="#24110")
 def need_th3(ask: Ask) -> Decision:
@@ -67,7 +67,7 @@ def pick_pk3(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     return pick_newest(ckpts, fits, ask, thold)
 
 
-# [Gone in llama_cpp@user-turns]
+# [Gone in llama_cpp@b9765]
 @rule("LC-CKPT-PICK.PK2", Role.PICK,
       llama_cpp(CONTEXT, "update_slots", "236531595"), since="#21510 (b8693)", until="#24411")
 def pick_pk2(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
@@ -130,7 +130,7 @@ def unread_aborts(id_task: int) -> Decision:
     return Decision("checkpoint size mismatch", {"id_task": id_task})
 
 
-# [Gone in llama_cpp@minus-one]
+# [Gone in llama_cpp@b9231]
 @rule("LC-CKPT-UNREAD.RESET", Role.FAIL, llama_cpp(CONTEXT, "update_slots", "ffdd983fb"), until="b9109")
 def unread_resets(id_task: int) -> Decision:
     """Forces full re-processing if a checkpoint cannot be restored (returns ""). Inferred: no recording shows it."""

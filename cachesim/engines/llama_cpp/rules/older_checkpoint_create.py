@@ -18,7 +18,7 @@ LEAST = 64       # least tokens of a checkpoint, and least distance from the las
 TAIL = 512       # tokens before the end at which CR3 and CR4 cut
 
 
-# [Gone in llama_cpp@spring-2026]
+# [Gone in llama_cpp@b8916]
 @rule("LC-CKPT-ON.ARCH", Role.ENABLE,
       llama_cpp(CONTEXT, "update_slots"), since="#16382 (b6685)", until="#22114 (b8854)")
 def ckpt_on_by_architecture(limit: int, exact: bool, n_swa: int) -> Decision:
@@ -27,14 +27,14 @@ def ckpt_on_by_architecture(limit: int, exact: bool, n_swa: int) -> Decision:
     return Decision(on, {"max": limit, "recurrent": exact, "n_swa": n_swa})
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-ON.WINDOW", Role.ENABLE, llama_cpp(SERVER, "", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def ckpt_on_with_window(limit: int, exact: bool, n_swa: int) -> Decision:
     """Enables checkpoints if `--ctx-checkpoints` is above 0 and the model has a window. Recurrent models get none."""
     return Decision(limit > 0 and n_swa > 0, {"max": limit, "n_swa": n_swa})
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-CKPT-BREAK.CR8", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25420 (b9936)")
 def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
@@ -44,7 +44,7 @@ def break_cr8(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
-# [Gone in llama_cpp@base-24035]
+# [Gone in llama_cpp@b9473]
 @rule("LC-CKPT-BREAK.CR5", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
 def break_cr5(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
@@ -53,7 +53,7 @@ def break_cr5(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
-# [Gone in llama_cpp@two-ends]
+# [Gone in llama_cpp@b8271]
 @rule("LC-CKPT-BREAK.CR3", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#19408 (b7970)", until="#20288 (b8271)")
 def break_cr3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
@@ -62,7 +62,7 @@ def break_cr3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
-# [Gone in llama_cpp@mtmd-broken]
+# [Gone in llama_cpp@b8152]
 @rule("LC-CKPT-BREAK.CR2", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#19408 (b7970)")
 def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
@@ -71,14 +71,14 @@ def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-CKPT-BREAK.CR0", Role.PLAN, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """Ends a batch only at the batch size. Returns the end."""
     return Decision(first_break(chunk, ()), {"start": chunk.start, "breaks": ()})
 
 
-# [Gone in llama_cpp@two-ends]
+# [Gone in llama_cpp@b8271]
 @rule("LC-CKPT-PERIODIC.CR4", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "f5ddcd169"), since="#20087 (b8218)", until="#20288 (b8271)")
 def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
@@ -87,7 +87,7 @@ def periodic_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
     return _periodic(chunk, stop, ckpts, stop == chunk.n_tokens)
 
 
-# [Gone in llama_cpp@base-24035]
+# [Gone in llama_cpp@b9473]
 @rule("LC-CKPT-PERIODIC.CR5", Role.PLAN,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#22929 (b9310)")
 def periodic_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt]) -> Decision:
@@ -104,7 +104,7 @@ def _periodic(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], at_end: bool) -> D
     return Decision(last if due else None, because)
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-CKPT-CREATE.CR8", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "73618f27a"), since="#24176 (b9765)", until="#25472 (b9978)")
 def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
@@ -119,7 +119,7 @@ def create_cr8(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     return Decision(yes, because)
 
 
-# [Gone in llama_cpp@base-24035]
+# [Gone in llama_cpp@b9473]
 @rule("LC-CKPT-CREATE.CR6", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#22929 (b9310)")
 def create_cr6(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
@@ -146,7 +146,7 @@ def _by_position(
     return Decision(yes, because)
 
 
-# [Gone in llama_cpp@before-min0]
+# [Gone in llama_cpp@b8450]
 @rule("LC-CKPT-CREATE.CR5", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "a7b3dee7a"), since="#20288 (b8271)", until="#20726 (b8450)")
 def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
@@ -156,7 +156,7 @@ def create_cr5(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
 
 
-# [Gone in llama_cpp@two-ends]
+# [Gone in llama_cpp@b8271]
 @rule("LC-CKPT-CREATE.CR4", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "96cfc4992"), since="#20087 (b8218)", until="#20288 (b8271)")
 def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
@@ -166,7 +166,7 @@ def create_cr4(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     return _by_position(chunk, place, ckpts, pos_min, pos_max)
 
 
-# [Gone in llama_cpp@every-8192]
+# [Gone in llama_cpp@b8260]
 @rule("LC-CKPT-CREATE.CR2", Role.CREATE,
       llama_cpp(CONTEXT, "update_slots", "ad8d85bd9"), since="#16440 (b6711)", until="#20087 (b8218)")
 def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int) -> Decision:
@@ -175,14 +175,14 @@ def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     return _by_position(chunk, stop == chunk.n_tokens, ckpts, pos_min, pos_max)
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-CKPT-CREATE.NEVER", Role.CREATE, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
     """Creates no checkpoint before a batch."""
     return Decision(False, {"start": chunk.start})
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-CKPT-CREATE.CR0", Role.CREATE,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16440 (b6711)")
 def create_after_prompt(on: bool) -> Decision:
@@ -190,7 +190,7 @@ def create_after_prompt(on: bool) -> Decision:
     return Decision(on, {"on": on})
 
 
-# [Gone in llama_cpp@every-8192]
+# [Gone in llama_cpp@b8260]
 @rule("LC-CKPT-COUNT.BATCH", Role.PLAN,
       llama_cpp(CONTEXT, "", "d7d826b3c"), since="#19849 (b8152)", until="#20287 (b8260)")
 def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
@@ -199,7 +199,7 @@ def count_less_batch(start: int, stop: int, n_batch: int) -> Decision:
     return Decision(stop - n_batch, {"start": start, "stop": stop, "n_batch": n_batch})
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-TOLD.NEXT", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="seen in recordings: the line is printed after the erase"))
 def told_next(n: int, gone: Sequence[int]) -> Decision:
@@ -213,7 +213,7 @@ def told_next(n: int, gone: Sequence[int]) -> Decision:
     return Decision(tuple(named), {"n": n})
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-TOLD.NEWEST", Role.TOLD,
       llama_cpp(SERVER, "", "d32e03f44", note="as recorded in swa-first/gemma3l6-regenerate-5600"))
 def told_newest(n: int, gone: Sequence[int]) -> Decision:

@@ -23,7 +23,7 @@ def _behind(ask: Ask, n_swa: int) -> int:
     return max(0, ask.pos_next - n_swa)
 
 
-# [Gone in llama_cpp@minus-one]
+# [Gone in llama_cpp@b9231]
 @rule("LC-CKPT-NEED.TH2", Role.NEED,
       llama_cpp(CONTEXT, "update_slots", "ab9d4c367"), since="#20726 (b8450)", until="#23280")
 def need_th2(ask: Ask) -> Decision:
@@ -34,7 +34,7 @@ def need_th2(ask: Ask) -> Decision:
     return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
 
 
-# [Gone in llama_cpp@before-min0]
+# [Gone in llama_cpp@b8450]
 @rule("LC-CKPT-NEED.TH1", Role.NEED,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#20726")
 def need_th1(ask: Ask) -> Decision:
@@ -45,7 +45,7 @@ def need_th1(ask: Ask) -> Decision:
     return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-NEED.TH0", Role.NEED,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def need_th0(ask: Ask) -> Decision:
@@ -56,7 +56,7 @@ def need_th0(ask: Ask) -> Decision:
     return Decision(Need(thold, search), {"thold": thold, **ask._asdict()})
 
 
-# [Gone in llama_cpp@spring-2026]
+# [Gone in llama_cpp@b8916]
 @rule("LC-CKPT-PICK.PK1", Role.PICK,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#21510")
 def pick_pk1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
@@ -65,7 +65,7 @@ def pick_pk1(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     return pick_newest(ckpts, [c.pos_min < thold for c in ckpts], ask, thold)
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-PICK.PK0", Role.PICK,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def pick_pk0(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
@@ -86,7 +86,7 @@ def _one_too_far(pos_next: int, held: int) -> int:
     return min(pos_next + 1, held)
 
 
-# [Gone in llama_cpp@every-8192]
+# [Gone in llama_cpp@b8260]
 @rule("LC-CKPT-RESTORE.RE3", Role.RESUME,
       llama_cpp(CONTEXT, "update_slots"), since="#19924 (b8166)", until="#20279 (b8257)")
 def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
@@ -97,8 +97,8 @@ def resume_re3(ckpt: Ckpt, ask: Ask) -> Decision:
     return Decision(Resume(pos_next, n_past), _because(ckpt))
 
 
-# [New in llama_cpp@mtmd-broken]
-# [Gone in llama_cpp@every-8192]
+# [New in llama_cpp@b8152]
+# [Gone in llama_cpp@b8260]
 @rule("LC-CKPT-RESTORE.RE2", Role.RESUME,
       llama_cpp(CONTEXT, "update_slots", "d7d826b3c"), since="#19849 (b8152)", until="#19924 (b8166)")
 def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
@@ -108,7 +108,7 @@ def resume_re2(ckpt: Ckpt, ask: Ask) -> Decision:
     return Decision(Resume(pos_next, _one_too_far(pos_next, ask.held)), _because(ckpt))
 
 
-# [Gone in llama_cpp@mtmd-broken]
+# [Gone in llama_cpp@b8152]
 @rule("LC-CKPT-RESTORE.RE1", Role.RESUME,
       llama_cpp(SERVER, "update_slots", "f6dcda390"), since="#16382 (b6685)", until="#19849")
 def resume_re1(ckpt: Ckpt, ask: Ask) -> Decision:
@@ -118,7 +118,7 @@ def resume_re1(ckpt: Ckpt, ask: Ask) -> Decision:
     return Decision(Resume(n_past, n_past), _because(ckpt))
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-RESTORE.RE0", Role.RESUME,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def resume_re0(ckpt: Ckpt, ask: Ask) -> Decision:
@@ -127,7 +127,7 @@ def resume_re0(ckpt: Ckpt, ask: Ask) -> Decision:
     return Decision(Resume(n_past, n_past), _because(ckpt))
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-RESET.ALL", Role.RESET,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def resume_nothing_forget(ask: Ask) -> Decision:
@@ -137,7 +137,7 @@ def resume_nothing_forget(ask: Ask) -> Decision:
     return Decision(Resume(0, 0, forget=True), because)
 
 
-# [Gone in llama_cpp@before-min0]
+# [Gone in llama_cpp@b8450]
 @rule("LC-CKPT-ERASE.ER1", Role.DROP, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#20671 (b8393)")
 def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     """Erases checkpoints with pos_min > pos_min_thold (computed before a restore); returns their indices. A window with
@@ -148,7 +148,7 @@ def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     return Decision(gone, {"thold": thold})
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-CKPT-ERASE.ER1-NEWEST", Role.DROP,
       llama_cpp(SERVER, "update_slots", "f6dcda390", note="order as recorded in hybrid-first"),
       since="#16382 (b6685)")
@@ -158,7 +158,7 @@ def erase_er1_newest_first(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> D
     return Decision(same.value[::-1], same.because)
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-CKPT-ERASE.ER0", Role.DROP,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16382")
 def erase_er0(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:

@@ -22,7 +22,7 @@ from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
 
-# [Gone in llama_cpp@mtmd-broken]
+# [Gone in llama_cpp@b8152]
 @rule("LC-SLOT-SELECT.SL1", Role.ASSIGN,
       llama_cpp(CONTEXT, "", "ad8d85bd9"), since="#16391 (b6723)", until="#19207 (b7890)")
 def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
@@ -51,7 +51,7 @@ def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | 
     return found, best
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
 def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
     """Selects the named slot, else the slot with the longest common prefix if its share of the slot's tokens is above
@@ -67,7 +67,7 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     return Decision(choice, because)
 
 
-# [Gone in llama_cpp@spring-2026]
+# [Gone in llama_cpp@b8916]
 @rule("LC-IDLE-SAVE.NONE", Role.CONSULT, llama_cpp(CONTEXT, "", "ab9d4c367"), until="#20993 (b8658)")
 def idle_save_none(unified: bool, held: int) -> Decision:
     """Does not save or clear idle slots."""

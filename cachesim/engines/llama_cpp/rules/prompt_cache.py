@@ -61,7 +61,7 @@ def admit_strict(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits
     return Decision(Admission("store", obsolete, evict), because)
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-PC-ALLOC.PC5", Role.STORE, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def admit_any(entries: Sequence[EntryFacts], n_tokens: int, size: int, limits: Limits) -> Decision:
     """Saves a conversation to the prompt cache unless an entry starts with it. Removes entries that are prefixes of it;
@@ -78,7 +78,7 @@ def ask_always(held: int) -> Decision:
     return Decision(True, {"held": held})
 
 
-# [Gone in llama_cpp@spring-2026]
+# [Gone in llama_cpp@b8916]
 @rule("LC-PC-ASK.PC0", Role.CONSULT,
       llama_cpp(CONTEXT, "get_available_slot", "ab9d4c367"), since="#16391", until="#20993")
 def ask_if_held(held: int) -> Decision:
@@ -108,7 +108,7 @@ def take_entry(entry: int) -> Decision:
     return Decision(True, {"entry": entry})
 
 
-# [New in llama_cpp@pr24143-on-base]
+# [New in llama_cpp@pr24143-on-b9518]
 @rule("LC-PC-LOAD.CLONE", Role.LOAD, llama_cpp(pull=24143, note="open"))
 def clone_entry(entry: int) -> Decision:
     """Returns False: the slot gets a copy, and the entry keeps its place in the list."""
@@ -122,7 +122,7 @@ def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -
     return Decision(evict_oldest(sizes, lengths, limits, spare=0), because)
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-PC-UPDATE.PC5", Role.DROP, llama_cpp(TASK, "", "7c158fbb4"), until="#25070")
 def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
     """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; the last entry always stays."""
@@ -130,7 +130,7 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-PC-UPDATE.PC0", Role.DROP,
       llama_cpp(SERVER, "server_prompt_cache::update"), since="#16391 (b6723)", until="#16560 (b6756)")
 def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:

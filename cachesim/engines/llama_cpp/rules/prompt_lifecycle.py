@@ -125,7 +125,7 @@ def abort_if_refused(n_past: int) -> Decision:
     return Decision(False, {"n_past": n_past})
 
 
-# [Gone in llama_cpp@minus-one]
+# [Gone in llama_cpp@b9231]
 @rule("LC-TRIM.CLEAR", Role.FAIL, llama_cpp(CONTEXT, "update_slots", "ffdd983fb"), until="#22673 (b9180)")
 def clear_if_refused(n_past: int) -> Decision:
     """Clears the slot if seq_rm fails, and evaluates the whole prompt (returns True)."""
@@ -138,7 +138,7 @@ def clear_both(checkpoints: int) -> Decision:
     return Decision(True, {"checkpoints": checkpoints})
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-CLEAR.TOKENS", Role.DROP, llama_cpp(CONTEXT, "", "7c158fbb4"), until="#25649")
 def clear_tokens(checkpoints: int) -> Decision:
     """Returns False: clearing a slot does not erase its checkpoints."""
@@ -154,7 +154,7 @@ def restore_failed(cause: str) -> Decision:
     return Decision((f"Unable to restore slot: {cause}", True), {"cause": cause})
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-RESTORE-FAIL.TOKENS", Role.FAIL,
       llama_cpp(CONTEXT, "SERVER_TASK_TYPE_SLOT_RESTORE", "7c158fbb4"), until="#26640")
 def restore_failed_tokens(cause: str) -> Decision:
@@ -187,7 +187,7 @@ def end_of_generation(
     eog: bool = False,
 ) -> Decision:
     """Stops the generation: "eos" at a token that ends it, "limit" for a full context or when n_predict is reached (0
-    still yields one token), "word" at a stop word, "" = it continues. A full context takes precedence over a stop word,
+    still yields a token), "word" at a stop word, "" = it continues. A full context takes precedence over a stop word,
     a stop word over n_predict. The second value says whether the answer was truncated."""
     because: dict[str, Any] = {"n_gen": n_gen, "n_predict": n_predict, "n_slot": n_slot, "n_ctx": n_ctx}
     full = not shift and n_slot + 1 >= n_ctx

@@ -19,7 +19,7 @@ from cachesim.engines.rule import Decision, Role, rule
 ISWA = "src/llama-kv-cache-iswa.cpp"
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-CKPT-ERASE.REWRITTEN", Role.DROP,
       llama_cpp(CONTEXT, 'pre_decode "checkpoints.begin {"', "b11549",
                 note="proposed here: where checkpoints are erased, `cur.pos_max > pos_next` becomes `>=`"))
@@ -30,7 +30,7 @@ def erase_rewritten(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision
     return Decision(gone, {"pos_next": resume.pos_next})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-CKPT-RESTORE.BEHIND", Role.RESUME,
       llama_cpp(CONTEXT, 'pre_decode "load_tgt" "restored context checkpoint" "it->pos_max"', "b11549",
                 note="proposed here: after load_tgt, pos_next becomes the smaller of itself and it->pos_max + 1"))
@@ -42,7 +42,7 @@ def resume_behind(ckpt: Ckpt, ask: Ask) -> Decision:
     return Decision(Resume(pos_next, n_past), {"n_tokens": ckpt.n_tokens, "pos_max": ckpt.pos_max})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-CKPT-PICK.WHOLE", Role.PICK,
       llama_cpp(CONTEXT, 'pre_decode "rbegin {"', "b11549",
                 note="proposed here: in the search, `cur.pos_max <= pos_next` becomes `cur.pos_max < pos_next` "
@@ -56,7 +56,7 @@ def pick_whole(ckpts: Sequence[Ckpt], ask: Ask, thold: int) -> Decision:
     return Decision(found.value, {**found.because, "last": last})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-SLOT-SELECT.IDLE", Role.ASSIGN,
       llama_cpp(CONTEXT, "get_available_slot", "b11549",
                 note="proposed here: update_cache is false for a slot that is processing"))
@@ -70,7 +70,7 @@ def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: 
     return Decision(choice, found.because)
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-KV-UNDO.ALL", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::prepare", "b11549",
                 note="proposed here: prepare() keeps a copy of the cell tables before the first ubatch is applied, "
@@ -80,7 +80,7 @@ def undo_all() -> Decision:
     return Decision(False, {})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-KV-COPY.AT-ONCE", Role.MEMORY,
       llama_cpp("src/llama-context.cpp", "state_seq_write_data, state_seq_read_data", "b11549",
                 note="proposed here: both carry out what waits in the memory (memory_update) before they begin, as a "
@@ -91,7 +91,7 @@ def copy_at_once() -> Decision:
     return Decision(False, {})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-KV-FULL.KEEPS", Role.MEMORY,
       llama_cpp(ISWA, "llama_kv_cache_iswa, src/llama-kv-cache.cpp find_slot, state_write", "b11549",
                 note="proposed here: with --swa-full the window cache gets a flag; find_slot then takes only empty "
@@ -102,7 +102,7 @@ def full_keeps() -> Decision:
     return Decision(False, {})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-KV-SHIFT.LAYERS", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::update", "b11549",
                 note="proposed here: the graph of a K-shift is neither built nor run for a cache without layers; its "
@@ -112,7 +112,7 @@ def shift_skips() -> Decision:
     return Decision(False, {})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-NPAST-REUSE.CUTTABLE", Role.PREFIX,
       llama_cpp(CONTEXT, 'pre_decode "can_cache_reuse {"', "b11549",
                 note="proposed here: can_cache_reuse is false for a memory of which no part can be removed at any "
@@ -128,7 +128,7 @@ def reuse_if_cuttable(
     return reuse_chunks(held, asked, n_past, least)
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-SPEC-MAX.ROOM", Role.DRAFT,
       llama_cpp(CONTEXT, "get_n_draft_max", "b11549",
                 note="proposed here: the result is at most n_batch / n_parallel - 1"))
@@ -139,7 +139,7 @@ def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share:
     return Decision(min(usual.value, share - 1), {**usual.because, "share": share})
 
 
-# [New in llama_cpp@latest-repaired]
+# [New in llama_cpp@b11549-repaired]
 @rule("LC-SPEC-UNREAD.ERROR", Role.DRAFT,
       llama_cpp(CONTEXT, 'post_decode "restoring speculative checkpoint"', "b11549",
                 note="proposed here: if ckpt.load_tgt or ckpt.load_dft fails, every busy slot gets an error, is "

@@ -20,7 +20,7 @@ def rs_rm_3(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     return Decision(0 < p0 <= pos < p1 and not goes_back, {"pos": pos, "p0": p0, "p1": p1})
 
 
-# [Gone in llama_cpp@minus-one]
+# [Gone in llama_cpp@b9231]
 @rule("LC-RS-RM.RM2", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "ffdd983fb"), since="#17009 (b7011)", until="#22673 (b9180)")
 def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
@@ -29,7 +29,7 @@ def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     return Decision(0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-RS-RM.RM1", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "f6dcda390"), since="#16382 (b6685)", until="#17009 (b7011)")
 def rs_rm_1(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
@@ -38,7 +38,7 @@ def rs_rm_1(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     return Decision(0 < p0 < pos or 0 < p1 <= pos, {"pos": pos, "p0": p0, "p1": p1})
 
 
-# [Gone in llama_cpp@hybrid-first]
+# [Gone in llama_cpp@b6685]
 @rule("LC-RS-RM.RM0", Role.REMOVE, llama_cpp(RECURRENT, "seq_rm", "d32e03f44"), until="#16382 (b6685)")
 def rs_rm_0(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     """Refuses (returns True) a seq_rm that begins or ends at or before the state's position."""
@@ -81,7 +81,7 @@ def planes_for_mtp(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     return Decision(n_rs_seq, {"spec_type": spec_type, "n_max": n_max, "can": can_roll_back})
 
 
-# [Gone in llama_cpp@minus-one]
+# [Gone in llama_cpp@b9231]
 @rule("LC-RS-PLANES.NONE", Role.SETUP, llama_cpp(RECURRENT, "", "ffdd983fb"), until="#22673 (b9180)")
 def planes_none(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     """Returns n_rs_seq = 0: a recurrent memory has no rollback planes."""
@@ -103,7 +103,7 @@ def split_keeps_tail(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     return _split(split, n_rs_seq, unified)
 
 
-# [Gone in llama_cpp@head]
+# [Gone in llama_cpp@b10587]
 @rule("LC-RS-SPLIT.ALONE", Role.MEMORY,
       llama_cpp(RECURRENT, 'init_batch "TAG_RECURRENT_ROLLBACK_SPLITS"', "b9538", note="read in b9294 to b9873"),
       since="#23269 (b9235)", until="#25278 (b9922)")
@@ -114,7 +114,7 @@ def split_alone(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     return _split(split, n_rs_seq, unified)
 
 
-# [Gone in llama_cpp@base-24035]
+# [Gone in llama_cpp@b9473]
 @rule("LC-RS-SPLIT.EQUAL", Role.MEMORY,
       llama_cpp(HYBRID, "init_batch", "b8672", note="read in b8672 to b9093"), since="#21224", until="#23269 (b9235)")
 def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
@@ -123,7 +123,7 @@ def split_equally(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     return _split(Split(False, not (attention and unified), 0), n_rs_seq, unified)
 
 
-# [Gone in llama_cpp@spring-2026]
+# [Gone in llama_cpp@b8916]
 @rule("LC-RS-SPLIT.NEXT", Role.MEMORY,
       llama_cpp(HYBRID, "init_batch", note="read in xllamacpp 0.2.12 (2026-02)"), since="#16442", until="#21224")
 def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
@@ -131,7 +131,7 @@ def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     return _split(Split(False, True, 0), n_rs_seq, unified)
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-RS-SPLIT.ANY", Role.MEMORY,
       llama_cpp(HYBRID, "init_batch, src/llama-kv-cache-unified.cpp find_slot", "4227c9be4", pull=16278),
       until="#16442")
@@ -157,7 +157,7 @@ def keep_window(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
     return Decision(pos_max - pos < n_swa, {"pos_max": pos_max, "n_swa": n_swa})
 
 
-# [Gone in llama_cpp@base-24035]
+# [Gone in llama_cpp@b9473]
 @rule("LC-KV-STATE.RING", Role.MEMORY, llama_cpp(KV_CACHE, "state_write", "ccee42642"), until="#23981 (b9473)")
 def keep_ring(pos: np.ndarray, pos_max: int, n_swa: int) -> Decision:
     """Returns a mask of the cells that a saved window cache contains: every cell of the sequence, also outside the
@@ -172,7 +172,7 @@ def read_anywhere() -> Decision:
     return Decision(False, {})
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-KV-READ.TOGETHER", Role.MEMORY, llama_cpp(KV_CACHE, "state_read_meta", "f6dcda390"), until="#17982 (b7413)")
 def read_together() -> Decision:
     """Returns True: a saved state is read into contiguous cells, and the next search for free cells starts at the first

@@ -90,7 +90,7 @@ def slot_id_modulo(id_slot: int, n_slots: int) -> Decision:
     return Decision(slot_of_id(id_slot, n_slots), because)
 
 
-# [Gone in llama_cpp@mtmd-broken]
+# [Gone in llama_cpp@b8152]
 @rule("LC-SLOT-ID.EXACT", Role.PROMPT, llama_cpp(CONTEXT, "get_slot_by_id", "ad8d85bd9"), until="#19207 (b7890)")
 def slot_id_exact(id_slot: int, n_slots: int) -> Decision:
     """Returns the slot for a save, restore or erase: the slot with this number, None = it does not exist and the client
@@ -116,7 +116,7 @@ def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     return Decision(choice, because | {"held": named.held, "found": found is not None})
 
 
-# [Gone in llama_cpp@user-turns]
+# [Gone in llama_cpp@b9765]
 @rule("LC-SLOT-SELECT.SL2", Role.ASSIGN, llama_cpp(CONTEXT, "", "7c158fbb4"), until="#24755")
 def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
     """Selects the named slot without similarity or prompt cache, else the slot with the largest f_sim above the
@@ -145,7 +145,7 @@ def idle_save_all(unified: bool, held: int) -> Decision:
     return Decision(plan, {"unified": unified, "held": held})
 
 
-# [Gone in llama_cpp@user-turns]
+# [Gone in llama_cpp@b9765]
 @rule("LC-IDLE-SAVE.UNIFIED", Role.CONSULT, llama_cpp(CONTEXT, "", "7c158fbb4"), since="#20993 (b8658)", until="#24190")
 def idle_save_unified(unified: bool, held: int) -> Decision:
     """Saves idle slots that have tokens to the prompt cache, then clears them; only with a unified KV cache."""
@@ -160,7 +160,7 @@ def purge_if_unified(unified: bool) -> Decision:
     return Decision(unified, {"unified": unified})
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def purge_none(unified: bool) -> Decision:
     """Returns False: no idle slot is purged to make room."""

@@ -18,7 +18,7 @@ def drafts_anywhere(exact: bool) -> Decision:
     return Decision(True, {"exact": exact})
 
 
-# [Gone in llama_cpp@spring-2026]
+# [Gone in llama_cpp@b8916]
 @rule("LC-SPEC-ON.CUT", Role.SETUP,
       llama_cpp(SPECULATIVE, "common_speculative_is_compat", note="the message at b8808 in ggml-org/llama.cpp#20039"),
       since="#19270", until="#19493 (b8842)")
@@ -102,7 +102,7 @@ def draft_has_room(n_batch: int, capacity: int) -> Decision:
     return _room(text, n_batch, capacity)
 
 
-# [Gone in llama_cpp@user-turns]
+# [Gone in llama_cpp@b9765]
 @rule("LC-SPEC-ROOM.COMMON", Role.DRAFT,
       llama_cpp(COMMON, 'common_batch_add "size exceeded", tools/server/server-context.cpp llama_batch_init', "b9713",
                 note="read in xllamacpp 0.2.12 (2026-02) to b9713, the same in all"), until="#24843")
@@ -128,7 +128,7 @@ def draft_is_split(first: int, last: int, off: int, n: int) -> Decision:
     return Decision(outside, {"first": first, "last": last, "off": off, "n": n})
 
 
-# [Gone in llama_cpp@user-turns]
+# [Gone in llama_cpp@b9765]
 @rule("LC-SPEC-SPLIT.NONE", Role.DRAFT,
       llama_cpp(CONTEXT, 'update_slots "main model sample and accept", common/sampling.cpp set_logits', "b9713",
                 note="read in xllamacpp 0.2.12 (2026-02) to b9713"), until="#24843")

@@ -15,14 +15,14 @@ def n_swa_unless_full(n_swa: int, swa_full: bool) -> Decision:
     return Decision(0 if swa_full else n_swa, {"n_swa": n_swa, "swa_full": swa_full})
 
 
-# [Gone in llama_cpp@spring-2026]
+# [Gone in llama_cpp@b8916]
 @rule("LC-N-SWA.MODEL", Role.SETUP, llama_cpp(CONTEXT, "", "ab9d4c367"), until="#22288")
 def n_swa_of_model(n_swa: int, swa_full: bool) -> Decision:
     """Returns n_swa for thresholds: the model's window, even with ``--swa-full``."""
     return Decision(n_swa, {"n_swa": n_swa, "swa_full": swa_full})
 
 
-# [Gone in llama_cpp@before-min0]
+# [Gone in llama_cpp@b8450]
 @rule("LC-N-SWA.ONE", Role.SETUP, llama_cpp(SERVER, "", "f6dcda390"), since="#16382 (b6685)", until="#20726")
 def n_swa_at_least_one(n_swa: int, swa_full: bool) -> Decision:
     """Returns n_swa for thresholds and log lines: the model's window, at least 1."""
@@ -36,7 +36,7 @@ def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> D
     return Decision(n_ctx_seq, {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
 
 
-# [Gone in llama_cpp@late-2025]
+# [Gone in llama_cpp@b7789]
 @rule("LC-SLOT-CTX.SHARE", Role.SETUP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def slot_ctx_share(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:
     """Returns n_ctx of a slot: an equal share of the context, with a unified KV cache too."""

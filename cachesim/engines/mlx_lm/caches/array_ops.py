@@ -75,7 +75,7 @@ def chosen(array: Array, rows: Sequence[int] | Array) -> Array:
 
 
 def counters(values: Sequence[int] | Array) -> Array:
-    """Return counters, one per batch row: int32[B]."""
+    """Return the counters of the batch rows: int32[B]."""
     return np.array(values, dtype=INDEX)
 
 
@@ -130,8 +130,8 @@ def create_causal_mask(
 
 
 def create_attention_mask(N: int, offset: int, return_array: bool, window_size: int | None) -> Mask:
-    """Return an array if one is necessary or requested, "causal" if a kernel can apply the mask itself, None for one
-    query."""
+    """Return an array if necessary or requested, "causal" if a kernel can apply the mask itself, None for a
+    single query."""
     if window_size is not None:
         return create_causal_mask(N, offset, window_size)
     if N == 1:

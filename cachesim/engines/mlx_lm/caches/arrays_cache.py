@@ -1,4 +1,4 @@
-"""Cache of recurrent states. A state has one row per sequence and any shape, and cannot be rolled back."""
+"""Cache of recurrent states. A state has a row per sequence and any shape, and cannot be rolled back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from cachesim.engines.mlx_lm.caches.array_ops import Array, chosen, counters
 from cachesim.engines.mlx_lm.caches.base import Cache
-from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 
 class ArraysCache(Cache):
@@ -20,7 +20,9 @@ class ArraysCache(Cache):
 
     WHOLE: ClassVar[tuple[str, ...]] = ("cache", "left_padding", "lengths")
 
-    def __init__(self, size: int, left_padding: Sequence[int] | None = None, *, rules: CacheRules = AT_HEAD) -> None:
+    def __init__(
+        self, size: int, left_padding: Sequence[int] | None = None, *, rules: CacheRules = AT_D78BF58E
+    ) -> None:
         self.rules = rules
         self.cache: list[Any] = [None] * size
         self.left_padding: Array | None = counters(left_padding) if left_padding else None
@@ -95,7 +97,7 @@ class ArraysCache(Cache):
 
     @classmethod
     def merge(cls, caches: Sequence[ArraysCache]) -> ArraysCache:
-        """Merge caches into a batch, one row each. A row without a state becomes zeros."""
+        """Merge caches into a batch; each becomes a row. A row without a state becomes zeros."""
         rules = caches[0].rules
         batch = cls(len(caches[0].cache), rules=rules)
         if all(cache.empty() for cache in caches):

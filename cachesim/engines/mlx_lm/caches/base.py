@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from cachesim.engines.mlx_lm.caches.array_ops import Array, stored, with_room, written
-from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 
 class Cache(ABC):
@@ -17,7 +17,7 @@ class Cache(ABC):
 
     step: ClassVar[int] = 256
     WHOLE: ClassVar[tuple[str, ...]] = ()
-    rules: CacheRules = AT_HEAD
+    rules: CacheRules = AT_D78BF58E
 
     @property
     def state(self) -> Any:
@@ -38,7 +38,7 @@ class Cache(ABC):
         self.set_meta(meta)
 
     @classmethod
-    def from_state(cls, state: Any, meta_state: Any = None, *, rules: CacheRules = AT_HEAD) -> Self:
+    def from_state(cls, state: Any, meta_state: Any = None, *, rules: CacheRules = AT_D78BF58E) -> Self:
         """Restore a cache from its saved form. ``meta_state`` None: this layout has none."""
         cache = cls.__new__(cls)
         cache.rules = rules
@@ -105,7 +105,7 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
 
 
 class KeysValues(Cache):
-    """A cache with one buffer of keys and one of values.
+    """A cache with a buffer of keys and a buffer of values.
 
     ``CUT`` names the counter to which the older saved form cuts the buffers. ``LENGTH`` names the counter that
     restoring sets to their length.

@@ -1,4 +1,4 @@
-"""Batch of full-attention caches in one buffer.
+"""Batch of full-attention caches in a shared buffer.
 
 left_padding[B]: columns before a row's first token. offset[B]: tokens of the row. _idx: the next column, shared by all
 rows. The tokens of row b are in the columns left_padding[b] to _idx.
@@ -23,7 +23,7 @@ from cachesim.engines.mlx_lm.caches.array_ops import (
 )
 from cachesim.engines.mlx_lm.caches.base import KeysValues
 from cachesim.engines.mlx_lm.caches.kv_cache import KVCache
-from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 Announced = Sequence[int] | None
 """Padding or lengths of the rows in the next step; None = not given."""
@@ -32,8 +32,8 @@ Announced = Sequence[int] | None
 # zeros.
 
 def _joined(a: Batch, b: Batch, part: int) -> Array:
-    """Concatenate keys (part 0) or values (part 1) of the rows of ``a`` and ``b``. At least one side must have a
-    buffer."""
+    """Concatenate keys (part 0) or values (part 1) of the rows of ``a`` and ``b``. ``a`` and ``b`` must not both be
+    without a buffer."""
     end = max(a._idx, b._idx)
     width = max(columns(side.keys) for side in (a, b) if side.keys is not None)
     sides = []
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
 
 def stacked(rows: Sequence[Row], length: int) -> Array:
-    """Build [B, H, length, D] from one Row per batch row. A row without content becomes zeros."""
+    """Build [B, H, length, D] from a Row for each batch row. A row without content becomes zeros."""
     some = [row.rows for row in rows if row.rows is not None]
     heads, depth = max(x.shape[1] for x in some), max(x.shape[3] for x in some)
     out = np.zeros((len(rows), heads, length, depth), some[0].dtype)
@@ -129,7 +129,7 @@ class BatchKVCache(Batch):
     CUT: ClassVar[str] = "_idx"
     LENGTH: ClassVar[str] = "_idx"
 
-    def __init__(self, left_padding: Sequence[int], *, rules: CacheRules = AT_HEAD) -> None:
+    def __init__(self, left_padding: Sequence[int], *, rules: CacheRules = AT_D78BF58E) -> None:
         super().__init__(left_padding, rules)
         self._right_padding: Array | None = None      # not set in a cache that was loaded, as in the original
 
@@ -194,7 +194,7 @@ class BatchKVCache(Batch):
 
     @classmethod
     def merge(cls, caches: Sequence[KVCache]) -> BatchKVCache:
-        """Merge caches into a batch, one row each, padded on the left to the longest."""
+        """Merge caches into a batch; each becomes a row, padded on the left to the longest."""
         rules, sizes = caches[0].rules, [cache.size() for cache in caches]
         length = max(sizes)
         if length == 0:

@@ -1,4 +1,4 @@
-"""Batch of sliding-window caches in one ring.
+"""Batch of sliding-window caches in a shared ring.
 
 left_padding[B], offset[B], _idx: as in batch_kv_cache.py; a negative padding was overwritten. _offset: columns ever
 written, including padding. rotated: the ring has wrapped, so its columns are not in temporal order.
@@ -13,7 +13,7 @@ import numpy as np
 from cachesim.engines.mlx_lm.caches.array_ops import Array, columns, counters, create_causal_mask, joined, written
 from cachesim.engines.mlx_lm.caches.batch_kv_cache import Announced, Batch, Row, stacked
 from cachesim.engines.mlx_lm.caches.rotating_kv_cache import Ring, RotatingKVCache
-from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 
 class BatchRotatingKVCache(Ring, Batch):
@@ -23,7 +23,7 @@ class BatchRotatingKVCache(Ring, Batch):
         "keys", "values", "offset", "left_padding", "max_size", "_offset", "_idx", "rotated",
     )  # fmt: skip
 
-    def __init__(self, max_size: int, left_padding: Sequence[int], *, rules: CacheRules = AT_HEAD) -> None:
+    def __init__(self, max_size: int, left_padding: Sequence[int], *, rules: CacheRules = AT_D78BF58E) -> None:
         super().__init__(left_padding, rules)
         self.max_size = max_size
         self._offset = 0
@@ -158,7 +158,7 @@ class BatchRotatingKVCache(Ring, Batch):
 
     @classmethod
     def merge(cls, caches: Sequence[RotatingKVCache]) -> BatchRotatingKVCache:
-        """Merge rings of equal max_size into a batch, one row each, padded on the left to the longest."""
+        """Merge rings of equal max_size into a batch; each becomes a row, padded on the left to the longest."""
         rules, max_size = caches[0].rules, caches[0].max_size
         if any(cache.max_size != max_size for cache in caches):
             raise ValueError("cannot merge rings of different sizes")

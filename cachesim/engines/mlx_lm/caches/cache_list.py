@@ -11,7 +11,7 @@ from cachesim.engines.mlx_lm.caches.batch_kv_cache import BatchKVCache
 from cachesim.engines.mlx_lm.caches.batch_rotating_kv_cache import BatchRotatingKVCache
 from cachesim.engines.mlx_lm.caches.kv_cache import ChunkedKVCache, ConcatenateKVCache, KVCache, QuantizedKVCache
 from cachesim.engines.mlx_lm.caches.rotating_kv_cache import RotatingKVCache
-from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 
 class CacheList(Cache):
@@ -19,7 +19,7 @@ class CacheList(Cache):
 
     def __init__(self, *caches: Any, rules: CacheRules | None = None) -> None:
         self.caches: Sequence[Any] = caches
-        self.rules = rules or (caches[0].rules if caches else AT_HEAD)
+        self.rules = rules or (caches[0].rules if caches else AT_D78BF58E)
 
     def __getitem__(self, idx: int) -> Any:
         return self.caches[idx]
@@ -45,9 +45,9 @@ class CacheList(Cache):
             child.meta_state = part
 
     @classmethod
-    def from_state(cls, state: Any, meta_state: Any = None, *, rules: CacheRules = AT_HEAD) -> CacheList:
-        """Restore the children by the names of their classes. One layout keeps the names in the state, the other in the
-        text."""
+    def from_state(cls, state: Any, meta_state: Any = None, *, rules: CacheRules = AT_D78BF58E) -> CacheList:
+        """Restore the children by the names of their classes. Depending on the layout, the state or the text contains
+        the names."""
         cache = cls(rules=rules)
         if meta_state is None:
             cache.state = state
@@ -112,7 +112,7 @@ CLASSES: dict[str, type[Any]] = {
 
 
 def make_prompt_cache(
-    layers: int, max_kv_size: int | None = None, *, rules: CacheRules = AT_HEAD
+    layers: int, max_kv_size: int | None = None, *, rules: CacheRules = AT_D78BF58E
 ) -> list[KVCache | RotatingKVCache]:
     """Return the caches of a model that does not create its own: KVCaches, or rings that keep 4 tokens if a size is
     given."""
@@ -127,7 +127,7 @@ def can_trim_prompt_cache(cache: Sequence[Any]) -> bool:
 
 
 def trim_prompt_cache(cache: Sequence[Any], num_tokens: int) -> int:
-    """Trim every layer, or none if one of them cannot be trimmed. Returns the result of the first layer only."""
+    """Trim every layer, or none if any layer cannot be trimmed. Returns the result of the first layer only."""
     if not cache or not can_trim_prompt_cache(cache):
         return 0
     trimmed = [layer.trim(num_tokens) for layer in cache]

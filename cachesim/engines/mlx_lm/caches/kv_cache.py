@@ -20,13 +20,13 @@ from cachesim.engines.mlx_lm.caches.array_ops import (
     written,
 )
 from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
-from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 
 class Counted(Cache):
     """A cache that is trimmed by its counter alone, which frees no memory."""
 
-    def __init__(self, *, rules: CacheRules = AT_HEAD) -> None:
+    def __init__(self, *, rules: CacheRules = AT_D78BF58E) -> None:
         self.rules = rules
         self.offset = 0
 
@@ -50,7 +50,7 @@ class QuantizedKVCache(Counted):
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "group_size", "bits")
 
-    def __init__(self, group_size: int = 64, bits: int = 8, *, rules: CacheRules = AT_HEAD) -> None:
+    def __init__(self, group_size: int = 64, bits: int = 8, *, rules: CacheRules = AT_D78BF58E) -> None:
         super().__init__(rules=rules)
         self.keys: Packed | None = None
         self.values: Packed | None = None
@@ -191,7 +191,7 @@ class ChunkedKVCache(KeysValues):
     CUT: ClassVar[str] = "offset"           # number of the last token, not of the tokens held
     LENGTH: ClassVar[str] = "offset"
 
-    def __init__(self, chunk_size: int, *, rules: CacheRules = AT_HEAD) -> None:
+    def __init__(self, chunk_size: int, *, rules: CacheRules = AT_D78BF58E) -> None:
         self.rules = rules
         self.offset = 0
         self.chunk_size = chunk_size

@@ -13,7 +13,7 @@ import numpy as np
 
 from cachesim.engines.mlx_lm.caches.array_ops import Array, Mask, blank, columns, create_causal_mask, joined, written
 from cachesim.engines.mlx_lm.caches.base import Cache, KeysValues
-from cachesim.engines.mlx_lm.caches.rule_table import AT_HEAD, CacheRules
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
 
 
 class Ring(KeysValues):
@@ -75,7 +75,7 @@ class RotatingKVCache(Ring):
 
     WHOLE: ClassVar[tuple[str, ...]] = ("keys", "values", "offset", "keep", "max_size", "_idx")
 
-    def __init__(self, max_size: int, keep: int = 0, *, rules: CacheRules = AT_HEAD) -> None:
+    def __init__(self, max_size: int, keep: int = 0, *, rules: CacheRules = AT_D78BF58E) -> None:
         self.rules = rules
         self.keep = keep
         self.max_size = max_size
@@ -128,7 +128,7 @@ class RotatingKVCache(Ring):
         return keys, values
 
     def _dropped(self, buffer: Array, drop: int) -> Array:
-        """Return the buffer without the ``drop`` columns after the kept ones."""
+        """Return the buffer without the ``drop`` columns after the kept columns."""
         return joined(buffer[:, :, : self.keep], buffer[:, :, drop + self.keep :]) if drop > 0 else buffer
 
     def _in_place(self, keys: Array, values: Array) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class CacheRules:
-    """Rules of a version of the cache classes. The defaults are those of HEAD (d78bf58e)."""
+    """Rules of a version of the cache classes. The defaults are those of commit d78bf58e."""
 
     state: Rule = r.state_cut
     restore: Rule = r.restore_cut
@@ -37,11 +37,11 @@ class CacheRules:
     extend_empty_side: Rule = kv.empty_side_float32
 
 
-AT_HEAD = CacheRules()
+AT_D78BF58E = CacheRules()
 
-# The wheel: one layout of saved state for all classes, masks from padding and lengths together, preserved dtypes.
+# The wheel: a common layout of saved state for all classes, masks from padding and lengths together, preserved dtypes.
 AT_0_32_2 = replace(
-    AT_HEAD,
+    AT_D78BF58E,
     state=r.state_whole,
     restore=r.restore_whole,
     meta_state=r.meta_none,
@@ -49,7 +49,7 @@ AT_0_32_2 = replace(
     extend_empty_side=kv.empty_side_alike,
 )
 
-AT_V0_31_3 = replace(AT_HEAD, arrays_state=r.arrays_state_slots, chunked_front=kv.front_by_allocation)
+AT_V0_31_3 = replace(AT_D78BF58E, arrays_state=r.arrays_state_slots, chunked_front=kv.front_by_allocation)
 
 AT_M1072 = replace(
     AT_V0_31_3,

@@ -133,13 +133,13 @@ def mask_written(idx: int, columns: int, rotated: bool, new: int) -> int:
 @rule("ML-CHUNK-TRIM-FRONT.valid", Role.MEMORY,
       mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front", "e03e45ed"), since="#1673")
 def front_by_valid(valid: int, allocated: int, chunk_size: int) -> Front | None:
-    """Trims the front of a ChunkedKVCache to one chunk of valid tokens."""
+    """Trims the front of a ChunkedKVCache to a chunk of valid tokens."""
     return Front(valid - chunk_size, valid) if valid > chunk_size else None
 
 
 @rule("ML-CHUNK-TRIM-FRONT.allocated", Role.MEMORY, mlx_lm(CACHE, "ChunkedKVCache.maybe_trim_front"), until="#1673")
 def front_by_allocation(valid: int, allocated: int, chunk_size: int) -> Front | None:
-    """Trims the front of a ChunkedKVCache to one chunk of allocated columns. Unused columns count, so live tokens are
+    """Trims the front of a ChunkedKVCache to a chunk of allocated columns. Unused columns count, so live tokens are
     cut, too."""
     return Front(allocated - chunk_size, allocated) if allocated >= chunk_size else None
 

@@ -32,7 +32,7 @@ Item = tuple[Any, Tokens]
 
 
 class Queues(dict[str, deque[Item]]):
-    """Eviction order: one queue of keys per kind, oldest first. A fetch does not change the order."""
+    """Eviction order: a queue of keys per kind, oldest first. A fetch does not change the order."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Queues:
         """Copy the queues; keys are immutable and shared."""

@@ -1,7 +1,7 @@
-"""Radix tree of stored keys: one per model, entries at its nodes.
+"""Radix tree of the stored keys of a model, with entries at its nodes.
 
 The original has a node for each token. Here a node stands for all tokens up to the next branch or entry, so a key of
-100,000 tokens is one node and a walk compares slices. All results are identical to the original's.
+100,000 tokens is a single node and a walk compares slices. All results are identical to the original's.
 """
 
 from __future__ import annotations

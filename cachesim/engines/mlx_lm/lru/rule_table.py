@@ -13,7 +13,7 @@ Rule = Callable[..., Any]
 
 @dataclass(frozen=True)
 class LruRules:
-    """Rules of a version, in the order in which a request meets them. The defaults are those of HEAD."""
+    """Rules of a version, in the order in which a request meets them. The defaults are those of commit d78bf58e."""
 
     exact: Rule = fetch.exact_stored
     shorter: Rule = fetch.shorter_beyond_one

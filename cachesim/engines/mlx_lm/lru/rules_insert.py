@@ -121,7 +121,7 @@ def over_bytes(size: int, max_bytes: int, entries: int) -> bool:
 
 @rule("ML-LRU-BYTES.but_one", Role.DROP, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))
 def over_bytes_but_one(size: int, max_bytes: int, entries: int) -> bool:
-    """Returns True if an entry must be evicted for the limit of bytes; one entry always stays."""
+    """Returns True if an entry must be evicted for the limit of bytes; a single entry always stays."""
     return size > max_bytes and entries > 1
 
 

@@ -6,7 +6,6 @@ from typing import Mapping
 
 from cachesim.engines.mlx_lm.profiles.before_1072 import (
     BASE923,
-    BASE1006,
     M1019,
     PR923,
     PR929,
@@ -14,10 +13,11 @@ from cachesim.engines.mlx_lm.profiles.before_1072 import (
     PR1006A,
     PR1006B,
     PR1006C,
-    V911,
+    V0_31_0,
+    V0_31_1,
 )
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.profiles.since_1072 import HEAD, M1072, V0_31_3, V0_32_2, V0_32_2_REPAIRED
+from cachesim.engines.mlx_lm.profiles.since_1072 import D78BF58E, M1072, V0_31_3, V0_32_2, V0_32_2_REPAIRED
 from cachesim.engines.shared.timeline import Landed, Timeline
 
 # Points of changes and releases on the main branch, as commit counts.
@@ -34,20 +34,20 @@ LANDED: Mapping[str, Landed] = {
 """Change -> number of commits and date; for 0.32.2 only the month is known."""
 
 OWN: Mapping[str, Landed] = {
-    "mlx_lm@base923": Landed(769, "2026-02-19"), "mlx_lm@v911": LANDED["#911"],
-    "mlx_lm@base1006": Landed(796, "2026-03-16"), "mlx_lm@m1019": LANDED["#1019"], "mlx_lm@m1072": LANDED["#1072"],
-    "mlx_lm@v0.31.3": Landed(827, "2026-04-22"), "mlx_lm@head": Landed(870, "2026-08-22"),
+    "mlx_lm@base923": Landed(769, "2026-02-19"), "mlx_lm@0.31.0": LANDED["#911"],
+    "mlx_lm@0.31.1": Landed(796, "2026-03-16"), "mlx_lm@m1019": LANDED["#1019"], "mlx_lm@m1072": LANDED["#1072"],
+    "mlx_lm@0.31.3": Landed(827, "2026-04-22"), "mlx_lm@d78bf58e": Landed(870, "2026-08-22"),
     "mlx_lm@0.32.2": LANDED["0.32.2"],
 }
 """Rule set -> the point at which it was recorded or read."""
 
 RELEASES: Mapping[str, Landed] = {
     "0.30.6": Landed(746, "2026-02-04"), "0.30.7": Landed(756, "2026-02-12"), "0.31.0": Landed(781, "2026-03-06"),
-    "0.31.1": Landed(787, "2026-03-10"), "0.31.2": Landed(813, "2026-04-06"), "0.31.3": OWN["mlx_lm@v0.31.3"],
+    "0.31.1": Landed(787, "2026-03-10"), "0.31.2": Landed(813, "2026-04-06"), "0.31.3": OWN["mlx_lm@0.31.3"],
     "0.32.2": OWN["mlx_lm@0.32.2"],
-    "321e764e": OWN["mlx_lm@base923"], "2105aaf9": LANDED["#911"], "73c85504": OWN["mlx_lm@base1006"],
+    "321e764e": OWN["mlx_lm@base923"], "2105aaf9": LANDED["#911"], "73c85504": OWN["mlx_lm@0.31.1"],
     "4d3af3ce": LANDED["#1019"], "9dc023be": LANDED["#1078"], "3f9d179f": LANDED["#1072"],
-    "ed1fca4c": OWN["mlx_lm@v0.31.3"], "d78bf58e": OWN["mlx_lm@head"],
+    "ed1fca4c": OWN["mlx_lm@0.31.3"], "d78bf58e": OWN["mlx_lm@d78bf58e"],
 }
 """Version or commit -> its point."""
 
@@ -57,18 +57,26 @@ TIMELINE = Timeline(OWN, LANDED, RELEASES)
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        V0_32_2_REPAIRED, V0_32_2, HEAD, V0_31_3, M1072, M1019, BASE1006, PR1006C, PR1006B, PR1006A, PR999, V911,
+        V0_32_2_REPAIRED, V0_32_2, D78BF58E, V0_31_3, M1072, M1019, V0_31_1, PR1006C, PR1006B, PR1006A, PR999, V0_31_0,
         BASE923, PR929, PR923,
     )
 }
 
-LINE = tuple(rules.name for rules in (BASE923, V911, BASE1006, M1019, M1072, V0_31_3, HEAD, V0_32_2))
+LINE = tuple(rules.name for rules in (BASE923, V0_31_0, V0_31_1, M1019, M1072, V0_31_3, D78BF58E, V0_32_2))
 """The main branch, oldest first."""
 
 BESIDE = {
-    V0_32_2_REPAIRED.name: V0_32_2.name, PR923.name: BASE923.name, PR929.name: BASE923.name, PR999.name: BASE1006.name,
-    PR1006A.name: BASE1006.name, PR1006B.name: BASE1006.name, PR1006C.name: BASE1006.name,
+    V0_32_2_REPAIRED.name: V0_32_2.name, PR923.name: BASE923.name, PR929.name: BASE923.name, PR999.name: V0_31_1.name,
+    PR1006A.name: V0_31_1.name, PR1006B.name: V0_31_1.name, PR1006C.name: V0_31_1.name,
 }
 """Proposed rule set -> the rule set that it was proposed on."""
 
-__all__ = ["BESIDE", "LINE", "PROFILES", "TIMELINE", "Rules"]
+RENAMED = {
+    "mlx_lm@head": "mlx_lm@d78bf58e",
+    "mlx_lm@v0.31.3": "mlx_lm@0.31.3",
+    "mlx_lm@v911": "mlx_lm@0.31.0",
+    "mlx_lm@base1006": "mlx_lm@0.31.1",
+}
+"""Retired names of rule sets -> the present ones."""
+
+__all__ = ["BESIDE", "LINE", "PROFILES", "RENAMED", "TIMELINE", "Rules"]

@@ -1,4 +1,4 @@
-"""Rule sets before #1072, newest first: prompts are prefilled as a whole, with one checkpoint for all rows of a
+"""Rule sets before #1072, newest first: prompts are prefilled as a whole, with a common checkpoint for all rows of a
 group."""
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ M1019 = replace(
            "victim": "#1072"},
 )  # fmt: skip
 
-BASE1006 = replace(
+V0_31_1 = replace(
     M1019,
-    name="mlx_lm@base1006",
+    name="mlx_lm@0.31.1",
     build="2026-03-16",
     source="mlx-lm 73c85504 (the base of #1006; the rules of v0.31.1)",
     final_type="normal",                     # until #1019
@@ -45,7 +45,7 @@ BASE1006 = replace(
 )
 
 PR1006C = replace(
-    BASE1006,
+    V0_31_1,
     name="mlx_lm@pr1006c",
     source="ml-explore/mlx-lm#1006 (c2e01bcb)",
     position=prefill.position_sentinel,
@@ -68,16 +68,16 @@ PR1006A = replace(
 )
 
 PR999 = replace(
-    BASE1006,
+    V0_31_1,
     name="mlx_lm@pr999",
     source="ml-explore/mlx-lm#999 (38e83982)",
     caches=AT_PR999,
     lru=LRU_PR999,
 )
 
-V911 = replace(
-    BASE1006,
-    name="mlx_lm@v911",
+V0_31_0 = replace(
+    V0_31_1,
+    name="mlx_lm@0.31.0",
     build="2026-02-26",
     source="mlx-lm 2105aaf9 (#911, in v0.31.0)",
     row=prefill.row_last,                    # until #976
@@ -86,7 +86,7 @@ V911 = replace(
 )
 
 BASE923 = replace(
-    V911,
+    V0_31_0,
     name="mlx_lm@base923",
     build="2026-02-19",
     source="mlx-lm 321e764e (the base of #923 and #929)",

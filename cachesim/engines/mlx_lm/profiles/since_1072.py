@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1072, AT_V0_31_3
+from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, AT_V0_31_3
 from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.rules import keys, prefill, repaired, segments
@@ -39,20 +39,20 @@ V0_32_2 = Rules(
     lru=LRU_HEAD,
 )
 
-HEAD = replace(
+D78BF58E = replace(
     V0_32_2,
-    name="mlx_lm@head",
+    name="mlx_lm@d78bf58e",
     build="2026-08-22",
     source="mlx-lm d78bf58e",
     rest=segments.rest_or_index_error,       # until 0.32.2
-    caches=AT_HEAD,
+    caches=AT_D78BF58E,
     ended={"rest": "0.32.2", "arrays_mask": "0.32.2", "state": "0.32.2", "restore": "0.32.2", "meta_state": "0.32.2",
            "extend_empty_side": "0.32.2"},
 )  # fmt: skip
 
 V0_31_3 = replace(
-    HEAD,
-    name="mlx_lm@v0.31.3",
+    D78BF58E,
+    name="mlx_lm@0.31.3",
     build="2026-04-22",
     source="mlx-lm v0.31.3 (ed1fca4c)",
     caches=AT_V0_31_3,

@@ -1,1 +1,1 @@
-"""Decisions of the server, one pure function each. Lengths and positions are tokens."""
+"""Decisions of the server as pure functions. Lengths and positions are tokens."""

@@ -57,7 +57,7 @@ def key_of_held(held: int, evaluated: int) -> Decision:
 
 @rule("ML-BATCH.WHOLE", Role.SETUP, mlx_lm(GENERATE, "BatchGenerator", "321e764e"), until="#1072")
 def batch_whole() -> Decision:
-    """Prefills prompts as a whole, between two decode steps, with one checkpoint for all rows of a group."""
+    """Prefills prompts as a whole, between two decode steps, with a common checkpoint for all rows of a group."""
     return Decision("whole", {})
 
 

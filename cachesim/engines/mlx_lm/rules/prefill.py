@@ -2,7 +2,7 @@
 drafts.
 
 P   the prompt         l   tokens of a row that are not cached
-pc  prompt checkpoint: tokens after it, one number for a whole group
+pc  prompt checkpoint: tokens after it, the same number for a whole group
 A position below 0 counts from the end of the prompt, as the engine writes it.
 Source: mlx-lm mlx_lm/server.py _compute_prompt_checkpoint, mlx_lm/generate.py _process_prompts (2105aaf9 to 4d3af3ce).
 """
@@ -60,7 +60,7 @@ def pc_one(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
 
 @rule("ML-PC-BATCH.LARGEST", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"), since="#911")
 def pc_largest(lengths: Sequence[int], positions: Sequence[int | None]) -> Decision:
-    """Returns one distance for the whole batch: the largest that a row requests."""
+    """Returns the distance for the whole batch: the largest that a row requests."""
     own = [n - pc if pc > 0 else -pc for n, pc in zip(lengths, (p or -1 for p in positions), strict=True)]
     return Decision(max(1, *own), {"lengths": list(lengths), "own": own})
 
@@ -96,7 +96,7 @@ def row_own(row: int, rows: int) -> Decision:
 
 @rule("ML-CKPT-CREATE.CALLBACK", Role.CREATE, mlx_lm(SERVER, "checkpoint_callback", "2105aaf9"))
 def create_if_asked(start: int, position: int | None, pc: int) -> Decision:
-    """Stores a checkpoint for every row that requests one: the batch's state at pc, under its prompt without the last
+    """Stores a checkpoint for every row that requests it: the batch's state at pc, under its prompt without the last
     pc tokens (``start`` tokens)."""
     because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
     return Decision(position is not None, because)
@@ -129,7 +129,7 @@ def start_any(trimmable: bool, n_tokens: int, step: int) -> Decision:
 
 @rule("ML-SPEC-START.TRIMMABLE", Role.DRAFT, mlx_lm(GENERATE, "speculative_generate_step", "ed1fca4c"), since="#1109")
 def start_trimmable(trimmable: bool, n_tokens: int, step: int) -> Decision:
-    """Returns the tokens left for the first round: one, or 0 if the caches are not trimmable (the client gets an
+    """Returns the tokens left for the first round: 1, or 0 if the caches are not trimmable (the client gets an
     error)."""
     return Decision(int(trimmable), {"trimmable": trimmable, "n_tokens": n_tokens})
 

@@ -1,7 +1,8 @@
 """Proposed rules under which 0.32.2 answers as on an empty server and its thread survives.
 
-Each rule is one edit of the source, as small as possible. The rule that it replaces has the same id up to the last dot.
-The rules were proposed here; no release contains them. ``note`` of a source gives the edit: file, function, change.
+Each rule is a single edit of the source, as small as possible. The rule that it replaces has the same id up to the last
+dot. The rules were proposed here; no release contains them. ``note`` of a source gives the edit: file, function,
+change.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def tail_behind_system(prompt: Tokens, sys_end: int) -> Decision:
       mlx_lm(SERVER, "_generate, _serve_single", "0.32.2",
              note="proposed here: fetch_nearest_cache is asked for prompt[:-1]; the last token is added to the rest"))
 def key_but_last(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
-    """Looks up the prompt without its last token, so that one token is always left to evaluate; prompt and answer are
+    """Looks up the prompt without its last token, so that a token is always left to evaluate; prompt and answer are
     stored."""
     return Decision(Key(prompt[:-1]), {"n_tokens": len(prompt)})
 
@@ -49,7 +50,7 @@ def key_of_evaluated(held: int, evaluated: int) -> Decision:
       mlx_lm(GENERATE, "speculative_generate_step", "0.32.2",
              note="proposed here: the check of trimmable caches at the start goes; rounds look at them"))
 def start_always(trimmable: bool, n_tokens: int, step: int) -> Decision:
-    """Returns the tokens left for the first round: one, whether or not the caches are trimmable; rounds draft only what
+    """Returns the tokens left for the first round: 1, whether or not the caches are trimmable; rounds draft only what
     can be taken back."""
     return Decision(1, {"trimmable": trimmable, "n_tokens": n_tokens})
 

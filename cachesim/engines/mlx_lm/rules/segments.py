@@ -48,7 +48,7 @@ def tail_anywhere(prompt: Tokens, sys_end: int) -> Decision:
 
 
 def find_tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
-    """Return the last think token from ``first`` on, or the end of the prompt without one."""
+    """Return the last think token from ``first`` on, or the end of a prompt without think token."""
     found = [i for i in range(max(0, first), len(prompt)) if prompt[i] == THK]
     value = found[-1] if found else len(prompt)
     return Decision(value, {"first": first, "sys_end": sys_end, "n_tokens": len(prompt)})
@@ -56,8 +56,8 @@ def find_tail(prompt: Tokens, sys_end: int, first: int) -> Decision:
 
 @rule("ML-SEG-CUT.CHAT", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
-    """Cuts a prompt into up to three segments: system, everything up to the tail (all history is one "user" segment),
-    the tail."""
+    """Cuts a prompt into up to three segments: system, everything up to the tail (all history is a single "user"
+    segment), the tail."""
     found = []
     if 0 < sys_end < len(prompt):
         found.append(Segment(prompt[:sys_end], "system"))
@@ -71,7 +71,7 @@ def cut_chat(prompt: Tokens, sys_end: int, tail: int) -> Decision:
 
 @rule("ML-SEG-CUT.WHOLE", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f"), since="#1072")
 def cut_none(prompt: Tokens, role: str) -> Decision:
-    """Cuts no segments: a text, or a chat whose last message is not from the user, is one segment."""
+    """Cuts no segments: a text, or a chat whose last message is not from the user, is a single segment."""
     return Decision((Segment(prompt, "assistant"),), {"role": role, "n_tokens": len(prompt)})
 
 

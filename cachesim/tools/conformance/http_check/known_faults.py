@@ -207,7 +207,7 @@ def windows(sizes: Sequence[int]) -> list[int]:
 
 def known_lines(most: int, sizes: Sequence[int] = ()) -> Iterator[str]:
     """Yield the shortest histories of former llama.cpp faults, with usual window sizes: a checkpoint that survives
-    another prompt, one token after a common prefix, a prefix of exactly the window."""
+    another prompt, a single token after a common prefix, a prefix of exactly the window."""
     yield from STALE
     if most > ROOM:
         yield NEIGHBOUR

@@ -113,7 +113,7 @@ def came_to_its_end(task: ServerTask, n_prompt: int, n_predict: int) -> bool:
 
 def details(task: ServerTask, number: int | None, answered: bool) -> dict[str, Any]:
     """Return the fields of a recorded request beside its response: its task number in the events (None = the only
-    task), the drafts, and the generated tokens if there is no answer with them (not ``answered``)."""
+    task), the drafts, and the generated tokens if the answer lacks them (not ``answered``)."""
     out: dict[str, Any] = {} if number is None else {"task": number}
     if task.drafts:
         out["drafts"] = [list(draft) for draft in task.drafts]

@@ -57,7 +57,7 @@ class Pool:
         return len(self.queue)
 
     def find(self, key: Key) -> Block | None:
-        """Return the block with this key, None if there is none."""
+        """Return the block with this key, else None."""
         return next(iter(self.map.get(key, {}).values()), None)
 
     def take(self) -> Block:

@@ -48,7 +48,7 @@ class Chunk(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A state exists after ``end`` tokens of a prompt of ``n``. ``interval``: one is kept for every so many tokens."""
+    """A state exists after ``end`` tokens of a prompt of ``n``. ``interval``: tokens from a kept state to the next."""
 
     end: int
     n: int
@@ -72,9 +72,9 @@ def queue_first(waiting: int) -> Decision:
 
 @rule("BP-FIND.SHRINK", Role.LOAD, vllm(COORDINATOR, "find_longest_cache_hit", "0.33.0"))
 def find_shrinking(ask: Lookup) -> Decision:
-    """The longest prefix of which rows and state are there, the last token never among it. Rows are looked up from the
-    left, the state from the right below them. Value: its length, None = nothing. ``junction``: what the rows alone
-    would have given."""
+    """Finds the longest prefix with rows and state, never with the last token. Rows are looked up from the left, the
+    state from the right below them. Value: its length, None = nothing. ``junction``: length that the rows alone would
+    give."""
     most = ask.n - 1
     reach = hit = most // ask.block * ask.block
     if ask.rows is not None:
@@ -107,7 +107,7 @@ def split_whole(ask: Chunk) -> Decision:
 
 @rule("BP-SPLIT.ALIGN", Role.PLAN, vllm(SCHEDULER, "_mamba_block_aligned_split", "0.33.0"))
 def split_aligned(ask: Chunk) -> Decision:
-    """A state exists only where a chunk ends: so chunks end at the next boundary, the last one and the junction."""
+    """Ends chunks at the next boundary, the last boundary and the junction, because states exist only at chunk ends."""
     block, stop = ask.block, ask.stop
     if ask.start >= ask.prefill:
         return Decision(stop, {"start": ask.start, "stop": stop})

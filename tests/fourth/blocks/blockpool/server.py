@@ -1,4 +1,4 @@
-"""The server: every round schedules a step for requests at work and waiting ones, and evaluates it.
+"""The server: every round schedules a step for running and waiting requests, and evaluates it.
 
 Source: vLLM vllm/v1/core/sched/scheduler.py Scheduler.schedule, update_from_output (0.33.0).
 """

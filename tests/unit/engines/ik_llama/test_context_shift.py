@@ -44,7 +44,8 @@ def test_an_answer_with_a_shift_is_that_of_a_cold_run_that_shifts(request_):
 
 
 def test_more_is_discarded_than_told_where_the_prompt_is_shorter_than_what_is_kept():
-    """60 kept of 255, half of 195 goes; 30 of the kept ones are no prompt, and as many more go."""
+    """60 of 255 tokens are kept, and half of the other 195 are discarded. The prompt has 30 tokens fewer than n_keep,
+    so 30 more are discarded."""
     srv = server()
     answer = srv.complete(Request(LONG[:30], 230, n_keep=60))
     assert logged_events(srv, "ctx_shift") == [{"ev": "ctx_shift", "n_keep": 60, "n_left": 195, "n_discard": 97}]
@@ -95,7 +96,7 @@ def test_a_list_of_which_nothing_would_be_left_stays_though_the_memory_is_cut():
 
 @pytest.mark.parametrize(("n_keep", "n_discard"), [(255, 0), (10, 300), (10, -1)])
 def test_a_prompt_that_does_not_fit_after_all_ends_the_process(n_keep, n_discard):
-    """No block is left to discard, or the one that the client asked for leaves nothing."""
+    """No block is left to discard, or the requested block leaves nothing."""
     srv = server()
     answer = srv.complete(Request(LONG[:290], 1, n_keep=n_keep, n_discard=n_discard))
     assert (answer.died, answer.done) == (True, True)
@@ -124,7 +125,8 @@ def test_a_prompt_that_is_refused_is_read_from_the_next_iteration_on():
 
 
 def test_a_warning_names_the_place_from_which_the_batch_goes_on():
-    """3 of 256 cells are left for 23 tokens: 5 do not fit, 2 do, of the next 2 one does, and place 3 finds no room."""
+    """3 of 256 cells are left for 23 tokens: 5 tokens do not fit, 2 fit, then 1 of the next 2 fits, place 3 does
+    not."""
     srv = server(context_shift=False, ctx_size=256, batch_size=23, ubatch_size=23)
     srv.complete(Request(LONG[:300], 1))
     assert [event["text"].rpartition("defragmentation ")[2] for event in logged_events(srv, "warn")] == [

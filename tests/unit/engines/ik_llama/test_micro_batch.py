@@ -63,7 +63,7 @@ def test_used_cells_are_missed_above_blocks_whose_last_cell_is_free(used, by_end
 
 
 def last_used(pos, size, pad):
-    """The search as it is written in C: block ends downwards, then the block above the first one that is used."""
+    """Search as in the C source: block ends downwards, then the block above the first used block."""
     full = np.full(size, -1)
     full[: len(pos)] = pos
     last = size

@@ -138,7 +138,7 @@ def test_when_a_batch_is_given_up_every_slot_gets_an_error_and_is_released():
 
 
 def test_all_deferred_requests_are_tried_again_after_a_release():
-    """Both wait for slot 1; the one that names it goes there, the other takes slot 0 as soon as it is free."""
+    """Both wait for slot 1. The request that names it gets it; the other takes slot 0 as soon as it is free."""
     srv = server("AAAA", "none")
     answers = [srv.submit(Request(word(first, 20), 8, id_slot=slot)) for first, slot in
                ((1000, 0), (2000, 1), (3000, 1), (4000, -1))]  # fmt: skip

@@ -72,8 +72,8 @@ def test_an_empty_prompt_is_answered_at_once():
 
 
 def test_what_is_kept_at_the_beginning():
-    """As recorded: 16 stay in force for a request that says nothing, not for one that says 0. In a shift while
-    generating negative = the prompt, at most context - 4; in a prompt that is too long negative = nothing."""
+    """The default of 16 applies to a request without n_keep, but not to n_keep 0. A negative n_keep keeps the prompt,
+    at most context - 4, in a shift during generation, and nothing in a prompt that is too long."""
     assert [keep_tokens(asked, 16).value for asked in (40, None, 0, -1)] == [40, 16, 0, -1]
     assert shift_context(255, 100, -1, 0, 256).value == (100, 155, 77)
     assert shift_context(255, 253, -1, 0, 256).value == shift_context(255, 9, 500, 0, 256).value == (252, 3, 1)
@@ -106,7 +106,7 @@ def test_reasoning_is_left_out():
     assert bare([1, 99, 2, 3, 100, 4], None) == [1, 99, 2, 3, 100, 4]
     assert bare([1, 99, 2]) == [1, 99, 2]                                       # not ended
     assert bare([1, 100, 2, 99, 3, 100]) == [1, 100, 2]                         # an end before the beginning
-    assert bare([99, 3, 100, 99, 4, 100, 5, 99, 6, 100]) == [99, 4, 100, 5]     # the second one touches the first
+    assert bare([99, 3, 100, 99, 4, 100, 5, 99, 6, 100]) == [99, 4, 100, 5]     # the second touches the first
     assert bare([1, *words(*"<think>"), 2, *words(*"</think>"), 3]) == [1, 3]   # spelled out
     assert {*words("<"), *SPECIAL} == TAGGED                                    # without these nothing is looked for
 
@@ -162,12 +162,13 @@ def test_2491_spares_the_end_of_the_prompt():
 
     marked = [c._replace(prompt_end=c.pos_max == 194) for c in ckpts]
     assert (gone(ckpts), gone(marked), gone(marked, "fifo")) == (2, 1, 0)
-    assert [gone(marked[k:]) for k in range(4)] == [1, 0, 1, 0]            # another one goes, the oldest first
+    assert [gone(marked[k:]) for k in range(4)] == [1, 0, 1, 0]            # another is evicted, oldest first
     assert gone([c._replace(prompt_end=True) for c in ckpts]) == 2         # nothing else can
 
 
 def grown(how, last, limit=6, step=3072):
-    """Positions of the checkpoints after a prompt that took one every ``step`` tokens, at most ``limit`` kept."""
+    """Return the checkpoints, in steps, after a prompt with a checkpoint every ``step`` tokens, at most ``limit``
+    kept."""
     x = []
     for pos in range(step - 1, last, step):
         if len(x) == limit:

@@ -111,7 +111,7 @@ def test_what_is_not_modelled_is_refused_and_never_an_answer(request_, what):
 
 
 def test_what_has_recurrent_layers_only_is_judged_by_its_state():
-    """No real model of them is known to this engine; logs are tried with one."""
+    """This engine knows no real model of this kind; the test uses an invented model."""
     one = server("SS")
     first = Request(P, 3)
     answer = one.complete(first)
@@ -123,7 +123,7 @@ def test_what_has_recurrent_layers_only_is_judged_by_its_state():
 
 
 def test_behind_a_restored_checkpoint_the_interval_is_counted_from_there():
-    """Every 80 positions, looked at when 64 more are evaluated: 127, and from the restored 127 on 255, not 191."""
+    """The interval is 80, checked after every 64 positions: 127, and after the restore of 127 position 255, not 191."""
     one = server("GGGA", ctx_checkpoints_interval=80)
 
     def held():

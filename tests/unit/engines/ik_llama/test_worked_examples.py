@@ -44,7 +44,7 @@ def test_7_5_where_the_companion_refuses():
 
     srv = compacted(1)
     target, companion = srv.memory, srv.companion.kv
-    answer = srv.complete(Request(prompt(700), 101, draft_else=1))     # the last one is not evaluated
+    answer = srv.complete(Request(prompt(700), 101, draft_else=1))     # the last token is not evaluated
     assert ends(srv) == [694, 799]
     assert block(target.window) == (640, 160, 800)
     assert block(companion.window) == (639, 162, 801)
@@ -111,7 +111,7 @@ def test_d3_cells_of_two_slots():
     assert ends(srv)[-2:] == [216, 223]
     srv.complete(Request((*text[:220], 7, 8, 9), 1, id_slot=0))
     cells = srv.memory.cells.of(0).tolist()
-    assert cells == [*range(5), *range(254, 472)]        # the checkpoint in 254 .. 470, then one new token and five
+    assert cells == [*range(5), *range(254, 472)]        # the checkpoint in 254 .. 470, then a new token and five more
 
 
 def test_catalogue_ik24_a_window_that_has_moved_on():

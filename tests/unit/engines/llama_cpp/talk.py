@@ -29,7 +29,7 @@ def word(name, n, first=0):
 class Talk:
     """A server. ``ask`` waits for the answer, ``send`` does not."""
 
-    def __init__(self, kind="A", profile="head", mode="provenance", rules=None, **flags):
+    def __init__(self, kind="A", profile="b10587", mode="provenance", rules=None, **flags):
         self.log, self.profile = Log(), f"llama_cpp@{profile}"
         shape = model_kind(MODELS.get(kind, kind))
         model = None if mode == "none" else make_model(shape.spec, exact=mode == "exact")

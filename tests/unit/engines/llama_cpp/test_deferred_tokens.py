@@ -16,7 +16,7 @@ from cachesim.scenarios.runner import Silent, play
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
-PROFILES = ["llama_cpp@head", "llama_cpp@b11549", "llama_cpp@base-24143", "llama_cpp@swa-first"]
+PROFILES = ["llama_cpp@b10587", "llama_cpp@b11549", "llama_cpp@b9518", "llama_cpp@b6160"]
 
 
 class Seen(Silent):

@@ -26,7 +26,7 @@ def replayed(tmp_path, capsys, engine, profile, step):
     return code
 
 
-@pytest.mark.parametrize("profile", ["head", "b11549", "swa-first"])
+@pytest.mark.parametrize("profile", ["b10587", "b11549", "b6160"])
 def test_an_empty_list_is_refused_without_an_event(tmp_path, capsys, profile):
     refused = {"response": {"status": 400, "error": {"code": 400, "message": '"prompt" must not be empty'}}}
     assert replayed(tmp_path, capsys, "llama.cpp", profile, refused) == 0

@@ -90,7 +90,7 @@ CONV_C, MORE = word("S", 20) + word("C", 12), word("m", 5)
 
 
 @pytest.mark.parametrize(
-    "profile, last", [("head", 20), ("base-24143", 20), ("pr24143-on-head", 37), ("pr24143-on-base", 37)]
+    "profile, last", [("b10587", 20), ("b9518", 20), ("pr24143-on-b10587", 37), ("pr24143-on-b9518", 37)]
 )
 def test_6_6_an_entry_is_removed_by_a_conversation_with_a_common_prefix(profile, last):
     talk = Talk("A", profile, **LOOSE)

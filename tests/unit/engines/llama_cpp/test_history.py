@@ -23,20 +23,20 @@ SCENARIOS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
 RULE_FILES = sorted(Path(checkpoint_restore.__file__).parent.glob("*.py"))
 # History document, section 3: build, TH, PK, RE, ER, break and creation of CR, RM.
 TABLE = {
-    "swa-first": ("b6160", "TH0", "PK0", "RE0", "ER0", "CR0", "NEVER", "RM0"),
-    "hybrid-first": ("b6685", "TH1", "PK1", "RE1", "ER1-NEWEST", "CR0", "NEVER", "RM1"),
-    "late-2025": ("b7789", "TH1", "PK1", "RE1", "ER1", "CR2", "CR2", "RM2"),
-    "mtmd-broken": ("b8152", "TH1", "PK1", "RE2", "ER1", "CR3", "CR2", "RM2"),
-    "every-8192": ("b8260", "TH1", "PK1", "RE4", "ER1", "CR3", "CR4", "RM2"),
-    "two-ends": ("b8271", "TH1", "PK1", "RE4", "ER1", "CR5", "CR5", "RM2"),
-    "before-20671": ("b8392", "TH1", "PK1", "RE4", "ER1", "CR5", "CR5", "RM2"),
-    "before-min0": ("b8450", "TH2", "PK1", "RE4", "ER2", "CR5", "CR6", "RM2"),
-    "spring-2026": ("b8916", "TH2", "PK2", "RE4", "ER2", "CR5", "CR6", "RM2"),
-    "minus-one": ("b9231", "TH3", "PK2", "RE4", "ER2", "CR5", "CR6", "RM3"),
-    "base-24035": ("b9473", "TH3", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
-    "base-24143": ("b9518", "TH4", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
-    "user-turns": ("b9765", "TH4", "PK3", "RE4", "ER2", "CR8", "CR8", "RM3"),
-    "head": ("b10587", "TH4", "PK3", "RE4", "ER2", "CR10", "CR10", "RM3"),
+    "b6160": ("b6160", "TH0", "PK0", "RE0", "ER0", "CR0", "NEVER", "RM0"),
+    "b6685": ("b6685", "TH1", "PK1", "RE1", "ER1-NEWEST", "CR0", "NEVER", "RM1"),
+    "b7789": ("b7789", "TH1", "PK1", "RE1", "ER1", "CR2", "CR2", "RM2"),
+    "b8152": ("b8152", "TH1", "PK1", "RE2", "ER1", "CR3", "CR2", "RM2"),
+    "b8260": ("b8260", "TH1", "PK1", "RE4", "ER1", "CR3", "CR4", "RM2"),
+    "b8271": ("b8271", "TH1", "PK1", "RE4", "ER1", "CR5", "CR5", "RM2"),
+    "b8392": ("b8392", "TH1", "PK1", "RE4", "ER1", "CR5", "CR5", "RM2"),
+    "b8450": ("b8450", "TH2", "PK1", "RE4", "ER2", "CR5", "CR6", "RM2"),
+    "b8916": ("b8916", "TH2", "PK2", "RE4", "ER2", "CR5", "CR6", "RM2"),
+    "b9231": ("b9231", "TH3", "PK2", "RE4", "ER2", "CR5", "CR6", "RM3"),
+    "b9473": ("b9473", "TH3", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
+    "b9518": ("b9518", "TH4", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
+    "b9765": ("b9765", "TH4", "PK3", "RE4", "ER2", "CR8", "CR8", "RM3"),
+    "b10587": ("b10587", "TH4", "PK3", "RE4", "ER2", "CR10", "CR10", "RM3"),
     "b10809": ("b10809", "TH4", "PK3", "RE4", "ER2", "CR10", "CR10", "RM3"),
     "b11063": ("b11063", "TH4", "PK3", "RE4", "ER2", "CR10", "CR10", "RM3"),
     "b11312": ("b11312", "TH4", "PK3", "RE4", "ER2", "CR10", "CR10", "RM3"),
@@ -64,7 +64,7 @@ def test_the_line_is_in_order_of_build_and_holds_every_profile():
 
 def test_neighbours_differ_except_where_the_history_says_they_do_not():
     same = [(a, b) for a, b in pairwise(LINE) if not differences(PROFILES[a], PROFILES[b])]
-    assert same == [("llama_cpp@two-ends", "llama_cpp@before-20671")]
+    assert same == [("llama_cpp@b8271", "llama_cpp@b8392")]
 
 
 def test_no_profile_has_a_boolean_or_compares_versions():
@@ -73,8 +73,8 @@ def test_no_profile_has_a_boolean_or_compares_versions():
 
 
 @pytest.mark.parametrize("name, limit, similarity", [
-    ("swa-first", 3, 0.5), ("hybrid-first", 3, 0.1), ("late-2025", 8, 0.1), ("mtmd-broken", 8, 0.1),
-    ("every-8192", 32, 0.1),
+    ("b6160", 3, 0.5), ("b6685", 3, 0.1), ("b7789", 8, 0.1), ("b8152", 8, 0.1),
+    ("b8260", 32, 0.1),
 ])
 def test_defaults_of_flags(name, limit, similarity):
     from cachesim.engines.llama_cpp import start
@@ -96,7 +96,7 @@ def test_the_first_build_takes_a_slot_for_half_of_its_own_content_and_later_ones
             answer = server.complete(Request((*word("A", 40), *word(tail, 60)), 1))
         return answer.cache_n
 
-    assert (chosen("swa-first"), chosen("hybrid-first")) == (0, 40)
+    assert (chosen("b6160"), chosen("b6685")) == (0, 40)
 
 
 @pytest.mark.parametrize(("model", "status"), [
@@ -104,8 +104,8 @@ def test_the_first_build_takes_a_slot_for_half_of_its_own_content_and_later_ones
 ])
 def test_a_token_too_late_fails_with_plain_positions_and_is_wrong_with_m_rope(model, status):
     """As recorded: 23 of 500 answers of models with plain positions; 41 wrong answers of qwen35, without an error."""
-    scenario = load(SCENARIOS / "error" / "resume-one-token-late.toml")
-    run = run_judged(replace(scenario, model=model), "llama_cpp@mtmd-broken", "provenance")
+    scenario = load(SCENARIOS / "error" / "llama-19924-resume-one-token-late-hybrid.toml")
+    run = run_judged(replace(scenario, model=model), "llama_cpp@b8152", "provenance")
     assert [one.answer.status for one in run.requests] == [200, status]
     if status == 200:
         assert run.requests[1].judged.equal_cold is False
@@ -155,10 +155,10 @@ def spy(rules, field, asked):
 
 
 QUIET = [
-    ("head", "ckpt_after"), ("head", "ckpt_count"), ("mtmd-broken", "ckpt_count"), ("head", "ckpt_periodic"),
-    ("head", "ckpt_replace"), ("head", "limit_told"), ("head", "erase_told"), ("swa-first", "erase_told"),
-    ("swa-first", "limit_told"), ("minus-one", "kv_state"), ("head", "pc_ask"), ("swa-first", "rs_rm"),
-    ("hybrid-first", "rs_rm"), ("late-2025", "rs_rm"),
+    ("b10587", "ckpt_after"), ("b10587", "ckpt_count"), ("b8152", "ckpt_count"), ("b10587", "ckpt_periodic"),
+    ("b10587", "ckpt_replace"), ("b10587", "limit_told"), ("b10587", "erase_told"), ("b6160", "erase_told"),
+    ("b6160", "limit_told"), ("b9231", "kv_state"), ("b10587", "pc_ask"), ("b6160", "rs_rm"),
+    ("b6685", "rs_rm"), ("b7789", "rs_rm"),
 ]  # fmt: skip
 
 
@@ -176,10 +176,10 @@ def test_rules_without_a_log_line_are_evaluated(name, field):
 
 
 def test_unlogged_fields_are_missing_in_recorded_events():
-    talk = Talk("W32 A", "late-2025", ctx_size=1024, ubatch_size=16)
+    talk = Talk("W32 A", "b7789", ctx_size=1024, ubatch_size=16)
     events = talk.log.events
     talk.ask(word("A", 130))
-    rules = profile("late-2025")
+    rules = profile("b7789")
     written = records(events, True, rules.silent, False, rules.unlogged)
     made = [one for one in written if one["ev"] == "ckpt_create"]
     assert made == [{"ev": "ckpt_create", "n": 1, "max": 32, "pos_min": 0, "pos_max": 65, "mib": made[0]["mib"]}]
@@ -187,11 +187,11 @@ def test_unlogged_fields_are_missing_in_recorded_events():
 
 
 def test_tasks_are_not_counted_by_a_line_that_does_not_name_them():
-    talk = Talk("A", "hybrid-first")
+    talk = Talk("A", "b6685")
     talk.ask(word("A", 40))
     start = len(talk.log.events)
     talk.ask(word("A", 40) + word("B", 10))
-    older, newer = profile("hybrid-first"), profile("late-2025")
+    older, newer = profile("b6685"), profile("b7789")
     first = [
         records(talk.log.events[start:], True, rules.silent, True, rules.unlogged)[:2] for rules in (older, newer)
     ]
@@ -200,9 +200,9 @@ def test_tasks_are_not_counted_by_a_line_that_does_not_name_them():
 
 
 def test_changes_between_neighbours_name_what_ended_them():
-    found = {c.field: (c.old, c.new, c.source) for c in profile("base-24035").changes(profile("base-24143"))}
+    found = {c.field: (c.old, c.new, c.source) for c in profile("b9473").changes(profile("b9518"))}
     assert found == {"ckpt_need": ("LC-CKPT-NEED.TH3", "LC-CKPT-NEED.TH4", "#24110")}
-    found = {c.field: c.source for c in profile("mtmd-broken").changes(profile("every-8192"))}
+    found = {c.field: c.source for c in profile("b8152").changes(profile("b8260"))}
     assert found["ckpt_restore"] == "#19924, #20279" and "silent" not in found
     unknown = {
         (a, c.field) for a, b in pairwise(LINE)
@@ -215,11 +215,11 @@ def test_changes_between_neighbours_name_what_ended_them():
 
 
 def test_a_mixture_has_the_chosen_fields_of_the_newer_profile():
-    old, new = profile("spring-2026"), profile("minus-one")
+    old, new = profile("b8916"), profile("b9231")
     half = old.mixed(new, ["ckpt_need"])
     assert (half.ckpt_need, half.trim) == (new.ckpt_need, old.trim)
     assert old.mixed(new, []) == old
 
 
 def test_the_package_offers_what_the_module_offered():
-    assert {"PROFILES", "Rules", "COMMITS", "HEAD"} <= set(package.__all__)
+    assert {"PROFILES", "Rules", "COMMITS", "B10587"} <= set(package.__all__)

@@ -16,7 +16,7 @@ from cachesim.model.spec import TRAINED_ON
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 60), word("B", 30)
-NEWER = ("head", "b10809", "b11063", "b11312", "b11549")
+NEWER = ("b10587", "b10809", "b11063", "b11312", "b11549")
 FIRST = {
     "slot_ctx": "b10809", "ctx_pool": "b10809", "ext_bytes": "b10809",
     "ckpt_spacing": "b11063", "ckpt_replace": "b11063",
@@ -56,7 +56,7 @@ def test_a_creation_logs_too_close_then_old_then_superseded_then_created():
 
 
 @pytest.mark.parametrize("profile, lists", [
-    ("head", [[16], [16, 36], [16, 56], [16, 76], [16, 96]]),
+    ("b10587", [[16], [16, 36], [16, 56], [16, 76], [16, 96]]),
     ("b11549", [[16], [16, 36], [16, 36, 56], [16, 56, 76], [16, 76, 96]]),
 ])
 def test_the_list_stops_one_below_its_limit(profile, lists):
@@ -133,7 +133,7 @@ def refuse(talk, monkeypatch):
 
 
 @pytest.mark.parametrize("profile, from_file, dies", [
-    ("spring-2026", False, False), ("minus-one", False, True), ("head", False, True), ("b11549", False, True),
+    ("b8916", False, False), ("b9231", False, True), ("b10587", False, True), ("b11549", False, True),
     ("b11549", True, False),
 ])
 def test_a_checkpoint_that_cannot_be_read_back(profile, from_file, dies, tmp_path, monkeypatch):
@@ -161,7 +161,7 @@ def test_a_rollback_is_single_use_and_for_one_sequence(rule, allowed):
     assert tuple(rule(*one).value for one in asked) == allowed
 
 
-@pytest.mark.parametrize("profile, again", [("head", True), ("b10809", False), ("b11549", False)])
+@pytest.mark.parametrize("profile, again", [("b10587", True), ("b10809", False), ("b11549", False)])
 def test_a_second_rollback_before_anything_was_decoded(profile, again):
     """Specification b11312 2.4: planes 3, position 20, two removals."""
     talk = Talk("qwen35mtp", profile, spec_type="draft-mtp", ubatch_size=8, mode="none")
@@ -205,7 +205,7 @@ def test_a_cap_of_the_slots(flags, n_ctx, n_ctx_slot):
 
 def test_older_builds_have_no_cap():
     assert startup.slot_ctx_whole(512, 512, 2, 400).value == 512
-    settings = Talk("A", "head", ctx_size=0, parallel=2, kv_unified_per_slot=300).server.settings
+    settings = Talk("A", "b10587", ctx_size=0, parallel=2, kv_unified_per_slot=300).server.settings
     assert (settings.n_ctx, settings.n_ctx_slot) == (TRAINED_ON, TRAINED_ON // 2)
 
 
@@ -228,7 +228,7 @@ def test_which_pooling_can_be_split():
 
 
 @pytest.mark.parametrize("profile, chat, lists", [
-    ("head", False, True), ("head", True, True), ("b11549", False, False), ("b11549", True, True),
+    ("b10587", False, True), ("b10587", True, True), ("b11549", False, False), ("b11549", True, True),
 ])
 def test_only_a_chat_marks_user_messages(profile, chat, lists):
     talk = Talk("R", profile, checkpoint_min_step=0)
@@ -264,7 +264,7 @@ def test_an_end_of_generation_in_last_place_is_accepted():
 
 
 def test_defaults_that_a_client_notices():
-    told = [PROFILES[f"llama_cpp@{name}"].outside for name in ("head", "b10809", "b11312", "b11549")]
+    told = [PROFILES[f"llama_cpp@{name}"].outside for name in ("b10587", "b10809", "b11312", "b11549")]
     assert [one["port"] for one in told] == ["8080", "8080", "8080", "9931"]
     assert [one["preserve_reasoning"] == "on" for one in told] == [False, True, True, True]
 

@@ -23,13 +23,13 @@ NOT_LOGGED = {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand", "slot_
 CLONE = {"pc_after_hit": "LC-PC-LOAD.CLONE"}
 # neighbour, profile: differences of the second (history, sections 2, 3, 5.2, 5.4, 6.2 and 7)
 STEPS = [
-    ("head", "pr24143-on-head", CLONE),
-    ("head", "base-24143", OLDER_THAN_HEAD),
-    ("base-24143", "pr24143-on-base", CLONE),
-    ("base-24143", "base-24035", {"ckpt_need": "LC-CKPT-NEED.TH3"}),
-    ("base-24035", "24035-v1", {
+    ("b10587", "pr24143-on-b10587", CLONE),
+    ("b10587", "b9518", OLDER_THAN_HEAD),
+    ("b9518", "pr24143-on-b9518", CLONE),
+    ("b9518", "b9473", {"ckpt_need": "LC-CKPT-NEED.TH3"}),
+    ("b9473", "24035-v1", {
         "ckpt_pick": "LC-CKPT-PICK.V1", "ckpt_restore": "LC-CKPT-RESTORE.COUNT", "ckpt_erase": "LC-CKPT-ERASE.V1"}),
-    ("head", "24035-v3", {
+    ("b10587", "24035-v3", {
         "ckpt_pick": "LC-CKPT-PICK.V3", "ckpt_restore": "LC-CKPT-RESTORE.COUNT", "ckpt_erase": "LC-CKPT-ERASE.V3",
         "ckpt_break": "LC-CKPT-BREAK.V3", "ckpt_create": "LC-CKPT-CREATE.V3", "ckpt_limit": "LC-CKPT-LIMIT.DENSEST"}),
 ]  # fmt: skip
@@ -50,8 +50,8 @@ def test_rules_and_numbers_that_differ_from_the_neighbour(old, new, want):
 
 
 def test_what_an_older_build_does_not_log():
-    assert profile("base-24143").silent - profile("head").silent >= NOT_LOGGED
-    assert profile("pr24143-on-head").silent == profile("head").silent
+    assert profile("b9518").silent - profile("b10587").silent >= NOT_LOGGED
+    assert profile("pr24143-on-b10587").silent == profile("b10587").silent
 
 
 @pytest.mark.parametrize("a, b", list(combinations(NAMES, 2)))
@@ -60,9 +60,9 @@ def test_no_two_of_them_are_equal(a, b):
 
 
 def test_numbers_of_head():
-    head = profile("head")
+    head = profile("b10587")
     assert (head.min_step, head.host_header, head.inferred) == (8192, 8, ())
-    assert COMMITS["3f545beccee69d9975f466ec7e45fd9aacd8ba90"] == "llama_cpp@head"
+    assert COMMITS["3f545beccee69d9975f466ec7e45fd9aacd8ba90"] == "llama_cpp@b10587"
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
@@ -76,8 +76,8 @@ def test_a_profile_is_named_sourced_and_made_of_registered_rules(name):
 @pytest.mark.parametrize("name, inferred", [
     ("24035-v1", {"ckpt_pick", "ckpt_restore", "ckpt_erase"}),
     ("24035-v3", {"ckpt_pick", "ckpt_restore", "ckpt_erase", "ckpt_break", "ckpt_create", "ckpt_limit"}),
-    ("pr24143-on-base", {"pc_after_hit"}),
-    ("pr24143-on-head", set()), ("base-24143", set()), ("base-24035", set()),
+    ("pr24143-on-b9518", {"pc_after_hit"}),
+    ("pr24143-on-b10587", set()), ("b9518", set()), ("b9473", set()),
 ])  # fmt: skip
 def test_what_was_inferred_is_marked(name, inferred):
     assert set(profile(name).inferred) == inferred

@@ -12,7 +12,7 @@ LONG = word("S", 300)
 
 def listened(kind, **flags):
     """Return a server and the restore points that it reports."""
-    talk, told = Talk(kind, "head", ctx_size=1024, **flags), Reported()
+    talk, told = Talk(kind, "b10587", ctx_size=1024, **flags), Reported()
     talk.log.listener = told
     return talk, told
 

@@ -30,7 +30,7 @@ def test_a_conversation_already_stored_is_not_stored_twice():
     assert talk.kinds(again, "pc_load") == ["pc_load"]
     last = talk.ask(word("c", 20))
     assert talk.kinds(last, "pc_already", "pc_obsolete") == []
-    kept = Talk("A", "pr24143-on-head", **LOOSE)
+    kept = Talk("A", "pr24143-on-b10587", **LOOSE)
     for w in ("a", "b", "a", "c"):
         last = kept.ask(word(w, 20))
     assert kept.kinds(last, "pc_already") == ["pc_already"]
@@ -38,7 +38,7 @@ def test_a_conversation_already_stored_is_not_stored_twice():
 
 
 def test_a_longer_conversation_replaces_its_own_beginning():
-    talk = Talk("A", "pr24143-on-head", **LOOSE)
+    talk = Talk("A", "pr24143-on-b10587", **LOOSE)
     first = talk.ask(word("a", 20))
     talk.ask(word("b", 20))
     talk.ask(first.slot_tokens + word("a2", 10))
@@ -48,7 +48,7 @@ def test_a_longer_conversation_replaces_its_own_beginning():
 
 
 def test_the_oldest_is_evicted_first_and_a_hit_does_not_refresh():
-    talk = Talk("mamba2", "pr24143-on-head", cache_ram=1, ctx_checkpoints=0, **LOOSE)
+    talk = Talk("mamba2", "pr24143-on-b10587", cache_ram=1, ctx_checkpoints=0, **LOOSE)
     for i in range(14):
         talk.ask(word(f"w{i}", 10))
     hit = talk.ask(word("w0", 8) + word("x", 3))            # now 14 states of 74,876 bytes fill the MiB
@@ -89,7 +89,7 @@ def test_a_stored_conversation_counts_its_header_its_state_and_its_checkpoints()
 
 
 def test_a_stored_conversation_does_not_change_when_its_copy_continues():
-    talk = Talk("H", "pr24143-on-head", **LOOSE)
+    talk = Talk("H", "pr24143-on-b10587", **LOOSE)
     first = talk.ask(word("a", 30), 2)
     talk.ask(word("b", 30))
     for w in ("x", "y", "z"):
@@ -99,7 +99,7 @@ def test_a_stored_conversation_does_not_change_when_its_copy_continues():
     assert (whole.cache_n, talk.right(whole)) == (31, True)
 
 
-@pytest.mark.parametrize("profile, kept", [("head", []), ("base-24143", [16])])
+@pytest.mark.parametrize("profile, kept", [("b10587", []), ("b9518", [16])])
 def test_before_25649_a_cleared_slot_keeps_its_checkpoints(profile, kept):
     talk = Talk("R", profile, parallel=2, kv_unified=True)
     talk.ask(word("a", 20), id_slot=0)
@@ -149,7 +149,7 @@ def test_a_load_that_fails_at_the_draft_context_has_lost_the_state():
     assert len(entry.tokens) == 242
     assert told.spans("entry") == [(242, 1, 0)]
     kept = half_loaded()[0]
-    kept.server.rules = replace(kept.server.rules, pc_after_hit=profiles()["llama_cpp@pr24143-on-head"].pc_after_hit)
+    kept.server.rules = replace(kept.server.rules, pc_after_hit=profiles()["llama_cpp@pr24143-on-b10587"].pc_after_hit)
     kept.server.cache.rules = kept.server.rules
     kept.ask(whole[:120], 2)
     assert kept.server.cache.entries[0].size == before  # a copied entry stays

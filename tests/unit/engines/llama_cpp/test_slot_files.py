@@ -96,7 +96,7 @@ def test_restoring_a_file_that_is_not_there_empties_the_slot(tmp_path):
 
 
 def test_older_builds_forget_the_tokens_only(tmp_path):
-    talk = Talk("H", "base-24143")
+    talk = Talk("H", "b9518")
     talk.ask(A, 1)
     assert talk.server.slot("restore", 0, tmp_path / "none.bin")["status"] == 400
     assert (talk.held(), bool(talk.lengths()), talk.server.memory.pos_max(0)) == ([0], True, 39)
@@ -122,7 +122,7 @@ def test_the_slot_of_an_action_is_counted_modulo_the_slots(id_slot, erased):
 
 
 def test_before_19207_an_unknown_slot_is_refused():
-    talk = Talk("A", "late-2025")
+    talk = Talk("A", "b7789")
     assert talk.server.slot("erase", 7) == {"status": 400, "error": "Invalid slot ID"}
 
 

@@ -53,7 +53,7 @@ def test_without_a_number_of_slots_there_are_four_with_one_cache():
     for given in ({}, {"kv_unified": False}):
         server = Talk("A", parallel=-1, **given).server
         assert (len(server.slots), server.settings.unified) == (4, True)
-    assert len(Talk("A", "hybrid-first", parallel=-1).server.slots) == 1
+    assert len(Talk("A", "b6685", parallel=-1).server.slots) == 1
 
 
 def test_a_request_for_a_busy_slot_waits_until_it_is_free():
@@ -162,7 +162,7 @@ def test_two_requests_at_once_do_not_disturb_each_other(kind, unified):
 
 
 def test_before_24755_a_named_slot_stores_nothing():
-    for profile, stored in (("head", [20]), ("base-24143", [])):
+    for profile, stored in (("b10587", [20]), ("b9518", [])):
         talk = Talk("A", profile, parallel=1)
         talk.ask(word("a", 20))
         talk.ask(word("b", 20), id_slot=0)

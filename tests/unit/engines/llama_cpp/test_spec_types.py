@@ -16,7 +16,8 @@ from cachesim.engines.llama_cpp.rules import seq_rm_and_state
 from cachesim.events import Log
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
-D15 = str(Path(__file__).resolve().parents[4] / "scenarios/llama_cpp/crash/d15-planes-of-a-short-ubatch.toml")
+CRASHES = Path(__file__).resolve().parents[4] / "scenarios/llama_cpp/crash"
+D15 = str(CRASHES / "llama-25278-short-ubatch-assertion-qwen35mtp.toml")
 MTP_SINCE = 9180           # #22673
 NGRAM_SINCE = 7990         # #18471, of 2026-01-28; the next build recorded is b8152
 CKPT_SINCE = 8842          # #19493
@@ -62,7 +63,7 @@ def test_drafts_from_the_text_itself(name):
 
 
 def test_a_recurrent_model_gets_no_drafts_before_they_could_be_undone():
-    talk = Talk("GA", profile="before-min0", spec_type="ngram-simple")
+    talk = Talk("GA", profile="b8450", spec_type="ngram-simple")
     answer = talk.ask(word("A", 40), 6, forced=word("B", 6), drafts=(Draft(40, 3, 0),))
     assert (answer.draft_n, talk.right(answer)) == (0, True)
 
@@ -73,11 +74,11 @@ def test_bisect_and_why_report_a_missing_kind_of_draft(capsys):
     absent = {one["profile"] for one in first["outcomes"] if one["status"] is None}
     assert absent == {name for name in PROFILES if build(name) < MTP_SINCE}
     turn = first["turns"][0]
-    assert (turn["new"], turn["was"]["cache_n"]) == ("llama_cpp@minus-one", None)
+    assert (turn["new"], turn["was"]["cache_n"]) == ("llama_cpp@b9231", None)
     assert main(["bisect", D15]) == 0
-    assert "not in this build by b6160 (2025-08-14), llama_cpp@swa-first" in capsys.readouterr().out
+    assert "not in this build by b6160 (2025-08-14), llama_cpp@b6160" in capsys.readouterr().out
 
 
 def test_run_refuses_a_missing_kind_of_draft(capsys):
-    assert main(["run", D15, "-p", "llama_cpp@swa-first"]) == 2
-    assert "spec_type 'draft-mtp' is not in llama_cpp@swa-first (b6160)" in capsys.readouterr().err
+    assert main(["run", D15, "-p", "llama_cpp@b6160"]) == 2
+    assert "spec_type 'draft-mtp' is not in llama_cpp@b6160 (b6160)" in capsys.readouterr().err

@@ -123,7 +123,7 @@ def test_a_batch_without_room_for_the_drafts_ends_the_process():
     assert answer.error == "GGML_ASSERT(batch must be large enough to hold the sampled and draft tokens) failed"
 
 
-@pytest.mark.parametrize("profile", ["before-min0", "base-24143", "user-turns"])
+@pytest.mark.parametrize("profile", ["b8450", "b9518", "b9765"])
 def test_before_24843_the_batch_itself_ended_the_process(profile):
     """#24843 (in b9765, not in b9518) checks first; the limit is unchanged."""
     flags = {"batch_size": 4, "ubatch_size": 4, "spec_type": "ngram-simple", "profile": profile}
@@ -132,10 +132,10 @@ def test_before_24843_the_batch_itself_ended_the_process(profile):
         assert answer.died is died
     older = 'batch.seq_id[batch.n_tokens] && "llama_batch size exceeded"'
     newer = "batch must be large enough to hold the sampled and draft tokens"
-    assert answer.error == f"GGML_ASSERT({newer if profile == 'user-turns' else older}) failed"
+    assert answer.error == f"GGML_ASSERT({newer if profile == 'b9765' else older}) failed"
 
 
-def cut_off(accepted, profile="head"):
+def cut_off(accepted, profile="b10587"):
     """Free cells for three of the four tokens of a draft: views of two tokens; index 2 is not in the first view."""
     flags = {"batch_size": 8, "ubatch_size": 8, "cache_ram": 0, "spec_type": "ngram-simple", "profile": profile}
     talk = Talk("A", parallel=2, kv_unified=True, **flags)
@@ -148,14 +148,14 @@ def cut_off(accepted, profile="head"):
     return talk, A, answer, other
 
 
-@pytest.mark.parametrize("profile", ["spring-2026", "base-24143"])
+@pytest.mark.parametrize("profile", ["b8916", "b9518"])
 def test_before_24843_a_cut_off_draft_ended_the_process_at_its_output(profile):
     """The second drafted token is accepted, and the next lies in the next view."""
     _, _, answer, other = cut_off(3, profile)
     assert (answer.died, other.died, answer.error) == (True, True, "GGML_ASSERT(logits != nullptr) failed")
 
 
-@pytest.mark.parametrize("profile", ["spring-2026", "base-24143"])
+@pytest.mark.parametrize("profile", ["b8916", "b9518"])
 def test_a_draft_that_is_wrong_before_the_cut_is_not_missed_until_the_next_view(profile):
     """The first drafted token is rejected and the others are removed, but they are still in the rest of the batch."""
     talk, _, answer, other = cut_off(0, profile)
@@ -173,7 +173,7 @@ def test_a_draft_cut_off_by_a_shortage_is_an_error_and_the_slot_keeps_its_tokens
 
 
 def test_a_state_without_free_cells_is_logged_before_the_server_ends():
-    scenario = load(corpus_files()["repair-unread"])
+    scenario = load(corpus_files()["llama-repair-draft-undo"])
     said = [event.text for event in play(scenario, "llama_cpp@b11549", "none").events if event.ev == "error"]
     assert said == ["state_read_meta: failed to find 8 available cells in kv cache",
                     "state_seq_set_data: error loading state: failed to restore kv cache"]  # fmt: skip

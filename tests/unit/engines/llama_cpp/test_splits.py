@@ -13,11 +13,11 @@ from tests.unit.engines.llama_cpp.talk import Talk, word
 MTP = {"spec_type": "draft-mtp", "spec_draft_n_max": 3}
 # first rule set: hybrid with three planes, separate buffers and a common buffer; without planes; recurrent layers only
 SINCE = {
-    "swa-first": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
-    "late-2025": (Split(False, True, 0), Split(False, True, 0), Split(False, True, 0), Split(False, True, 0)),
-    "spring-2026": (Split(False, True, 0), Split(False, False, 0), Split(False, False, 0), Split(False, True, 0)),
-    "base-24035": (Split(True, True, 0), Split(True, False, 0), Split(False, False, 0), Split(False, True, 0)),
-    "head": (Split(False, True, 4), Split(False, False, 4), Split(False, False, 0), Split(False, True, 0)),
+    "b6160": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
+    "b7789": (Split(False, True, 0), Split(False, True, 0), Split(False, True, 0), Split(False, True, 0)),
+    "b8916": (Split(False, True, 0), Split(False, False, 0), Split(False, False, 0), Split(False, True, 0)),
+    "b9473": (Split(True, True, 0), Split(True, False, 0), Split(False, False, 0), Split(False, True, 0)),
+    "b10587": (Split(False, True, 4), Split(False, False, 4), Split(False, False, 0), Split(False, True, 0)),
 }
 
 
@@ -43,7 +43,7 @@ def seen(talk):
     return out
 
 
-@pytest.mark.parametrize(("profile", "together"), [("minus-one", True), ("user-turns", False), ("head", True)])
+@pytest.mark.parametrize(("profile", "together"), [("b9231", True), ("b9765", False), ("b10587", True)])
 def test_sequences_with_planes_share_a_ubatch_or_not(profile, together):
     talk = Talk("GGGA+M", profile=profile, parallel=2, ubatch_size=16, **MTP)
     both = [talk.send(word(name, 20), 4, id_slot=i) for i, name in enumerate("AB")]
@@ -53,7 +53,7 @@ def test_sequences_with_planes_share_a_ubatch_or_not(profile, together):
     assert [talk.right(answer) for answer in both] == [True, True]
 
 
-@pytest.mark.parametrize(("profile", "right"), [("minus-one", False), ("user-turns", False), ("head", True)])
+@pytest.mark.parametrize(("profile", "right"), [("b9231", False), ("b9765", False), ("b10587", True)])
 def test_an_end_of_a_batch_in_two_ubatches_leaves_stale_planes(profile, right):
     """D15: with ubatches of two tokens the last ubatch writes a plane of three. Since tails are kept, such a server
     aborts; ubatches of eight have room for a sampled token and three drafted tokens."""
@@ -65,14 +65,14 @@ def test_an_end_of_a_batch_in_two_ubatches_leaves_stale_planes(profile, right):
 def test_a_ubatch_that_cannot_hold_more_than_the_planes_ends_the_process_since_tails_are_kept():
     short = Talk("GGGA+M", ubatch_size=4, **MTP).ask(word("A", 20), 2)
     assert (short.died, short.error) == (True, "GGML_ASSERT(n_ubatch > n_keep_tail) failed")
-    older = Talk("GGGA+M", profile="user-turns", ubatch_size=4, **MTP).ask(word("A", 20), 2)
+    older = Talk("GGGA+M", profile="b9765", ubatch_size=4, **MTP).ask(word("A", 20), 2)
     assert (older.died, older.status) == (False, 200)
 
 
 SLOTS = {"parallel": 3, "ctx_size": 768, "ubatch_size": 16}
 
 
-@pytest.mark.parametrize(("profile", "shared"), [("before-min0", False), ("spring-2026", True)])
+@pytest.mark.parametrize(("profile", "shared"), [("b8450", False), ("b8916", True)])
 def test_a_hybrid_with_one_buffer_takes_any_sequences_since_21224(profile, shared):
     talk = Talk("H", profile=profile, kv_unified=True, **SLOTS)
     both = [talk.send(word(name, 20), 3, id_slot=i) for i, name in ((0, "A"), (2, "B"))]
@@ -83,9 +83,9 @@ def test_a_hybrid_with_one_buffer_takes_any_sequences_since_21224(profile, share
 
 
 @pytest.mark.parametrize(("profile", "slots", "error"), [
-    ("hybrid-first", (0, 2), "GGML_ASSERT(ggml_can_mul_mat(k, q)) failed"),
-    ("hybrid-first", (0, 1), ""),
-    ("late-2025", (0, 2), ""),
+    ("b6685", (0, 2), "GGML_ASSERT(ggml_can_mul_mat(k, q)) failed"),
+    ("b6685", (0, 1), ""),
+    ("b7789", (0, 2), ""),
 ])  # fmt: skip
 def test_buffers_of_their_own_and_ids_with_a_gap_ended_the_process_before_16442(profile, slots, error):
     talk = Talk("H", profile=profile, **SLOTS)
@@ -96,7 +96,7 @@ def test_buffers_of_their_own_and_ids_with_a_gap_ended_the_process_before_16442(
 
 def test_a_higher_id_in_front_of_a_lower_one_ended_the_process_before_16442():
     """Slot 1 generates, and its token comes before slot 0's prompt."""
-    talk = Talk("H", profile="hybrid-first", **SLOTS)
+    talk = Talk("H", profile="b6685", **SLOTS)
     first = talk.send(word("A", 20), 8, id_slot=1)
     for _ in range(3):
         talk.server.iterate()
@@ -106,7 +106,7 @@ def test_a_higher_id_in_front_of_a_lower_one_ended_the_process_before_16442():
 
 @pytest.mark.parametrize("waits", [True, False])
 def test_rows_of_a_copy_wait_for_the_next_decode(waits):
-    """copy-behind-a-load: rows loaded in between are overwritten only if the copy is deferred."""
+    """llama-delayed-copy-overwrites-load: rows loaded in between are overwritten only if the copy is deferred."""
     rules = {"kv_copy": lambda: Decision(waits, {}, "LC-KV-COPY.TEST")}
     talk = Talk("A", rules={} if waits else rules, parallel=2, ctx_size=1024, ubatch_size=16)
     A = word("A", 30)

@@ -14,7 +14,7 @@ def ids(*tokens):
 
 
 def batch(*rows):
-    """Return rows of a batch, [B, 1, T, 1], from one list of numbers for each row."""
+    """Return rows of a batch, [B, 1, T, 1], from a list of numbers for each row."""
     out = np.zeros((len(rows), 1, len(rows[0]), 1), ROW)
     out["digest"] = np.array(rows, np.uint64)[:, None, :, None]
     return out
@@ -32,7 +32,7 @@ def feed(cache, *rows):
 
 
 def filled(cache, first, last):
-    """Return the cache after one step with the tokens first..last."""
+    """Return the cache after a step with the tokens first..last."""
     feed(cache, range(first, last + 1))
     return cache
 

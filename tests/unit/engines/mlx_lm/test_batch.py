@@ -79,7 +79,7 @@ def test_what_the_classes_refuse_ends_the_thread():
     ("GA", ["ArraysCache", "BatchKVCache"]), ("W8 A", ["BatchRotatingKVCache", "BatchKVCache"]), ("H", ["CacheList"]),
 ])
 def test_a_fresh_cache_as_one_of_many_rows(name, kinds):
-    fresh = make_caches(parse(name), PROFILES["mlx_lm@base1006"].caches)
+    fresh = make_caches(parse(name), PROFILES["mlx_lm@0.31.1"].caches)
     made = [to_batch(cache, [3, 0]) for cache in fresh]
     assert [type(one).__name__ for one in made] == kinds
     assert all(one.left_padding.tolist() == [3, 0] for one in made if hasattr(one, "left_padding"))

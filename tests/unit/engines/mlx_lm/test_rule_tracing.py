@@ -42,7 +42,7 @@ def test_a_traced_table_decides_the_same_and_keeps_what_is_no_rule():
 
 
 def test_a_request_tells_of_masks_and_of_the_prompt_cache():
-    one = server("head")
+    one = server("d78bf58e")
     burst(one, text(1, 2, 3), text(1, 2, 3, 4, 5))
     rules = {rule for rule, _ in told(one.log)}
     assert {"ML-ARRAYS-MASK.padding", "ML-LRU-PREFIX.all", "ML-SEG-REST.INDEX"} <= rules

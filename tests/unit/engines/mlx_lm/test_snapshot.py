@@ -24,8 +24,8 @@ def test_rows_serve_at_every_length():
 
 
 def test_a_ring_serves_where_its_window_is_whole():
-    """Prompts of 24 tokens are fed as 23 and 1: the first 16 tokens leave the ring, token 17 leaves with the 24th. An
-    answer of one token writes in place, so rows 17 to 24 remain, whose window of 8 is complete from 24 on."""
+    """Prompts of 24 tokens are fed as 23 and 1: the first 16 tokens leave the ring, token 17 leaves with the 24th. A
+    single-token answer writes in place, so rows 17 to 24 remain, whose window of 8 is complete from 24 on."""
     srv, told = listened("0.32.2", "W8 A")
     burst(srv, text(*range(1, 25), n=1))
     assert told.spans("entry")[-1] == (25, 24, 25)
@@ -74,7 +74,7 @@ def test_a_row_is_seen_as_it_ended_and_then_no_more():
 
 
 def test_a_row_whose_tail_was_fed_twice_does_not_agree():
-    srv = server("base1006", template="plain", thinking=True)
+    srv = server("0.31.1", template="plain", thinking=True)
     stored, agreed = ended(srv, chat(system(), user(3), template=ChatTemplate("plain", True)))
     assert (len(stored.tokens), stored.resume) == (27, 29) and not agreed
 

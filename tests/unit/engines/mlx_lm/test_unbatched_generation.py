@@ -52,7 +52,7 @@ def test_a_client_that_hangs_up_leaves_prompt_and_answer_so_far():
 
 
 def test_7_4_the_last_token_is_missing_unless_it_was_a_draft():
-    """Key 9, offset 8. The draft model's cache is also at 8: one token drafted, not accepted."""
+    """Key 9, offset 8. The draft model's cache is also at 8: a token was drafted and not accepted."""
     srv = drafting()
     (answer,) = burst(srv, text(*P, n=3))
     assert (answer.draft_n, answer.draft_n_accepted) == (3 + 2 + 1, 0)
@@ -60,7 +60,7 @@ def test_7_4_the_last_token_is_missing_unless_it_was_a_draft():
 
 
 def test_with_all_drafts_accepted_the_key_is_held():
-    """Three tokens, three drafts, all accepted: 6 + 3 in both models, the draft model has one token less."""
+    """Three tokens, three drafts, all accepted: 6 + 3 in the target, a token less in the draft model."""
     srv = drafting()
     (answer,) = burst(srv, text(*P, n=3, draft_else=3))
     assert (answer.draft_n, answer.draft_n_accepted) == (3, 3)
@@ -68,7 +68,7 @@ def test_with_all_drafts_accepted_the_key_is_held():
 
 
 def test_a_round_that_ends_with_the_targets_own_token():
-    """Five tokens: three accepted drafts and a fourth token, then one rejected draft and the fifth token."""
+    """Five tokens: three accepted drafts and a fourth token, then a rejected draft and the fifth token."""
     srv = drafting()
     (answer,) = burst(srv, text(*P, n=5, draft_else=3, drafts=(Draft(10, 1, 0),)))
     assert (answer.draft_n, answer.draft_n_accepted) == (4, 3)
@@ -85,9 +85,9 @@ def test_the_follow_up_goes_on_at_the_wrong_position():
 
 
 def test_7_5_a_ring_that_has_wrapped_is_not_rewound():
-    """Six tokens, twenty answered without one draft right, in 18 rounds of 3 drafts, one of 2 and one of 1. The first
-    round ends at 5 + 4 = 9, after the window of 8: all drafted tokens stay, 5 + 18 * 4 + 3 + 2 tokens under a key of
-    26."""
+    """6 prompt tokens and 20 answered tokens without a correct draft: 18 rounds of 3 drafts, a round of 2, a round of
+    1. The first round ends at 5 + 4 = 9, after the window of 8: all drafted tokens stay, 5 + 18 * 4 + 3 + 2 tokens
+    under a key of 26."""
     srv = drafting("W8 W8")
     (answer,) = burst(srv, text(*P, n=20))
     assert answer.draft_n == 18 * 3 + 2 + 1

@@ -161,7 +161,7 @@ def test_a_block_that_was_never_told_of_is_not_lost():
 
 
 def test_of_chains_that_are_gone_nothing_stays():
-    """The last block may be one in the middle: then all that hold nothing go with it."""
+    """If the last remaining block is in the middle of a chain, all empty nodes are removed with it."""
     blocks = Blocks()
     for number, name in enumerate(("a", "ab", "abc", "ad"), 1):
         blocks.put(number, name)

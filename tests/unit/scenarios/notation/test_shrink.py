@@ -18,7 +18,7 @@ from tests.unit.scenarios.notation.lines import lines
 
 
 def text(case):
-    """A case as it is typed, "" for one that cannot be."""
+    """Return a case as a user types it, "" if the notation cannot express it."""
     try:
         return spell(parse(spell(normal(case.line))))
     except BadInput:

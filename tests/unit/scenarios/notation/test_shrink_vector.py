@@ -63,7 +63,7 @@ def test_without_further_completions_their_answers_are_dropped():
 
 @pytest.mark.parametrize(("text", "gone", "left"), [
     ("S4/{save@0 f}/{restore@0 f}/S", 1, "S4/S"),                    # a file that was not saved
-    ("S4/A3{together}/B2{together+1}", 0, "A3/B2{together+1}"),       # the first one is sent alone
+    ("S4/A3{together}/B2{together+1}", 0, "A3/B2{together+1}"),       # the first request is sent alone
     ("S4/{erase@0}/A3/B2{together}", 2, "S4/{erase@0}/B2"),
 ])  # fmt: skip
 def test_what_makes_no_sense_any_more_goes_too(text, gone, left):

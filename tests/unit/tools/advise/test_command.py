@@ -1,4 +1,4 @@
-"""Tests of ``cachesim advise``: partial results, sizes of real models, and one-line errors."""
+"""Tests of ``cachesim advise``: partial results, sizes of real models, and single-line errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_everything_fits_a_terminal_but_the_commands(capsys):
     assert (code, err) == (0, "")
     assert all(len(line) <= 80 for line in out.splitlines() if "cachesim try" not in line)
     assert "lower bound for any server: 235" in out and "-np 2" in out
-    assert "not released: llama_cpp@pr24143-on-head, made on llama_cpp@head" in out
+    assert "not released: llama_cpp@pr24143-on-b10587, made on llama_cpp@b10587" in out
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -85,13 +85,13 @@ def test_the_best_advice_in_a_sentence(capsys):
 
 
 def test_a_setting_that_answers_wrongly_says_so_in_words(capsys):
-    code, out, _ = told(capsys, "lc-77-reasoning-removed")
+    code, out, _ = told(capsys, "llama-21831-reasoning-removed-hybrid")
     trap = out[out.index("--cache-reuse") :]
     assert code == 0 and "WRONG: 1 of 2 answers" in trap
 
 
 def test_a_wrong_case_is_told_and_mended_first(capsys):
-    code, out, _ = told(capsys, "bug-stale-ckpt-pos0-hybrid")
+    code, out, _ = told(capsys, "llama-one-token-checkpoint-hybrid")
     assert code == 1 and "WRONG: 2 of 4 answers" in out
     assert "corrected: 2 answers" in out
 

@@ -22,7 +22,7 @@ def flag(name, value=1):
 
 
 def build(name, kind=ChangeKind.BUILD):
-    return SetupChange(kind, profile=name, base="llama_cpp@head" if kind is ChangeKind.PROPOSAL else "")
+    return SetupChange(kind, profile=name, base="llama_cpp@b10587" if kind is ChangeKind.PROPOSAL else "")
 
 
 def trial(evaluated, *changes, wrong=(), failed=(), undecided=(), corrupt=()):

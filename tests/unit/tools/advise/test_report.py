@@ -12,7 +12,7 @@ OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], 
 BUILD = {"kind": "build", "name": "llama_cpp@b11549", "text": "", "options": [], "profile": "llama_cpp@b11549",
          "build": "b11549", "date": "2026-10-01", "base": None, "released": True}  # fmt: skip
 FLAG = {**BUILD, "kind": "flag", "name": "parallel", "options": [{"name": "parallel", "value": 2}], "profile": None}
-PROPOSAL = {**BUILD, "kind": "proposal", "name": "llama_cpp@x", "profile": "llama_cpp@x", "base": "llama_cpp@head",
+PROPOSAL = {**BUILD, "kind": "proposal", "name": "llama_cpp@x", "profile": "llama_cpp@x", "base": "llama_cpp@b10587",
             "released": False}  # fmt: skip
 SINCE = {"field": "ckpt_need", "old": "OLD", "new": "NEW", "source": "#24110", "build": "b9509", "date": "",
          "alone": True}  # fmt: skip
@@ -26,7 +26,7 @@ def advice(*changes, **more):
 
 def report(*pieces, base=(), traps=(), **more):
     """Return the text of a report with single spaces between words."""
-    data = {"scenario": "a-case", "profile": "llama_cpp@head", "model": "GA", "requests": 2, "prompt_tokens": 1200,
+    data = {"scenario": "a-case", "profile": "llama_cpp@b10587", "model": "GA", "requests": 2, "prompt_tokens": 1200,
             "sizes": None, "rule_sets": 1, "base": {**OUTCOME, **dict(base)}, "bound": {"total": 200},
             "advice": list(pieces), "traps": list(traps), "tried": 7, **more}  # fmt: skip
     return " ".join(as_text(advise_report(data)).split())
@@ -60,7 +60,7 @@ def test_a_piece_of_advice_has_its_tokens_and_its_command():
     (BUILD, {"later": False}, "build b11549 (2026-10-01); later builds do not have it: llama_cpp@b11549"),
     ({**BUILD, "date": None}, {}, "build b11549 or later:"),
     ({**BUILD, "date": "b11549"}, {}, "build b11549 or later:"),
-    (PROPOSAL, {}, "not released: llama_cpp@x, made on llama_cpp@head"),
+    (PROPOSAL, {}, "not released: llama_cpp@x, made on llama_cpp@b10587"),
     ({**FLAG, "kind": "client", "text": "do this"}, {}, "-np 2; client: do this"),
     ({**FLAG, "kind": "client", "options": [], "text": "do this"}, {}, " client: do this"),
 ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tests of the search for advice: better or correct outcomes, marked wrong ones, as simulated."""
+"""Tests of the search for advice: better or correct outcomes, marked wrong outcomes, as simulated."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_setting_that_answers_wrongly_is_a_trap():
 
 
 def test_what_mends_a_wrong_answer_comes_before_what_saves_tokens():
-    search = AdviceSearch(Setup(load(named("bug-stale-ckpt-pos0-hybrid")), B11549))
+    search = AdviceSearch(Setup(load(named("llama-one-token-checkpoint-hybrid")), B11549))
     list(search)
     advice = chosen(search)
     assert search.base.outcome.wrong == (2, 3)
@@ -70,10 +70,10 @@ def test_what_mends_a_wrong_answer_comes_before_what_saves_tokens():
 
 
 def test_a_build_is_advised_from_which_on_it_is_good():
-    _, advice = searched("S60.|a30.|b30.|c30>2/S.|a.|e30.|c>2", "llama_cpp@base-24143",
+    _, advice = searched("S60.|a30.|b30.|c30>2/S.|a.|e30.|c>2", "llama_cpp@b9518",
                          ctx_size=1024, batch_size=64, ubatch_size=16, parallel=1, checkpoint_min_step=20)  # fmt: skip
     (build,) = [one for one in advice.good if one.tried.changes[0].kind is ChangeKind.BUILD]
-    assert (build.tried.case.profile, build.later) == ("llama_cpp@user-turns", True)
+    assert (build.tried.case.profile, build.later) == ("llama_cpp@b9765", True)
 
 
 @pytest.mark.parametrize("name", list(ENGINES))

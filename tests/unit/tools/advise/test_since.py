@@ -19,19 +19,19 @@ def changes(name, profile):
 
 
 @pytest.mark.parametrize(("name", "profile", "found"), [
-    ("lc-06-pure-extension", "llama_cpp@base-24143", [("#24110", "b9509", "LC-CKPT-NEED.TH4", True)]),
-    ("lc-35-pinned-client", "llama_cpp@user-turns", [("#24755", "b9718", "LC-SLOT-SELECT.SL3", True)]),
-    ("lc-83-spacing-without-effect", "llama_cpp@user-turns", [
+    ("llama-24110-extension-re-evaluated-hybrid", "llama_cpp@b9518", [("#24110", "b9509", "LC-CKPT-NEED.TH4", True)]),
+    ("llama-24755-named-slot-no-lookup", "llama_cpp@b9765", [("#24755", "b9718", "LC-SLOT-SELECT.SL3", True)]),
+    ("llama-24055-spacing-without-effect-hybrid", "llama_cpp@b9765", [
         ("#24176", "b9765", "LC-CKPT-BREAK.CR8", False), ("#24176", "b9765", "LC-CKPT-CREATE.CR8", False),
     ]),
-    ("consumed-on-hit", "mlx_lm@v911", [("#911", "2026-03-06", "ML-LRU-HAND.copy", True)]),
-    ("seed-24143-dense", "llama_cpp@pr24143-on-head", []),
+    ("mlx-911-entry-removed-hybrid", "mlx_lm@0.31.0", [("#911", "2026-03-06", "ML-LRU-HAND.copy", True)]),
+    ("llama-24143-entry-removed-dense", "llama_cpp@pr24143-on-b10587", []),
 ])  # fmt: skip
 def test_the_change_behind_a_build(name, profile, found):
     assert changes(name, profile) == found
 
 
 def test_an_outcome_that_no_part_of_the_changes_gives_has_no_origin():
-    case = Setup(load(named("lc-06-pure-extension")), "llama_cpp@base-24143")
+    case = Setup(load(named("llama-24110-extension-re-evaluated-hybrid")), "llama_cpp@b9518")
     elsewhere = run_trial(case).outcome._replace(evaluated=0)
     assert since(case, case.profile, elsewhere, engine_of(case.profile)) == []

@@ -10,7 +10,7 @@ Two lines
 of text with <!--= r[1].cache_n -->9<!--/--> tokens.
 
 <!-- r = cachesim try A9 -->
-<!-- picture = lesson-hybrid llama_cpp@head -->
+<!-- picture = llama-lesson-hybrid llama_cpp@b10587 -->
 ![a picture](one.svg)
 
 - first

@@ -23,7 +23,8 @@ def test_every_form(form, capsys, tmp_path):
 
 
 def test_a_scenario_and_its_options(capsys):
-    assert main(["export", "d1-one-token-checkpoint", "--to", "curl", "--with-server", "--set", "ubatch_size=8"]) == 0
+    assert main(["export", "llama-one-token-checkpoint", "--to", "curl", "--with-server", "--set",
+        "ubatch_size=8"]) == 0
     text = capsys.readouterr().out
     assert "'-ub', '8'" in text and "'tiny-GGGA.gguf': TinyModel(" in text
 
@@ -44,7 +45,7 @@ def test_json(capsys):
     (["S5{task=embedding}", "--to", "curl"], "embedding cannot be run"),
     (["S5/{restart}/S", "--to", "pytest"], "restarts the server"),
     (["S5", "--to", "issue", "--server", "x"], "expected --server and --gguf together"),
-    (["ml10-joins-a-running-prompt", "--to", "curl"], "mlx_lm cannot be run"),
+    (["mlx-1169-join-partial-prompt-hybrid", "--to", "curl"], "mlx_lm cannot be run"),
 ])  # fmt: skip
 def test_what_cannot_be_exported(words, said, capsys):
     assert main(["export", *words]) == 2

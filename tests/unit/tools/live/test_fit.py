@@ -36,7 +36,7 @@ def ways(monkeypatch):
 
 
 def test_the_case_that_a_narrower_window_shows_is_found():
-    case = load(named("first-window-gemma3"))
+    case = load(named("llama-first-window-default-gemma3"))
     found, said = fitted(case, PROFILE, "W8 A", case.server)
     assert (repr(case), repr(found)) == ("A37>3/A[:32]>3", "A13>3/A[:8]>3")
     assert said == "lengths from 32 on changed by -24 tokens (window)"

@@ -12,7 +12,7 @@ from cachesim.tools.search.drawn_conversation import draw_conversation
 
 
 def texts_of(case):
-    steps = case.scenario("llama_cpp@head").steps
+    steps = case.scenario("llama_cpp@b10587").steps
     return [
         MappedText((*step.request.prompt, *(step.request.forced or ())), step.request.user_starts) for step in steps
     ]

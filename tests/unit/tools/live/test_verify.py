@@ -25,7 +25,7 @@ from tests.unit.tools.live.sim_server import simulated
 
 pytest.importorskip("httpx", reason="the extra `live` is not installed")
 STALE = "A5/B10/B[:3].C3>2"
-REPAIRED = "llama_cpp@latest-repaired"
+REPAIRED = "llama_cpp@b11549-repaired"
 
 
 def verify(capsys, url, *words):
@@ -77,14 +77,14 @@ def test_a_wrong_answer_within_rounding_is_undecided(capsys):
 
 def test_lengths_are_those_of_the_real_window(capsys):
     with simulated("W8 A") as url:
-        code, data = verify(capsys, url, "first-window-gemma3")
+        code, data = verify(capsys, url, "llama-first-window-default-gemma3")
     assert code == 0 and data["requests"][1]["ours"]["equal"] is False
     assert "lengths from 32 on changed by -24 tokens (window)" in data["notes"]
 
 
 def test_what_does_not_fit_is_undecided(capsys):
     with simulated("A") as url:
-        code, data = verify(capsys, url, "d1-one-token-checkpoint")
+        code, data = verify(capsys, url, "llama-one-token-checkpoint")
         assert code == 3 and "no lengths found" in data["undecided"] and data["requests"] == []
         assert main(["verify", "S5/{restart}/S", "--url", url]) == 3
     assert "restarts the server" in capsys.readouterr().out
@@ -169,7 +169,7 @@ def test_which_layers_a_file_has(tmp_path):
 
 
 def test_the_last_lines_of_a_server_that_ends_may_be_missing():
-    scenario = load(corpus_files()["repair-shift"])
+    scenario = load(corpus_files()["llama-repair-shift-without-layers"])
     player = Player(scenario)
     with Fake("llama_cpp@b11549", scenario.model, player.write(scenario.server)) as fake:
         list(player.run(fake.play))

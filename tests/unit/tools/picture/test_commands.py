@@ -22,13 +22,13 @@ from tests.unit.tools.picture.test_scene import HYBRID, seen
 RECORDED = "tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json"
 LOGS = "tests/unit/tools/server_logs"
 COMMANDS = {
-    "why": (f"why {HYBRID} 3 -p llama_cpp@head", "decisions of request 3", 1),
-    "diff": (f"diff {HYBRID} -p llama_cpp@head -p llama_cpp@pr24143-on-head", "First difference, request ", 2),
+    "why": (f"why {HYBRID} 3 -p llama_cpp@b10587", "decisions of request 3", 1),
+    "diff": (f"diff {HYBRID} -p llama_cpp@b10587 -p llama_cpp@pr24143-on-b10587", "First difference, request ", 2),
     "fuzz": ("fuzz -p ik_llama@1889-base --model GA --property warm-equals-cold --examples 12 --no-shrink",
              "warm-equals-cold: logits", 1),
     "replay": (f"replay {RECORDED}", "recorded: ", 1),
     "import": (f"import {LOGS}/verbosity_4.log", "<code id=\"command\" tabindex=\"0\">cachesim try &#x27;A", 1),
-    "advise": (f"advise {HYBRID} -p llama_cpp@head", "Second run: best advice. Try: -np 2", 2),
+    "advise": (f"advise {HYBRID} -p llama_cpp@b10587", "Second run: best advice. Try: -np 2", 2),
 }  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_a_command_draws_what_it_shows(monkeypatch, capsys, tmp_path, name):
 
 def test_what_cannot_be_drawn_is_said_before_anything_is_played(capsys, tmp_path):
     svg = str(tmp_path / "x.svg")
-    for line in (f"diff scenarios/llama_cpp/slow -p llama_cpp@before-20671 -p llama_cpp@head --svg {svg}",
+    for line in (f"diff scenarios/llama_cpp/slow -p llama_cpp@b8392 -p llama_cpp@b10587 --svg {svg}",
                  f"replay {RECORDED} {RECORDED} --svg {svg}",
                  f"import {LOGS}/verbosity_4.log {LOGS}/default_verbosity.log --svg {svg}"):  # fmt: skip
         assert main(line.split()) == 2
@@ -65,7 +65,7 @@ def test_what_cannot_be_drawn_is_said_before_anything_is_played(capsys, tmp_path
 
 
 def test_a_trace_is_as_long_as_what_was_evaluated():
-    one = seen(HYBRID, "llama_cpp@head")
+    one = seen(HYBRID, "llama_cpp@b10587")
     events = json.loads(chrome_trace([one]))["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
     whole = [event for event in spans if event["name"].startswith("#")]

@@ -15,7 +15,7 @@ from tests.unit.tools.picture.test_scene import HYBRID, seen
 
 @pytest.fixture(scope="module")
 def drawn():
-    return Drawn(seen(HYBRID, "llama_cpp@head"))
+    return Drawn(seen(HYBRID, "llama_cpp@b10587"))
 
 
 def signs(drawn, wide, y=0.0):

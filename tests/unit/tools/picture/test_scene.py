@@ -19,7 +19,7 @@ from cachesim.tools.picture.scene import CacheContents, scene
 from cachesim.tools.picture.slot_lanes import SHOWN, Entry, Lanes, lives
 from cachesim.tools.picture.svg import draw, first_difference
 
-HYBRID = "seed-24143-hybrid"
+HYBRID = "llama-24143-entry-removed-hybrid"
 WRONG = "S40.A20/S.A>3/B9@0/S.A.C5"
 
 
@@ -29,7 +29,7 @@ def seen(case, profile, model="GA"):
 
 
 @pytest.mark.parametrize("case, profile", [
-    (HYBRID, "llama_cpp@head"), (HYBRID, "llama_cpp@pr24143-on-head"), (WRONG, "ik_llama@1889-base"),
+    (HYBRID, "llama_cpp@b10587"), (HYBRID, "llama_cpp@pr24143-on-b10587"), (WRONG, "ik_llama@1889-base"),
     ("S40.A60>r4/B70/S.A", "mlx_lm@0.32.2"),
 ])
 def test_stretches_cover_every_prompt_without_a_gap(case, profile):
@@ -44,7 +44,7 @@ def test_stretches_cover_every_prompt_without_a_gap(case, profile):
 
 
 def test_a_long_prompt_is_named_in_a_second_line_beneath_its_number():
-    row = draw([seen("S40.A60>r4/S.A.r.B7.C8.D9.E9.F9.G9", "llama_cpp@head")]).partition('id="r1"')[2]
+    row = draw([seen("S40.A60>r4/S.A.r.B7.C8.D9.E9.F9.G9", "llama_cpp@b10587")]).partition('id="r1"')[2]
     names = row.partition('<g class="name">')[2].partition("</g>")[0]
     (first, number), (second, words) = re.findall(r'y="([\d.]+)">([^<]+)</text>', names)
     top = float(re.search(r'class="frame" x="4" y="([\d.]+)"', row)[1])
@@ -53,7 +53,7 @@ def test_a_long_prompt_is_named_in_a_second_line_beneath_its_number():
 
 
 def test_words_stand_above_their_own_tokens():
-    rows = seen("A40.B10>r4/A[10:30].B[5:].C6/A[:3].r.C", "llama_cpp@head").rows
+    rows = seen("A40.B10>r4/A[10:30].B[5:].C6/A[:3].r.C", "llama_cpp@b10587").rows
     assert [[(word.name, word.start, word.stop) for word in row.words] for row in rows] == [
         [("A", 0, 40), ("B", 40, 50)], [("A", 0, 20), ("B", 20, 25), ("C", 25, 31)],
         [("A", 0, 3), ("r", 3, 7), ("C", 7, 13)],
@@ -61,7 +61,7 @@ def test_words_stand_above_their_own_tokens():
 
 
 def test_what_was_lost_points_to_where_it_was_lost():
-    row = seen(HYBRID, "llama_cpp@head").rows[3]
+    row = seen(HYBRID, "llama_cpp@b10587").rows[3]
     again = [(one.start, one.stop, one.at) for one in row.stretches if one.origin == "again"]
     assert again == [(0, 96, 2), (96, 100, 0)]
     first = row.stretches[0]
@@ -69,8 +69,8 @@ def test_what_was_lost_points_to_where_it_was_lost():
 
 
 @pytest.mark.parametrize(("profile", "model", "like"), [
-    ("llama_cpp@head", "llama", "AAAA"), ("llama_cpp@head", "gemma3", "W32 A W32 A"),
-    ("llama_cpp@head", "mamba2", "SSSS"), ("llama_cpp@head", "qwen35mtp", "GGGAGGGA+M"),
+    ("llama_cpp@b10587", "llama", "AAAA"), ("llama_cpp@b10587", "gemma3", "W32 A W32 A"),
+    ("llama_cpp@b10587", "mamba2", "SSSS"), ("llama_cpp@b10587", "qwen35mtp", "GGGAGGGA+M"),
     ("mlx_lm@0.32.2", "lfm2", "CCA"), ("ik_llama@main", "deepseek4", "W128 A W128 A+M"),
 ])  # fmt: skip
 def test_a_model_with_a_name_is_drawn_as_its_layers(profile, model, like):
@@ -81,15 +81,15 @@ def test_a_model_with_a_name_is_drawn_as_its_layers(profile, model, like):
 
 
 def test_attention_has_rows_and_a_state_has_one_position():
-    both, rows, state = (seen("S40.A60>r4", "llama_cpp@head", model).rows[0].memory for model in ("GA", "A", "S"))
+    both, rows, state = (seen("S40.A60>r4", "llama_cpp@b10587", model).rows[0].memory for model in ("GA", "A", "S"))
     assert (both.rows, both.state) == ((0, 103), 103)
     assert (rows.rows, rows.state) == ((0, 103), None) and (state.rows, state.state) == (None, 103)
     assert rows.window is None and state.window is None
 
 
 @pytest.mark.parametrize(("line", "profile", "rows", "window"), [
-    ("S40.A60>r4", "llama_cpp@head", (0, 103), (0, 103)),          # its cache has 768 cells: nothing is lost
-    ("P900>r4", "llama_cpp@head", (0, 903), (135, 903)),
+    ("S40.A60>r4", "llama_cpp@b10587", (0, 103), (0, 103)),          # its cache has 768 cells: nothing is lost
+    ("P900>r4", "llama_cpp@b10587", (0, 903), (135, 903)),
     ("P900>r4", "ik_llama@main", (0, 903), (0, 903)),              # keeps all rows
     ("P900>r4", "mlx_lm@0.32.2", (0, 904), (896, 904)),            # a ring of the window's size
 ])  # fmt: skip
@@ -107,11 +107,11 @@ def test_foreign_rows_are_marked_and_lead_to_their_request():
     one = seen(WRONG, "ik_llama@1889-base")
     read = one.rows[1].foreign[0]
     assert one.rows[1].foreign and read.says == one.rows[1].read[0] and read.start <= read.stop
-    assert "url(#p-wrong)" in draw([one]) and "url(#p-wrong)" not in draw([seen(HYBRID, "llama_cpp@head")])
+    assert "url(#p-wrong)" in draw([one]) and "url(#p-wrong)" not in draw([seen(HYBRID, "llama_cpp@b10587")])
 
 
 def test_a_state_that_was_read_is_marked_at_the_end_of_its_tokens():
-    one = seen("d2-padding-into-the-state", "mlx_lm@v0.31.3")
+    one = seen("mlx-1736-padding-in-state-hybrid", "mlx_lm@0.31.3")
     assert [(read.start, read.stop) for read in one.rows[3].foreign] == [(24, 24), (20, 24)]
     row = draw([one]).partition('id="r3"')[2].partition('id="r4"')[0]
     boxes = re.findall(r'<rect class="wrong" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', row)
@@ -120,7 +120,7 @@ def test_a_state_that_was_read_is_marked_at_the_end_of_its_tokens():
 
 
 def test_entries_of_the_prompt_cache_come_and_go():
-    takes, keeps = (seen(HYBRID, profile).rows for profile in ("llama_cpp@head", "llama_cpp@pr24143-on-head"))
+    takes, keeps = (seen(HYBRID, profile).rows for profile in ("llama_cpp@b10587", "llama_cpp@pr24143-on-b10587"))
     assert [row.entries for row in takes] == [
         CacheContents([], [], []), CacheContents([103], [103], []), CacheContents([73], [73], [103], True),
         CacheContents([73, 68], [68], []),
@@ -129,7 +129,7 @@ def test_entries_of_the_prompt_cache_come_and_go():
     for number, row in enumerate(takes):
         assert sorted(takes[number - 1].entries.lengths if number else []) == sorted(
             [*row.entries.gone, *_without(row.entries.lengths, row.entries.saved)])  # fmt: skip
-    assert "removed on load during request 2" in draw([seen(HYBRID, "llama_cpp@head")])
+    assert "removed on load during request 2" in draw([seen(HYBRID, "llama_cpp@b10587")])
 
 
 def _without(lengths, saved):
@@ -140,15 +140,15 @@ def _without(lengths, saved):
 
 
 def test_a_checkpoint_has_its_pos_min_and_pos_max():
-    memory = seen("P900>r4", "llama_cpp@head", "W8 A S").rows[0].memory
+    memory = seen("P900>r4", "llama_cpp@b10587", "W8 A S").rows[0].memory
     assert memory.checkpoints and len(memory.spans) == len(memory.checkpoints)
     assert all(low <= high == tokens - 1 for tokens, (low, high) in zip(memory.checkpoints, memory.spans, strict=True))
-    assert f"[pos_min {memory.spans[0][0]}, pos_max {memory.spans[0][1]}]" in draw([seen("P900>r4", "llama_cpp@head",
+    assert f"[pos_min {memory.spans[0][0]}, pos_max {memory.spans[0][1]}]" in draw([seen("P900>r4", "llama_cpp@b10587",
                                                                                       "W8 A S")])  # fmt: skip
 
 
 def test_many_checkpoints_are_drawn_in_one_and_all_named():
-    memory = seen("P900>r4", "llama_cpp@head", "W8 A S").rows[0].memory
+    memory = seen("P900>r4", "llama_cpp@b10587", "W8 A S").rows[0].memory
     scale = Scale([100, 200, 904])
     few = "".join(beneath(memory._replace(checkpoints=[100, 200], spans=[(0, 99), (92, 199)]), scale, 0))
     marks = list(range(100, 1000, 100))
@@ -160,14 +160,14 @@ def test_many_checkpoints_are_drawn_in_one_and_all_named():
 
 
 def test_of_many_words_those_are_named_that_stand_in_no_row_above():
-    text = draw([seen(chats(1, 14), "llama_cpp@head")])
+    text = draw([seen(chats(1, 14), "llama_cpp@b10587")])
     rows = [text[text.index(f'id="r{n}"'):text.index(f'id="r{n + 1}"')] for n in (11, 12)]
     names = [re.findall(r">(\w+)</text>", row.split('class="dim mid"')[1].split("</g>")[0]) for row in rows]
     assert len(names[0]) == 24 and names[0][0] == "S" and names[1] == ["ral", "uam"]
 
 
 def test_the_first_difference_of_two_runs_is_marked():
-    two = [seen(HYBRID, "llama_cpp@head"), seen(HYBRID, "llama_cpp@pr24143-on-head")]
+    two = [seen(HYBRID, "llama_cpp@b10587"), seen(HYBRID, "llama_cpp@pr24143-on-b10587")]
     assert first_difference(two) == 2 and draw(two).count(">first difference<") == 2
     frame, note = (float(re.search(one, draw(two))[1]) for one in (r'class="first" x="4"[^>]* width="([\d.]+)"',
                                                                    r'<g class="notes"><text x="([\d.]+)"'))  # fmt: skip
@@ -177,7 +177,7 @@ def test_the_first_difference_of_two_runs_is_marked():
 
 
 def test_the_drawing_is_xml_with_an_anchor_for_each_request():
-    text = draw([seen(HYBRID, "llama_cpp@head"), seen(HYBRID, "llama_cpp@pr24143-on-head")])
+    text = draw([seen(HYBRID, "llama_cpp@b10587"), seen(HYBRID, "llama_cpp@pr24143-on-b10587")])
     root = ET.fromstring(text)
     ids = [one.get("id") for one in root.iter() if one.get("id") and re.fullmatch(r"(p\d+-)?r\d+", one.get("id", ""))]
     assert len(ids) == len(set(ids)) == 8 and "r3" in ids
@@ -186,15 +186,15 @@ def test_the_drawing_is_xml_with_an_anchor_for_each_request():
 
 
 def test_a_line_is_the_title_of_its_picture():
-    assert seen("S40.A60>r4/B70", "llama_cpp@head").title == "S40.A60>r4/B70"
-    long = seen("/".join(["S4.A6", *["S.A"] * 30]), "llama_cpp@head").title
+    assert seen("S40.A60>r4/B70", "llama_cpp@b10587").title == "S40.A60>r4/B70"
+    long = seen("/".join(["S4.A6", *["S.A"] * 30]), "llama_cpp@b10587").title
     assert long.startswith("S4.A6/S.A/S.A") and len(long) == 72 and long.endswith("…")
-    assert seen(HYBRID, "llama_cpp@head").title.startswith("a hit in the prompt cache")
+    assert seen(HYBRID, "llama_cpp@b10587").title.startswith("prompt cache entry removed by a hit")
 
 
 def test_texts_are_escaped():
-    one = seen(HYBRID, "llama_cpp@head")._replace(title='<script>alert("x")</script>', why="</script><b>")
-    found = walk(cachesim.load(HYBRID), "llama_cpp@head")
+    one = seen(HYBRID, "llama_cpp@b10587")._replace(title='<script>alert("x")</script>', why="</script><b>")
+    found = walk(cachesim.load(HYBRID), "llama_cpp@b10587")
     says = ["LC-X: </script><img src=x>"] * len(found.events)
     html = page([one], "a <b> 'c'", told=[Told(found, says, [True] * len(says))])
     assert "<script>alert" not in html and "</script><img" not in html and "<b>" not in html
@@ -202,13 +202,13 @@ def test_texts_are_escaped():
 
 
 def test_a_page_needs_no_network_and_is_small(tmp_path):
-    scenes = [seen(HYBRID, "llama_cpp@head")]
+    scenes = [seen(HYBRID, "llama_cpp@b10587")]
     html = page(scenes, "cachesim run x")
     assert not re.search(r"src=|<link|@import|url\(http", html)
     assert re.findall(r"<(\w+) href=[\"'](?!#)", html) == ["a"] * 3        # links to sources of rules
     line = "/".join(["S40.A60>r4", *["B70", "S.A"] * 24])
     file = tmp_path / "fifty.html"
-    main(["try", line, "-p", "llama_cpp@head", "--html", str(file), "-q"])
+    main(["try", line, "-p", "llama_cpp@b10587", "--html", str(file), "-q"])
     text = file.read_text("utf-8")
     assert text.count("<details") == 49 and "<dt>LC-" in text and file.stat().st_size < 300_000
 
@@ -252,18 +252,18 @@ def test_a_wide_scale_has_narrower_tokens():
 
 
 def test_the_legend_explains_what_is_drawn_and_nothing_else():
-    loss, wrong = draw([seen(HYBRID, "llama_cpp@head")]), draw([seen(WRONG, "ik_llama@1889-base")])
+    loss, wrong = draw([seen(HYBRID, "llama_cpp@b10587")]), draw([seen(WRONG, "ik_llama@1889-base")])
     for says in ("recurrent state", "checkpoint", "entry removed on load", "request where it was lost"):
         assert f">{says}<" in loss
     assert ">wrong answer<" not in loss and ">rows of the window<" not in loss and ">entry removed<" not in loss
     assert ">wrong answer<" in wrong and ">wrong rows or state read<" in wrong
     assert ">entry removed on load<" not in wrong
-    dense = draw([seen("S40.A60", "llama_cpp@head", "A")])
+    dense = draw([seen("S40.A60", "llama_cpp@b10587", "A")])
     assert ">attention rows<" in dense and ">recurrent state<" not in dense and ">checkpoint<" not in dense
 
 
 def test_a_page_says_title_and_sources_beside_its_picture():
-    one = seen(HYBRID, "llama_cpp@head")
+    one = seen(HYBRID, "llama_cpp@b10587")
     alone, within = draw([one]), draw([one], alone=False)
     assert "; source ggml-org" in alone and "source" not in within
     assert 'viewBox="0 0 ' in alone and f'viewBox="0 {HEAD} ' in within
@@ -279,29 +279,30 @@ def test_a_scale_shows_short_stretches_and_breaks_long_ones():
 
 def test_the_files_are_written_whole(tmp_path, capsys):
     html, svg = tmp_path / "a.html", tmp_path / "a.svg"
-    assert main(["run", HYBRID, "-p", "llama_cpp@head", "--html", str(html), "--svg", str(svg)]) == 0
+    assert main(["run", HYBRID, "-p", "llama_cpp@b10587", "--html", str(html), "--svg", str(svg)]) == 0
     assert html.read_text("utf-8").startswith("<!doctype html>") and ET.parse(svg).getroot().tag.endswith("svg")
     assert "LC-PC-LOAD.TAKE" in html.read_text("utf-8")
     capsys.readouterr()
 
 
 def test_a_picture_of_two_scenarios_is_refused(tmp_path, capsys):
-    code = main(["run", HYBRID, "seed-24143-dense", "-p", "llama_cpp@head", "--svg", str(tmp_path / "a.svg")])
+    code = main(["run", HYBRID, "llama-24143-entry-removed-dense", "-p", "llama_cpp@b10587", "--svg",
+        str(tmp_path / "a.svg")])
     assert code == 2 and "can show one scenario only" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_a_loss_names_rule_source_and_flag_in_the_drawing_and_in_the_text():
-    one = seen(HYBRID, "llama_cpp@head")
+    one = seen(HYBRID, "llama_cpp@b10587")
     cause = one.causes["LC-PC-LOAD.TAKE"]
     assert cause.flags == ("--cache-ram 100",) and cause.link.startswith("https://github.com/ggml-org/llama.cpp/")
     svg, html = draw([one]), page([one], "cachesim run x")
     assert "(LC-PC-LOAD.TAKE," in svg and f"source {cause.source}" in svg and "--cache-ram 100" in svg
     assert f'<a href="{cause.link}">' in html and html.count("<code>--cache-ram 100</code>") == 2
-    assert seen("S40.A60/B70", "llama_cpp@head").causes == {}
+    assert seen("S40.A60/B70", "llama_cpp@b10587").causes == {}
 
 
 def test_requests_stand_in_the_lane_of_their_slot_and_entries_in_theirs():
-    one = seen("S40.A60>r4/B70/S.C25/S.A.D5", "llama_cpp@head", "W8 A")
+    one = seen("S40.A60>r4/B70/S.C25/S.A.D5", "llama_cpp@b10587", "W8 A")
     lanes = Lanes(one)
     assert lanes.slots == sorted({row.slot for row in one.rows}) and len(lanes.slots) > 1
     assert sorted({lanes.slot(row.slot) for row in one.rows}) == [lanes.slot(slot) for slot in lanes.slots]
@@ -310,7 +311,7 @@ def test_requests_stand_in_the_lane_of_their_slot_and_entries_in_theirs():
 
 
 def test_an_entry_stands_in_its_lane_from_the_request_that_saved_it_to_the_one_that_took_it():
-    takes, keeps = (seen(HYBRID, profile) for profile in ("llama_cpp@head", "llama_cpp@pr24143-on-head"))
+    takes, keeps = (seen(HYBRID, profile) for profile in ("llama_cpp@b10587", "llama_cpp@pr24143-on-b10587"))
     assert lives(takes.rows) == [Entry(0, 68, 3, None, False), Entry(0, 103, 1, 2, True), Entry(1, 73, 2, None, False)]
     assert [entry.gone for entry in lives(keeps.rows)] == [None] * 3
     assert Lanes(takes).gone_at(2) == Lanes(takes).entry(0) + 4 and Lanes(takes).gone_at(3) is None

@@ -20,13 +20,13 @@ from cachesim.tools.picture.slot_lanes import SHOWN
 from cachesim.tools.picture.svg import Drawn
 from tests.unit.tools.picture.cut import cut
 
-HYBRID = "seed-24143-hybrid"
+HYBRID = "llama-24143-entry-removed-hybrid"
 CASES = {
-    "llama_cpp": (HYBRID, "llama_cpp@head", "GA"),
+    "llama_cpp": (HYBRID, "llama_cpp@b10587", "GA"),
     "window": ("S40.A60>r4/B70/S.C25/S.A.D5", "llama_cpp@b11549", "W8 A"),
     "ik_llama": ("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", "GA"),
     "mlx_lm": ("S40.A60>r4/B70>q2{together}/S.A", "mlx_lm@0.32.2", "GA"),
-    "restart": ("S4.A4/{restart}/S.A", "llama_cpp@head", "GA"),
+    "restart": ("S4.A4/{restart}/S.A", "llama_cpp@b10587", "GA"),
 }
 
 

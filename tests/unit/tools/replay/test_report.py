@@ -10,7 +10,7 @@ from cachesim.tools.replay.report import TOTALS, not_replayed, replay_report, to
 from tests.unit.tools.run.made import shown
 
 
-def trace(steps=4, agree=4, undecided=0, events=9, verdicts=None, scope="in", profile="llama_cpp@head", first=None):
+def trace(steps=4, agree=4, undecided=0, events=9, verdicts=None, scope="in", profile="llama_cpp@b10587", first=None):
     """Return the data of a replayed trace."""
     return {
         "file": "t.json", "profile": profile, "scope": scope, "why": "", "steps": steps, "steps_agree": agree,
@@ -34,7 +34,7 @@ def test_sums_count_verdicts_only_where_there_was_a_judge():
 def test_a_row_for_each_profile():
     lines = shown(replay_report([trace(verdicts=3), trace(profile="x@y", agree=2), trace(scope="out")]))
     assert lines[0].split() == ["profile", "files", "steps", "ok", "events", "ok", "verdicts", "ok", "out"]
-    assert lines[1].split() == ["llama_cpp@head", "1", "4", "4", "9", "8", "4", "3", "1"]
+    assert lines[1].split() == ["llama_cpp@b10587", "1", "4", "4", "9", "8", "4", "3", "1"]
     assert lines[2].split() == ["x@y", "1", "4", "2", "9", "8", "-", "-", "0"]
 
 

@@ -46,7 +46,7 @@ def test_a_family_that_is_a_rule_too_lists_its_members(capsys):
 
 def test_a_rule_names_its_life_its_flags_and_its_scenarios(capsys):
     [er2] = data(capsys, "LC-CKPT-ERASE.ER2")["rules"]
-    assert er2["in_force"]["since"] == "llama_cpp@before-min0" and er2["in_force"]["until"] == ""
+    assert er2["in_force"]["since"] == "llama_cpp@b8450" and er2["in_force"]["until"] == ""
     assert er2["instead"]["before"] == "LC-CKPT-ERASE.ER1" and er2["instead"]["after"] == ""
     assert {"profile": "llama_cpp@24035-v1", "rule": "LC-CKPT-ERASE.V1"} in er2["instead"]["proposed"]
     assert er2["shown_in"] and er2["link"].startswith("https://github.com/ggml-org/llama.cpp/blob/3f545be/")

@@ -39,7 +39,7 @@ def test_one_flag_in_any_spelling(capsys):
 
 def test_the_first_engine_is_meant_where_none_is_named(capsys):
     outs = []
-    for argv in ([], ["llama_cpp"], ["-p", "llama_cpp@head"], ["llama_cpp@head"]):
+    for argv in ([], ["llama_cpp"], ["-p", "llama_cpp@b10587"], ["llama_cpp@b10587"]):
         assert main(["options", *argv]) == exits.HOLDS
         outs.append(capsys.readouterr().out)
     assert outs[0] == outs[1] and outs[2] == outs[3]
@@ -47,11 +47,11 @@ def test_the_first_engine_is_meant_where_none_is_named(capsys):
 
 def test_a_rule_set_has_its_own_defaults(capsys):
     told = []
-    for name in ("llama_cpp@mtmd-broken", "llama_cpp"):
+    for name in ("llama_cpp@b8152", "llama_cpp"):
         main(["options", name, "ctx-checkpoints", "--json"])
         told.append(json.loads(capsys.readouterr().out))
     assert [one["flags"][0]["default"] for one in told] == [8, 32]
-    assert [one["profile"] for one in told] == ["llama_cpp@mtmd-broken", ""]
+    assert [one["profile"] for one in told] == ["llama_cpp@b8152", ""]
 
 
 def test_as_data(capsys):
@@ -66,8 +66,8 @@ def test_as_data(capsys):
 @pytest.mark.parametrize(("argv", "words"), [
     (["options", "lama"], "did you mean 'ik_llama'?"),
     (["options", "llama_cpp", "ctx-chekpoints"], "did you mean 'ctx_checkpoints'? see cachesim options llama_cpp"),
-    (["options", "llama_cpp@haed"], "did you mean 'llama_cpp@head'?"),
-    (["options", "llama_cpp", "-p", "mlx_lm@head"], "not a rule set of llama_cpp"),
+    (["options", "llama_cpp@b10587x"], "did you mean 'llama_cpp@b10587'?"),
+    (["options", "llama_cpp", "-p", "mlx_lm@d78bf58e"], "not a rule set of llama_cpp"),
     (["try", "S4", "--set", "xyzzy=3"], "see cachesim options llama_cpp"),
     (["try", "S4", "--set", "np"], "expected key=value"),
 ])  # fmt: skip

@@ -13,7 +13,7 @@ from cachesim.judging.recompute_ledger import Charge, RequestLedger
 from cachesim.judging.verdict import HOLDS, Verdict
 from cachesim.scenarios.from_notation import from_line
 
-HEAD = "llama_cpp@head"
+HEAD = "llama_cpp@b10587"
 BROKEN = Verdict(False, "bits")
 UNDECIDED = Verdict(None)
 
@@ -43,6 +43,5 @@ FLAGS = re.compile("([AB] )?(flags|set): ")
 
 
 def shown(report):
-    """The lines of a report, without the white space around them and without the server's flags, which stand below the
-    first one everywhere."""
+    """Return the stripped lines of a report, without the server's flags, which always follow the first line."""
     return [line.strip() for line in as_text(report).splitlines() if not FLAGS.match(line)]

@@ -11,12 +11,12 @@ from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.tools.run.arguments import LONG
 
-ID = "lesson-hybrid"
-PAIR = ("-p", "llama_cpp@head", "-p", "llama_cpp@b11549")
+ID = "llama-lesson-hybrid"
+PAIR = ("-p", "llama_cpp@b10587", "-p", "llama_cpp@b11549")
 LINE = "S40.A60/S.B9"
 COMMANDS = {
-    "try": lambda case: ["try", case, "-p", "llama_cpp@head"],
-    "why": lambda case: ["why", case, "1", "-p", "llama_cpp@head"],
+    "try": lambda case: ["try", case, "-p", "llama_cpp@b10587"],
+    "why": lambda case: ["why", case, "1", "-p", "llama_cpp@b10587"],
     "diff": lambda case: ["diff", case, *PAIR],
     "bisect": lambda case: ["bisect", case],
 }
@@ -53,8 +53,8 @@ def test_another_model_and_other_options_for_both(capsys, command, case):
 
 def test_the_model_of_a_line_is_a_hybrid_and_that_of_a_file_its_own(capsys):
     assert told(called(capsys, "try", LINE)[1]) == ("GGGA", "exact")
-    assert told(called(capsys, "try", "lesson-attention", "-p", "llama_cpp@head")[1])[0] == "AAAA"
-    assert told(called(capsys, "try", "lesson-attention", "-p", "llama_cpp@head", "--model", "A")[1])[0] == "A"
+    assert told(called(capsys, "try", "llama-lesson-attention", "-p", "llama_cpp@b10587")[1])[0] == "AAAA"
+    assert told(called(capsys, "try", "llama-lesson-attention", "-p", "llama_cpp@b10587", "--model", "A")[1])[0] == "A"
 
 
 @pytest.mark.parametrize("command", ["try", "why", "diff"])
@@ -93,13 +93,13 @@ def test_what_a_folder_is_not_given(capsys):
 
 
 def test_a_file_has_its_engine(capsys):
-    assert main(["bisect", ID, "-p", "llama_cpp@head"]) == exits.BAD_INPUT
+    assert main(["bisect", ID, "-p", "llama_cpp@b10587"]) == exits.BAD_INPUT
     assert "a file names its engine" in capsys.readouterr().err
 
 
 def test_a_request_that_is_not_there(capsys):
     assert main(["why", LINE, "2"]) == exits.BAD_INPUT
-    assert "there is no request 2 (0 to 1)" in capsys.readouterr().err
+    assert "unknown request 2 (0 to 1)" in capsys.readouterr().err
 
 
 @pytest.mark.long

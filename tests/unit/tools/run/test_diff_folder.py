@@ -16,13 +16,14 @@ from cachesim.tools.run import diff_folder
 from cachesim.tools.run.diff_report import diff_table, file_data, totals, worst_first
 
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
-IK = ("d14-blanks-passed-over", "d1-same-prompt-again", "context-shift", "seed-1889-compacted-window")
+IK = ("ik-2105-blank-skipped-in-comparison", "ik-2105-last-token-evaluated-twice-hybrid", "ik-context-shift",
+    "ik-1889-compacted-window-deepseek4")
 """One that broke, one that was mended, one that is the same, one that evaluates more."""
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Four scenarios of ik_llama.cpp, in two folders, and one of llama.cpp."""
+    """Create four scenarios of ik_llama.cpp, in two folders, and a scenario of llama.cpp."""
     files = corpus_files()
     (tmp_path / "below").mkdir()
     for i, name in enumerate(IK):
@@ -88,7 +89,7 @@ def test_the_worst_come_first_and_what_is_equal_is_left_out():
 
 
 def test_a_rule_set_of_another_engine_and_an_empty_folder(capsys, folder, tmp_path):
-    code, _, err = call(capsys, folder, "-p", BAD, "-p", "llama_cpp@head")
+    code, _, err = call(capsys, folder, "-p", BAD, "-p", "llama_cpp@b10587")
     assert code == exits.BAD_INPUT and "of different engines" in err
     (tmp_path / "none").mkdir()
     code, out, err = call(capsys, tmp_path / "none", "-p", BAD, "-p", GOOD)

@@ -6,7 +6,7 @@ from cachesim.events import Decided
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from tests.unit.tools.run.made import BROKEN, judgement, run, shown
 
-OTHER = "llama_cpp@mtmd-broken"
+OTHER = "llama_cpp@b8152"
 
 
 def compared(mine, theirs, first=(), stored=((), ())):
@@ -21,7 +21,7 @@ def compared(mine, theirs, first=(), stored=((), ())):
 def test_the_verdicts_come_first():
     lines = shown(diff_report(compared([judgement()], [judgement(BROKEN)])))
     assert lines[1:3] == [
-        "A llama_cpp@head  correct answer, 0 tokens re-evaluated",
+        "A llama_cpp@b10587  correct answer, 0 tokens re-evaluated",
         f"B {OTHER}  wrong answer at request 0, 0 tokens re-evaluated",
     ]
 

@@ -17,8 +17,8 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_table import block_of_case, failure_block
 
-STALE = "bug-stale-ckpt-pos0-hybrid"
-HEAD = "llama_cpp@head"
+STALE = "llama-one-token-checkpoint-hybrid"
+HEAD = "llama_cpp@b10587"
 
 
 def failure(name, profile=HEAD, at=None):
@@ -54,15 +54,17 @@ def test_let_then_hence_source_and_the_line():
     assert lines[1].startswith("Then  request 1, B: ")
     assert lines[-3].startswith("Hence logits at position 29 ")
     assert lines[-2].startswith("source https://github.com/ggml-org/llama.cpp/blob/3f545be/")
-    line = "cachesim try 'A5/B40/B[:18].C12>8/B[:18].C.D9>8' -p llama_cpp@head --model GGGA --set ctx_size=1024"
+    line = "cachesim try 'A5/B40/B[:18].C12>8/B[:18].C.D9>8' -p llama_cpp@b10587 --model GGGA --set ctx_size=1024"
     assert lines[-1].startswith(line)
     assert max(map(len, lines[:-2])) <= 80
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "profile"), [
-    (STALE, HEAD), ("d2-one-token-too-far", "ik_llama@pr1888"), ("d4-last-token-missing", "mlx_lm@head"),
-    ("lc-26-refused-cut-of-the-draft", HEAD), ("one-token-gemma3l6", HEAD), ("purged-while-tried", HEAD),
+    (STALE, HEAD), ("ik-1888-checkpoint-too-long-hybrid", "ik_llama@pr1888"), ("mlx-draft-last-token-missing",
+     "mlx_lm@d78bf58e"),
+    ("llama-27931-draft-removal-refused-recurrent", HEAD), ("llama-one-token-checkpoint-default-gemma3l6", HEAD),
+    ("llama-undone-batch-loses-window", HEAD),
 ])  # fmt: skip
 def test_the_line_runs_in_a_shell_and_shows_the_same(name, profile, tmp_path):
     data = failure(name, profile)
@@ -73,14 +75,14 @@ def test_the_line_runs_in_a_shell_and_shows_the_same(name, profile, tmp_path):
 
 
 def test_what_a_line_cannot_say_is_run_from_its_file():
-    scenario = load(corpus_files()["d14-blanks-passed-over"])
+    scenario = load(corpus_files()["ik-2105-blank-skipped-in-comparison"])
     assert case_command(scenario, "ik_llama@main").startswith("cachesim run ")
 
 
 def test_a_truth_value_is_typed_as_toml_has_it():
     given = {"kv_unified": True, "ctx_size": 64}
     assert try_command("A4>r2/A", HEAD, "GA", given) == (
-        "cachesim try 'A4>r2/A' -p llama_cpp@head --model GA --set kv_unified=true --set ctx_size=64"
+        "cachesim try 'A4>r2/A' -p llama_cpp@b10587 --model GA --set kv_unified=true --set ctx_size=64"
     )
 
 

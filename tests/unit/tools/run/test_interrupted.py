@@ -44,9 +44,9 @@ def test_the_requests_that_are_answered_are_shown(capsys, stop):
 
 def test_runs_that_are_over_come_first(capsys, stop):
     stop(4)
-    assert main(["try", LINE, "--model", "A", "-p", "b9518", "-p", "head"]) == exits.INTERRUPTED
+    assert main(["try", LINE, "--model", "A", "-p", "b9518", "-p", "b10587"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
-    assert "llama_cpp@base-24143" in out and "llama_cpp@head" in out
+    assert "llama_cpp@b9518" in out and "llama_cpp@b10587" in out
     assert "1 of 2 runs finished, and 1 of 3 requests of the next" in err
 
 
@@ -58,7 +58,7 @@ def test_another_signal_keeps_its_code(capsys, stop):
 
 def test_files_as_lines(capsys, stop):
     stop(6)
-    assert main(["run", "seed-24143-dense", "--json"]) == exits.INTERRUPTED
+    assert main(["run", "llama-24143-entry-removed-dense", "--json"]) == exits.INTERRUPTED
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [len(run["requests"]) for run in runs] == [4, 2]
     assert runs[1]["as_expected"] is None and runs[1]["mismatches"] == []

@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.symptoms import SYMPTOMS
 
-SEED = "seed-24143-dense"
+SEED = "llama-24143-entry-removed-dense"
 
 
 def listed(capsys, *words):
@@ -25,10 +25,10 @@ def test_all_are_listed(capsys):
     assert sorted(listed(capsys)) == sorted(corpus_files())
 
 
-@pytest.mark.parametrize("words", [["#24143", "dense"], ["DENSE", "llama_cpp@pr24143-on-head", "AAAA"]])
+@pytest.mark.parametrize("words", [["#24143", "dense"], ["DENSE", "llama_cpp@pr24143-on-b10587", "AAAA"]])
 def test_every_word_must_be_there(capsys, words):
     found = listed(capsys, *words)
-    assert SEED in found and "seed-24143-hybrid" not in found and len(found) < 20
+    assert SEED in found and "llama-24143-entry-removed-hybrid" not in found and len(found) < 20
 
 
 def test_a_list_that_is_empty_says_so(capsys):
@@ -39,7 +39,7 @@ def test_a_list_that_is_empty_says_so(capsys):
 def test_the_list_shows_ids_whole_and_titles(capsys):
     assert main(["scenarios", "24143", "dense"]) == exits.HOLDS
     out = capsys.readouterr().out
-    assert f" {SEED} " in out and "a hit in the prompt cache" in out
+    assert f" {SEED} " in out and "prompt cache entry removed by a hit" in out
 
 
 def test_the_folder_is_told(capsys):
@@ -48,8 +48,8 @@ def test_the_folder_is_told(capsys):
 
 
 def test_a_symptom_is_found_in_other_words(capsys):
-    found = listed(capsys, "--symptom", "re-processes everything", "llama_cpp@head")
-    assert "d9-spacing-collapse" in found and SEED not in found
+    found = listed(capsys, "--symptom", "re-processes everything", "llama_cpp@b10587")
+    assert "llama-28302-spacing-erases-checkpoints-hybrid" in found and SEED not in found
     assert main(["scenarios", "--symptom", "re-processes everything"]) == exits.HOLDS
     out = capsys.readouterr().out
     assert out.startswith("re-processed  much more of the prompt is evaluated") and "wrong-answer" not in out
@@ -76,7 +76,7 @@ def test_paths_that_never_were_are_refused(capsys, parts):
 @pytest.mark.long
 @pytest.mark.parametrize("argv", [
     ["run", SEED], ["why", SEED, "3"], ["bisect", SEED],
-    ["diff", SEED, "-p", "llama_cpp@head", "-p", "llama_cpp@pr24143-on-head"],
+    ["diff", SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
 ], ids=lambda argv: argv[0])  # fmt: skip
 def test_a_command_takes_an_id_for_the_path(capsys, tmp_path, monkeypatch, argv):
     monkeypatch.chdir(tmp_path)
@@ -88,9 +88,10 @@ def test_a_command_takes_an_id_for_the_path(capsys, tmp_path, monkeypatch, argv)
 
 def test_record_takes_an_id(capsys, tmp_path):
     (tmp_path / "x").touch()
-    argv = ["record", "seed-24143-dens", "--server", str(tmp_path / "x"), "--model", str(tmp_path / "x")]
+    argv = ["record", "llama-24143-entry-removed-dens", "--server", str(tmp_path / "x"), "--model",
+        str(tmp_path / "x")]
     assert main(argv) == exits.BAD_INPUT
-    assert "did you mean 'seed-24143-dense'?" in capsys.readouterr().err
+    assert "did you mean 'llama-24143-entry-removed-dense'?" in capsys.readouterr().err
 
 
 def test_nothing_is_written_into_a_file_that_only_its_id_names(capsys, tmp_path, monkeypatch):

@@ -121,7 +121,7 @@ def test_a_campaign_against_another_goes_on_where_it_stopped(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(("profile", "words"), [
-    (BAD, "is the rule set of -p"), ("llama_cpp@head", "is of another engine"), ("ik_llama@mian", "unknown profile"),
+    (BAD, "is the rule set of -p"), ("llama_cpp@b10587", "is of another engine"), ("ik_llama@mian", "unknown profile"),
 ])  # fmt: skip
 def test_what_cannot_be_compared_is_exit_2(capsys, profile, words):
     code, out, err = call(capsys, "fuzz", "-p", BAD, "--against", profile)

@@ -164,9 +164,9 @@ def planted(server, request):
 
 
 def test_a_crash_of_the_simulator_is_made_small_and_keeps_its_traceback():
-    planted_plan = plan(0, "llama_cpp@head", ("survives",))
+    planted_plan = plan(0, "llama_cpp@b10587", ("survives",))
     with patch.object(Server, "submit", planted):
-        out = Campaign("llama_cpp@head")
+        out = Campaign("llama_cpp@b10587")
         out.take(work(next(blocks(planted_plan, 4))))
         [(group, failure)] = out.failures.items()
         small = shrunk(failure, planted_plan, 300)
@@ -198,7 +198,7 @@ def test_shrinking_keeps_the_group():
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_plain_conversation_breaks_nothing(name):
-    for engine, profile in (("llama_cpp", "llama_cpp@head"), ("ik_llama", "ik_llama@main"), ("mlx_lm", PROFILE)):
+    for engine, profile in (("llama_cpp", "llama_cpp@b10587"), ("ik_llama", "ik_llama@main"), ("mlx_lm", PROFILE)):
         case = made(engine, {"A": 12, "b": 5, "c": 4}, "A.b", "A.c", "A.b", model="AA")
         assert findings(case, profile, (name,), {}) == []
 

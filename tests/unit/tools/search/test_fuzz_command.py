@@ -39,7 +39,7 @@ def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
 
 def test_nothing_found_is_exit_0(capsys):
     """Only attention, and a single completion per request: several completions trigger a known fault of the engine with
-    any seed (copy-behind-a-load)."""
+    any seed (llama-delayed-copy-overwrites-load)."""
     drawn = campaign.draw_conversation
 
     def one_completion(*args):
@@ -47,9 +47,9 @@ def test_nothing_found_is_exit_0(capsys):
         return replace(case, asked=alike(case.asked, n_cmpl=1))
 
     with patch.object(campaign, "draw_conversation", one_completion):
-        code, out, _ = call(capsys, "fuzz", "-p", "llama_cpp@head", "--model", "A", "--examples", "30")
+        code, out, _ = call(capsys, "fuzz", "-p", "llama_cpp@b10587", "--model", "A", "--examples", "30")
     assert code == exits.HOLDS
-    assert "llama_cpp@head  seed 0, 30 conversations" in out
+    assert "llama_cpp@b10587  seed 0, 30 conversations" in out
     assert "nothing found for warm-equals-cold" in out
 
 
@@ -236,16 +236,16 @@ def test_the_time_ends_what_is_being_done_and_what_was_not_shrunk_is_said(capsys
 
 
 @pytest.mark.parametrize(("argv", "words"), [
-    (("-p", "llama_cpp@haed"), ("unknown profile", "llama_cpp@head")),
-    (("-p", "llama_cpp@head", "--property", "survive"), ("unknown property", "survives")),
-    (("-p", "mlx_lm@head", "--model", "Q"), ("unknown model for this engine: 'Q'", "GGGA")),
-    (("-p", "mlx_lm@head", "--minutes", "1", "--examples", "5"), ("exclude each other",)),
-    (("-p", "mlx_lm@head", "--jobs", "0"), ("at least 1",)),
-    (("-p", "mlx_lm@head", "--jobs", "many"), ("found 'many'",)),
-    (("-p", "mlx_lm@head", "--minutes", "1e9"), ("found '1e9'",)),
-    (("-p", "mlx_lm@head", "--out", "/dev/null"), ("/dev/null: cannot be written",)),
-    (("-p", "mlx_lm@head", "--out", "/dev/null/below"), ("cannot be written: not a directory",)),
-    (("-p", "mlx_lm@head", "--resume"), ("add --out FOLDER",)),
+    (("-p", "llama_cpp@b10587x"), ("unknown profile", "llama_cpp@b10587")),
+    (("-p", "llama_cpp@b10587", "--property", "survive"), ("unknown property", "survives")),
+    (("-p", "mlx_lm@d78bf58e", "--model", "Q"), ("unknown model for this engine: 'Q'", "GGGA")),
+    (("-p", "mlx_lm@d78bf58e", "--minutes", "1", "--examples", "5"), ("exclude each other",)),
+    (("-p", "mlx_lm@d78bf58e", "--jobs", "0"), ("at least 1",)),
+    (("-p", "mlx_lm@d78bf58e", "--jobs", "many"), ("found 'many'",)),
+    (("-p", "mlx_lm@d78bf58e", "--minutes", "1e9"), ("found '1e9'",)),
+    (("-p", "mlx_lm@d78bf58e", "--out", "/dev/null"), ("/dev/null: cannot be written",)),
+    (("-p", "mlx_lm@d78bf58e", "--out", "/dev/null/below"), ("cannot be written: not a directory",)),
+    (("-p", "mlx_lm@d78bf58e", "--resume"), ("add --out FOLDER",)),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_exit_2_with_a_hint(capsys, argv, words):
     code, out, err = call(capsys, "fuzz", *argv)

@@ -15,7 +15,7 @@ from cachesim.scenarios.schema import Action
 from cachesim.tools.search.invariant_observer import CheckedRun, InvariantObserver, observe_run
 from cachesim.tools.search.property_failure import ERASED, GAP
 
-HEAD = "llama_cpp@head"
+HEAD = "llama_cpp@b10587"
 
 
 def notes(line, model="A", **server):

@@ -70,7 +70,7 @@ def test_what_is_missing_is_named(capsys, parts):
 
 
 def test_parts_that_overlap_are_refused(tmp_path):
-    plan = CampaignPlan("llama_cpp@head", ("survives",), (), "provenance", 0)
+    plan = CampaignPlan("llama_cpp@b10587", ("survives",), (), "provenance", 0)
     for name, done in (("a", [(0, 60)]), ("b", [(30, 90)])):
         campaign = Campaign(plan.profile, played=60, done=done)
         (tmp_path / f"campaign-{name}.json").write_bytes(packed(plan, campaign, {}))
@@ -95,7 +95,7 @@ def test_folders_without_a_campaign_and_files_that_are_none(capsys, tmp_path):
     {"played": "x"}, {"failures": [{}]},
 ])  # fmt: skip
 def test_a_campaign_that_was_spoilt_is_refused(spoilt, tmp_path):
-    plan = CampaignPlan("llama_cpp@head", ("survives",), (), "provenance", 0)
+    plan = CampaignPlan("llama_cpp@b10587", ("survives",), (), "provenance", 0)
     data = json.loads(packed(plan, Campaign(plan.profile), {}))
     (tmp_path / "campaign-x.json").write_text(json.dumps({**data, **spoilt}))
     with pytest.raises(BadInput, match="not a campaign"):

@@ -44,7 +44,7 @@ def conversation(*steps, armed=(), **answer):
         last = number == len(steps) - 1
         reply = Answer(number, deciding="LC-NPAST-LCP", done=True, **(answer if last else {}))
         records.append(StepRecord(number, Request((1, 2)), reply, HOLDS, HOLDS, armed if last else (), ()))
-    return CheckedRun(from_line("A2"), "llama_cpp@head", log, records)
+    return CheckedRun(from_line("A2"), "llama_cpp@b10587", log, records)
 
 
 def charged(*decisions):
@@ -89,8 +89,8 @@ def test_the_last_one_of_the_step_is_charged():
 
 
 @pytest.mark.parametrize(("profile", "line", "more"), [
-    ("llama_cpp@head", "A300", {}), ("ik_llama@main", "A300", {}), ("ik_llama@main", "A200>b80", {}),
-    ("llama_cpp@head", "A200>b60/C200>d60{together}", {"parallel": 2, "kv_unified": True}),
+    ("llama_cpp@b10587", "A300", {}), ("ik_llama@main", "A300", {}), ("ik_llama@main", "A200>b80", {}),
+    ("llama_cpp@b10587", "A200>b60/C200>d60{together}", {"parallel": 2, "kv_unified": True}),
 ])  # fmt: skip
 def test_a_request_that_has_no_room_is_no_failure(profile, line, more):
     one = observe_run(from_line(line, profiles=(profile,), server={"ctx_size": 256, **more}), profile, {})

@@ -78,7 +78,7 @@ def test_a_long_traceback_is_told_from_both_ends():
 
 def test_a_crash_is_exit_70_and_its_file_says_where(capsys, tmp_path):
     """A crash is shrunk like any failure; the traceback is in its file and in JSON."""
-    argv = ["fuzz", "-p", "llama_cpp@head", "--property", "survives", "--examples", "4", "--out", str(tmp_path)]
+    argv = ["fuzz", "-p", "llama_cpp@b10587", "--property", "survives", "--examples", "4", "--out", str(tmp_path)]
     with patch("cachesim.engines.llama_cpp.server.Server.submit", planted):
         code = main([*argv, "--json"])
     [one] = json.loads(capsys.readouterr().out)["failures"]

@@ -18,7 +18,7 @@ from cachesim.tools.search.rule_mutations import CureTrial, MutationRun, Mutatio
 from tests.shared import ROOT
 
 REPAIRS = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp" / "repairs"
-LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
+LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@b11549-repaired"
 FREE = Price({"A": 100}, {"A": 100}, 0)
 DRAWN = ("repair", LATEST, "--model", "GA", "--examples", "8", "--seed", "20")
 
@@ -66,7 +66,7 @@ def test_with_files_the_drawn_conversations_only_tell_the_price():
 
 
 def test_files_are_cured_by_their_changes(capsys):
-    files = [REPAIRS / f"repair-{name}.toml" for name in ("draft", "shift", "pick")]
+    files = [REPAIRS / f"llama-repair-{name}.toml" for name in ("draft-length", "shift-without-layers", "window-pick")]
     code, out, _ = call(capsys, "repair", LATEST, *files, "--examples", "6", "--json")
     data = json.loads(out)
     assert (code, data["schema"], data["failing"], data["uncured"]) == (exits.BROKEN, 1, 3, [])
@@ -101,7 +101,7 @@ def test_a_rule_set_that_holds_has_nothing_to_repair(capsys):
 def test_what_no_single_change_cures_is_listed(capsys):
     """Rows moved by --cache-reuse give a wrong answer in every rule set that moves them."""
     moved = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
-    [file] = moved.rglob("chunk-reuse-moves.toml")
+    [file] = moved.rglob("llama-chunk-reuse-deleted-block.toml")
     code, out, _ = call(capsys, "repair", LATEST, file, "--examples", "0")
     assert code == exits.BROKEN
     assert "no single change cures 1" in out
@@ -114,7 +114,7 @@ def test_what_no_single_change_cures_is_listed(capsys):
     ((LATEST, "--examples", "0"), "must be at least 1"),
     ((LATEST, "--model", "Q"), "unknown model for this engine"),
     ((LATEST, "no-such-file"), "no-such-file"),
-    (("mlx_lm@head", REPAIRS), "no scenario for mlx_lm"),
+    (("mlx_lm@d78bf58e", REPAIRS), "no scenario for mlx_lm"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(capsys, argv, says):
     code, out, err = call(capsys, "repair", *argv)
@@ -145,7 +145,8 @@ MINE = replace(PROFILES[NEWEST], name="llama_cpp@mine", kv_shift=skips)
 def test_rules_of_a_file_are_tried_too(tmp_path):
     """Runs in a separate process: rules stay registered."""
     (tmp_path / "mine.py").write_text(RULES)
-    words = [sys.executable, "-m", "cachesim", "repair", LATEST, str(REPAIRS / "repair-shift.toml"), "-p", "mine.py",
+    words = [sys.executable, "-m", "cachesim", "repair", LATEST,
+        str(REPAIRS / "llama-repair-shift-without-layers.toml"), "-p", "mine.py",
              "--examples", "0", "--json"]  # fmt: skip
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)

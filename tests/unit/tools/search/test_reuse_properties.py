@@ -13,7 +13,7 @@ from cachesim.tools.search import properties as reuse_properties
 from cachesim.tools.search.properties import LEAST, LEDGER_PROPERTIES, monotone
 from tests.shared import SMALL
 
-HEAD = "llama_cpp@head"
+HEAD = "llama_cpp@b10587"
 
 
 def run(*accounts):
@@ -22,7 +22,7 @@ def run(*accounts):
 
 
 def bill(*charges, best=20, n_past=0):
-    """Return the ledger of request 1 with charges (tokens, event, at, kind), all of one rule."""
+    """Return the ledger of request 1 with charges (tokens, event, at, kind), all of the same rule."""
     charged = tuple(Charge(1, n, event, "R.1", at, kind) for n, event, at, kind in charges)
     return RequestLedger(best, best, n_past, charged)
 

@@ -60,7 +60,7 @@ def test_every_rule_that_another_rule_set_has_is_tried():
 
 
 def test_rules_inside_a_table_are_variants_too():
-    assert any(one.field.startswith("caches.") for one in variants("mlx_lm@head"))
+    assert any(one.field.startswith("caches.") for one in variants("mlx_lm@d78bf58e"))
 
 
 def test_a_change_that_does_not_matter_leaves_everything_as_it_was():
@@ -84,7 +84,7 @@ def test_what_cures_a_kept_conversation_is_found(file):
     run = run_mutated(load(file), SEARCH, {}, others=others_of(known))
     assert run.found
     tried = find_cures(CureJob(SEARCH, run, known))
-    repaired = {i for i, one in enumerate(known) if one.profile == "llama_cpp@latest-repaired"}
+    repaired = {i for i, one in enumerate(known) if one.profile == "llama_cpp@b11549-repaired"}
     assert tried.cures & repaired or any(repaired & set(pair) for pair in tried.pairs)
     for i in sorted(tried.cures)[:3]:
         assert run_mutated(run.source, SEARCH, {}, [known[i]]).found == ()
@@ -120,9 +120,9 @@ def test_a_model_that_is_drawn_has_a_class():
 
 
 def test_what_cannot_be_played_is_neither_right_nor_wrong():
-    scenario = load(SCENARIOS / "repairs" / "repair-pick.toml")
-    assert run_mutated(scenario, MutationSearch("llama_cpp@swa-first", OWED), {}).kind == "W"
-    other = run_mutated(load(REPAIRS[0]), MutationSearch("mlx_lm@head", OWED), {})
+    scenario = load(SCENARIOS / "repairs" / "llama-repair-window-pick.toml")
+    assert run_mutated(scenario, MutationSearch("llama_cpp@b6160", OWED), {}).kind == "W"
+    other = run_mutated(load(REPAIRS[0]), MutationSearch("mlx_lm@d78bf58e", OWED), {})
     assert other.found is None
 
 

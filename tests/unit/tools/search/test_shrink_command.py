@@ -14,7 +14,7 @@ from cachesim.tools.search import run_properties, shrink_scenario
 
 BASE = ("-p", "ik_llama@1889-base", "--model", "GA")
 LINE = "S40.A20/S.A>3/B9@0/S.A.C5"
-FILE = "bug-stale-ckpt-pos0-hybrid"
+FILE = "llama-one-token-checkpoint-hybrid"
 
 
 def call(capsys, *argv):
@@ -68,7 +68,7 @@ def test_a_file_brings_its_profiles_its_model_and_its_options(capsys):
 
 def test_an_option_that_is_needed_is_part_of_the_command(capsys):
     line = "A250>9/B10"
-    code, data = shrunk(capsys, line, "-p", "llama_cpp@head", "--model", "lfm2swa", "--set", "ctx_size=256",
+    code, data = shrunk(capsys, line, "-p", "llama_cpp@b10587", "--model", "lfm2swa", "--set", "ctx_size=256",
                         "--set", "context_shift=true", "--set", "parallel=1")  # fmt: skip
     assert (code, data["property"]) == (exits.BROKEN, "survives")
     assert data["server"].keys() <= {"ctx_size", "context_shift"} and data["server"]["context_shift"] is True
@@ -79,9 +79,10 @@ def test_an_option_that_is_needed_is_part_of_the_command(capsys):
 @pytest.mark.parametrize(("argv", "code", "told"), [
     (("S40/S", "-p", "ik_llama@main"), exits.HOLDS, "nothing fails: nothing to shrink"),
     ((FILE, "--property", "survives"), exits.HOLDS, "nothing fails: nothing to shrink"),
-    (("d8-nobody-wrote-how-many", "-p", "ik_llama@main"), exits.UNDECIDED, "undecided under ik_llama@main"),
-    (("d14-other-tokenization",), exits.BAD_INPUT, "word 'one' is spelled out in pieces, which a line cannot express"),
-    (("empty-prompt",), exits.BAD_INPUT, "request 0 has no words, which a line cannot express"),
+    (("ik-checkpoint-n-tokens-uninitialised", "-p", "ik_llama@main"), exits.UNDECIDED, "undecided under ik_llama@main"),
+    (("ik-same-text-other-tokens",), exits.BAD_INPUT,
+     "word 'one' is spelled out in pieces, which a line cannot express"),
+    (("ik-empty-prompt",), exits.BAD_INPUT, "request 0 has no words, which a line cannot express"),
     (("A5/X",), exits.BAD_INPUT, "column 4, request 1: word 'X' has no length"),
     ((FILE, "-p", "ik_llama@main"), exits.BAD_INPUT, "is not a profile of the engine 'llama_cpp'"),
     (("A5", "--property", "survive"), exits.BAD_INPUT, "did you mean 'survives'?"),
@@ -143,6 +144,6 @@ def test_every_try_is_played_as_its_line_is_read_back():
 
     scenario = load(named(FILE))
     turned = replace(scenario, words=dict(reversed(scenario.words.items())))
-    one = shrink_scenario.ScenarioShrinking(turned, "llama_cpp@head", ("warm-equals-cold",), "provenance", 5)
-    again = one.case.scenario("llama_cpp@head")
+    one = shrink_scenario.ScenarioShrinking(turned, "llama_cpp@b10587", ("warm-equals-cold",), "provenance", 5)
+    again = one.case.scenario("llama_cpp@b10587")
     assert list(again.words) == list(dict.fromkeys(again.line.words)) and repr(again) == repr(turned)

@@ -9,7 +9,7 @@ from cachesim.tools.search import shrink_scenario
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.shrink_scenario import ScenarioShrinking
 
-HEAD = "llama_cpp@head"
+HEAD = "llama_cpp@b10587"
 
 
 def search(monkeypatch, line, found):

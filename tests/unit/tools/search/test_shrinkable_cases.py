@@ -6,7 +6,7 @@ from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import findings
 from cachesim.tools.search.drawn_conversation import draw_conversation, longest
 
-PROFILE = "llama_cpp@head"
+PROFILE = "llama_cpp@b10587"
 
 
 def drawn(least, seed=0):

@@ -87,7 +87,7 @@ def test_can_exceed_compares_the_highest_possible_score():
 
 
 def test_the_search_ends_when_all_requests_agree(monkeypatch):
-    open_ = known(models=("A", "GGGA"), profiles=(HEAD, "llama_cpp@head"), cache_reuse=[0, 4])
+    open_ = known(models=("A", "GGGA"), profiles=(HEAD, "llama_cpp@b10587"), cache_reuse=[0, 4])
     found, made = tries(monkeypatch, session(logged(40, 0), logged(40, 39, task=1)), open_, 10**6)
     assert [model for _, model, *_ in made] == ["A"] and [one.agrees for one in found.requests] == [True, True]
 

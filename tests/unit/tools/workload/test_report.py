@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.console import as_text
 from cachesim.tools.workload.report import merged_report, workload_data, workload_report
 
-LINE = {"profile": "llama_cpp@head", "model": "m", "layers": "GA", "scale": 1, "session": "s", "form": "f",
+LINE = {"profile": "llama_cpp@b10587", "model": "m", "layers": "GA", "scale": 1, "session": "s", "form": "f",
         "sessions": 1, "agents": 0, "servers": 1, "requests": 3, "answered": 3, "refused": 0, "died": 0,
         "prompt": 1000, "evaluated": 400, "kept": 300, "restored": 200, "loaded": 100, "generated": 9, "least": 250,
         "peak_checkpoints": 12.4, "peak_cache": 0.0, "wrong": None, "undecided": None, "predicted": 0, "lost": None,
@@ -22,13 +22,13 @@ def said(*totals):
 
 @pytest.mark.parametrize(("wrong", "cell"), [(None, "-"), (0, "0"), (2, "2")])
 def test_a_row_has_every_number_and_a_dash_without_judging(wrong, cell):
-    (row,) = (line for line in said({"wrong": wrong}) if line.startswith("llama_cpp@head "))
-    assert row.split() == ["llama_cpp@head", "400", "40.0", "300", "200", "100", cell, "12", "0"]
+    (row,) = (line for line in said({"wrong": wrong}) if line.startswith("llama_cpp@b10587 "))
+    assert row.split() == ["llama_cpp@b10587", "400", "40.0", "300", "200", "100", cell, "12", "0"]
 
 
 def test_many_tokens_are_told_in_thousands_and_millions():
     (row,) = (line for line in said({"prompt": 40_000_000, "evaluated": 12_345_678, "kept": 100_000, "loaded": 99_999,
-                                     "restored": 9_999_999}) if line.startswith("llama_cpp@head "))  # fmt: skip
+                                     "restored": 9_999_999}) if line.startswith("llama_cpp@b10587 "))  # fmt: skip
     assert row.split()[1:6] == ["12.3M", "30.9", "100k", "10,000k", "99,999"]
 
 
@@ -44,22 +44,22 @@ def test_only_a_scaled_workload_says_its_scale():
     assert not any("scale" in line for line in said({}))
     text = " ".join(said({"scale": 2, "scaled": {"ctx_size": (512, 256)}}))
     assert "scale 2: 2 recorded tokens are simulated as 1 and counted as 2" in text
-    assert "llama_cpp@head scaled: ctx_size 512>256" in text
+    assert "llama_cpp@b10587 scaled: ctx_size 512>256" in text
 
 
 def test_bounds_and_causes_are_told_where_they_are_known():
-    text = said({"unlimited": 300, "lost": {"evicted": 120, "not chosen": 30}}, {"profile": "mlx_lm@head"})
+    text = said({"unlimited": 300, "lost": {"evicted": 120, "not chosen": 30}}, {"profile": "mlx_lm@d78bf58e"})
     assert "at least 250 (25.0 %) under any rules; 1,000 with nothing kept" in text
-    assert "llama_cpp@head with unlimited memory: 300 (30.0 %)" in text
-    assert "llama_cpp@head re-evaluated: evicted 120, not chosen 30" in text
+    assert "llama_cpp@b10587 with unlimited memory: 300 (30.0 %)" in text
+    assert "llama_cpp@b10587 re-evaluated: evicted 120, not chosen 30" in text
     assert len([line for line in text if "unlimited" in line or "re-evaluated" in line]) == 2
 
 
 def test_requests_without_an_answer_and_predicted_faults_are_told():
-    text = said({"refused": 1, "wrong": 2, "predicted": 1}, {"profile": "mlx_lm@head", "died": 2})
-    assert "llama_cpp@head: 1 of 3 requests refused" in text
-    assert "mlx_lm@head: 2 of 3 requests after the server had died" in text
-    assert any(line.startswith("llama_cpp@head: 1 of 2 wrong answers ") for line in text)
+    text = said({"refused": 1, "wrong": 2, "predicted": 1}, {"profile": "mlx_lm@d78bf58e", "died": 2})
+    assert "llama_cpp@b10587: 1 of 3 requests refused" in text
+    assert "mlx_lm@d78bf58e: 2 of 3 requests after the server had died" in text
+    assert any(line.startswith("llama_cpp@b10587: 1 of 2 wrong answers ") for line in text)
     assert not any("refused" in line or "predicted" in line for line in said({"wrong": 2}))
 
 

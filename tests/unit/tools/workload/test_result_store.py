@@ -1,4 +1,4 @@
-"""Tests of stored lines: after kills and resumes, in one folder or several, no line is lost or counted twice."""
+"""Tests of stored lines: after kills and resumes, in a single folder or several, no line is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_one_file_is_not_written_by_two_and_not_begun_again(capsys, parts, tmp_p
 
 
 def test_an_id_is_made_from_all_that_the_numbers_depend_on(tmp_path):
-    job = CellJob((str(DATA / "chat.jsonl"),), "llama_cpp@head", "GA", {"parallel": 2}, 16)
+    job = CellJob((str(DATA / "chat.jsonl"),), "llama_cpp@b10587", "GA", {"parallel": 2}, 16)
     (copy := tmp_path / "chat.jsonl").write_bytes((DATA / "chat.jsonl").read_bytes())
     assert id_of(job) == id_of(job._replace(files=(str(copy),)))
     others = [job._replace(files=(str(DATA / "agents.json"),)), job._replace(profile="llama_cpp@b11549"),

@@ -44,7 +44,7 @@ def test_fewer_tokens_than_the_bound_are_a_fault_of_ours(monkeypatch):
 
 def test_a_judged_run_that_evaluates_other_tokens_is_a_fault_of_ours(monkeypatch):
     def otherwise(*args, table, **more):
-        return run_judged(*args, table=rules_of("llama_cpp@pr24143-on-head"), **more)
+        return run_judged(*args, table=rules_of("llama_cpp@pr24143-on-b10587"), **more)
 
     requests, server = played(read_session(Path(AGENTS)), 16), served(PROFILES[0], "GA", {}, 9000, 16)
     assert cell(requests, server, JUDGED).wrong == 0

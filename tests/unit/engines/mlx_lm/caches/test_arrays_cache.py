@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1019, AT_M1072, AT_V0_31_3, ArraysCache
+from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1019, AT_M1072, AT_V0_31_3, ArraysCache
 
 
-def held(rows, *, rules=AT_HEAD, size=1):
+def held(rows, *, rules=AT_D78BF58E, size=1):
     """Return a cache whose slots hold these rows, [B, 2]."""
     cache = ArraysCache(size, rules=rules)
     for slot in range(size):
@@ -36,7 +36,7 @@ def test_bytes_and_rows_are_those_of_the_slots():
     assert cache.extract(0)[1].tolist() == [[4, 5]]
 
 
-@pytest.mark.parametrize(("rules", "row_of_one"), [(AT_0_32_2, [True, False, False]), (AT_HEAD, [True] * 3)])
+@pytest.mark.parametrize(("rules", "row_of_one"), [(AT_0_32_2, [True, False, False]), (AT_D78BF58E, [True] * 3)])
 def test_a_fresh_ragged_batch_folds_padding_where_the_lengths_are_ignored(rules, row_of_one):
     batch = ArraysCache.merge([ArraysCache(1, rules=rules) for _ in range(2)])
     batch.prepare(lengths=[1, 3], right_padding=[2, 0])
@@ -70,7 +70,7 @@ def test_a_row_without_a_state_is_zeros():
     assert (batch.left_padding, batch.lengths) == (None, None)
 
 
-@pytest.mark.parametrize("rules", [AT_HEAD, AT_0_32_2, AT_V0_31_3])
+@pytest.mark.parametrize("rules", [AT_D78BF58E, AT_0_32_2, AT_V0_31_3])
 def test_joining_pads_the_side_without_states(rules):
     batch, more = held([[1, 2]], rules=rules), ArraysCache.merge([ArraysCache(1, rules=rules)] * 2)
     batch.extend(more)

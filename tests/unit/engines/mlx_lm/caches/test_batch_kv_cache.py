@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_HEAD, AT_M1072, BatchKVCache, KVCache
+from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
 from tests.unit.engines.mlx_lm.rows import batch, feed, filled, numbers, told
 
 
-def merged(*lengths, rules=AT_HEAD):
+def merged(*lengths, rules=AT_D78BF58E):
     """Return rows 1.., 101.., 201.. of these lengths in a batch."""
     caches = []
     for i, length in enumerate(lengths):
@@ -93,7 +93,7 @@ def test_joining_two_empty_batches_joins_their_counters():
     assert (cache.empty(), cache.left_padding.tolist(), cache.offset.tolist()) == (True, [1, 0, 2], [-1, 0, -2])
 
 
-@pytest.mark.parametrize(("rules", "dtype"), [(AT_HEAD, "float32"), (AT_0_32_2, "float16")])
+@pytest.mark.parametrize(("rules", "dtype"), [(AT_D78BF58E, "float32"), (AT_0_32_2, "float16")])
 def test_an_empty_side_costs_half_precision_at_head(rules, dtype):
     cache = BatchKVCache([0], rules=rules)
     cache.update_and_fetch(numbers(1, 1, 2, 3, dtype="f2"), numbers(1, 1, 2, 3, dtype="f2"))

@@ -24,7 +24,7 @@ def test_kept_columns_are_never_overwritten():
 def test_a_first_step_is_kept_whole_and_cut_by_the_next():
     ring = filled(RotatingKVCache(4), 1, 6)
     assert (ring.offset, ring._idx, ring.size()) == (6, 6, 4)
-    assert feed(ring, [7, 8]) == [4, 5, 6, 7, 8]          # 4 - 1 old ones and the new
+    assert feed(ring, [7, 8]) == [4, 5, 6, 7, 8]          # 4 - 1 old and the new
     assert feed(ring, [9]) == [9, 6, 7, 8]
 
 
@@ -69,7 +69,7 @@ def test_masks():
     assert ring.make_mask(2, return_array=True).shape == (2, 5)
     assert ring.make_mask(2)[1].tolist() == [False, True, True, True, True]
     feed(ring, [4])
-    # three tokens are seen, one was overwritten: the mask is turned like the ring
+    # three tokens are visible, token 1 was overwritten: the mask is rotated like the ring
     assert ring.make_mask(1, window_size=3).tolist() == [True, False, True, True]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.engines.mlx_lm.caches import (
     AT_0_32_2,
-    AT_HEAD,
+    AT_D78BF58E,
     AT_M1072,
     ArraysCache,
     CacheList,
@@ -71,7 +71,7 @@ def test_packed_numbers_keep_their_counters_as_text():
     assert (back(cache).offset, back(cache).bits) == (3, 4)
 
 
-@pytest.mark.parametrize(("rules", "parts"), [(AT_M1072, 1), (AT_HEAD, 3), (AT_0_32_2, 3)])
+@pytest.mark.parametrize(("rules", "parts"), [(AT_M1072, 1), (AT_D78BF58E, 3), (AT_0_32_2, 3)])
 def test_slots_are_saved_with_their_padding_since_1632(rules, parts):
     cache = ArraysCache(1, left_padding=[2, 1], rules=rules)
     cache[0] = np.ones((2, 3))
@@ -82,7 +82,7 @@ def test_slots_are_saved_with_their_padding_since_1632(rules, parts):
     assert again.lengths is None
 
 
-@pytest.mark.parametrize("rules", [AT_HEAD, AT_0_32_2])
+@pytest.mark.parametrize("rules", [AT_D78BF58E, AT_0_32_2])
 def test_a_list_remembers_the_classes_of_its_children(rules):
     cache = CacheList(filled(KVCache(rules=rules), 1, 3), filled(RotatingKVCache(4, rules=rules), 1, 2))
     again = back(cache)

@@ -11,7 +11,7 @@ from cachesim.tools.conformance.http_check import http_client as http
 from cachesim.tools.conformance.http_check.known_faults import NOISE
 from tests.unit.tools.conformance.http_check.stand_in import Simulated, drop, hang, serving, trickle
 
-LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@latest-repaired"
+LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@b11549-repaired"
 httpx = pytest.importorskip("httpx")
 
 

@@ -1,0 +1,102 @@
+"""Builds since b10809, oldest first. Each is derived from its older neighbour.
+
+Read in the source trees of PyPI's xllamacpp (2026.9.10809, 2026.9.11063, 2026.10.11549) and, for b11312, of
+llama-cpp-python 0.3.36. b11549 was also recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
+from cachesim.engines.llama_cpp.profiles.b10587 import B10587
+from cachesim.engines.llama_cpp.profiles.rule_table import OUTSIDE
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import (
+    prompt_lifecycle,
+    repaired,
+    seq_rm_and_state,
+    slot_file,
+    speculative,
+    startup,
+)
+
+B10809 = replace(
+    B10587,
+    name="llama_cpp@b10809",
+    build="b10809",
+    source="ggml-org/llama.cpp b10809 (2026-09-06), tree in xllamacpp 2026.9.10809",
+    ctx_pool=startup.ctx_pool_per_slot,
+    slot_ctx=startup.slot_ctx_capped,
+    rs_back=seq_rm_and_state.back_once,
+    outside={**OUTSIDE, "preserve_reasoning": "on"},       # #28174
+    state_form=3,
+    ext_bytes=12,
+)
+
+B11063 = replace(
+    B10809,
+    name="llama_cpp@b11063",
+    build="b11063",
+    source="ggml-org/llama.cpp b11063 (2026-09-21), tree in xllamacpp 2026.9.11063",
+    ckpt_replace=make.replace_same,
+    ckpt_spacing=make.space_when_full,
+)
+
+B11312 = replace(
+    B11063,
+    name="llama_cpp@b11312",
+    build="b11312",
+    source="ggml-org/llama.cpp 0c1e57098 (2026-10-01), tree in llama-cpp-python 0.3.36; read, not run",
+    task_whole=prompt_lifecycle.whole_unless_last,
+    task_reuse=prompt_lifecycle.stateless_start_anew,
+    spec_accept=speculative.accept_until_eog,
+    kv_fail=seq_rm_and_state.fail_undoes,
+    bad_batch_lines=(BAD_BATCH_LINE,),
+    ended={"data_header": "#28498", "state_form": "#28498"},
+)
+
+B11549 = replace(
+    B11312,
+    name="llama_cpp@b11549",
+    build="b11549",
+    source="ggml-org/llama.cpp b11549 (2026-10-10), tree in xllamacpp 2026.10.11549",
+    shared=prompt_lifecycle.shared_prefix,
+    marks=prompt_lifecycle.marks_of_chats,
+    ckpt_unread=use.unread_of_file_resets,
+    spec_unread=speculative.unread_asserts,
+    rs_back=seq_rm_and_state.back_alone,
+    file_ckpts=slot_file.newest_checkpoints,
+    outside={**B11312.outside, "port": "9931"},
+    state_form=4,
+    data_header=16,
+)
+
+
+# Changes proposed here for the newest build: the smallest set of changed rules under which cached contents equal those
+# of a cold run, and no request ends the server.
+#
+# If a rule of this set is reverted, a scenario in scenarios/llama_cpp/repairs fails. With ``--cache-reuse`` the rows of
+# moved blocks keep the values of their old place: an attention model then answers differently, by design.
+
+B11549_REPAIRED = replace(
+    B11549,
+    name="llama_cpp@b11549-repaired",
+    source="b11549 with the edits that its rules name, proposed here",
+    slot_select=repaired.slot_select_idle,
+    reuse=repaired.reuse_if_cuttable,
+    ckpt_pick=repaired.pick_whole,
+    ckpt_restore=repaired.resume_behind,
+    ckpt_erase=repaired.erase_rewritten,
+    draft_max=repaired.draft_max_in_batch,
+    kv_copy=repaired.copy_at_once,
+    kv_undo=repaired.undo_all,
+    kv_full=repaired.full_keeps,
+    spec_unread=repaired.unread_is_an_error,
+    kv_shift=repaired.shift_skips,
+    inferred=(
+        "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
+        "kv_shift", "spec_unread",
+    ),
+)
