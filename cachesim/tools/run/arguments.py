@@ -225,7 +225,9 @@ LONG = 2_000           # total prompt length [tokens] above which a scenario run
 def add_case(parser: ArgumentParser) -> None:
     """Add the scenario argument (``args.case``), ``--model`` and ``--set``."""
     parser.add_argument("case", metavar="FILE|ID|LINE",
-                        help="scenario file or id, or requests in notation such as S40.A60/B80/S.C50")  # fmt: skip
+                        help="scenario file or id, or requests in notation such as 'S40.|U60>a80/S.|U.a[30:].|V9': / "
+                             "separates requests, . words (with their length in tokens at the first use), | precedes "
+                             "a user message, > the answer, [30:] is a slice")  # fmt: skip
     add_model(parser)
     add_settings(parser)
 
