@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.engines.registry import renamed
 from tests.data.choose import OLDER
 from tests.replay.verdicts import decided_alike, judged_alike, verdicts
 from tests.shared import TRACES, needs
 
-# rule set: files, steps, events
+# folder, by the former name of the rule set: files, steps, events
 RECORDED = {
     "user-turns": (61, 395, 6516),
     "minus-one": (53, 369, 6090),
@@ -39,7 +40,7 @@ def test_every_older_rule_set_has_its_figures():
 @pytest.mark.parametrize("name", RECORDED)
 def test_every_step_event_and_verdict_agrees(name):
     found = [verdicts(path) for path in files(name)]
-    assert {one.trace.profile for one in found} == {f"llama_cpp@{name}"}
+    assert {one.trace.profile for one in found} == {renamed()[f"llama_cpp@{name}"]}
     assert (len(found), sum(one.steps for one in found), sum(one.events for one in found)) == RECORDED[name]
     assert [(one.trace.file.name, one.first) for one in found if one.trace.out or not decided_alike(one)] == []
     assert [(one.trace.file.name, one.broken) for one in found if not judged_alike(one)] == []

@@ -48,7 +48,7 @@ def lines(played: Iterable[tuple[str, int, dict[str, int]]]) -> list[str]:
     best: dict[str, dict[str, tuple[int, bool, int]]] = defaultdict(dict)
     for name, steps, found in played:
         for rule, rank in found.items():
-            key = (rank, not name.startswith("lesson-"), steps)
+            key = (rank, "-lesson-" not in name, steps)
             best[rule][name] = min(key, best[rule].get(name, key))
     return [f"{rule}: {' '.join(sorted(best[rule], key=lambda name: (best[rule][name], name))[:MOST])}"
             for rule in sorted(best)]  # fmt: skip

@@ -28,5 +28,5 @@ def test_what_loses_tokens_shows_its_rule_best():
     found = ranks(run)
     assert found["LC-PC-LOAD.TAKE"] == 0 and found["LC-NPAST-ONE"] <= 1
     steps = len(SCENARIOS["llama-24143-entry-removed-dense"].steps)
-    assert lines([("b", steps, {"R": 1}), ("a", steps, {"R": 0}), ("lesson-a", 9, {"R": 1})]) == ["R: a lesson-a b"]
+    assert lines([("b", steps, {"R": 1}), ("a", steps, {"R": 0}), ("x-lesson-a", 9, {"R": 1})]) == ["R: a x-lesson-a b"]
     assert MOST == 3
