@@ -88,7 +88,7 @@ def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml
     sessions = f"{root}/tests/workloads/data"
     return [
         command.replace("FILE...", trace).replace("FILE", case).replace("server.log", log)
-        .replace("bodies.jsonl", bodies).replace("sessions.json", sessions)
+        .replace("bodies.jsonl", bodies).replace("sessions.json", sessions).replace(r"\|", "|")
         for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT + USING, re.M)
         if "http:" not in command and "--html" not in command
     ]
