@@ -1,8 +1,9 @@
 """Process pool that survives the death of a worker and leaves no process behind.
 
-Each worker has its own pipe and a single share at a time, so a dying worker loses only that share. Another process
-repeats the share once; if that process dies too, the result is ``Unfinished``. A worker ends when its parent ends, for
-whatever reason. It ignores Ctrl-C: the parent handles it and ends the workers.
+A share is an item of work: one argument of the pool's function. Each worker has its own pipe and a single share at a
+time, so a dying worker loses only that share. Another process repeats the share once; if that process dies too, the
+result is ``Unfinished``. A worker ends when its parent ends, for whatever reason. It ignores Ctrl-C: the parent handles
+it and ends the workers.
 
 `concurrent.futures.ProcessPoolExecutor` does not suffice: a dying worker breaks the pool without naming the share, all
 workers share a result queue (a worker killed while writing never releases its lock), and before Python 3.14 it has no
@@ -36,19 +37,19 @@ _init_calls: list[InitCall] = []
 
 
 def begin_with(function: Callable[..., object], *args: Any) -> None:
-    """Call ``function(*args)`` in every new worker before its first share, because a spawned worker does not inherit
-    the parent's state. ``function`` must be a module-level function."""
+    """Call ``function(*args)`` in every new worker before its first item of work, because a spawned worker does not
+    inherit the parent's state. ``function`` must be a module-level function."""
     _init_calls.append((function, args))
 
 
 class Unfinished(NamedTuple):
-    """Result of a share whose processes all died. ``how``: end of the last process, "killed by SIGKILL"."""
+    """Result of an item of work whose processes all died. ``how``: end of the last process, "killed by SIGKILL"."""
 
     how: str
 
 
 class Done(NamedTuple, Generic[S, R]):
-    """A share with its result. ``number``: position of the share in the input, from 0."""
+    """An item of work (``share``) with its result. ``number``: position of the item in the input, from 0."""
 
     number: int
     share: S
@@ -82,9 +83,9 @@ class Pool(Generic[S, R]):
         self.close()
 
     def each(self, shares: Iterable[S], left: Callable[[], float | None] = lambda: None) -> Iterator[Done[S, R]]:
-        """Yield results in order of completion. ``left``: remaining seconds, None = unlimited; shares that are not done
-        by then are dropped. A process is started only when there is a share for it. Raises every exception of ``work``,
-        with the worker's traceback as a note."""
+        """Run ``work`` on every share and yield the results in order of completion. ``left``: remaining seconds, None =
+        unlimited; shares that are not done by then are dropped. A process is started only when there is a share for it.
+        Raises every exception of ``work``, with the worker's traceback as a note."""
         from multiprocessing.connection import Connection, wait
 
         todo = (_Share(i, what) for i, what in enumerate(shares))
@@ -164,7 +165,7 @@ class Pool(Generic[S, R]):
 
 
 def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[Done[S, R]]:
-    """Yield results in order of completion. Runs in this process if ``jobs`` is 1."""
+    """Run ``work`` on every share and yield the results in order of completion; in this process if ``jobs`` is 1."""
     if jobs < 2:
         yield from (Done(i, share, work(share)) for i, share in enumerate(shares))
         return
@@ -173,7 +174,7 @@ def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator
 
 
 def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | Unfinished]:
-    """Yield results in the order of the shares. Runs in this process if ``jobs`` is 1."""
+    """Run ``work`` on every share and yield the results in the order of the input; in this process if ``jobs`` is 1."""
     kept: dict[int, R | Unfinished] = {}
     following = 0
     for done in finished(work, shares, jobs):
@@ -184,11 +185,11 @@ def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R
 
 
 def whole(results: Iterable[R | Unfinished]) -> list[R]:
-    """Return all results as a list. Raises Crash if a share is unfinished."""
+    """Return all results as a list. Raises Crash if one is ``Unfinished``."""
     out = []
     for result in results:
         if isinstance(result, Unfinished):
-            raise Crash(f"two worker processes ended at the same share: {result.how}")
+            raise Crash(f"two worker processes ended while doing the same part of the work: {result.how}")
         out.append(result)
     return out
 
@@ -232,8 +233,8 @@ def _blocked_signals() -> Iterator[None]:
 
 
 def _serve(work: Callable[[Any], Any], link: Connection, calls: Sequence[InitCall]) -> None:
-    """Run share after share until the pipe is closed or the parent ends. ``calls`` copy the parent's state into this
-    process first."""
+    """Main loop of a worker process: receive an argument from the pipe, call ``work`` with it and send the result,
+    until the pipe is closed or the parent ends. ``calls`` are executed first: they set up the parent's state."""
     for function, args in calls:
         function(*args)
     signal.signal(signal.SIGINT, lambda *_: None)    # not SIG_IGN: programs started by ``work`` would inherit it

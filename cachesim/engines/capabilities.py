@@ -73,7 +73,7 @@ class Field(NamedTuple):
     drawn: tuple[Option, ...] = ()
 
     def check(self, value: object) -> Option:
-        """Return the value. Raises BadInput if its type differs from that of the default."""
+        """Return ``value`` unchanged. Raises BadInput if its type differs from that of the field's default."""
         if type(value) is not type(self.default):
             wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
             raise BadInput(f"{self.name}: {quoted(value)} must be {wanted[type(self.default)]}")

@@ -174,8 +174,8 @@ def add(rules: RuleSet, note: str, between: bool = False) -> None:
 
 def rule_sets(brought: Any) -> list[RuleSet]:
     """Return the rule sets in ``brought``: a rule set, a list of rule sets, or a module. For a module these are the
-    public variables (no leading underscore) that hold rule sets not yet registered. Raises BadInput if there are
-    none."""
+    public variables (no leading underscore) that hold rule sets not yet registered. Raises BadInput if
+    ``brought`` contains no rule set."""
     if isinstance(brought, RuleSet):
         return [brought]
     named = {name: value for name, value in getattr(brought, "__dict__", {}).items() if not name.startswith("_")}

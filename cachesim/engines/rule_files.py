@@ -204,7 +204,7 @@ def rule_file_digest(profile: str) -> str:
 
 
 def file_header(profile: str, folder: Path | None = None) -> dict[str, Any]:
-    """Return the header fields of a scenario file in ``folder`` (None = the current folder) that name the origin of a
-    profile."""
+    """Return the header fields that a scenario file in ``folder`` (None = the current folder) needs for a profile:
+    ``rules`` with the path of the Python file that defines it, or {} for a built-in profile."""
     file = file_of(profile)
     return {} if file is None else {"rules": [Path(os.path.relpath(file.path, folder or os.curdir)).as_posix()]}

@@ -23,8 +23,8 @@ class ForeignContent(NamedTuple):
     """Content that differs from a cold run. ``what``: "state" after ``stop`` tokens of the layer, "rows" (or "missing"
     rows) at positions ``start`` .. ``stop - 1``, or a whole "text" of ``stop`` tokens; "during": the ``stop`` reused
     tokens were correct and the fault occurred later. ``request`` is the origin: the state after ``theirs`` tokens of
-    it, or its rows from position ``theirs`` on; -1 = of none of the requests as sent, so that it was computed from
-    something wrong itself."""
+    it, or its rows from position ``theirs`` on; -1 = no request as sent has this content, because it was computed
+    from wrong content itself."""
 
     what: str
     layer: int

@@ -202,7 +202,8 @@ class JudgingObserver(AnswerObserver):
         server.log.kinds = LEDGER_EVENTS | {Settled} if self.with_ledger else OBSERVED_EVENTS | {Launch}
 
     def on_event(self, event: Event) -> None:
-        """Record an event in the ledger, too."""
+        """Record an event for the verdicts and, if there is one, in the recompute ledger. Record the slot when a
+        request starts and when the slot is cut back."""
         super().on_event(event)
         if self.with_ledger:
             self.ledger.record(event)

@@ -54,8 +54,8 @@ class Charge(NamedTuple):
 
 
 class RequestLedger(NamedTuple):
-    """Recompute ledger of a request [tokens]; ``charges`` from the end of the prompt. ``moved``: tokens beyond the
-    longest prefix that was evaluated in place; ``wrong``: reused tokens of an answer that differs from a cold run."""
+    """Ledger of a request [tokens]. ``best``, ``held``: as in the module's docstring. ``charges`` from the end of the
+    prompt. ``moved``: tokens reused beyond ``best``; ``wrong``: tokens that a wrong answer reused."""
 
     best: int
     held: int
@@ -246,7 +246,7 @@ class _ChargeBuilder(NamedTuple):
     decisions: list[Decided]
 
     def build(self, prompt: RadixPlace, n_past: int, best: int, wrong: bool) -> RequestLedger:
-        """Return the ledger of the request with its charges."""
+        """Return the ledger of the request. ``best``: length of the longest prefix ever evaluated."""
         point, held = self._best_point(prompt, best, lasting=False)
         moved = max(0, n_past - best)
         if wrong or n_past >= best:
@@ -263,8 +263,8 @@ class _ChargeBuilder(NamedTuple):
         return RequestLedger(best, held, n_past, never + passing + lost)
 
     def _best_point(self, prompt: RadixPlace, best: int, lasting: bool) -> tuple[KnownPoint | None, int]:
-        """Return the longest restore point older than the request, and its length. Ties are decided in favour of a
-        point that existed when the request came, then of a stored copy over a live slot, then of the latest loss."""
+        """Return the older restore point that covers most of the first ``best`` tokens, and its length. Ties: a point
+        that existed when the request came wins, then a stored copy over a live slot, then the latest loss."""
 
         def worth(known: KnownPoint) -> tuple[int, ...] | None:
             if known.born > self.start.clock or (lasting and not known.lasting):
@@ -277,7 +277,7 @@ class _ChargeBuilder(NamedTuple):
         return known.lost is None or known.lost_clock > self.start.clock
 
     def _never_captured(self, prompt: RadixPlace, best: int, tokens: int) -> Charge:
-        """Return the charge to the rule that declined the checkpoint nearest below ``best``."""
+        """Charge tokens that no restore point covered to the rule that declined the last checkpoint up to ``best``."""
         return Charge(self.request, tokens, "never captured", nearest_decline(prompt, best), -1)
 
     def _charge(self, known: KnownPoint, tokens: int) -> Charge:

@@ -24,7 +24,7 @@ from cachesim.model.spec import Layer, Spec, parse
 from cachesim.model.store import Hidden, LayerState, Rows, Store, TokenRun
 from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed
 
-# MTP head: an attention layer after the trunk that predicts the token after the next.
+# MTP head: an attention layer after the trunk (the target model's layers) that predicts the token after the next.
 #
 # It reads a token and the trunk's output after the token before it, and keeps K/V rows of its own (the draft context).
 # The trunk's last output is carried from batch to batch and belongs to no saved state. After a restore, and at the
@@ -60,7 +60,8 @@ def before(hidden: Hidden, first: Carried | None) -> Hidden:
 
 
 class Model:
-    """A tiny language model, immutable. Create it with ``make_model``. ``exact`` False = provenance only."""
+    """A tiny language model, immutable. Create it with ``make_model``. ``exact`` False = no
+    arithmetic, only digests that show which tokens each result depends on."""
 
     def __init__(self, spec: Spec, exact: bool, seed: int) -> None:
         self.spec, self.exact, self.seed = spec, exact, seed
@@ -83,7 +84,7 @@ class Model:
     def readout(self, hidden_x: Values) -> Values:
         """Return the logits (n, 64), in units of the grid, from the hidden values of n tokens."""
         if self.weights is None:
-            raise Crash("a model of provenance only has no logits")
+            raise Crash("a model made with exact=False computes no logits, only digests")
         return project(rms_norm(hidden_x, self.weights.norm), self.weights.readout)
 
     def shift_rows(self, rows: Rows, old_pos: Positions, new_pos: Positions) -> Rows:

@@ -1,4 +1,7 @@
-"""Detection of an idle unload before a step, from the events of the step: the log does not mention it.
+"""Detection of an unload by an idle server, which the log does not print.
+
+cachesim simulates the next step on the server as it was and on a newly started one. If the new one reproduces more of
+the log, the server was unloaded.
 
 With ``--sleep-idle-seconds`` an idle server unloads its model, and the next request loads it again: slots, checkpoints
 and prompt cache are lost, slot files stay, as after a restart. Source: llama.cpp tools/server/server-queue.cpp

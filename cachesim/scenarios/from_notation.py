@@ -1,8 +1,8 @@
 """Scenarios from lines in notation. ``cachesim.scenarios.notation`` parses and writes the line itself.
 
-Reading ``repr(scenario)`` back gives the same requests if [words] lists the words in the order of their first use,
-without an unused word before a used word. Otherwise the token numbers differ. A line does not contain the server, the
-model or the expectations.
+``repr(scenario)`` is the scenario's line. ``from_line`` makes the same requests of it, with the same token numbers, if
+the scenario's [words] are in the order of their first use, unused words last. Otherwise the token numbers differ. A
+line does not contain the server, the model or the expectations.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Silent:
         """Called when a server has started, also after a restart."""
 
     def begins(self, number: int, step: Step) -> None:
-        """Called before a step."""
+        """Called before a step of the scenario is sent to the server."""
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """Called when a request is answered, or will never be (``answer.done`` False)."""

@@ -139,4 +139,5 @@ def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, An
         got = {}
     if got != wanted:
         hint = f'write its table as [expect."{profile}"]'
-        raise BadInput(f"cannot add expectations for {quoted(profile)}", file=file, hint=hint)
+        raise BadInput(f"cannot add expectations for {quoted(profile)}: the file writes them in an unusual form",
+                       file=file, hint=hint)  # fmt: skip

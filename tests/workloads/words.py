@@ -105,7 +105,8 @@ Evaluated tokens in per cent of the prompt tokens, with 8 and with 64 tokens run
 
 TOGETHER = """## Four sessions on one server (hybrid)
 
-Sessions in order of their names, four on each server (the last has the rest), all started at the same time:
+The sessions are sorted by name and distributed over servers, four on each, the rest on the last. The sessions of a
+server start at the same time, and 64 tokens are simulated as one (see *Scale* below):
 `cachesim workload FOLDER --sessions 4 --scale 64`. By default a new llama-server has four slots that share the cells of
 one context, ik_llama.cpp one slot; with `-np N` each slot has its own context.
 """

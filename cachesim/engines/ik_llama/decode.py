@@ -66,8 +66,8 @@ def _give_up(srv: Core, off: int, ret: int) -> None:
 
 
 def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
-    """Process an evaluated view: the companion follows the prompts, checkpoints are created, single tokens are sampled.
-    Returns the length of the view."""
+    """Process an evaluated view: the draft context follows the prompts, checkpoints are created, single tokens are
+    sampled. Returns the length of the view."""
     n = len(view)
     srv.outputs.update({off + k: output for k, output in srv.context.outputs.items()})
     srv.evaluated(rule_id(srv.rules.ckpt_create))

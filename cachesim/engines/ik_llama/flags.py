@@ -75,7 +75,8 @@ class Options:
         help="Similarity threshold of slot selection (share of the common prefix); 0 = always by LRU.")
     reasoning_tokens: str = flag(
         "auto", "--reasoning-tokens", choices=("auto", "none"), governs="IK-PREFIX IK-PC-PEEK", tries=("none",),
-        help="Reasoning in comparisons of texts: auto omits the text between <think> and </think>, none keeps it.")
+        help="Reasoning when a prompt is compared with a slot or an entry: auto ignores the text between <think> and "
+             "</think>, none compares it like other text.")
     context_shift: bool = flag(
         True, "--context-shift", off=("--no-context-shift",), read=parse_on_off,
         governs="IK-FULL IK-SHIFT IK-PROMPT-SHIFT",
@@ -98,7 +99,7 @@ class Options:
         governs="IK-SPEC-SAVE",
         help="Method to save a recurrent state before a draft is verified; auto uses the first that works.")
     companion_recurrent: bool = flag(
-        False, help="Not a server flag: the memory of the MTP companion refuses removals, as #1889 assumes.")
+        False, help="Not a server flag: the memory of the draft context (MTP) refuses removals, as #1889 assumes.")
 
 
 FLAGS = flags_of(Options)

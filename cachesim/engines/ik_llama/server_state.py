@@ -38,7 +38,7 @@ def task_error(task: int, text: str) -> str:
 
 
 class Core(SlotDriver):
-    """A server of a given version. ``model`` None = labels only, nothing is computed."""
+    """A server of a given version. ``model`` None = positions only, nothing is computed."""
 
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
@@ -60,7 +60,7 @@ class Core(SlotDriver):
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.outputs: dict[int, TokenOutput] = {}
-        self.known_next: set[int] = set()      # sequences for which the companion knows the next draft
+        self.known_next: set[int] = set()      # sequences whose next draft the draft context knows
         self.next_id, self.tick = 1, 0
         self.dead = False
 
@@ -74,8 +74,8 @@ class Core(SlotDriver):
                        self.emit, window, recurrent, lambda partial: bool(self.rules.ckpt_cells(partial).value))
 
     def _companion(self, opts: Options) -> Context:
-        """Create the context of the MTP head: labels only, because drafts are forced. It has no recurrent rows and is
-        recurrent only if the options say so."""
+        """Create the context of the MTP head: positions only, because drafts are forced. It has no recurrent rows and
+        is recurrent only if the options say so."""
         cache = self._cache(None, opts.swa_compress, opts.companion_recurrent)
         unread = replace(self._decode_rules(), seen=lambda pos: self.settings.n_ctx)
         return Context(cache, None, self.settings.n_ubatch, unread)

@@ -1,4 +1,4 @@
-"""Saving, restoring and erasing slots, and the format of slot files. The companion is unchanged by all three actions.
+"""Saving, restoring and erasing slots, and the format of slot files. None of them changes the draft context.
 
 The real server writes the tokens to a separate file, but never without the state; here they share a file. Checkpoints
 are stored in a second file beside it. Source: ik_llama.cpp examples/server/server-context.cpp (8337e4cd3).

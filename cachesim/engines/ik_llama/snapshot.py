@@ -118,7 +118,7 @@ class Inspected(Core):
         return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
 
     def held(self, seq: int) -> np.ndarray:
-        """Return the labels (n,) of a sequence's cells, ascending."""
+        """Return the positions (n,) of a sequence's cells, ascending."""
         cells = self.memory.cells
         return np.sort(cells.pos[cells.of(seq)])
 

@@ -1,7 +1,8 @@
-"""Speculative decoding: drafts are added to the batch and verified, rejected tokens are undone, the companion follows.
+"""Speculative decoding: drafts are added to the batch and verified, rejected tokens are undone.
 
-The drafter is forced: a request states which tokens are drafted where, and how many are correct. The companion's
-context is simulated as labels only, because its drafts affect nothing but the number of accepted tokens. Source:
+The drafter is forced: a request states which tokens are drafted where, and how many are correct. The draft context (in
+the code: companion) follows the target. Only the positions in it are simulated, because its drafts affect nothing but
+the number of accepted tokens. Source:
 ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3).
 """
 
@@ -56,8 +57,8 @@ def _save(srv: Core, slot: Slot, held: int) -> SpecCkpt:
 
 
 def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
-    """Simulate the labels of the companion while it drafts: the sampled token, unless its successor is known from the
-    previous round, then every draft but the last; afterwards the labels are removed."""
+    """Simulate the positions in the draft context while it drafts: the sampled token, unless its successor is known
+    from the previous round, then every draft but the last. Afterwards these positions are removed."""
     if srv.companion is None:
         return
     kv = srv.companion.kv
@@ -69,7 +70,7 @@ def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
 
 
 def _decode(srv: Core, slot: Slot, pos: int, n: int) -> bool:
-    """Let the companion evaluate ``n`` tokens from a position on. False = it failed."""
+    """Let the draft context evaluate ``n`` tokens from a position on. False = it failed."""
     assert srv.companion is not None
     batch = DecodeBatch()
     batch.extend([0] * n, pos, slot.id)
@@ -77,7 +78,7 @@ def _decode(srv: Core, slot: Slot, pos: int, n: int) -> bool:
 
 
 def warm_up(srv: Core, slot: Slot, view: DecodeBatch, first: int, stop: int) -> None:
-    """Let the companion evaluate prompt tokens that the target has evaluated."""
+    """Let the draft context evaluate prompt tokens that the target has evaluated."""
     if srv.companion is None:
         return
     pos = view.pos[first]
@@ -111,7 +112,7 @@ def accept(srv: Core, slot: Slot, task: Task) -> list[int]:
 
 
 def _commit(srv: Core, slot: Slot, held: int, n: int) -> None:
-    """Let the companion evaluate the ``n`` accepted tokens; then it knows its next draft."""
+    """Let the draft context evaluate the ``n`` accepted tokens; then it knows its next draft."""
     if srv.companion is None:
         return
     kv = srv.companion.kv

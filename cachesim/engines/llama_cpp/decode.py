@@ -58,7 +58,7 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
 
 
 def purge_idle(srv: Core) -> bool:
-    """IDLE-PURGE: if the rule allows it, clear the first idle slot that is not empty, without saving it. Returns True
+    """If rule LC-IDLE-PURGE allows it, clear the first idle slot that is not empty, without saving it. Returns True
     if a slot was cleared."""
     if not srv.decide(srv.rules.idle_purge(srv.settings.unified), None):
         return False

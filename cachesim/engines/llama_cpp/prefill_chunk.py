@@ -46,7 +46,8 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
 
 
 def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
-    """CKPT-ON, for tasks that create checkpoints. The decision is recorded if the task does not."""
+    """Return whether a slot creates checkpoints: not for every kind of task, and as rule LC-CKPT-ON says. The decision
+    is recorded if the kind of task creates none."""
     kind = srv.rules.task_caches(task.request.kind)
     if not (kind.value or srv.decide(kind, slot)):
         return False
@@ -70,7 +71,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
 
 
 def maybe_create_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int) -> None:
-    """CKPT-CREATE: create a checkpoint before the chunk if the rules say so. The batch has ``n_batch`` tokens."""
+    """Create a checkpoint before the chunk if the rules (LC-CKPT-CREATE) say so. The batch has ``n_batch`` tokens."""
     pos_min, pos_max = srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id)
     due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
     if due.value is not None:
@@ -82,7 +83,7 @@ def maybe_create_checkpoint(srv: Core, slot: Slot, task: Task, chunk: Chunk, sto
 
 
 def checkpoint_after_prompt(srv: Core, slot: Slot, task: Task) -> None:
-    """CKPT-AFTER: create a checkpoint after the evaluated prompt if the rules say so."""
+    """Create a checkpoint after the evaluated prompt if the rules (LC-CKPT-AFTER) say so."""
     on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
     after = srv.rules.ckpt_after(on.value)
     if after.value:

@@ -116,7 +116,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
 
 
 def _reset(srv: Core, slot: Slot, task: Task, facts: Ask) -> Resume:
-    """CKPT-RESET: handle a prompt for which no checkpoint can be restored."""
+    """Apply rule LC-CKPT-RESET to a prompt for which no checkpoint can be restored."""
     reset = srv.rules.ckpt_reset(facts)
     srv.emit(ev.FullReprocess(slot.id, task.id))
     task.answer.deciding, slot.source = reset.rule, "slot"

@@ -48,7 +48,7 @@ class PromptCache:
         return [EntryFacts(len(e.tokens), common_prefix(e.tokens, tokens), e.size) for e in self.entries]
 
     def save(self, slot: Slot) -> bool:
-        """PC-SAVE: store a copy of the slot's contents. The slot is unchanged. Returns True if an entry was stored."""
+        """Store a copy of the slot's contents. The slot is unchanged. Returns True if an entry was stored."""
         if not slot.tokens:
             return False
         draft = self.dft.state_size(slot.id, partial=False) + self.rules.host_header if self.dft else 0
@@ -83,8 +83,9 @@ class PromptCache:
         return gone
 
     def load(self, slot: Slot, prompt: list[int]) -> bool:
-        """PC-LOAD: load the best entry into the slot if it is better than the slot's contents. Returns True also if no
-        entry was better, False if an entry was found but not restored (the caller then clears the slot)."""
+        """Load the entry that rule LC-PC-LOAD picks for the prompt into the slot. Returns True also if no entry suits
+        the prompt better than the slot's contents, False if an entry was found but not restored (the caller then clears
+        the slot)."""
         lcp = common_prefix(slot.tokens, prompt)
         base = self.rules.pc_load([], len(slot.tokens), lcp, len(prompt))
         self.log.emit(ev.PcSearch(ev.share(base.because["f_keep"]), ev.share(base.because["f_sim"])))
@@ -138,7 +139,7 @@ class PromptCache:
             self.points.stored(self.entries[index], "consumed", rule, instead=entry)
 
     def update(self) -> None:
-        """PC-UPDATE: evict the oldest entries until the limits are met, then log the remaining entries."""
+        """Evict the oldest entries (rule LC-PC-UPDATE) until the limits are met, then log the remaining entries."""
         sizes, lengths = [e.size for e in self.entries], [len(e.tokens) for e in self.entries]
         decision = self.rules.pc_update(sizes, lengths, self.limits)
         log_decision(self.log, decision, None)

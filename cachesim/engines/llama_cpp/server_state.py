@@ -121,8 +121,9 @@ class Core(SlotDriver):
                 answer.outputs.append(Output(pos, output.digest, output.logits))
 
     def _draft_context(self, kind: ModelKind | None) -> Context | None:
-        """Return the draft context: an MTP head that reads the trunk, or a separate draft model. Drafts are forced, so
-        its predictions are not computed; its memory is kept and saved as in the real server."""
+        """Return the context of the drafter: of an MTP head, which reads the target model's hidden states, or of a
+        separate draft model. Scenarios state the drafts, so its predictions are not computed; its memory is kept and
+        saved as in the real server."""
         if kind is None:
             return None
         trunk, model = self.context.model, None
@@ -137,7 +138,8 @@ class Core(SlotDriver):
         return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines)
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
-        """Apply RS-BACK (recorded if the planes reach far enough), then RS-RM (recorded if it refuses)."""
+        """Return whether the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach
+        far enough), then LC-RS-RM (recorded if it refuses)."""
         back = pos - p0 + 1 if 0 < p0 <= pos < p1 else 0
         rollback = self.rules.rs_back(back, *planes)
         if 1 <= back <= planes.n_rs_seq:

@@ -45,7 +45,8 @@ def defer(srv: Core, task: Task) -> None:
 
 
 def select_slot(srv: Core, task: Task) -> Slot | None:
-    """SLOT-SELECT: select a slot and let the prompt cache replace its contents. None = no slot can be selected."""
+    """Select a slot (rule LC-SLOT-SELECT) and let the prompt cache replace its contents. None = no slot can be
+    selected."""
     request, prompt = task.request, list(task.request.prompt)
     facts = [
         SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
@@ -97,7 +98,7 @@ def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: Choice | None, n_
 
 
 def save_idle(srv: Core) -> None:
-    """IDLE-SAVE: save idle slots to the prompt cache, and clear them with a unified cache."""
+    """Save idle slots to the prompt cache, and clear them with a unified KV cache (rule LC-IDLE-SAVE)."""
     assert srv.cache is not None
     for slot in srv.slots:
         if slot.busy:

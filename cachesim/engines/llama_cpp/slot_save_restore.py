@@ -152,8 +152,9 @@ UNUSABLE = "No available space in KV cache or invalid slot save file"
 def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     """Replace the slot's tokens, state and checkpoints by those of the file; the rule selects the checkpoints.
 
-    A missing file, another state format, too few free cells or more tokens than the context: status 400, and the slot
-    is cleared. Raises BadInput, with the slot unchanged, for a file of another model or in another format."""
+    A missing file, a state in the format of another build, too few free cells or more tokens than the context: status
+    400, and the slot is cleared. Raises BadInput, with the slot unchanged, for a file of another model and for a file
+    that is not cachesim's slot file."""
     if not kind(file):
         srv.emit(ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
         return _refused(srv, slot, UNUSABLE)

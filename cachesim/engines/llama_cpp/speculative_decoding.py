@@ -51,8 +51,8 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
 
 
 def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
-    """Evaluate the view in the draft context, too. Raises DrafterFailed if the draft memory does not end where the view
-    begins."""
+    """Evaluate in the draft context a view that the target has evaluated. Raises DrafterFailed if the draft memory does
+    not end where the view begins."""
     if srv.dft is None:
         return
     ret = srv.dft.decode(view, _hidden_before(srv, view) if srv.settings.mtp else None)
@@ -63,7 +63,8 @@ def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
 
 
 def _hidden_before(srv: Core, view: DecodeBatch) -> Hidden | None:
-    """Return the trunk's hidden state before each token of the view, and carry the last state over to the next view."""
+    """Return the target model's hidden state before each token of the view, and carry the last state over to the next
+    view."""
     hidden = srv.context.hidden
     if hidden is None:
         return None

@@ -31,7 +31,8 @@ def rendered(srv: Inspected, messages: Sequence[ChatMessage], suffix: bool) -> T
 
 
 def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
-    """Return the prompt's segments, for the generator that feeds segments."""
+    """Return the segments of a prompt, for the generator that feeds a prompt segment by segment. The rules cut a chat
+    after its system messages and before its tail (an opened thought)."""
     prompt, messages = row.request.prompt, row.request.messages
     if row.task.role != "user":
         found: Sequence[Segment] = srv.decide(srv.rules.cut_other(prompt, row.task.role), row)

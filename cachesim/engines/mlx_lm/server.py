@@ -25,8 +25,8 @@ from cachesim.engines.rule import Decision
 
 
 class Server(Inspected):
-    """A server of a given version. ``model`` None = labels only, nothing computed. ``slots``: all rows since the
-    start."""
+    """A server of a given version. ``model`` None = tokens only, no rows or states are computed. ``slots``: all rows
+    since the start."""
 
     @property
     def working(self) -> bool:
@@ -56,7 +56,8 @@ class Server(Inspected):
         raise BadInput(f"this server has no slots to {action}", hint="restart")
 
     def take_tasks(self) -> None:
-        """First half of a round, between two slices: admit each waiting request, serve it alone, or postpone it."""
+        """First half of a round. Before a slice of ticks, admit each waiting request to the batch, answer it alone
+        outside the batch, or postpone it. During a slice, do nothing."""
         while not self.ticked and not self.dead and not self.draining and (self.postponed or self.queue):
             task = self.postponed.pop() if self.postponed else self.queue.popleft()
             batchable = self.decide(self.rules.batchable(self.draft is not None, task.request.seed), None)

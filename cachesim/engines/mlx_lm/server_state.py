@@ -94,8 +94,8 @@ def _plain(value: Any) -> Any:
 
 
 class Core(Driver):
-    """State of a server of a given version, without its prompt cache. ``model`` None = labels only, nothing computed.
-    ``slots``: all rows since the start."""
+    """State of a server of a given version, without its prompt cache. ``model`` None = tokens only, no rows or states
+    are computed. ``slots``: all rows since the start."""
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,

@@ -32,7 +32,8 @@ def _rows(cache: Any) -> tuple[int, Rows]:
 
 
 class Inspected(Core):
-    """A server's answers to the contract's questions about its rows and its prompt cache."""
+    """Base class of mlx-lm's simulated server with the inspection methods that ``engines.contract`` requires: contents
+    of its rows and of its prompt cache."""
 
     @cached_property
     def cache(self) -> PromptCache:

@@ -1,8 +1,10 @@
-"""Generator before #1072: whole prompts are prefilled between two decode steps, with a common checkpoint.
+"""Batch generator of mlx-lm before #1072: it prefills whole prompts between two decode steps.
 
-l   tokens of a row that are not cached          pc   prompt checkpoint: tokens after the checkpoint, equal in all rows
-Fresh rows are padded on the left. If a row of the group holds tokens, all rows are merged and padded on the right, and
-their last pc tokens are fed after that. With pc > 1 the first pc-1 of these are evaluated twice, as in the engine.
+pc   number of tokens in a prompt after its checkpoint; the same number for all rows of a group
+
+Rows without cached tokens are padded on the left. If a row of the group has cached tokens, all rows are merged and
+padded on the right. The last pc tokens of each row are fed after the checkpoint is stored. With pc > 1 the first pc-1
+of these tokens are fed twice, a fault of mlx-lm.
 Source: mlx-lm mlx_lm/generate.py BatchGenerator._process_prompts, _next (321e764e to 4d3af3ce).
 """
 

@@ -34,7 +34,7 @@ def flags_of(options: Any) -> tuple[Flag, ...]:
     for name, row in ((row.name, row) for row in flags):
         for word in {word for word, _ in row.names()}:
             if (owner := owners.setdefault(word, name)) != name:
-                raise Crash(f"flags {owner} and {name} are both called {word}")
+                raise Crash(f"server options {owner} and {name} have the same command-line name: {word}")
         for value in (*row.choices, *row.tries):
             if type(value) is not type(row.default):
                 raise Crash(f"flag {name} has a value of another type than its default: {value!r}")

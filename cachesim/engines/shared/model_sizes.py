@@ -54,7 +54,7 @@ def sizes_of(word: str) -> ModelSizes:
     if path.suffix in (".json", ".gguf"):
         return sizes_in(path)
     hint = f"known: {', '.join(_SIZES)}; or give the path of its config.json or GGUF"
-    raise BadInput(f"sizes of model {quoted(word)} unknown", hint=hint)
+    raise BadInput(f"unknown sizes of K/V rows and states: model {quoted(word)}", hint=hint)
 
 
 _FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}

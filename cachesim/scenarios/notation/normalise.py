@@ -39,7 +39,7 @@ def check_lengths(step: Asked, words: Mapping[str, int]) -> None:
     if len(step.answers) >= step.n_cmpl > 0 and step.answers:
         raise BadInput(f"answers are those of the further completions: {step.n_cmpl - 1} with n_cmpl {step.n_cmpl}")
     if any(size(text, words) != length for text in step.answers):
-        raise BadInput(f"every completion has {length} tokens, so each of answers must have as many")
+        raise BadInput(f"every completion has {length} tokens, so every entry of answers must have {length}")
     if step.cancel_after is not None and step.cancel_after >= length >= 0:
         raise BadInput(f"cancel_after is {step.cancel_after}, but the answer ends after {length} tokens")
 

@@ -27,7 +27,7 @@ def number(text: str) -> float:
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("url", metavar="URL", help="server URL, such as http://127.0.0.1:8080")
     parser.add_argument("--only", metavar="SECTION", action="append", default=[],
-                        help="section to run (repeatable)")  # fmt: skip
+                        help="section of the check to run, as listed by --dryrun (repeatable)")  # fmt: skip
     parser.add_argument("--history", metavar="LINE", action="append", default=[],
                         help="history to run first, as printed by a finding (repeatable)")  # fmt: skip
     parser.add_argument("--examples", metavar="N", type=count, default=EXAMPLES,

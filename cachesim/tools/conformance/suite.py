@@ -95,7 +95,8 @@ def _check_arguments(plan: HistoryPlan, cold: Any, accepted: Mapping[str, str]) 
         if not accepted[name].strip():
             raise BadInput(f"accepted: the reason for {name} is missing")
     if isinstance(cold, str) and cold not in ("fresh", "request"):
-        raise BadInput(f'cold: expected "fresh", "request" or a factory, found {cold!r}')
+        raise BadInput(f'cold: expected "fresh" (new instance), "request" (request without cache) or a factory, '
+                       f'found {cold!r}')  # fmt: skip
     if plan.corpus not in ("", "any"):
         raise BadInput(f'corpus: expected "any" or "", found {plan.corpus!r}')
     for name, (kind, what) in LISTS.items():

@@ -124,7 +124,7 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
         raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)
     for number, step in enumerate(scenario.steps):
         if step.request.kind != "completion":
-            raise BadInput(f"request {number}: task {step.request.kind} cannot be run on a real server",
+            raise BadInput(f"request {number}: only completions can be run on a real server, found {step.request.kind}",
                            file=scenario.file)  # fmt: skip
     return write
 

@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="layers of the real model, such as 'W1024 A' (default: from its file)")  # fmt: skip
     parser.add_argument("--tolerance", metavar="X", type=tolerance,
                         help="largest difference of log-probabilities that counts as rounding "
-                             "(default 0.001, with --url 0.2)")  # fmt: skip
+                             "(default 0.001; 0.2 with --url, because the server's flags are unknown)")  # fmt: skip
     add_profiles(parser, "rule set to compare with (default: that of the server's build)")
     add_settings(parser)
     add_limits(parser)

@@ -102,8 +102,10 @@ class CacheContents(NamedTuple):
 
 
 class ForeignRead(NamedTuple):
-    """Data that a wrong answer read at positions start .. stop-1: rows, or the state after stop tokens, of request
-    ``request`` from its position ``theirs`` on (-1 = not from a request as sent). ``says``: description."""
+    """Data that a wrong answer read in place of its own rows at positions ``start`` .. ``stop`` - 1, or of its own
+    state after ``stop`` tokens. The data belong to request ``request``: its rows from position ``theirs`` on, or its
+    state after ``theirs`` tokens. ``request`` -1: to no request, because they were computed from wrong data themselves.
+    ``says``: description."""
 
     start: int
     stop: int

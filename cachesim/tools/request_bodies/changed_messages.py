@@ -34,7 +34,7 @@ def message_change(a: BodyMessage, b: BodyMessage) -> str:
 
 
 def _text_of_kind(message: BodyMessage, kind: str) -> str:
-    """Return the text of the parts of this kind."""
+    """Return the joined text of the message's parts of a kind, such as IMAGE."""
     return "".join(part.text for part in message.parts if part.kind == kind)
 
 

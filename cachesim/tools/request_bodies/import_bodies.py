@@ -1,7 +1,8 @@
 """Import of request bodies: report data (for the terminal and JSON) and a scenario file.
 
-The tokens of a prompt are, in this order: in common with an earlier request; invalidated by a change although the
-previous request contained them (``invalidated_tokens``); new (``new_tokens``).
+The tokens of a prompt are counted in three groups: the common prefix with an earlier request; tokens that come after a
+change, so that they cannot be reused although the previous request contained them (``invalidated_tokens``); and new
+tokens at the end (``new_tokens``).
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
     """Return the tokenizer to use. Raises BadInput if token prompts and text prompts are mixed."""
     tokens = [body.of_tokens for body in bodies]
     if any(tokens) and not all(tokens):
-        raise BadInput("token prompts cannot be compared with text prompts", hint="import them separately")
+        raise BadInput("some prompts are token lists, others are text", hint="import them separately")
     if any(tokens):
         return TokenPrompts()
     return read_tokenizer(Path(file)) if file else Estimate()

@@ -285,5 +285,5 @@ def modes(args: Namespace, scenarios: Sequence[Scenario]) -> list[str]:
     long = [size for size in sizes if size > LONG]
     if long:
         what = f"{max(long):,} prompt tokens" if len(sizes) == 1 else f"{len(long)} scenarios have long prompts"
-        note(f"{what}, more than {LONG:,}: provenance only, without arithmetic (--exact enables arithmetic)")
+        note(f"{what}, more than {LONG:,}: provenance without arithmetic (--exact enables arithmetic)")
     return ["provenance" if size > LONG else "exact" for size in sizes]

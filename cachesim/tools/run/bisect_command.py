@@ -14,7 +14,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
     add_profiles(parser, "any version of the engine, for requests in notation; "
                  "or a Python file of rules, which is compared too")  # fmt: skip
-    add_arithmetic(parser, "provenance only (default)", "exact arithmetic too (slower)")
+    add_arithmetic(parser, "provenance without arithmetic (default)", "exact arithmetic too (slower)")
     add_limits(parser)
     add_json(parser)
 

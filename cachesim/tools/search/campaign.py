@@ -67,7 +67,8 @@ Span = tuple[int, int]
 
 
 class CampaignBlock(NamedTuple):
-    """Result of a job. Against another profile ``found`` has only the failures that the other profile does not have."""
+    """Result of a campaign job, which runs a block of consecutive conversations. If two profiles are compared,
+    ``found`` has only the failures that the other profile does not have."""
 
     found: Found                                                # pairs of conversation and finding
     played: int                                                 # conversations that ran

@@ -229,7 +229,7 @@ class CampaignSearch:
         self._complained = refused
 
     def _spread(self, do: Callable[[S], R], shares: Iterable[S], left: Callable[[], float | None]) -> Results[S, R]:
-        """Yield the results of the shares. With a time limit the processes are killed when it is over."""
+        """Yield the results of the jobs. With a time limit the processes are killed when it is over."""
         if left() is None:
             yield from finished(do, shares, self.jobs)
             return

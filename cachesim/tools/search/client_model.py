@@ -14,7 +14,8 @@ from cachesim.scenarios.notation.word_lengths import THINK, size, span
 
 
 class Exchange(NamedTuple):
-    """A prompt and its answer. ``chat``: the messages (role, text) if the request was a chat."""
+    """A prompt and its answer, both drawn for a simulated client. ``chat``: the messages (role, text) if the request
+    was a chat."""
 
     prompt: Pieces
     answer: Pieces

@@ -26,7 +26,7 @@ R = TypeVar("R")
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("profile", metavar="PROFILE", type=arguments.profile_name, help="rule set to repair")
     parser.add_argument("files", metavar="FILE", nargs="*",
-                        help="scenario file, folder or id, instead of drawn conversations")  # fmt: skip
+                        help="scenario file, folder or id to test instead of randomly drawn conversations")  # fmt: skip
     arguments.add_profiles(parser, "Python file of another rule set whose rules are tried; may be repeated")
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help=f"property that must hold, may be repeated (default {', '.join(OWED)})")  # fmt: skip

@@ -26,11 +26,12 @@ class RunningPrompt(NamedTuple):
 
 
 class CandidateServer:
-    """Simulated server with the requests accepted so far (``lines``, in the notation) and the token counts of their
-    ``words``.
+    """Simulated server on which the reconstruction of a log tries requests: a candidate that reproduces the log is
+    accepted.
 
-    ``work`` counts work units; a unit takes about as long as a generated token. Answers are generated only when the
-    state after them is needed, because most candidates are rejected after their prompt.
+    ``lines``: the accepted requests, in the notation; ``words``: token counts of the words in them. ``work`` counts
+    work units; a unit takes about as long as a generated token. Answers are generated only when the state after them is
+    needed, because most candidates are rejected after their prompt.
     """
 
     def __init__(self, profile: str, model: str, server: Mapping[str, Any]) -> None:

@@ -131,7 +131,8 @@ def parents(requests: Sequence[RecordedRequest]) -> Iterator[tuple[int | None, i
 
 
 def follow_ups(requests: Sequence[RecordedRequest]) -> list[int | None]:
-    """Return for each request the first later, longer request whose prompt begins with all of its blocks, or None."""
+    """Return for each request the first later, longer request whose prompt begins with all of its blocks, or None. A
+    block is a group of tokens of fixed size, which the trace names by a hash."""
     nearest: dict[int, int] = {}
     out: list[int | None] = [None] * len(requests)
     for i in reversed(range(len(requests))):

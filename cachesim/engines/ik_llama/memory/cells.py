@@ -1,9 +1,9 @@
 """Cell table of a context: labels, own positions and users of all cells.
 
-pos     label of the cell, -1 = empty; attention is masked by it
+pos     position of the cell by which attention is masked (its label), -1 = empty
 own     position for which the row in the cell was computed; differs from the label only after a speculative restore
         relabelled the cell
-seqs    users of the cell: seqs[s, i]
+seqs    sequences that use the cell: seqs[s, i]
 head    start of the search for free cells
 used    number of non-empty cells
 
@@ -43,7 +43,7 @@ class Cells:
         return found
 
     def pos_max(self, seq: int) -> int:
-        """Return the largest label of the sequence, -1 without cells."""
+        """Return the largest position (``pos``) of the sequence, -1 without cells."""
         known = self._last[seq]
         if known is None:
             held = self.pos[self.seqs[seq]]
@@ -51,7 +51,8 @@ class Cells:
         return known
 
     def first(self, seq: int) -> int:
-        """Return the label of the first cell by index, which need not be the smallest; -1 without cells."""
+        """Return the position (``pos``) of the sequence's first cell by index, which need not be the smallest; -1
+        without cells."""
         cells = self.of(seq)
         return int(self.pos[cells[0]]) if len(cells) else -1
 
@@ -76,7 +77,7 @@ class Cells:
         return None
 
     def place(self, first: int, pos: np.ndarray, own: np.ndarray, seq: int) -> None:
-        """Label contiguous cells from ``first`` on for a sequence."""
+        """Give a sequence the contiguous cells from ``first`` on, with positions ``pos``."""
         stop = first + len(pos)
         self.reach(stop)
         self.pos[first:stop], self.own[first:stop] = pos, own
@@ -86,8 +87,8 @@ class Cells:
         self._last[seq] = None if known is None or not len(pos) else max(known, int(np.maximum.reduce(pos)))
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
-        """Remove the sequence from its cells with p0 <= label < p1. If the first freed cell precedes ``head``, the next
-        search starts there."""
+        """Remove the sequence from its cells at positions (``pos``) p0 .. p1-1. If the first freed cell precedes
+        ``head``, the next search for free cells starts there."""
         if p0 > self.pos_max(seq):
             return
         cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
@@ -100,13 +101,13 @@ class Cells:
             self.head = min(self.head, int(freed[0]))
 
     def relabel(self, cell: int, pos: int) -> None:
-        """Write a label into a cell, regardless of its users."""
+        """Set the position ``pos`` of a cell, whichever sequences use it; ``own`` is unchanged."""
         self.reach(cell + 1)
         self.pos[cell] = pos
         self._last = [None] * self.n_seq
 
     def move(self, seq: int, p0: int, p1: int, delta: int) -> np.ndarray:
-        """Add ``delta`` to labels p0 .. p1-1 of the sequence; return the cells."""
+        """Add ``delta`` to positions p0 .. p1-1 (``pos`` and ``own``) of the sequence; return the cells."""
         cells = np.flatnonzero(self.seqs[seq] & (self.pos >= p0) & (self.pos < p1))
         self.pos[cells] += delta
         self.own[cells] += delta

@@ -39,7 +39,7 @@ class UbatchStore(ByPosition):
             self.window_pos, self.window_cells = sort_by_position(cells, kv.cells.pos[cells])
 
     def positions(self, part: str, run: int) -> np.ndarray:
-        """Return the labels (n,) that the run may attend to, ascending, including its own."""
+        """Return the positions (n,) that the run may attend to, ascending, including its own."""
         return self.window_pos if part == "swa" else self.pos
 
     def put_rows(self, layer: int, run: int, rows: Rows) -> None:
@@ -64,7 +64,7 @@ class DecodeRules:
     """Rules of a version about micro-batches, as plain functions."""
 
     split: Callable[[Sequence[int]], int]               # sequences of the window -> tokens of the next micro-batch
-    seen: Callable[[np.ndarray], int]                   # labels of the cells -> number of cells that attention reads
+    seen: Callable[[np.ndarray], int]                   # positions of the cells -> number of cells that attention reads
     # (cells read, tokens of the micro-batch, whether rows are missed from a cell on) -> first cell of window layers
     window_from: Callable[[int, int, Callable[[int], bool]], int]
     blind: Callable[[int], bool]                        # number of tokens without a visible cell -> their rows are NaN
@@ -73,7 +73,7 @@ class DecodeRules:
 
 
 class Context:
-    """A cache, a model that fills it, and llama_decode. ``model`` None = labels only.
+    """A cache, a model that fills it, and llama_decode. ``model`` None = positions only.
 
     While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps``, indexed as
     the rules say: by the place in the micro-batch, or by sequence and position. With places, ``matrices`` (the matrix

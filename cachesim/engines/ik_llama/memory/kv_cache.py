@@ -1,6 +1,6 @@
 """K/V cache of a context: a single structure for all kinds of layers.
 
-cells    labels of positions, and in each cell a K/V row per attention layer
+cells    positions (labels), and in each cell a K/V row per attention layer
 states   a recurrent row per sequence id: NOT per cell, and unaffected by removals of cells
 window   the compacted block of window rows, if the context has it
 
@@ -79,8 +79,9 @@ States = dict[int, LayerState | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blob(Immutable):
-    """A saved sequence: labels of its cells by cell index, and their own positions; ``rows`` None = left out.
-    ``states`` are the recurrent rows, which have absorbed everything up to ``state_pos``; ``size`` in bytes."""
+    """A saved sequence: positions of its cells by cell index, those at which attention is masked and their own;
+    ``rows`` None = left out. ``states`` are the recurrent rows, which have absorbed everything up to ``state_pos``;
+    ``size`` in bytes."""
 
     size: int
     pos: np.ndarray
@@ -92,7 +93,7 @@ class Blob(Immutable):
 
 
 class KvCache:
-    """The cache of a context. ``model`` None = labels only; ``recurrent`` None = as for the model."""
+    """The cache of a context. ``model`` None = positions only; ``recurrent`` None = as for the model."""
 
     def __init__(self, kind: ModelKind, size: int, n_seq: int, model: Model | None, refuses: Refuses, emit: Emit,
                  window: Window | None = None, recurrent: bool | None = None,
@@ -135,7 +136,7 @@ class KvCache:
         return ok
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
-        """Add ``delta`` to labels p0 .. p1-1 and rotate their K rows. The next search for free cells starts at 0,
+        """Add ``delta`` to positions p0 .. p1-1 and rotate their K rows. The next search for free cells starts at 0,
         unless p0 is p1 or ``delta`` is 0."""
         if p0 == p1 or not delta:
             return
@@ -146,7 +147,8 @@ class KvCache:
                 write_rows(self.rows, layer, cells, self.model.shift_rows(read_rows(rows, cells), new - delta, new))
 
     def claim(self, ubatch: Ubatch) -> int | None:
-        """Claim and label cells for a micro-batch; return the first, None = no room. Call ``advance`` afterwards."""
+        """Give cells to the positions of a micro-batch; return the first, None = no room. Call ``advance``
+        afterwards."""
         if self.recurrent:
             for run in ubatch.runs:
                 self.tail[run.seq] = run.pos0 + len(run.tokens) - 1
@@ -187,9 +189,9 @@ class KvCache:
                     self.state_pos[seq], window)  # fmt: skip
 
     def set(self, seq: int, blob: Blob) -> bool:
-        """Restore a copy: free the sequence's cells and give the saved labels contiguous free cells in order. Rows that
-        the copy omits are whatever the cells contain. False = no contiguous cells; the sequence is empty then. If the
-        rules say so, a copy without rows leaves the cells up to its last position in place."""
+        """Restore a copy: free the sequence's cells and give the saved positions contiguous free cells in order. Rows
+        that the copy omits are whatever the cells contain. False = no contiguous cells; the sequence is empty then. If
+        the rules say so, a copy without rows leaves the cells up to its last position in place."""
         if self.kind.hybrid and blob.rows is None and not self.claims(True):
             if self.cells.pos_max(seq) < blob.state_pos:
                 return False                             # fewer cells than tokens absorbed by the recurrent rows

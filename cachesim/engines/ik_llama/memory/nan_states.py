@@ -35,11 +35,12 @@ def has_nan(rows: Mapping[int, Rows], states: States) -> bool:
 
 def mark_nan(spec: Spec, rows: RowTable, states: Sequence[States], before: Sequence[frozenset[int]], ubatch: Ubatch,
              first: int, n_kv: int, blind: Sequence[dict[str, np.ndarray]]) -> list[np.ndarray]:
-    """Mark the NaN results of a micro-batch; return for each run (t,) True for tokens with a NaN output.
+    """Mark the NaN results of a micro-batch; return for each run (tokens of one sequence) a bool array with an element
+    per token, True for a NaN output.
 
     ``first``: cell of the first token; ``before``: for each run the layers whose state was NaN before; ``blind``: for
-    each run and kind of layer, (t,) True for tokens without a visible cell. Layer by layer, all tokens read the cells 0
-    .. n_kv-1.
+    each run and kind of layer, a bool array, True for tokens without a visible cell. In every attention layer all
+    tokens read the cells 0 .. n_kv-1, masked cells included, so one NaN row makes all of them NaN.
     """
     lost = [np.zeros(len(run.tokens), bool) for run in ubatch.runs]
     starts = [first + at - ubatch.at[0] for at in ubatch.at]

@@ -88,7 +88,8 @@ def create_by_tokens(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: in
 # [New in ik_llama@pr1888]
 @rule("IK-CKPT-CREATE.FOUR", Role.CREATE, ik_llama(pull=1888, note="open"))
 def create_from_four(ckpts: Sequence[Ckpt], held: int, pos_min: int, pos_max: int, states: bool) -> Decision:
-    """Creates a checkpoint as TOKENS does, but from 4 tokens on for recurrent layers."""
+    """Creates a checkpoint if the slot has at least 64 tokens (4 with recurrent layers), and more than the last
+    checkpoint."""
     more = _more(ckpts, held)
     enough = held >= (4 if states else 64)
     return Decision(pos_min >= 0 and enough and more, {**_facts(ckpts, held, pos_max), "states": states})
@@ -117,10 +118,10 @@ def _facts(ckpts: Sequence[Ckpt], held: int, pos_max: int) -> dict[str, object]:
 
 @rule("IK-CKPT-EVICT.PROMPT-END", Role.DROP, ik_llama(pull=2491, note="merged 2026-09; its description"), since="#2491")
 def evict_but_prompt_end(ckpts: Sequence[Ckpt], how: str) -> Decision:
-    """Erases a checkpoint to make room, as VARIANCE does, but a checkpoint created at the end of a prompt only if all
-    others are such; returns its index. Prompt-end checkpoints are not compared by their gaps, although they count for
-    the gaps of their neighbours; if all checkpoints between the ends are such, the oldest other checkpoint is erased.
-    Inferred: the thread states that they stay as long as another checkpoint can be erased, but not which."""
+    """Erases a checkpoint to make room, as IK-CKPT-EVICT.VARIANCE does, but a checkpoint created at the end of a prompt
+    only if all others are such; returns its index. Prompt-end checkpoints are not compared by their gaps, although they
+    count for the gaps of their neighbours; if all checkpoints between the ends are such, the oldest other checkpoint is
+    erased. Inferred: the thread states that they stay as long as another checkpoint can be erased, but not which."""
     because = {"how": how, "pos_max": [c.pos_max for c in ckpts], "prompt_end": [c.prompt_end for c in ckpts]}
     if how == "fifo":
         return Decision(0, because)

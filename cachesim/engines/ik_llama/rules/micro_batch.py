@@ -41,8 +41,8 @@ def zero_at_start(pos: int, sequences: int) -> Decision:
       since="#1430 (edf54621d)")
 def seen_by_block_ends(pos: np.ndarray, size: int, pad: int) -> Decision:
     """Returns n_kv. The search for the last used cell looks only at the last cell of each block, from the end: used
-    cells are missed if the last cells of their block and of the block before it are free. ``pos``: (n,) labels of the
-    first n cells, -1 = free; the cells from n on are free."""
+    cells are missed if the last cells of their block and of the block before it are free. ``pos``: (n,) positions of
+    the first n cells, -1 = free; the cells from n on are free."""
     ends = np.flatnonzero(pos[pad - 1 :: pad] >= 0)
     top = (int(ends[-1]) + 1) * pad if len(ends) else 0
     seen = top + pad if top and bool((pos[top : top + pad] >= 0).any()) else top

@@ -1,7 +1,7 @@
-"""Speculative decoding: length of drafts, states saved before them, and positions of the companion.
+"""Speculative decoding: length of drafts, states saved before them, and positions in the draft context.
 
 T          tokens in the slot before the sampled token is added: the position of the sampled token
-n_max      drafts of a round, as configured; the companion's context holds rows for its own next-token head
+n_max      drafts of a round, as configured; the draft context holds rows for its own next-token head
 Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp (8337e4cd3).
 """
 

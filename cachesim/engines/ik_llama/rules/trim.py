@@ -1,7 +1,7 @@
 """Removals: refusals of a memory, trimming of both contexts before a prompt, and consequences of a failed removal.
 
-target, companion   the model's own context; the context of its MTP head
-t, c                whether the target and the companion accepted the removal
+target, companion   the model's own context; the draft context, of its MTP head
+t, c                whether the target and the draft context accepted the removal
 Source: ik_llama.cpp examples/server/server-context.cpp, common/speculative.cpp, src/llama.cpp (8337e4cd3).
 """
 
@@ -14,8 +14,8 @@ from cachesim.engines.rule import Decision, Role, rule
 
 
 class Repair(NamedTuple):
-    """Consequence of a removal: ``wipe`` = the companion alone is cleared; ``reset`` = both contexts are cleared, and
-    the slot forgets its tokens, its counts and its checkpoints."""
+    """Consequence of a removal: ``wipe`` = only the draft context is cleared; ``reset`` = both contexts are cleared,
+    and the slot forgets its tokens, its counts and its checkpoints."""
 
     wipe: bool = False
     reset: bool = False

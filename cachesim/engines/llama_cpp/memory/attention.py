@@ -29,7 +29,8 @@ Emit = Callable[[Event], None]
 
 
 def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
-    """SWA-MASK, standard window: mask of the keys p0 that a query at p1 cannot see. It sees n_swa keys with its own."""
+    """Return the mask of the keys at ``p0`` that a query at ``p1`` cannot see in a standard window. It sees n_swa keys,
+    its own included."""
     return p1 - p0 >= n_swa
 
 
@@ -77,7 +78,7 @@ class AttentionCache:
             table.clear()
 
     def seq_rm(self, seq: int, p0: int, p1: int) -> bool:
-        """KV-RM: remove positions p0 .. p1-1; seq < 0 = of all sequences, in every stream. Always returns True."""
+        """Remove positions p0 .. p1-1; seq < 0 = of all sequences, in every stream. Always returns True."""
         for table in self.streams if seq < 0 else [self.cells(seq)]:
             table.remove(seq, p0, p1)
         return True
@@ -150,7 +151,8 @@ class AttentionCache:
     # --- decoding ----------------------------------------------------------------------------------------------
 
     def find(self, ubatch: Ubatch) -> list[Found] | None:
-        """KV-SLOT: return the cells for every run of the ubatch, None if a run does not fit. Changes nothing."""
+        """Return free cells for every run (tokens of one sequence) of the ubatch, None if they do not all fit. Changes
+        nothing, like llama.cpp's find_slot."""
         if self.n_stream > 1:
             check_stream_order([run.seq for run in ubatch.runs])
             found = [self.cells(run.seq).find(len(run.tokens), self.masked) for run in ubatch.runs]
@@ -159,7 +161,7 @@ class AttentionCache:
         return None if cells is None else split_by_run(cells, ubatch)
 
     def apply(self, ubatch: Ubatch, found: Sequence[Found], quiet: bool = False) -> None:
-        """KV-APPLY: put the ubatch's positions into the cells found for them."""
+        """Put the ubatch's positions into the cells that ``find`` returned for them."""
         lost: dict[int, int] = {}
         for run, cells in zip(ubatch.runs, found, strict=True):
             pos = range(run.pos0, run.pos0 + len(run.tokens))
@@ -181,7 +183,7 @@ class AttentionCache:
                 self.seq_rm(seq, first, last + 1)
 
     def prepare(self, ubatches: Sequence[Ubatch]) -> list[list[Found]] | None:
-        """KV-PREPARE: try out cells for every ubatch in turn, undo the trial and return the cells; None if a ubatch
+        """Try out cells for every ubatch in turn, undo the trial and return the cells; None if a ubatch
         does not fit. Rows of a window that the trial purges may stay purged (``purge_stays``)."""
         after_end = self._cells_after_end(ubatches) if len(ubatches) > 1 else None
         if after_end is not None:
@@ -237,7 +239,7 @@ class AttentionCache:
         return self.shape.size(len(self.saved_cells(seq, keep)), self.n_stream)
 
     def state_write(self, seq: int, keep: KeepCells) -> AttentionState:
-        """KV-STATE: return a copy of the sequence's cells."""
+        """Return a copy of the sequence's cells."""
         at = index(self.saved_cells(seq, keep))
         number = self.stream(seq)
         rows = {layer: copy_rows(read_rows(rows, at)) for layer, rows in self.rows[number].items()}

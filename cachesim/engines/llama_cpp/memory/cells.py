@@ -81,7 +81,7 @@ class Cells:
         return np.flatnonzero(hit if seq < 0 else hit & self.seqs[seq])
 
     def find(self, n: int, masked: Masked | None) -> Found | None:
-        """KV-SLOT: return n cells for new tokens, first fit from ``head`` around the ring; None if too few are free.
+        """Return n cells for new tokens, first fit from ``head`` around the ring; None if too few are free.
 
         A cell is free if it is empty or (window caches) if its only sequence cannot see it from the next token on.
         """
@@ -167,7 +167,7 @@ class Cells:
         return cell < self.end and int(self.pos[cell]) == pos and bool(self.seqs[seq, cell])
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
-        """KV-RM: release the sequence's cells in the range (seq < 0: empty all cells in the range)."""
+        """Release the sequence's cells in the range (seq < 0: empty all cells in the range)."""
         if seq >= 0 and p0 > self.span(seq)[1]:
             return
         cells = self.in_range(seq, p0, p1)
@@ -186,7 +186,7 @@ class Cells:
             self.head = min(self.head, int(freed[0]))
 
     def keep(self, seq: int) -> None:
-        """Remove all other sequences."""
+        """Remove all sequences but ``seq``."""
         others = np.flatnonzero((self.pos >= 0) & ~self.seqs[seq])
         self.seqs[:seq] = False
         self.seqs[seq + 1 :] = False

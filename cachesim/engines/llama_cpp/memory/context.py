@@ -67,8 +67,9 @@ def find_deferred_cells(
 
 
 def _find_deferred_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Sequence[Found] | None:
-    """Return the cell of a token; None if none is free, if other work is pending, or if the token of its sequence at
-    position ``first`` still reads the cell's row."""
+    """Return the cells for the single token of ``ubatch``, whose evaluation is to be deferred. None if no cell is free,
+    if a copy or K-shift is pending, or if deferred tokens of the sequence, from position ``first`` on, have yet to read
+    the row in the cell."""
     seq = ubatch.runs[0].seq
     table = cache.cells(seq)
     found = None if cache.copies or table.has_shift else cache.find(ubatch)
@@ -100,7 +101,7 @@ class Context:
 
     def decode(self, batch: DecodeBatch, before: Hidden | None = None) -> int:
         """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
-        output there. ``before`` (for an MTP head): the trunk's hidden state before each token of the batch."""
+        output there. ``before`` (for an MTP head): the target model's hidden state before each token of the batch."""
         self.spoken, self._pieces = {}, []
         if not self._continues(batch):
             for line in self.bad_batch_lines:

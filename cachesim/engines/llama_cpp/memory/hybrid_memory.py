@@ -131,7 +131,7 @@ class Memory:
             part.seq_cp(src, dst)
 
     def seq_keep(self, seq: int) -> None:
-        """Remove all other sequences (from the stream of ``seq``)."""
+        """Remove all sequences but ``seq`` (from the stream of ``seq``)."""
         for part in self._all:
             part.seq_keep(seq)
 
@@ -218,12 +218,13 @@ class Memory:
     # --- saving and loading ------------------------------------------------------------------------------------
 
     def state_size(self, seq: int, partial: bool) -> int:
-        """Return the size of the result of ``state_write`` [bytes]."""
+        """Return the size of a saved state [bytes]. ``partial``: as for ``state_write``."""
         size = sum(cache.state_size(seq, self.keep) for cache in self._saved(partial).values())
         return size + (self.recr.state_size(seq) if self.recr is not None else 0)
 
     def _saved(self, partial: bool) -> dict[str, AttentionCache]:
-        """Return the attention parts that a state contains. Pure attention ignores ``partial``."""
+        """Return the attention caches, full and window, that a saved state contains. A ``partial`` state leaves out
+        full attention, because it can be rolled back; a state of an attention-only model always contains everything."""
         if not partial or self.kind.kind == "A":
             return self.parts
         return {name: cache for name, cache in self.parts.items() if name == "swa"}

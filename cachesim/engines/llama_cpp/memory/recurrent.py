@@ -70,8 +70,8 @@ class RecurrentCache:
     # --- sequence operations --------------------------------------------------------------------------------
 
     def seq_rm(self, seq: int, p0: int, p1: int) -> bool:
-        """RS-RM: remove positions p0 .. p1-1; False = refused, nothing changed. A cut strictly inside the past changes
-        nothing: the state still contains the removed tokens."""
+        """Remove positions p0 .. p1-1 (rule LC-RS-RM); False = refused, nothing changed. A cut strictly inside the past
+        changes nothing: the state still contains the removed tokens."""
         p0, p1 = max(p0, 0), POS_INF if p1 < 0 else p1
         if p0 == 0 and p1 == POS_INF and seq < self.size:
             self.rs_idx = [0 if seq in (s, -1) else back for s, back in enumerate(self.rs_idx)]

@@ -1,4 +1,4 @@
-"""RS-SLOT: assignment of recurrent cells to the sequences of a ubatch.
+"""Assignment of recurrent cells to the sequences of a ubatch.
 
 It works on metadata only, so that it can be tried on a copy. Terms as in recurrent.py.
 Source: llama.cpp src/llama-memory-recurrent.cpp find_slot (3f545be).
@@ -49,7 +49,7 @@ def continues_own_cell(meta: Meta, ubatch: Ubatch) -> bool:
 
 
 def find_slot(meta: Meta, ubatch: Ubatch, emit: Emit) -> list[tuple[int, int]] | None:
-    """RS-SLOT: give each sequence of the ubatch its own cell, contiguous and in order. Returns for every cell of the
+    """Give each sequence of the ubatch its own cell, contiguous and in order. Returns for every cell of the
     stretch (cell, row from which its state comes; -1 = zeroed), None for lack of room."""
     if continues_own_cell(meta, ubatch):
         meta.head = tail = meta.tail[ubatch.runs[0].seq]
@@ -90,7 +90,7 @@ def _assign_own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
             continue
         cell = meta.cells[empty]
         if cell.seqs:
-            raise Crash("no empty recurrent cell is left")
+            raise Crash("every recurrent cell is used, although there is one for each sequence")
         if tail >= 0:
             shared = meta.cells[tail]
             cell.pos, cell.src = shared.pos, shared.src

@@ -67,7 +67,8 @@ def break_cr7(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
 # [New in llama_cpp@24035-v3]
 @rule("LC-CKPT-BREAK.V3", Role.PLAN, llama_cpp(pull=24035, note="third version"))
 def break_v3(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
-    """Ends a batch as CR10 does, and at the end of the common prefix. Inferred: derived from the thread."""
+    """Ends a batch as LC-CKPT-BREAK.CR10 does, and at the end of the common prefix. Inferred: derived from the
+    thread."""
     breaks = [*marks_before_end(chunk), *useful_starts(chunk, ckpts), chunk.reused] if chunk.do else []
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
@@ -172,8 +173,8 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int =
 @rule("LC-CKPT-SPACING.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "b11063", pull=28302), since="b11063")
 def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
-    """Erases checkpoints as CR10 does, but only while a new checkpoint would reach the limit. The limit is tested
-    before each erasure, so no more are erased than needed."""
+    """Erases checkpoints as LC-CKPT-SPACING.CR10 does, but only while a new checkpoint would reach the limit. The limit
+    is tested before each erasure, so no more are erased than needed."""
     last, gone = -1, list[int]()
     for i, c in enumerate(ckpts):
         if len(ckpts) - len(gone) + 1 < limit:

@@ -32,8 +32,8 @@ Announced = Sequence[int] | None
 # zeros.
 
 def _joined(a: Batch, b: Batch, part: int) -> Array:
-    """Concatenate keys (part 0) or values (part 1) of the rows of ``a`` and ``b``. ``a`` and ``b`` must not both be
-    without a buffer."""
+    """Concatenate keys (part 0) or values (part 1) of the rows of ``a`` and ``b``. At most one of ``a`` and ``b`` may
+    be empty, without a buffer."""
     end = max(a._idx, b._idx)
     width = max(columns(side.keys) for side in (a, b) if side.keys is not None)
     sides = []

@@ -111,7 +111,7 @@ def extracted_counts_length(offset: int, length: int) -> int:
 
 @rule("ML-RING-EXTRACT-EMPTY.refused", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "d78bf58e"))
 def extract_needs_buffer(has_buffer: bool) -> bool:
-    """Raises TypeError for a row extracted from a batch without a buffer; else returns True."""
+    """Raises TypeError for a row extracted from a still empty batch, which has no buffer of keys; else returns True."""
     if not has_buffer:
         raise TypeError("the batch holds no buffer")
     return True
@@ -119,7 +119,7 @@ def extract_needs_buffer(has_buffer: bool) -> bool:
 
 @rule("ML-RING-EXTRACT-EMPTY.fresh", Role.MEMORY, mlx_lm("", "BatchRotatingKVCache.extract", "38e83982", pull=999))
 def extract_fresh(has_buffer: bool) -> bool:
-    """Returns False for a batch without a buffer: the extracted row becomes a new ring."""
+    """Returns False for a still empty batch, which has no buffer of keys: the extracted row becomes a new ring."""
     return has_buffer
 
 
@@ -146,22 +146,22 @@ def front_by_allocation(valid: int, allocated: int, chunk_size: int) -> Front | 
 
 @rule("ML-KV-EXTEND.own_dtype", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "0.32.2"))
 def empty_side_alike(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns rows and dtype of a batch without a buffer that joins another batch: its own rows, the dtype of the other
-    batch."""
+    """Returns number of rows and dtype of a still empty batch that is merged with another: its own number of rows, and
+    the dtype of the other batch."""
     return own_rows, dtype
 
 
 @rule("ML-KV-EXTEND.float32", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "d78bf58e"), since="#1141")
 def empty_side_float32(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns rows and dtype of a batch without a buffer that joins another batch: its own rows, float32. Half
-    precision is lost."""
+    """Returns number of rows and dtype of a still empty batch that is merged with another: its own number of rows, and
+    float32, even if the other batch is float16 or bfloat16."""
     return own_rows, _single(dtype)
 
 
 @rule("ML-KV-EXTEND.other_rows", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.extend", "3f9d179f"), until="#1141")
 def empty_side_other_rows(own_rows: int, other_rows: int, dtype: Any) -> tuple[int, Any]:
-    """Returns rows and dtype of a batch without a buffer that joins another batch: the rows of the other batch,
-    float32."""
+    """Returns number of rows and dtype of a still empty batch that is merged with another: the number of rows of the
+    other batch, and float32."""
     return other_rows, _single(dtype)
 
 

@@ -21,8 +21,8 @@ from cachesim.engines.rule import Decision, Role, rule
       mlx_lm(SERVER, "_tokenize", "0.32.2",
              note="proposed here: the think tokens are looked for from sys_end on, never before it"))
 def tail_behind_system(prompt: Tokens, sys_end: int) -> Decision:
-    """Returns the start of the tail as SEQUENCE does, but never in the system segment, so that segments do not
-    overlap."""
+    """Returns the start of the tail as ML-SEG-TAIL.SEQUENCE does, but never in the system segment, so that segments do
+    not overlap."""
     return find_tail(prompt, sys_end, max(len(prompt) - 11, sys_end))
 
 

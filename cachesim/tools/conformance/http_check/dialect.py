@@ -132,7 +132,8 @@ def _emptied(client: OpenAIClient) -> OpenAIClient:
             continue
         if reply.cached == 0 and not reply.refused:
             return client
-    raise BadInput("the server's cache cannot be emptied, so cold answers are unavailable", file=client.http.url)
+    raise BadInput("the server's cache cannot be emptied, so there are no cold answers to compare with",
+                   file=client.http.url, hint="use a server that supports cache_prompt or cache_salt")  # fmt: skip
 
 
 # Sizes that a server states. Prompt lengths cluster around them: faults tend to occur at the end of a batch.

@@ -50,16 +50,17 @@ class Http:
         self._client.close()
 
     def get(self, path: str) -> Any:
-        """Return the JSON at a path, None unless the status is 200. Raises Failed."""
+        """Return the JSON at a path, None unless the status is 200. Raises Failed without a usable reply."""
         status, body = self._ask("GET", path, None)
         return body if status == 200 else None
 
     def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
-        """Return status and JSON of the reply. Raises Failed."""
+        """Send a POST request; return the reply's HTTP status, also an error status, and its JSON. Raises Failed
+        without a usable reply."""
         return self._ask("POST", path, body)
 
     def hang_up(self, path: str, body: Mapping[str, Any], after: int) -> None:
-        """Request a stream and close the connection after so many events. Raises Failed."""
+        """Request a stream and close the connection after ``after`` events. Raises Failed without a usable reply."""
         seen, limit = 0, TimeBudget(self.timeout, self.timeout)
         with self._response("POST", path, body) as response:
             for line in response.iter_lines():

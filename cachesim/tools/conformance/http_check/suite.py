@@ -1,6 +1,7 @@
-"""Complete check of a server: known faults, noise, the suite of ``conform``, and matching rule sets.
+"""Complete check of a server over HTTP: known faults, noise, the suite of ``conform``.
 
-Known faults come first because each needs few requests. Then the noise is measured and the suite is run.
+Known faults come first because each needs few requests. Then the noise is measured and the suite is run. A finding
+lists the rule sets whose simulation has the same fault.
 """
 
 from __future__ import annotations

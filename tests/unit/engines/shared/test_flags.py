@@ -38,11 +38,11 @@ def test_the_options_are_plain_values():
 
 
 @pytest.mark.parametrize("rows, word", [
-    ({"a": flag(1, "-x"), "b": flag(1, "-x")}, "a and b are both called x"),
-    ({"a": flag(1, "--size"), "size": flag(1)}, "a and size are both called size"),
-    ({"a": flag(1, "-x"), "b": flag(1, also=("x",))}, "a and b are both called x"),
-    ({"a": flag(False, off=("-x",)), "b": flag(1, "-x")}, "a and b are both called x"),
-    ({"a": flag(False), "b": flag(False, "--no-a")}, "a and b are both called no_a"),
+    ({"a": flag(1, "-x"), "b": flag(1, "-x")}, "a and b have the same command-line name: x"),
+    ({"a": flag(1, "--size"), "size": flag(1)}, "a and size have the same command-line name: size"),
+    ({"a": flag(1, "-x"), "b": flag(1, also=("x",))}, "a and b have the same command-line name: x"),
+    ({"a": flag(False, off=("-x",)), "b": flag(1, "-x")}, "a and b have the same command-line name: x"),
+    ({"a": flag(False), "b": flag(False, "--no-a")}, "a and b have the same command-line name: no_a"),
 ])  # fmt: skip
 def test_a_name_of_two_flags_is_a_fault(rows, word):
     with pytest.raises(Crash, match=word):

@@ -42,7 +42,7 @@ def test_json(capsys):
 
 @pytest.mark.parametrize("words, said", [
     (["S5", "--to", "postcard"], "invalid choice"),
-    (["S5{task=embedding}", "--to", "curl"], "embedding cannot be run"),
+    (["S5{task=embedding}", "--to", "curl"], "only completions can be run"),
     (["S5/{restart}/S", "--to", "pytest"], "restarts the server"),
     (["S5", "--to", "issue", "--server", "x"], "expected --server and --gguf together"),
     (["mlx-1169-join-partial-prompt-hybrid", "--to", "curl"], "mlx_lm cannot be run"),

@@ -98,7 +98,7 @@ def test_a_dead_server_is_started_again_where_the_scenario_says_so():
 
 def test_what_cannot_be_expressed_is_said():
     assert played("S3>r4{drafts=2:1}")[1].notes == ["drafts come from the server's own drafter"]
-    with pytest.raises(BadInput, match="request 0: task embedding"):
+    with pytest.raises(BadInput, match="request 0: only completions"):
         Player(from_line("S3{task=embedding}"))
     with pytest.raises(BadInput, match="mlx_lm"):
         Player(from_line("S3", profiles=("mlx_lm@0.32.2",)))

@@ -109,7 +109,7 @@ BAD = {
     "deep": ('{"messages": ' + "[" * 99 + "]" * 99 + "}", "nested deeper"),
     "token": ({"prompt": [1, -4]}, "prompt[1] is neither text nor a token"),
     "nothing": ({"prompt": ""}, "empty prompt"),
-    "mixed": (lines({"prompt": [1, 2]}, {"prompt": "x"}), "token prompts cannot be compared with text prompts"),
+    "mixed": (lines({"prompt": [1, 2]}, {"prompt": "x"}), "some prompts are token lists, others are text"),
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def test_sessions_share_a_server(capsys):
 @pytest.mark.parametrize(("argv", "told"), [
     ([DATA, "--scale", "7"], "a scale of 7 does not divide blocks of 64 tokens"),
     ([DATA, "--scale", "0"], "must be at least 1"),
-    ([DATA, "--model", "nobodys-model"], "sizes of model 'nobodys-model' unknown"),
+    ([DATA, "--model", "nobodys-model"], "unknown sizes of K/V rows and states: model 'nobodys-model'"),
     (["tests/workloads/data/none.json"], "none.json"),
     ([DATA, "--max-workload", "100"], "at most 100 tokens are allowed"),
     ([DATA, "--model", "mamba-2", "-p", "llama_cpp@b10587", "-p", "ik_llama@main"], "ik_llama has no model 'mamba-2'"),

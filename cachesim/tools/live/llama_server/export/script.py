@@ -210,7 +210,7 @@ class _Maker:
         asked, request = step.asked, step.request
         assert isinstance(asked, Asked)
         if request.kind != "completion":
-            raise BadInput(f"request {number}: task {request.kind} cannot be run on a real server",
+            raise BadInput(f"request {number}: only completions can be run on a real server, found {request.kind}",
                            file=self.scenario.file)  # fmt: skip
         fields: dict[str, Any] = {"n_predict": request.n_predict}
         fields |= {name: value for name, unless in UNLESS.items() if (value := getattr(request, name)) != unless}

@@ -82,4 +82,4 @@ def test_a_server_that_lies_about_counts_is_found(capsys):
 def test_a_cache_that_cannot_be_emptied_is_one_line(capsys):
     with serving(TextServer(keeps=10_000).complete, get=TextServer().get) as url:
         assert main(["check", url, *QUICK]) == 2
-    assert capsys.readouterr().err.splitlines()[-1].endswith("so cold answers are unavailable")
+    assert capsys.readouterr().err.splitlines()[-1].endswith("(use a server that supports cache_prompt or cache_salt)")
