@@ -26,7 +26,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: help run test long check lint smoke oldest matrix bench meta fuzz million hostile rediscover replay grades docs coverage peers adapters live workloads upstream optimized browser dist targets clean
 
 help:
-	@echo 'make run      set up and run the seed scenarios     make run'
+	@echo 'make run      set up and run a first scenario        make run'
 	@echo 'make test     run the test suite                    make test ARGS="tests/house -x" WORKERS=2'
 	@echo 'make long     run tests that take longer            make long'
 	@echo 'make check    ruff, mypy, then the tests            make check'
@@ -56,7 +56,7 @@ help:
 	@echo 'make clean    remove the environment and caches     make clean'
 
 run: $(VENV)/.run
-	$(BIN)/cachesim run scenarios/llama_cpp/threads/llama-24143-*.toml
+	$(BIN)/cachesim run llama-24143-entry-removed-dense
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
