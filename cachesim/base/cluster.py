@@ -99,7 +99,7 @@ def _call(function: str, payload: str, version: str, numbers: dict[str, int]) ->
     """Run a job on the worker."""
     if version != __version__:
         raise BadInput(f"a worker has cachesim {__version__}, expected {version}",
-                       hint="install the same version everywhere")  # fmt: skip
+                       hint="install the same cachesim version on every worker")  # fmt: skip
     limits.lift(numbers)
     module, _, name = function.partition(":")
     if not module.startswith("cachesim."):

@@ -32,7 +32,8 @@ class Limit:
         self.now = self.value
 
     def check(self, found: int, what: str, *, file: str = "", line: int | None = None) -> None:
-        """Raise BadInput if ``found`` exceeds the limit. ``what``: the offending word, request or file."""
+        """Raise BadInput if the amount ``found`` [``unit``] exceeds ``now``. ``what``: the word, request or file
+        that has this amount."""
         if found > self.now:
             raise self.exceeded(f"{what}: {found:,} {self.unit}", file=file, line=line)
 

@@ -140,7 +140,7 @@ def _check_rule(value: Any, like: Callable[..., Any]) -> None:
     if RULES.get(value.rule) != value:
         raise BadInput(f"has the id of another rule: {value.rule}")
     if hasattr(like, "__wrapped__") and not hasattr(value, "__wrapped__"):
-        raise BadInput("lacks the return annotation Decision", hint=f"def {value.__name__}(...) -> Decision:")
+        raise BadInput("lacks the return annotation Decision", hint=f"write def {value.__name__}(...) -> Decision:")
     params, most = inspect.signature(value).parameters.values(), len(inspect.signature(like).parameters)
     needed = [param for param in params if param.default is param.empty and param.kind is not param.VAR_POSITIONAL]
     if len(needed) > most or (len(params) < most and not any(param.kind is param.VAR_POSITIONAL for param in params)):

@@ -40,7 +40,7 @@ EPS = 2.0**-16
 def require(bound: float, what: str) -> None:
     """Raise Crash unless integers up to ``bound`` are exact."""
     if not bound < EXACT:
-        raise Crash(f"{what}: partial sums may reach {bound:.3g} units, exact arithmetic ends at 2**53")
+        raise Crash(f"{what}: weights of the simulated model too large: sums may reach {bound:.3g}, the limit is 2**53")
 
 
 def frozen(values: AnyArray) -> AnyArray:

@@ -27,7 +27,8 @@ class CutAt(NamedTuple):
 
 
 class ColdOutput(NamedTuple):
-    """Output of the model after a token."""
+    """Output of the reference model, which uses no cache, after a token: digest of the hidden state, and the logits
+    (None for a model without arithmetic)."""
 
     digest: int
     logits: np.ndarray | None

@@ -89,7 +89,8 @@ def _tasks(events: Events) -> dict[int, _Task]:
 
 
 def _likeness(body: Mapping[str, Any], response: Mapping[str, Any], task: _Task) -> int:
-    """Return how well a task fits a request; -1 = not at all."""
+    """Return how many fields of a task in the server log agree with an HTTP request, weighted: 0 to 3; -1 = a field
+    contradicts it."""
     if task.n_prompt is not None and task.n_prompt != len(body["prompt"]):
         return -1
     if task.slot is not None and response.get("id_slot") not in (None, task.slot):

@@ -112,7 +112,7 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
     """Return a step that is not a completion. ``saved``: slot files written so far; a save adds its file."""
     do = table.text("do")
     if do not in ACTIONS:
-        raise table.fault(f"unknown action {quoted(do)}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
+        raise table.fault(f"unknown server action {quoted(do)}", "do", nearest(do, ACTIONS) or ", ".join(ACTIONS))
     takes = ACTIONS[do]
     table.only(("do", *takes, "why"))
     id_slot = table.integer("id_slot", None, low=0) if "id_slot" in takes else -1

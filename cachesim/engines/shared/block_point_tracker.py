@@ -93,7 +93,7 @@ class BlockPoints:
         return node
 
     def _report(self, node: _Node, key: Key) -> None:
-        """Report a block that is new or usable again."""
+        """Emit a ``Gained`` event for a block that is new or usable again."""
         chain = node.chain
         usable = node.whole and self.has_states == (key in node.states)
         lengths = (chain.end, chain.end) if usable else (1, 0)
@@ -105,7 +105,8 @@ class BlockPoints:
         self.log.emit(Gained(None, point, "stored", ""))
 
     def _complete(self, node: _Node) -> None:
-        """Report the blocks of a chain whose prefixes all have blocks now, and of the chains that extend it."""
+        """Emit a ``Gained`` event for every block of a chain that just became usable, because each of its prefixes now
+        has a block, and for the blocks of the chains that extend it."""
         todo = [node]
         while todo:
             found = todo.pop()
@@ -115,7 +116,8 @@ class BlockPoints:
             todo += [kid for kid in found.kids.values() if kid.rows]
 
     def _break(self, node: _Node, cause: str, rule: str) -> None:
-        """Report the blocks of a chain that lost its last block, and of the chains that extend it, as unusable."""
+        """Emit a ``Gained`` event without usable lengths for every block of a chain that lost its last block, and of
+        the chains that extend it."""
         todo = [node]
         while todo:
             found = todo.pop()

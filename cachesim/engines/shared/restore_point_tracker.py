@@ -62,11 +62,12 @@ class RestorePointSource(ABC):
 
     @abstractmethod
     def of_slot(self, slot: Any) -> Conversation:
-        """Return the data that determine the restore points of a slot."""
+        """Return the tokens, rows, usable lengths and checkpoints of a slot, which determine its restore points."""
 
     @abstractmethod
     def of_entry(self, entry: Any) -> Conversation:
-        """Return the data that determine the restore points of a stored conversation."""
+        """Return the tokens, rows, usable lengths and checkpoints of a prompt cache entry, which determine its restore
+        points."""
 
     @abstractmethod
     def of_checkpoint(self, checkpoint: Any) -> CheckpointRange:

@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from typing import Mapping
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, counted
 from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine, map_step_texts, texts, used
 from cachesim.scenarios.notation.word_lengths import THINK, predicted, prompt_size, size, span
 
@@ -37,7 +37,9 @@ def check_lengths(step: Asked, words: Mapping[str, int]) -> None:
     if step.answer is not None and step.n_predict not in (None, length):
         raise BadInput(f"n_predict is {step.n_predict}, but the answer has {length} tokens")
     if len(step.answers) >= step.n_cmpl > 0 and step.answers:
-        raise BadInput(f"answers are those of the further completions: {step.n_cmpl - 1} with n_cmpl {step.n_cmpl}")
+        found = counted(len(step.answers), "entry", "entries")
+        raise BadInput(f"answers has {found}, expected at most {step.n_cmpl - 1}: one for each completion after the "
+                       f"first (n_cmpl is {step.n_cmpl})")  # fmt: skip
     if any(size(text, words) != length for text in step.answers):
         raise BadInput(f"every completion has {length} tokens, so every entry of answers must have {length}")
     if step.cancel_after is not None and step.cancel_after >= length >= 0:

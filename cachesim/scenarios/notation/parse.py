@@ -41,14 +41,14 @@ class LinePart(NamedTuple):
         return self._replace(text=bare.rstrip(), at=self.at + len(self.text) - len(bare))
 
     def split(self, sign: str) -> Iterator[LinePart]:
-        """Yield the parts between the signs."""
+        """Split at each ``sign``, a separator; yield the parts with their columns."""
         at = self.at
         for text in self.text.split(sign):
             yield self._replace(text=text, at=at)
             at += len(text) + len(sign)
 
     def words(self) -> Iterator[LinePart]:
-        """Return the parts between white space."""
+        """Split at white space; return the parts with their columns."""
         return (self.group(match) for match in re.finditer(r"\S+", self.text))
 
     def partition(self, sign: str) -> tuple[LinePart, str, LinePart]:
@@ -172,7 +172,8 @@ class _Reader:
         first, *rest = [*part.words()] or [part]
         do, at, slot = first.partition("@")
         if do.text not in ACTIONS:
-            raise first.fault(f"unknown action {quoted(do.text)}", nearest(do.text, ACTIONS) or ", ".join(ACTIONS))
+            hint = nearest(do.text, ACTIONS) or ", ".join(ACTIONS)
+            raise first.fault(f"unknown server action {quoted(do.text)}", hint)
         settings = [word for word in rest if "=" in word.text]
         names = [word for word in rest if "=" not in word.text]
         takes = ACTIONS[do.text]

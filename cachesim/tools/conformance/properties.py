@@ -135,7 +135,8 @@ def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequ
 
 
 def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence]) -> Iterator[str]:
-    """Yield the properties under which a request is compared; ``search.attributed`` picks for a wrong answer."""
+    """Yield the names of the properties that require a request's answer to equal the answer of an empty cache. If it
+    differs, ``search.attributed`` decides which of them failed."""
     ask = played.asks[number]
     yield "uncached" if not ask.cache else relation(ask.prompt, seen)
     if any(one.cancel_after is not None for one in played.asks[: number + 1]):

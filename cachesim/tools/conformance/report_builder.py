@@ -143,7 +143,7 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
 
 
 def _histories(plan: HistoryPlan, space: DrawBounds) -> Iterator[tuple[str, History]]:
-    """Yield the histories to run with the section that counts them, the caller's own first."""
+    """Yield (section of the report, history) of the histories to run, those of ``plan.histories`` first."""
     yield from (("same", line_history(line)) for line in (*plan.histories, *report.basic_lines(plan.sections, space)))
     if "known" in plan.sections:
         yield from (("known", history) for history in corpus_histories(plan.max_prompt, plan.near))

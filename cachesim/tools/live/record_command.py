@@ -22,7 +22,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE|FOLDER",
                         help="scenario file, folder of scenario files, id, or requests in one line")  # fmt: skip
     parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run")
-    parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server (tiny vocabulary)")
+    parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server, with the "
+                        "320-token vocabulary of cachesim's test models")  # fmt: skip
     parser.add_argument("--url", metavar="URL", default="", help="running llama-server; its log is not read")
     parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if not reported")
     parser.add_argument("--commit", metavar="NAME", default="", help="build name in the recording "

@@ -15,13 +15,13 @@ LANE, BOX = 32.0, 11.0
 
 
 class Entry(NamedTuple):
-    """A cache entry: its column, its length in tokens, and the rows in which it was added and removed (None = not)."""
+    """A prompt cache entry as drawn. Rows are those of the picture, one per request, counted from 0."""
 
-    column: int
-    tokens: int
-    born: int
-    gone: int | None
-    consumed: bool
+    column: int                 # in the prompt cache lane, counted from 0
+    tokens: int                 # length
+    born: int                   # row of the request that saved it
+    gone: int | None            # row of the request that removed it; None = it still exists at the end
+    consumed: bool              # removed because a slot loaded it
 
 
 class Columns:
@@ -92,7 +92,7 @@ class Lanes:
 
 
 def bands(lanes: Lanes, scene: Scene, top: float) -> Iterator[str]:
-    """Draw the backgrounds of the lanes, and a line through the requests of each slot."""
+    """Yield SVG elements: the backgrounds of the lanes, and a line through the requests of each slot."""
     high = TOP - 50 + len(scene.rows) * STEP
     for lane in range(lanes.count):
         x = lanes.names + lane * LANE
@@ -108,7 +108,7 @@ def bands(lanes: Lanes, scene: Scene, top: float) -> Iterator[str]:
 
 
 def headings(lanes: Lanes, top: float) -> Iterator[str]:
-    """Draw the names of the lanes."""
+    """Yield SVG elements: the names of the lanes."""
     yield text(lanes.names, top + 60, "slot", "start")
     for lane in range(lanes.count):
         name = "all" if lanes.shared else str(lanes.slots[lane]) if lanes.slots else ""
@@ -118,7 +118,7 @@ def headings(lanes: Lanes, top: float) -> Iterator[str]:
 
 
 def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
-    """Draw a request in the lane of its slot."""
+    """Yield SVG elements: the box of a request, with its number, in the lane of its slot."""
     if row.slot < 0:
         return
     x = lanes.slot(row.slot)
@@ -128,8 +128,8 @@ def block(lanes: Lanes, row: StepRow, y: float) -> Iterator[str]:
 
 
 def stored(lanes: Lanes, scene: Scene, top: float) -> Iterator[str]:
-    """Draw the entries of the prompt cache: a full box where an entry is saved, a line while it exists, a dashed box
-    where it is removed. An arrow leads from an entry removed on load to the slot that loaded it."""
+    """Yield SVG elements of the prompt cache entries: a full box where an entry is saved, a line while it exists, a
+    dashed box where it is removed. An arrow leads from an entry removed on load to the slot that loaded it."""
     for entry in lanes.lives:
         if entry.column < SHOWN:
             yield from _life(lanes, scene, entry, top + TOP)

@@ -132,8 +132,8 @@ def check_cluster_profiles(address: str | None, profiles: Iterable[str]) -> None
     from cachesim.engines.rule_files import rule_file_digest
 
     if address and any(rule_file_digest(name) for name in profiles if name):
-        raise BadInput(f"--on {quoted(address)}: other machines do not have the file of rules",
-                       hint="install it as a package with an entry point cachesim.profiles")  # fmt: skip
+        raise BadInput(f"--on {quoted(address)}: workers cannot use rules from a local file",
+                       hint="install them on each worker as a package with entry point cachesim.profiles")  # fmt: skip
 
 
 def run_on_cluster(

@@ -43,7 +43,7 @@ class CampaignPlan(NamedTuple):
 
     @property
     def stem(self) -> str:
-        """Name of the campaign's file, without the suffixes of a shard and of the format."""
+        """Name of the file that stores the results of this search, without ``Shard.suffix`` and ``.json``."""
         said = self if self.against else self[:-1]
         digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]
         return f"campaign-{self.profile}-seed{self.seed}-{digest}"
@@ -107,7 +107,7 @@ class Campaign:
     cost: Cost = field(default_factory=Cost)                            # tokens evaluated under both profiles
 
     def take(self, block: CampaignBlock) -> None:
-        """Add the result of a job."""
+        """Add the results of a block of conversations to the totals."""
         self.played += block.played
         self.refused += block.refused
         self.done = joined([*self.done, (block.first, block.stop)])

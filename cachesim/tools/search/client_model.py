@@ -59,11 +59,11 @@ class Clients:
         return rng.between(1, min(most, rng.one((4, 12, 40, 120))))
 
     def size(self, pieces: Pieces) -> int:
-        """Return the number of tokens of these pieces."""
+        """Return the number of tokens of a text given as pieces (slices of words)."""
         return size(pieces, self.words)
 
     def cut(self, pieces: Pieces, n: int) -> Pieces:
-        """Return the pieces of the first n tokens."""
+        """Return the first n tokens of a text given as pieces (slices of words)."""
         out: list[Piece] = []
         for piece in pieces:
             start, stop = span(piece, self.words)
@@ -74,7 +74,7 @@ class Clients:
         return tuple(out)
 
     def behind(self, pieces: Pieces, n: int) -> Pieces:
-        """Return the pieces after the first n tokens."""
+        """Return a text given as pieces (slices of words) without its first n tokens."""
         out: list[Piece] = []
         for piece in pieces:
             start, stop = span(piece, self.words)

@@ -115,8 +115,8 @@ class CandidateServer:
         self.work += sum(SENT + len(self.lines) + len(step.request.prompt) // PART for step in steps)
 
     def rounds(self, base: Server | None, texts: Sequence[str], over: Sequence[str]) -> int:
-        """Return the number of server loop iterations from the last of the requests until those of ``over`` are
-        answered."""
+        """Send the requests ``texts`` to a copy of ``base``. Return the number of server loop iterations from the last
+        request until those of them that are in ``over`` are answered."""
         self._reset(self._copy_of(base))
         server, steps = self.stage.server, self.steps(texts)
         self._count(steps)

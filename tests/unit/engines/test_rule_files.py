@@ -279,7 +279,7 @@ def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
      ": ckpt_pick of 'llama_cpp@mine' does not accept the arguments of pick_"),
     (GOOD.replace("def pick(ckpts, ask, thold)", "def pick(ckpts, ask, thold, more)"),
      "does not accept the arguments of pick_"),
-    (GOOD.replace(" -> Decision", ""), "lacks the return annotation Decision (def pick(...) -> Decision:)"),
+    (GOOD.replace(" -> Decision", ""), "lacks the return annotation Decision (write def pick(...) -> Decision:)"),
     (GOOD.replace("MY-PICK", "LC-CKPT-PICK.PK3"), ":9: rule id LC-CKPT-PICK.PK3 is used twice"),
     (GOOD.replace("an idea of mine", ""), ":9: rule MY-PICK names no source"),
     (GOOD + RULE.replace("pick(", "again("), ":24: rule id MY-PICK is used twice"),

@@ -13,7 +13,7 @@ from tests.unit.model.plain_store import ALL_KINDS
 
 def test_require() -> None:
     grid.require(2.0**53 - 1, "small")
-    with pytest.raises(Crash, match=r"large: partial sums may reach 9\.01e\+15 units"):
+    with pytest.raises(Crash, match=r"large: weights of the simulated model too large: sums may reach 9\.01e\+15"):
         grid.require(2.0**53, "large")
 
 

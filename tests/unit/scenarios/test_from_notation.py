@@ -139,7 +139,7 @@ def test_other_spellings_become_canonical(written):
         ("S4/{restart}/S{together}", "request 2: together needs a request before it"),
         ("S4{cancel_after=1}", "the answer ends after 1"),
         ("S4>2{n_cmpl=2 answers=a3}", "every completion has 2 tokens"),
-        ("S4/{sav@0 f}", "request 1: unknown action 'sav' (did you mean 'save'?)"),
+        ("S4/{sav@0 f}", "request 1: unknown server action 'sav' (did you mean 'save'?)"),
         ("S4/{restore@0 f}", "file 'f' was not saved before"),
         ("S4/{save@0 f g}", "expected 1 to 64 letters"),
         ("S4/{save f}", "id_slot is missing"),

@@ -269,11 +269,11 @@ class Cells:
         """Raise Crash unless the table is consistent with itself."""
         occupied = self.pos >= 0
         if np.count_nonzero(occupied) != self.used:
-            raise Crash(f"{self.used} cells counted as used, {int(occupied.sum())} are")
+            raise Crash(f"{self.used} KV cells are recorded as used, but {int(occupied.sum())} hold a token")
         if self.seqs.any(axis=0).tobytes() != occupied.tobytes():
-            raise Crash("a cell has a position and no sequence, or a sequence and no position")
+            raise Crash("a KV cell has a position but no sequence, or a sequence but no position")
         if occupied[self.end :].any():
-            raise Crash(f"a cell from cell {self.end} on is not empty")
+            raise Crash(f"KV cells from {self.end} on are recorded as empty, but one holds a token")
         if not 0 <= self.head <= self.size:
             raise Crash(f"head {self.head} lies outside {self.size} cells")
         for seq in range(self.n_seq):

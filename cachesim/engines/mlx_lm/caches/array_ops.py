@@ -75,7 +75,7 @@ def chosen(array: Array, rows: Sequence[int] | Array) -> Array:
 
 
 def counters(values: Sequence[int] | Array) -> Array:
-    """Return the counters of the batch rows: int32[B]."""
+    """Convert a number per batch row, such as its offset, length or padding, to int32[B]."""
     return np.array(values, dtype=INDEX)
 
 

@@ -119,11 +119,12 @@ class KeysValues(Cache):
     values: Array | None = None
 
     def pair(self) -> tuple[Array, Array]:
-        """Return both buffers. Raises TypeError if they are None."""
+        """Return the buffer of keys and the buffer of values. Raises TypeError if nothing was stored yet."""
         return stored(self.keys), stored(self.values)
 
     def cut(self, stop: int, start: int = 0) -> tuple[Array, Array]:
-        """Return the columns start .. stop-1 of both buffers. Raises TypeError if they are None."""
+        """Return the columns (tokens) start .. stop-1 of the keys and of the values. Raises TypeError if nothing was
+        stored yet."""
         keys, values = self.pair()
         return keys[:, :, start:stop], values[:, :, start:stop]
 

@@ -158,7 +158,8 @@ class BatchRotatingKVCache(Ring, Batch):
 
     @classmethod
     def merge(cls, caches: Sequence[RotatingKVCache]) -> BatchRotatingKVCache:
-        """Merge rings of equal max_size into a batch; each becomes a row, padded on the left to the longest."""
+        """Merge rotating caches of equal max_size into a batch cache; each becomes a row, padded on the left to the
+        longest."""
         rules, max_size = caches[0].rules, caches[0].max_size
         if any(cache.max_size != max_size for cache in caches):
             raise ValueError("cannot merge rings of different sizes")

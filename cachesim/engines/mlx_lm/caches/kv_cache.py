@@ -152,7 +152,7 @@ class KVCache(Counted, KeysValues):
 
     @classmethod
     def merge(cls, caches: Sequence[KVCache]) -> Cache:
-        """Merge these caches into a batch."""
+        """Merge caches of one sequence each into a batch cache."""
         batch: Cache = cls.BATCH.merge(caches)
         return batch
 

@@ -175,6 +175,7 @@ class RotatingKVCache(Ring):
 
     @classmethod
     def merge(cls, caches: Sequence[RotatingKVCache]) -> Cache:
-        """Merge these rings into a batch; ``keep`` is lost."""
+        """Merge rotating caches of one sequence each into a batch cache. It has no ``keep``: first tokens are
+        overwritten, too."""
         batch: Cache = cls.BATCH.merge(caches)
         return batch

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SearchResult(NamedTuple):
-    """Result of a search."""
+    """Result of looking up a prompt (the query) among the keys of a model's entries."""
 
     known: bool             # this model has a trie
     exact: bool             # an entry lies at the end of the query

@@ -1,6 +1,8 @@
-"""Rules for stored entries when a new entry is inserted: replacement, prefix removal, eviction, snapshots.
+"""Rules for inserting an entry into mlx-lm's prompt cache: treatment of an entry with the same key, removal of entries
+whose keys are prefixes of the new key, eviction, and trimmed copies of the new entry under a prefix (snapshots).
 
-Lengths are tokens. Layers are the caches of an entry. Queues are numbered by their place in the table's ``kinds``.
+Lengths are in tokens. Layers are the caches of an entry, one per layer of the model. Each kind of entry has a queue;
+arguments and results number the queues in the order of ``kinds`` in ``rule_table.py``.
 """
 
 from __future__ import annotations

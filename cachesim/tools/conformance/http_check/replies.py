@@ -160,7 +160,7 @@ def place(found: Any) -> Place:
 
 
 def name(token: Mapping[str, Any], default: Any = "") -> Any:
-    """Return a token's id, or its text, or ``other`` if it has neither."""
+    """Return a token's id, or its text, or ``default`` if it has neither."""
     return next((token[key] for key in ("id", "token", "tok_str") if isinstance(token.get(key), int | str)), default)
 
 

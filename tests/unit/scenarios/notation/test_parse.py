@@ -62,7 +62,7 @@ def test_other_spellings_become_canonical(text, canonical):
     ("S40.B2.S41", "column 8, request 0: word 'S' has two lengths"),
     ("S40.A3[:4]", "column 5, request 0: slice A[0:4] is out of range"),
     ("S40[3:3]", "column 1, request 0: slice S[3:3] is out of range"),
-    ("S4>2{n_cmpl=2 answers=a2/b2}", "column 15, request 0: answers are those of the further completions: 1 with"),
+    ("S4>2{n_cmpl=2 answers=a2/b2}", "column 15, request 0: answers has 2 entries, expected at most 1: "),
     ("S4{n_discard=2147483648}", "column 4, request 0: n_discard is 2147483648, it must be at most 2147483647"),
     ("S40>r4.|q2", "column 8, request 0: a user message cannot start in an answer"),
     ("S40@x", "column 4, request 0: 'S40@x' cannot be read"),
@@ -79,14 +79,14 @@ def test_other_spellings_become_canonical(text, canonical):
     ("S4>2{n_cmpl=2 answers=a2.b1}", "column 15, request 0: every completion has 2 tokens"),
     ("S4>2{n_cmpl=2 answers=a1.|b1}", "column 26, request 0: a user message cannot start"),
     ("u:S4+x:S", "column 6, request 0: unknown role 'x'"),
-    ("S4/{sav@0 f}", "column 5, request 1: unknown action 'sav' (did you mean 'save'?)"),
+    ("S4/{sav@0 f}", "column 5, request 1: unknown server action 'sav' (did you mean 'save'?)"),
     ("S4/{save@0 f}/{restore@0 g}", "column 26, request 2: file 'g' was not saved before"),
     ("{save@-1 f}", "column 7, request 0: id_slot is -1, it must be at least 0"),
     ("{save@0}", "column 2, request 0: file is missing"),
     ("{erase@0 f}", "column 10, request 0: erase takes no file"),
     ("{restart@0}", "column 10, request 0: restart takes no id_slot"),
     ("{save@0 f parallel=2}", "column 11, request 0: save takes no option"),
-    ("{}", "column 2, request 0: unknown action ''"),
+    ("{}", "column 2, request 0: unknown server action ''"),
 ])  # fmt: skip
 def test_what_is_wrong_has_its_place(text, place):
     with pytest.raises(BadInput) as caught:

@@ -90,7 +90,8 @@ _SWITCHES = {"--swa-full": "swa_full", "-kvu": "kv_unified", "--context-shift": 
 def pytest_file(script: Script) -> str:
     """Return a test that needs pytest and a running server. Raises BadInput for a scenario with a restart."""
     if script.restarts:
-        raise BadInput("the scenario restarts the server", hint="use --to llama-server-test, or --to script",
+        raise BadInput("the scenario restarts the server, which a pytest file cannot do",
+                       hint="use --to llama-server-test or --to script, which can restart it",
                        file=script.scenario.file)  # fmt: skip
     head = _docstring(script, "URL=http://127.0.0.1:8080 pytest FILE, with an empty server that was started with:",
                       f"llama-server -m {script.model.file} --slot-save-path /tmp/ {' '.join(script.flags)}",
