@@ -32,7 +32,8 @@ def test_everything_fits_a_terminal_but_the_commands(capsys):
 
 @pytest.mark.parametrize(("words", "said"), [
     (("nowhere.toml",), "no such file"), (("S4/",), "no words"), ((LINE, "--seconds", "0"), "at least 1"),
-    ((LINE, "--sizes", "nothing"), "unknown (known: "), ((LINE, "--model", "GGGA", "--sizes", "llama-3"), "unlike"),
+    ((LINE, "--sizes", "nothing"), "unknown sizes of K/V rows and states: model 'nothing' ("),
+    ((LINE, "--model", "GGGA", "--sizes", "llama-3"), "unlike"),
     ((LINE, "--model", "lfm2swa", "--sizes", "llama-3"), "its own sizes"), ((LINE, "-p", "xyz"), "unknown profile"),
     ((LINE, "--model", "GGGA@1/x"), "expected two sizes in bytes"),
 ])  # fmt: skip
