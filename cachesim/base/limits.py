@@ -68,7 +68,12 @@ SOUGHT = Limit("log search", 270_000, "work units", "log reconstruction; a token
 BODY_BYTES = Limit("request bodies", 2**27, "bytes", "size of all files of an import", MACHINE, "--max-body-bytes")
 BODIES = Limit("bodies", 5_000, "requests", "requests in an import of request bodies", TIME, "--max-bodies")
 RENDERED = Limit("rendered prompts", 2**27, "characters", "total length of the rendered prompts of an import", MACHINE)
-TEMPLATE_TIME = Limit("template time", 20, "CPU seconds", "run time of a chat template for all requests", MACHINE)
+PARSER_TIME = Limit("parser time", 8, "CPU seconds", "parsing a template, tokenizer or GGUF; 4 more per MiB of prompts",
+                    TIME, "--max-parser-time")  # fmt: skip
+PARSER_MEMORY = Limit("parser memory", 500, "MiB", "address space while parsing these", MACHINE,
+                      "--max-parser-memory")  # fmt: skip
+PARSER_OUTPUT = Limit("parser output", 2**24, "bytes", "result of parsing these; 8 more per byte of prompts", MACHINE,
+                      "--max-parser-output")  # fmt: skip
 NESTING = Limit("nesting", 32, "levels", "nesting of tables, lists and objects in a file", MACHINE)
 
 TABLE = tuple(limit for limit in list(globals().values()) if isinstance(limit, Limit))

@@ -1,21 +1,18 @@
 """Bytes per token and per state of real models, by name or from a config.json or GGUF file.
 
-Only the header of a GGUF is read, up to a bound, and none of the weights. GGUF layout: magic, version, number of
-tensors, number of keys, then the keys; all numbers are little-endian. Source: the configurations named below, and those
-of huggingface/transformers; GGUF specification (ggml-org/ggml docs/gguf.md), version 3; llama.cpp src/llama-hparams.cpp
-(b11549).
+Source: the configurations named below, and those of huggingface/transformers; llama.cpp src/llama-hparams.cpp (b11549).
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from pathlib import Path
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.gguf_header import read_gguf
 from cachesim.base.limits import LAYERS
-from cachesim.base.untrusted_files import read_json, read_start
+from cachesim.base.untrusted_files import read_json
 from cachesim.engines.shared.known_models import MODELS, find
 from cachesim.engines.shared.size_formulas import F32, HEAD, ModelSizes, attention_row, delta_state, mamba_state
 from cachesim.model.layer_kinds import KINDS
@@ -57,64 +54,6 @@ def sizes_of(word: str) -> ModelSizes:
     raise BadInput(f"unknown sizes of K/V rows and states: model {quoted(word)}", hint=hint)
 
 
-_FORMATS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
-_STRING, _ARRAY = 8, 9
-MOST_KEYS, MOST_KEPT = 4096, 1024
-HEADER = 1 << 26          # most bytes read: a vocabulary of a million words with its merges
-
-
-def read_header(path: Path) -> dict[str, Any]:
-    """Return the keys of a GGUF up to the vocabulary; lists are shortened to their first values. Raises BadInput for a
-    file that is not a GGUF."""
-    reader = _Reader(read_start(path, HEADER), str(path))
-    if reader.take(4) != b"GGUF" or reader.number("<I") not in (2, 3):
-        raise BadInput("not a GGUF of version 2 or 3", file=str(path))
-    reader.number("<Q")
-    keys: dict[str, Any] = {}
-    for _ in range(min(reader.number("<Q"), MOST_KEYS)):
-        name = reader.string()
-        if name.startswith("tokenizer."):
-            break                 # the vocabulary follows; the sizes precede it
-        keys[name] = reader.value(reader.number("<I"))
-    return keys
-
-
-class _Reader:
-    """Bytes with a read position."""
-
-    def __init__(self, data: bytes, file: str) -> None:
-        self.data, self.file, self.at = data, file, 0
-
-    def take(self, n: int) -> bytes:
-        """Return the next ``n`` bytes. Raises BadInput if fewer are left."""
-        if n > len(self.data) - self.at:
-            raise BadInput("the header of the GGUF is truncated", file=self.file)
-        self.at += n
-        return self.data[self.at - n : self.at]
-
-    def number(self, form: str) -> Any:
-        """Return the next number of this struct format."""
-        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
-
-    def string(self) -> str:
-        """Return the next string."""
-        return self.take(self.number("<Q")).decode("utf-8", "replace")
-
-    def value(self, kind: int) -> Any:
-        """Return the next value of this type. A list is read completely and shortened to its first values."""
-        if kind == _STRING:
-            return self.string()
-        if kind != _ARRAY:
-            if kind not in _FORMATS:
-                raise BadInput(f"unknown value type: {kind}", file=self.file)
-            return self.number(_FORMATS[kind])
-        inner, n = self.number("<I"), self.number("<Q")
-        if inner == _ARRAY or n > len(self.data):
-            raise BadInput("invalid list in the GGUF header", file=self.file)
-        values = [self.value(inner) for _ in range(n)]
-        return values[:MOST_KEPT]
-
-
 LARGEST = 1 << 24         # largest accepted number in a configuration
 MOST_LAYERS = 1024
 
@@ -122,7 +61,7 @@ MOST_LAYERS = 1024
 def sizes_in(path: Path) -> ModelSizes:
     """Return the sizes in a config.json or GGUF. Raises BadInput for any other file and for a missing size."""
     if path.suffix == ".gguf":
-        return _of_gguf(read_header(path), str(path))
+        return _of_gguf(read_gguf(path), str(path))
     config = read_json(path, "configuration")
     if isinstance(config, dict) and isinstance(config.get("text_config"), dict):
         config = config["text_config"]

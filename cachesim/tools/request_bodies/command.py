@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
-from cachesim.base.limits import BODIES, BODY_BYTES
+from cachesim.base.limits import BODIES, BODY_BYTES, PARSER_MEMORY, PARSER_OUTPUT, PARSER_TIME
 from cachesim.tools.picture.picture_options import Shown, draw_text
 
 MODEL = "GGGA"
@@ -23,7 +23,7 @@ def add_body_arguments(parser: ArgumentParser) -> None:
                         help="chat template for request bodies: Jinja, tokenizer_config.json or GGUF (default: ChatML)")
     parser.add_argument("--with-text", action="store_true",
                         help="texts in the scenario file: differences of request bodies, prompt beginnings of a log")
-    for limit in (BODIES, BODY_BYTES):
+    for limit in (BODIES, BODY_BYTES, PARSER_TIME, PARSER_MEMORY, PARSER_OUTPUT):
         parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
                             help=f"{limit.subject} [{limit.unit}], default {limit.value}")  # fmt: skip
 

@@ -7,6 +7,7 @@ tokens at the end (``new_tokens``).
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -116,9 +117,9 @@ def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[s
     prompts: list[Prompt | None] = [None] * len(bodies)
     if options.template:
         prompts = render(read_template(Path(options.template)), bodies, options.template)
-    tokenizer = _tokenizer(bodies, options.tokenizer)
-    records = link_requests(bodies, prompts, tokenizer)
-    lost = [invalidated_tokens(records, record, tokenizer) for record in records]
+    with closing(_tokenizer(bodies, options.tokenizer)) as tokenizer:
+        records = link_requests(bodies, prompts, tokenizer)
+        lost = [invalidated_tokens(records, record, tokenizer) for record in records]
     data = _data(paths, records, lost, tokenizer, options)
     data["skipped"] = left
     head = _head(paths, data, options)

@@ -62,7 +62,10 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
         RENDERED.check(size, "the prompts together", file=body.place)
         if not text:
             raise BadInput("empty prompt", file=body.place)
-        record = PromptRecord(body, text, history, rendered, known.add(body, text), tokenizer.tokens(text))
+        ids = tokenizer.tokens(text)
+        if not ids:
+            raise BadInput("the tokenizer returns no tokens for this prompt", file=body.place)
+        record = PromptRecord(body, text, history, rendered, known.add(body, text), ids)
         out.append(record)
         if record.link.before >= 0:
             _compare(out[record.link.before], record, prompt is not None, tokenizer)

@@ -104,7 +104,7 @@ def test_the_same_messages_of_two_apis_are_the_same_prompt():
     ("{% include '/etc/passwd' %}", "no loader"), ("{% for %}", "not a chat template"),
     ("{{ raise_exception('no system') }}", "the template rejects the chat: no system"),
     ("{{ x.y.z }}", "UndefinedError"),
-    ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"), ("{{ 'a' * 10**12 }}", "MemoryError"),
+    ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"), ("{{ 'a' * 10**12 }}", "too much memory"),
     ("{{ range(10**9) }}", "OverflowError"),
 ])  # fmt: skip
 def test_a_broken_or_malicious_template_gives_a_one_line_error(source, what):
@@ -113,14 +113,30 @@ def test_a_broken_or_malicious_template_gives_a_one_line_error(source, what):
 
 
 def test_an_endless_template_is_terminated(monkeypatch):
-    monkeypatch.setattr(limits.TEMPLATE_TIME, "now", 1)
+    monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
     loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
-    assert "out of time or memory" in refused(loop)
+    assert refused(loop) == ("t: request 0: the chat template takes too long, at most 1 CPU seconds are allowed "
+                             "(--max-parser-time N allows more)")  # fmt: skip
+
+
+def test_constants_are_evaluated_under_the_limits(monkeypatch):
+    monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
+    assert "t: the chat template takes too long" in refused("{% set x = 7**(10**8) %}hi")
 
 
 def test_output_is_limited(monkeypatch):
-    monkeypatch.setattr(limits.RENDERED, "now", 1000)
-    assert "exceeds its limits" in refused("{% for a in range(9999) %}abc{% endfor %}")
+    monkeypatch.setattr(limits.PARSER_OUTPUT, "now", 1000)
+    error = refused("{% for a in range(9999) %}abc{% endfor %}")
+    assert "the output of the chat template is too long" in error and "--max-parser-output" in error
+
+
+def test_a_template_may_write_more_for_longer_chats(monkeypatch):
+    monkeypatch.setattr(limits.PARSER_OUTPUT, "now", 1000)
+    assert texts("{{ messages[1].content * 3 }}", chat("x" * 9000)) == ["x" * 27_000]
+
+
+def test_lone_surrogates_reach_the_prompt():
+    assert texts("{{ messages[1].content }}\ud801", chat("a\ud800")) == ["a\ud800\ud801"]
 
 
 def test_templates_are_read_from_jinja_files_and_configurations(tmp_path):
@@ -135,8 +151,15 @@ def test_templates_are_read_from_jinja_files_and_configurations(tmp_path):
         read_template(file)
 
 
+def test_a_template_in_a_configuration_is_as_short_as_in_a_file(tmp_path):
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({"chat_template": "x" * (limits.SCENARIO_BYTES.now + 1)}))
+    with pytest.raises(BadInput, match="template is larger than allowed"):
+        read_template(file)
+
+
 def test_without_jinja2_the_error_names_the_package_to_install(monkeypatch, tmp_path):
-    fake = tmp_path / "child.py"
-    fake.write_text("import sys; sys.stdin.read(); print('{\"missing\": true}')")
-    monkeypatch.setattr("cachesim.tools.request_bodies.template.CHILD", fake)
-    assert "(pip install 'jinja2>=" in refused("x")
+    (tmp_path / "jinja2.py").write_text("raise ImportError(name='jinja2')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    error = refused("x")
+    assert error.startswith("the chat template needs the package jinja2, which is not installed (pip install 'jinja2>=")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 
 import pytest
@@ -107,18 +106,42 @@ def test_a_file_without_a_tokenizer_gives_a_one_line_error(tmp_path):
         with pytest.raises(BadInput, match="not a tokenizer"):
             read_tokenizer(file)
     file.write_bytes(b"GGUF\x03\0\0\0garbage")
-    with pytest.raises(BadInput, match="broken GGUF file"):
+    with pytest.raises(BadInput, match="the header of the GGUF is truncated"):
         read_tokenizer(file)
 
 
-def test_without_the_package_the_error_names_the_package_to_install(monkeypatch, tmp_path):
-    real = builtins.__import__
+def test_a_lone_surrogate_in_a_prompt_gives_tokens_or_a_one_line_error(as_json):
+    try:
+        assert read_tokenizer(as_json).tokens("a\ud800")         # tokenizers 0.20
+    except BadInput as error:
+        assert error.cause.startswith("the tokenizer rejects a prompt")
 
-    def without(name, *more, **named):
-        if name == "tokenizers":
-            raise ImportError(name)
-        return real(name, *more, **named)
 
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(BadInput, match=r"pip install .*'tokenizers>="):
-        read_tokenizer(tmp_path / "x.json")
+def test_a_prompt_without_tokens_gives_a_one_line_error(tmp_path, as_json):
+    form = json.loads(as_json.read_text())
+    form["added_tokens"] = []
+    form["normalizer"] = {"type": "Replace", "pattern": {"Regex": "[\\s\\S]"}, "content": ""}
+    as_json.write_text(json.dumps(form))
+    with pytest.raises(BadInput, match="the tokenizer returns no tokens for this prompt"):
+        found(tmp_path, chat("hello", system=""), asking=ImportOptions(tokenizer=str(as_json)))
+
+
+def test_without_the_package_the_error_names_the_package_to_install(monkeypatch, tmp_path, as_json):
+    (tmp_path / "tokenizers.py").write_text("raise ImportError(name='tokenizers')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(BadInput, match=r"needs the package tokenizers, .*pip install .*'tokenizers>="):
+        read_tokenizer(as_json)
+
+
+@pytest.mark.long
+def test_a_vocabulary_of_150_000_tokens_fits_the_default_limits(tmp_path):
+    letters = [chr(sign) for sign in (*range(33, 127), *range(161, 323))]
+    pairs = [(a, b) for a in letters for b in letters]
+    merges = pairs + [(a + b, c) for a, b in pairs for c in letters[:2]]
+    tokens = dict.fromkeys([*letters, *map("".join, merges)])
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE({t: i for i, t in enumerate(tokens)}, merges))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.save(str(tmp_path / "tokenizer.json"))
+    text = "The rules of this place are many. " * 30_000
+    assert len(tokens) > 150_000
+    assert list(read_tokenizer(tmp_path / "tokenizer.json").tokens(text)) == inner.encode(text).ids

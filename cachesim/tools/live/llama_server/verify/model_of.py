@@ -5,13 +5,12 @@ Source: llama.cpp src/llama-model.cpp (b11549): create_memory, and the keys that
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
-from cachesim.base.extras import install_command
+from cachesim.base.gguf_header import read_gguf
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import profiles
@@ -158,6 +157,7 @@ LAYERS: Mapping[str, str] = {
     "qwen3next": "GA", "qwen35": "qwen35-GA", "qwen35moe": "qwen35-GA", "lfm2": "CA", "lfm2moe": "CA",
 }  # fmt: skip
 """Minimal layers with the kinds of memory of an architecture."""
+TOKENS = "tokenizer.ggml.tokens"
 LEAST, MOST = 1_000, 20_000       # tokens of a real vocabulary that are used for words
 
 
@@ -175,13 +175,13 @@ def from_file(file: Path, layers: str = "") -> Facts:
     with unknown memory."""
     if ours := _ours(file.name):
         return Facts(layers or ours, TINY, True)
-    keys = _keys(file)
+    keys = read_gguf(file, (TOKENS,))
     arch = str(keys.get("general.architecture", ""))
     found = layers or LAYERS.get(arch, "").format(window=keys.get(f"{arch}.attention.sliding_window", 0))
     if not found:
         raise BadInput(f"unknown layers of architecture {quoted(arch)}", file=str(file),
                        hint="name them with --layers, such as 'W1024 A' or GA")  # fmt: skip
-    return Facts(found, real_vocabulary(int(keys["n_vocab"])), False)
+    return Facts(found, real_vocabulary(len(keys.get(TOKENS, ())) or MOST), False)
 
 
 def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str = "") -> Facts:
@@ -208,16 +208,3 @@ def _ours(name: str) -> str:
         return find_model(stem).name if name.startswith("tiny-") else ""
     except BadInput:
         return ""
-
-
-def _keys(file: Path) -> dict[str, Any]:
-    """Return the keys of a GGUF, and ``n_vocab``. Raises BadInput."""
-    try:
-        reader = import_module("gguf").GGUFReader(file)
-    except ImportError:
-        raise BadInput("reading a model needs the package gguf", hint=install_command("gguf")) from None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"not a GGUF: {error}", file=str(file)) from None
-    tokens = reader.fields.get("tokenizer.ggml.tokens")
-    keys = {name: field.contents() for name, field in reader.fields.items() if not name.startswith("tokenizer.")}
-    return {**keys, "n_vocab": len(tokens.data) if tokens else MOST}
