@@ -105,7 +105,7 @@ def oldest() -> None:
     if minor is None:
         say(f"oldest packages: no Python of 3.{', 3.'.join(map(str, OLDEST_MINORS))} on this machine, left out")
         return
-    python = environment("oldest", there[minor], *OLDEST, "httpx", "gguf", "setuptools", "pytest-xdist", "-e", ".")
+    python = environment("oldest", there[minor], *OLDEST, "gguf", "setuptools", "pytest-xdist", "-e", ".")
     say(f"oldest packages, Python 3.{minor}: {' '.join(OLDEST)}")
     run([python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *OLDEST_TESTS, *sys.argv[2:]])
 

@@ -74,6 +74,7 @@ PARSER_MEMORY = Limit("parser memory", 500, "MiB", "address space while parsing 
                       "--max-parser-memory")  # fmt: skip
 PARSER_OUTPUT = Limit("parser output", 2**24, "bytes", "result of parsing these; 8 more per byte of prompts", MACHINE,
                       "--max-parser-output")  # fmt: skip
+REPLY_BYTES = Limit("reply", 2**24, "bytes", "size of a server's reply", MACHINE)
 NESTING = Limit("nesting", 32, "levels", "nesting of tables, lists and objects in a file", MACHINE)
 
 TABLE = tuple(limit for limit in list(globals().values()) if isinstance(limit, Limit))

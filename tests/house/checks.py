@@ -56,6 +56,8 @@ OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
 
 # Files below the entrances that may read the clock, the environment or global random state, with the reason.
 MAY_LOOK_OUTSIDE: dict[str, str] = {
+    "base.bounded_socket": "ends a connection at the time that its caller gives",
+    "base.http_client": "ends a reply after the seconds that its caller gives",
     "tools.live.llama_server.process": "waits for a real server, for a bounded time",
     "tools.conformance.timeouts": "ends somebody else's test after the time that its caller gives",
     "tools.search.fuzz_command": "ends a campaign after the minutes that the user gives",

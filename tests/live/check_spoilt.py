@@ -7,11 +7,12 @@ token, a log-probability) as "repeatable", and nothing else. Exit code 1 otherwi
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import threading
 from pathlib import Path
-
-import httpx
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.http_client import Http
@@ -31,18 +32,17 @@ class Proxy:
     """Forwards everything, and spoils a field of every hundredth answer."""
 
     def __init__(self, url, what):
-        self.client, self.what = httpx.Client(base_url=url, timeout=60), what
+        self.url, self.what = url, what
         self.lock, self.answered = threading.Lock(), 0
 
     def get(self, path):
-        reply = self.client.get(path)
-        return reply.status_code, reply.content
+        return self._fetch(path)
 
     def complete(self, body):
-        reply = self.client.post("/completion", json=body)
-        if body.get("stream") or reply.status_code != 200:
-            return reply.status_code, reply.content
-        said = reply.json()
+        status, data = self._fetch("/completion", json.dumps(body).encode())
+        if body.get("stream") or status != 200:
+            return status, data
+        said = json.loads(data)
         with self.lock:
             self.answered += 1
             spoilt = self.answered % ONE_IN == 0
@@ -51,6 +51,13 @@ class Proxy:
         elif spoilt:
             said["completion_probabilities"][0]["top_logprobs"][0]["logprob"] -= 0.5
         return 200, said
+
+    def _fetch(self, path, data=None):
+        try:
+            with urlopen(self.url + path, data, timeout=60) as reply:
+                return reply.status, reply.read()
+        except HTTPError as error:
+            return error.code, error.read()
 
 
 def main(argv):

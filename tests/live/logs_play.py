@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from cachesim.base.http_client import ConnectionLost, HttpReply
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
-from cachesim.tools.live.llama_server.client import ConnectionLost, HttpReply, at_once
+from cachesim.tools.live.llama_server.client import at_once
 from cachesim.tools.live.llama_server.process import Ended, StoppedAtEnd
 from cachesim.tools.live.llama_server.server import BASE, CONTROL, run_server
 

@@ -7,7 +7,6 @@ import pytest
 from tests.live import check_campaign
 from tests.unit.tools.conformance.http_check.stand_in import Simulated, serving
 
-pytest.importorskip("httpx")
 PROPS = {"total_slots": 1, "default_generation_settings": {"n_ctx": 4096}}
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from tests.live import check_ik
 
-pytest.importorskip("httpx")
 FOLDER = check_ik.FOLDERS[-1]
 
 

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cachesim.base import exits
-from cachesim.base.errors import BadInput, counted, quoted
-from cachesim.tools.run.arguments import add_json, count
+from cachesim.base.errors import BadInput, counted
+from cachesim.tools.run.arguments import add_json, count, number
 
 if TYPE_CHECKING:
     from cachesim.tools.conformance.http_check.suite import ServerReport
 
 REQUESTS, EXAMPLES, TIMEOUT = 20_000, 100, 60.0
-
-
-def number(text: str) -> float:
-    """Parse an argument that is a number of at least 0."""
-    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
-        raise ArgumentTypeError(f"{quoted(text)} is not a number")
-    return float(text)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -64,7 +56,7 @@ def run(args: Namespace) -> int:
         say("\n".join(f"{number} {name:<12}{SECTIONS[name]}" for number, name in named))
         say(f"at most {args.requests:,} requests to {args.url}; its slots would be overwritten")
         return exits.HOLDS
-    http = Http(args.url, args.timeout, args.requests, args.key)
+    http = Http(args.url, args.timeout, args.requests, args.key, args.seconds)
     try:
         server = identify_server(http)
         asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
@@ -75,7 +67,7 @@ def run(args: Namespace) -> int:
                         args.tolerance, seed=args.seed)  # fmt: skip
         found = check(http, server, wanted)
     except Exhausted as end:
-        raise BadInput(str(end), file=args.url, hint="raise --requests N") from None
+        raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
     finally:
         http.close()
     if args.junit:

@@ -41,6 +41,11 @@ class TimeBudget:
         return self.end is not None and monotonic() >= self.end
 
     @property
+    def left(self) -> float:
+        """Seconds until the next reply must be complete."""
+        return self.timeout if self.end is None else max(0.0, min(self.timeout, self.end - monotonic()))
+
+    @property
     def low(self) -> bool:
         """True if at most a single time-out is left; it is reserved for shrinking the history that hangs."""
         return self.missed >= TIMEOUTS - 1

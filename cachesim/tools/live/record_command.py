@@ -11,7 +11,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FILE, FOLDER, kind
-from cachesim.tools.run.arguments import add_json, add_settings
+from cachesim.tools.run.arguments import add_json, add_settings, number
 from cachesim.tools.run.run_jobs import run_each
 
 if TYPE_CHECKING:
@@ -25,12 +25,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server, with the "
                         "320-token vocabulary of cachesim's test models")  # fmt: skip
     parser.add_argument("--url", metavar="URL", default="", help="running llama-server; its log is not read")
+    add_timeout(parser)
     parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if not reported")
     parser.add_argument("--commit", metavar="NAME", default="", help="build name in the recording "
                         "(default: the server's, such as b11549)")  # fmt: skip
     parser.add_argument("--out", metavar="FILE", type=Path, help="file (default NAME.json) or folder to write")
     add_settings(parser)
     add_json(parser)
+
+
+def add_timeout(parser: ArgumentParser) -> None:
+    """Add ``--timeout``."""
+    parser.add_argument("--timeout", metavar="S", type=number, default=120.0,
+                        help="--url: time limit of a reply [seconds] (default 120)")  # fmt: skip
 
 
 def run(args: Namespace) -> int:
@@ -115,7 +122,7 @@ def _of_url(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[s
     from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, record_url
     from cachesim.tools.live.llama_server.verify.remote import Remote
 
-    with Remote(args.url, DEFAULT_FLAGS) as remote:
+    with Remote(args.url, DEFAULT_FLAGS, args.timeout) as remote:
         complain(f"{args.url}: the scenario is run, then every prompt without cached tokens, which clears a slot")
         trace, notes = record_url(scenario, remote, args.layers, parse_settings(args.settings, scenario.engine))
     trace["commit"] = args.commit or trace["commit"]

@@ -10,6 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.untrusted_files import FILE, kind
+from cachesim.tools.live.record_command import add_timeout
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings, profile_name
 
@@ -23,6 +24,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--url", metavar="URL", default="", help="running llama-server, such as http://127.0.0.1:8080")
     parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to start; its log is read")
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server")
+    add_timeout(parser)
     parser.add_argument("--layers", metavar="MODEL", default="",
                         help="layers of the real model, such as 'W1024 A' (default: from its file)")  # fmt: skip
     parser.add_argument("--tolerance", metavar="X", type=tolerance,
@@ -86,7 +88,8 @@ def _verified(args: Namespace) -> tuple[Verified, Scenario]:
         profile = args.profiles[0] if args.profiles else _of_build(build_of(args.server))
         scenario = _scenario(args, profile)
         return on_server(scenario, profile, args.server, args.model, args.layers, args.tolerance), scenario
-    with Remote(args.url, DEFAULT_FLAGS if args.tolerance is None else args.tolerance) as remote:
+    rounding = DEFAULT_FLAGS if args.tolerance is None else args.tolerance
+    with Remote(args.url, rounding, args.timeout) as remote:
         if not args.profiles and not remote.build:
             raise BadInput("the server does not report its build", hint="select a rule set with -p", file=args.url)
         profile = args.profiles[0] if args.profiles else _of_build(remote.build)

@@ -83,6 +83,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def number(text: str) -> float:
+    """Parse a number of at least 0. Raises ArgumentTypeError."""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
+        raise ArgumentTypeError(f"{quoted(text)} is not a number")
+    return float(text)
+
+
 def add_jobs(parser: ArgumentParser) -> None:
     """Add ``-j``; ``args.jobs`` is at least 1."""
     parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,

@@ -13,8 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cachesim.base.errors import BadInput
+from cachesim.base.http_client import ConnectionLost, HttpReply
 from cachesim.engines.llama_cpp.log_events import numbered, task_numbers
-from cachesim.tools.live.llama_server.client import ConnectionLost, HttpReply, at_once
+from cachesim.tools.live.llama_server.client import at_once
 from cachesim.tools.live.llama_server.cold_server import inexact
 from cachesim.tools.live.llama_server.process import Ended, StoppedAtEnd
 from tests.live.ik import answers

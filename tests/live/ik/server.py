@@ -8,9 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from cachesim.base.errors import BadInput
+from cachesim.base.http_client import ConnectionLost, HttpReply, ReplyLate
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.tools.live.llama_server.client import Client, ConnectionLost, HttpReply
+from cachesim.tools.live.llama_server.client import Client
 from cachesim.tools.live.llama_server.process import Died, Ended, Process, StoppedAtEnd
+from cachesim.tools.live.llama_server.reply_shapes import read
 from cachesim.tools.live.llama_server.server import DEAD_WITHIN, IDLE_WITHIN, PORTS, START_WITHIN, TAKEN, alias
 from tests.live.ik.log import DECODE, IDLE, LAUNCHED, LOOKED, VERBOSE, Entry, read_line
 from tests.live.ik.models import name_of
@@ -37,7 +39,7 @@ class IkClient(Client):
     """HTTP client for ik_llama.cpp, whose streams contain texts instead of tokens. ``never``: tokens it must not
     generate."""
 
-    never = ENDS
+    never, shape = ENDS, staticmethod(read({}))
 
     def complete(self, body):
         if body["prompt"] == []:                # an empty list means no prompts, which is refused
@@ -57,14 +59,11 @@ class IkClient(Client):
         return [] if body.get("stop") or "content" not in body else [0]
 
     def slot(self, action, id_slot, filename=""):
-        path, body = f"/slots/{id_slot}?action={action}", {"filename": filename} if filename else {}
+        body = {"filename": filename} if filename else {}
         try:
-            response = self._client.post(path, json=body, timeout=SLOT_WITHIN)
-        except self._httpx.TimeoutException:
+            return self.post(f"/slots/{id_slot}?action={action}", body, SLOT_WITHIN)
+        except ReplyLate:
             return LOST
-        except self._httpx.TransportError as error:
-            raise ConnectionLost(repr(error)) from None
-        return HttpReply(response.status_code, response.json())
 
 
 class IkServer(StoppedAtEnd):

@@ -78,13 +78,14 @@ def _tried(client: OpenAIClient) -> tuple[int, Reply | None]:
     tokens = client.spelling.tokens
     try:
         status, said = client.post(client.spelling.prompt((tokens[0], tokens[-1])), {"max_tokens": 2})
+        found = replies.openai(said, 2) if status == 200 and isinstance(said, Mapping) else None
     except NoReply as silent:
         raise BadInput(str(silent), file=client.http.url, hint="raise --timeout S") from None
     except Failed:
         return 0, None
     if status in (401, 403):
         replies.refused(status, said)
-    return status, replies.openai(said) if status == 200 and isinstance(said, Mapping) else None
+    return status, found
 
 
 def _measured(client: OpenAIClient) -> OpenAIClient:
@@ -109,7 +110,7 @@ def _detect_lead(client: OpenAIClient, spelling: Pieces) -> None:
     servers. Raises Failed."""
     prompt, behind = "".join(spelling.pieces[:PIECES_NEEDED]), spelling.pieces[0]
     _, said = client.post(prompt, {"max_tokens": GENERATED})
-    reply = replies.openai(said) if isinstance(said, Mapping) else None
+    reply = replies.openai(said, GENERATED) if isinstance(said, Mapping) else None
     text = reply.fingerprint.text if reply is not None and isinstance(reply.fingerprint, ScoredAnswer) else ""
     whole = spelling.base + PIECES_NEEDED + GENERATED + 1
     spelling.lead = " " if text and client.length(f"{prompt} {text}{behind}") == whole else ""
@@ -211,18 +212,18 @@ def _get(http: Http, path: str) -> Any:
 
 def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
     n_ctx = context_of(CONTEXT, props)
-    vocab = mapping(first(mapping(models).get("data")).get("meta")).get("n_vocab", 0)
+    vocab = replies.count(mapping(first(mapping(models).get("data")).get("meta")).get("n_vocab")) or 0
     tokens: Sequence[int] = FALLBACK
-    if isinstance(vocab, int) and vocab > 0:
+    if vocab:
         tokens = range(min(1_000, vocab // 16), min(vocab, 30_000))
     if len(tokens) < FEWEST:
         raise BadInput(f"expected a vocabulary with at least {FEWEST} ordinary tokens, found {vocab} tokens",
                        file=http.url)  # fmt: skip
-    slots = props["total_slots"]
+    slots = replies.count(props["total_slots"]) or 1
     name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
     found = _slots(http)
-    used = sum(task for one in found if isinstance(task := one.get("id_task"), int) and task > 0)
-    return ServerFacts("native", cut(name, 60), slots if isinstance(slots, int) else 1, n_ctx, tokens, _busy(found),
+    used = sum(replies.count(one.get("id_task")) or 0 for one in found)
+    return ServerFacts("native", cut(name, 60), slots, n_ctx, tokens, _busy(found),
                        used, sizes=sizes_of(props, models))  # fmt: skip
 
 
@@ -261,4 +262,4 @@ def _complete_native(http: Http, ask: CacheRequest, slot: int) -> Reply:
     status, said = http.post("/completion", body)
     if status != 200 or not isinstance(said, Mapping) or "error" in said:
         return replies.refused(status, said)
-    return replies.native(said)
+    return replies.native(said, ask.n_predict)

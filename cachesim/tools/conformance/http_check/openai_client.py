@@ -107,7 +107,7 @@ class Pieces:
     def encode(self, text: str, n: int) -> Tokens:
         """Return an answer as pieces: a word each if it has ``n`` words, otherwise all of it as the first piece."""
         text = self.lead + text
-        parts = re.findall(r"\s*\S+", text)
+        parts = re.findall(r"\s*\S+", text.rstrip())            # linear only without white space at the end
         parts = parts if len(parts) == n and "".join(parts) == text else [text] + [""] * (n - 1)
         return tuple(map(self._number, parts))
 
@@ -207,7 +207,7 @@ class OpenAIClient:
             self.http.hang_up(self.way.path, self._body(prompt, {**wanted, "stream": True}), ask.cancel_after)
             return Reply()
         status, said = self.post(prompt, wanted)
-        reply = replies.openai(said) if status == 200 and isinstance(said, Mapping) else None
+        reply = replies.openai(said, ask.n_predict) if status == 200 and isinstance(said, Mapping) else None
         if reply is None:
             return replies.refused(status, said)
         return self._read(ask, reply, replies.count(mapping(said.get("usage")).get("prompt_tokens")))

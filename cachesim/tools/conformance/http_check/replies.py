@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from math import inf, isfinite, log
 from typing import Any, Mapping, Sequence
 
-from cachesim.base.errors import BadInput, cut
+from cachesim.base.errors import BadInput, counted, cut
+from cachesim.base.json_shapes import INT64
 from cachesim.tools.conformance.fingerprint import Difference
 from cachesim.tools.conformance.protocol import Failed, Reply
 
@@ -108,39 +109,53 @@ def _lead(place: Place, chosen: Any, rival: Any) -> float:
 
 
 LEAST = 1e-9                 # probability that stands for 0
+SLACK = 1_024                # tokens of an answer beyond the requested number that are accepted
+LETTERS = 64                 # largest average length of an accepted answer's tokens [characters]
+LIKELIEST = 1_024            # accepted log-probabilities at a place
 
 
-def native(said: Mapping[str, Any], cancelled: bool = False) -> Reply:
-    """Parse a reply of POST /completion."""
+def native(said: Mapping[str, Any], asked: int) -> Reply:
+    """Parse a reply of POST /completion. ``asked``: requested tokens. Raises Failed for an answer that is much
+    longer."""
     timings = mapping(said.get("timings"))
     evaluated, total, cached = timings.get("prompt_n"), said.get("tokens_evaluated"), timings.get("cache_n")
     if cached is None and isinstance(total, int) and isinstance(evaluated, int):
         cached = total - evaluated
-    ids = tokens(said.get("tokens"))
-    found = said.get("completion_probabilities")
+    ids = tokens(_limited(said.get("tokens"), asked))
+    found = _limited(said.get("completion_probabilities"), asked)
     places = tuple(map(place, found)) if isinstance(found, list) else ()
-    return Reply(ids, _answered(ids, said.get("content"), places), count(cached), count(evaluated))
+    return Reply(ids, _answered(ids, _limited(said.get("content"), asked), places), count(cached), count(evaluated))
 
 
-def openai(said: Mapping[str, Any]) -> Reply | None:
-    """Parse a reply of POST /v1/completions or /v1/chat/completions; return None if it has no answer."""
+def _limited(found: Any, asked: int) -> Any:
+    """Return a list or text of an answer. Raises Failed if it is much longer than the requested tokens."""
+    most = (asked + SLACK) * (LETTERS if isinstance(found, str) else 1)
+    if isinstance(found, list | str) and len(found) > most:
+        unit = "characters" if isinstance(found, str) else "tokens"
+        raise Failed(f"an answer of {len(found):,} {unit} to a request for {counted(asked, 'token')}")
+    return found
+
+
+def openai(said: Mapping[str, Any], asked: int) -> Reply | None:
+    """Parse a reply of POST /v1/completions or /v1/chat/completions; return None if it has no answer. ``asked``:
+    requested tokens. Raises Failed for an answer that is much longer."""
     choice = first(said.get("choices"))
     message = mapping(choice.get("message"))
-    text = choice.get("text", message.get("content", message.get("reasoning")))
+    text = _limited(choice.get("text", message.get("content", message.get("reasoning"))), asked)
     if not isinstance(text, str) and not message:
         return None
     usage, timings = mapping(said.get("usage")), mapping(said.get("timings"))
     cached, total = mapping(usage.get("prompt_tokens_details")).get("cached_tokens"), count(usage.get("prompt_tokens"))
     cached = count(timings.get("cache_n")) if cached is None else count(cached)
     evaluated = total - cached if total is not None and cached is not None and cached <= total else None
-    names, places = _logprobs(mapping(choice.get("logprobs")))
+    names, places = _logprobs(mapping(choice.get("logprobs")), asked)
     return Reply(None, _answered(names, text, places), cached, evaluated)
 
 
-def _logprobs(found: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, tuple[Place, ...]]:
+def _logprobs(found: Mapping[str, Any], asked: int) -> tuple[tuple[Any, ...] | None, tuple[Place, ...]]:
     """Return generated tokens and the likeliest tokens at each place, from a completion (``top_logprobs``) or a chat
     (``content``). All requests are greedy, so the likeliest token was generated: some servers name another."""
-    content, top = found.get("content"), found.get("top_logprobs")
+    content, top = _limited(found.get("content"), asked), _limited(found.get("top_logprobs"), asked)
     listed = content if isinstance(content, list) else top if isinstance(top, list) else []
     places = tuple(map(place, listed))
     names = tuple(max(one, key=lambda key: one[key]) for one in places if one)
@@ -149,6 +164,8 @@ def _logprobs(found: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, tuple[P
 
 def place(found: Any) -> Place:
     """Return the likeliest tokens at a place from a mapping of tokens to log-probabilities, or a list of entries."""
+    if isinstance(found, Mapping | list) and len(found) > LIKELIEST:
+        raise Failed(f"{len(found):,} log-probabilities at a place of an answer")
     if isinstance(found, Mapping):
         listed = found.get("top_logprobs") or found.get("top_probs") or found.get("probs")
         if isinstance(listed, Mapping | list):
@@ -201,14 +218,14 @@ def mapping(found: Any) -> Mapping[str, Any]:
 
 def tokens(found: Any) -> tuple[int, ...] | None:
     """Return token ids, None for anything else."""
-    good = isinstance(found, list) and all(isinstance(one, int) and one >= 0 for one in found)
+    good = isinstance(found, list) and all(type(one) is int and 0 <= one <= INT64 for one in found)
     return tuple(found) if good else None
 
 
 def count(found: Any) -> int | None:
     """Return a count, None for anything else."""
-    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+    return found if type(found) is int and 0 <= found <= INT64 else None
 
 
 def _number(found: Any) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool) and isfinite(found)
+    return (type(found) is int and abs(found) <= INT64) or (type(found) is float and isfinite(found))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
+from cachesim.base.errors import CAUSE, cut
+from cachesim.base.http_client import HttpReply
+from cachesim.base.json_shapes import INT64
 from cachesim.engines.llama_cpp.log_events import Entry, read_event
-from cachesim.tools.live.llama_server.client import HttpReply
 from cachesim.tools.live.llama_server.tasks import read_tasks
 
 SLOT = ("n_saved", "n_written", "n_restored", "n_read", "n_erased")
@@ -37,12 +39,21 @@ def read_slot(reply: HttpReply) -> dict[str, Any]:
     """Convert the response of a slot operation."""
     if reply.status != 200:
         return _error(reply)
-    return {"status": reply.status, **{name: reply.body[name] for name in SLOT if name in reply.body}}
+    body = reply.body if isinstance(reply.body, Mapping) else {}
+    return {"status": reply.status, **{name: body[name] for name in SLOT if _is_count(body.get(name))}}
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= INT64
 
 
 def _error(reply: HttpReply) -> dict[str, Any]:
-    error = (reply.body or {}).get("error", {})
-    return {"status": reply.status, "error": {name: error[name] for name in ERROR if name in error}}
+    """Return status and error; fields of other types than those of llama-server are omitted."""
+    error = reply.body.get("error") if isinstance(reply.body, Mapping) else None
+    known = {name: error.get(name) for name in ERROR} if isinstance(error, Mapping) else {}
+    kept = {name: cut(value, CAUSE) if isinstance(value, str) else value for name, value in known.items()
+            if isinstance(value, str) or _is_count(value)}  # fmt: skip
+    return {"status": reply.status, "error": kept}
 
 
 def hung_up(seen: list[int], request: Mapping[str, Any], said: Sequence[Entry], task: int | None) -> dict[str, Any]:

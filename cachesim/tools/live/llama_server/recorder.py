@@ -24,10 +24,11 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
 from cachesim.base.files import write_whole
+from cachesim.base.http_client import ConnectionLost, HttpReply
 from cachesim.engines.llama_cpp.log_events import Entry, read_event, task_numbers
 from cachesim.replay.trace_format import ROUNDING
 from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
-from cachesim.tools.live.llama_server.client import ConnectionLost, HttpReply, at_once
+from cachesim.tools.live.llama_server.client import at_once
 from cachesim.tools.live.llama_server.cold_server import ask_cold, cold_flags, compare, inexact
 from cachesim.tools.live.llama_server.process import Died, Ended, StoppedAtEnd, events_of
 from cachesim.tools.live.llama_server.server import BASE, LlamaServer, ServerStart, Stuck, run_server

@@ -10,8 +10,9 @@ from threading import Lock
 from typing import Any, Callable, Iterable
 
 from cachesim.base.errors import BadInput
+from cachesim.base.http_client import ConnectionLost
 from cachesim.engines.llama_cpp.log_events import DECODE, IDLE, ROUND, UPDATE, Entry, read_event, server_facts
-from cachesim.tools.live.llama_server.client import Client, ConnectionLost
+from cachesim.tools.live.llama_server.client import Client
 from cachesim.tools.live.llama_server.gguf_models import check_build
 from cachesim.tools.live.llama_server.process import HOST, Died, Ended, Logbook, Process, StoppedAtEnd, seconds
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.http_client import HttpReply
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot, undelivered
-from cachesim.tools.live.llama_server.client import HttpReply
 
 
 def body(tokens=(7, 8), cached=6, truncated=False, **timings):

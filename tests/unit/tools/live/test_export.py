@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.http_client import HttpFailure
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
+from cachesim.tools.live.llama_server.client import Client
 from cachesim.tools.live.llama_server.export.issue import ObservedRun, issue
 from cachesim.tools.live.llama_server.export.program_text import END, models_text, standalone_script
 from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
@@ -224,12 +226,11 @@ def running(binary, tmp_path):
         words = ["--host", "127.0.0.1", "--alias", "x"]
         process = Process(lambda port: [binary(mode), *words, "--port", str(port)], tmp_path / "log")
         started.append(process)
-        import httpx
 
         def answers():
             try:
-                return httpx.get(f"{process.url}/health").status_code == 200
-            except httpx.TransportError:
+                return Client(process.url).get("/health").status == 200
+            except HttpFailure:
                 return False
 
         process.wait(answers, 20, "starting")
@@ -242,7 +243,6 @@ def running(binary, tmp_path):
 
 @needs_tools
 def test_a_running_server_is_asked(running, tmp_path):
-    pytest.importorskip("httpx")
     text = shell_script(script())
     assert run(text, tmp_path, URL=running("well").url, PATH=os.environ["PATH"])[0] == 0
     # The stand-in remembers cold requests too: in the second run it answers every prompt wrongly, cold and warm.
@@ -266,7 +266,6 @@ def pytest_run(folder, file, **env):
 
 
 def test_the_test_that_stands_alone(running, tmp_path):
-    pytest.importorskip("httpx")
     (tmp_path / "test_case.py").write_text(pytest_file(script()))
     done = pytest_run(tmp_path, "test_case.py", URL=running("well").url)
     assert done.returncode == 0, done.stdout

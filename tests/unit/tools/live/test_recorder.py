@@ -20,7 +20,6 @@ from cachesim.tools.live.llama_server import server as llama_server
 from cachesim.tools.live.llama_server.process import Ended, Process
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, write_trace
 
-pytest.importorskip("httpx", reason="the extra `live` is not installed")
 FAKE = Path(__file__).with_name("fake_llama.py")
 HEAD = "3f545beccee69d9975f466ec7e45fd9aacd8ba90"
 

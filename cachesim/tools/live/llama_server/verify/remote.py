@@ -5,33 +5,44 @@ The whole history is run warm; then every prompt is sent cold to the server, whi
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any, Callable, Mapping
 
 from cachesim.base.errors import BadInput
+from cachesim.base.http_client import ConnectionLost, HttpFailure
+from cachesim.base.json_shapes import INT32, check
 from cachesim.tools.live.llama_server.answers import read_completion, read_slot
-from cachesim.tools.live.llama_server.client import Client, ConnectionLost, at_once
+from cachesim.tools.live.llama_server.client import ANSWER_WITHIN, Client, at_once
 from cachesim.tools.live.llama_server.cold_server import ask_cold, compare, inexact
 from cachesim.tools.live.llama_server.process import StoppedAtEnd
+from cachesim.tools.live.llama_server.reply_shapes import MODELS, PROPS
 
 Step = dict[str, Any]
 NOT_HERE = "a server given by --url cannot be restarted"
 
 
 class Remote(StoppedAtEnd):
-    """Runs steps like a ``Recorder``. ``rounding``: largest difference of log-probabilities that is not inexact."""
+    """Runs steps like a ``Recorder``. ``rounding``: largest difference of log-probabilities that is not inexact;
+    ``within``: seconds for a reply."""
 
-    def __init__(self, url: str, rounding: float) -> None:
+    def __init__(self, url: str, rounding: float, within: float = ANSWER_WITHIN) -> None:
         """Connect to the server. Raises BadInput unless a llama-server answers."""
         if not url.startswith("http://"):
             raise BadInput("expected a server URL that begins with http://", file=url)
-        self.client, self.rounding = Client(url.rstrip("/")), rounding
+        self.client, self.rounding = Client(url.rstrip("/"), within), rounding
         self.steps: list[Step] = []
         self.inexact: list[Step] = []
-        self.props = self._get("/props")
-        self.models = self._get("/v1/models")
-        if not isinstance(self.props.get("total_slots"), int):
-            raise BadInput("not a llama-server: /props does not report the number of slots", file=url)
+        try:
+            self.props = self._get("/props")
+            self.models = self._get("/v1/models")
+            if self.props.get("total_slots") is None:
+                raise BadInput("not a llama-server: /props does not report the number of slots", file=url)
+            check(self.props, PROPS, f"{url}/props")
+            check(self.models, MODELS, f"{url}/v1/models")
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """Close all connections."""
@@ -51,13 +62,14 @@ class Remote(StoppedAtEnd):
     def build(self) -> str:
         """Build that the server reports, such as b11549; "" if it does not."""
         said = str(self.props.get("build_info") or "").partition("-")[0]
-        return said if said.startswith("b") and said[1:].isdigit() and int(said[1:]) else ""
+        return said if re.fullmatch(r"b0*[1-9][0-9]{0,8}", said) else ""
 
     def seed(self) -> int:
         """Return a seed that differs after every run: tokens that were never sent before cannot be cached."""
         found = self.client.get("/slots").body
-        slots = found if isinstance(found, list) else []
-        return sum(int(one.get("id_task") or 0) for one in slots if isinstance(one, Mapping)) + len(slots)
+        slots = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+        tasks = [task for one in slots if type(task := one.get("id_task")) is int and 0 < task <= INT32]
+        return sum(tasks) + len(slots)
 
     def clear(self) -> list[str]:
         """Empty all slots; return a note if the server does not support it."""
@@ -79,6 +91,8 @@ class Remote(StoppedAtEnd):
         try:
             at_once([partial(self._send, one) for one in members], lambda: None)
         except ConnectionLost as lost:
+            if self._answers():
+                raise
             out["died"] = {"error": str(lost), "returncode": 0, "fatal": ["the connection broke"], "frames": []}
         self.steps.append(out)
         return out
@@ -94,11 +108,17 @@ class Remote(StoppedAtEnd):
             member["response"] = {"cancelled": True, "tokens": seen}
         else:
             reply = self.client.complete(body)
-            try:
-                member["response"] = read_completion(reply)
-            except (KeyError, TypeError, AttributeError, IndexError):
-                raise BadInput("the response lacks fields of a llama-server's response", file=self.client.url) from None
-            member["body"] = reply.body
+            member["response"], member["body"] = read_completion(reply), reply.body
+
+    def _answers(self) -> bool:
+        """True if the server still accepts connections."""
+        try:
+            self.client.get("/props")
+        except ConnectionLost:
+            return False
+        except HttpFailure:
+            pass
+        return True
 
     def compare_all(self, told: Callable[[Step], None] = lambda member: None) -> None:
         """Send every prompt cold, and add the comparison to each response."""
@@ -110,10 +130,7 @@ class Remote(StoppedAtEnd):
                     told(member)
 
     def _compare(self, member: Step, bodies: list[Mapping[str, Any]]) -> None:
-        try:
-            cold = ask_cold(self.client, member["request"])
-        except ConnectionLost:
-            raise BadInput("the connection broke during a cold request", file=self.client.url) from None
+        cold = ask_cold(self.client, member["request"])
         if cold is None:
             return
         found = [compare(body, cold) for body in bodies]
@@ -126,10 +143,7 @@ class Remote(StoppedAtEnd):
             self.inexact.append({"i": member["i"]})
 
     def _get(self, path: str) -> Mapping[str, Any]:
-        try:
-            reply = self.client.get(path)
-        except ConnectionLost:
-            raise BadInput("no server answers", file=self.client.url) from None
+        reply = self.client.get(path)
         if reply.status in (401, 403):
             raise BadInput(f"the server requires a key (HTTP {reply.status})", file=self.client.url)
         return reply.body if isinstance(reply.body, Mapping) else {}

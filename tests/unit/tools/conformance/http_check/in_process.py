@@ -23,13 +23,13 @@ class InProcess(Http):
         self.complete, self.pages, self.asked = complete, NATIVE if pages is None else pages, []
 
     def get(self, path):
-        self._count()
-        return self.pages.get(path)
+        with self._counted():
+            return self.pages.get(path)
 
     def post(self, path, body):
-        self._count()
-        self.asked.append((path, dict(body)))
-        return self.complete(dict(body))
+        with self._counted():
+            self.asked.append((path, dict(body)))
+            return self.complete(dict(body))
 
     def hang_up(self, path, body, after):
         self.post(path, body)

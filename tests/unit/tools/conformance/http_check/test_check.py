@@ -6,13 +6,12 @@ import json
 
 import pytest
 
+from cachesim.base.limits import REPLY_BYTES
 from cachesim.cli.main import main
-from cachesim.tools.conformance.http_check import http_client as http
 from cachesim.tools.conformance.http_check.known_faults import NOISE
 from tests.unit.tools.conformance.http_check.stand_in import Simulated, drop, hang, serving, trickle
 
 LATEST, REPAIRED = "llama_cpp@b11549", "llama_cpp@b11549-repaired"
-httpx = pytest.importorskip("httpx")
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +116,7 @@ def test_a_small_difference_that_comes_once_decides_nothing(capsys):
     (lambda body: (200, b"x" * 5000), "a reply of more than"),
 ])
 def test_a_server_that_misbehaves_is_one_line(capsys, monkeypatch, complete, what):
-    monkeypatch.setattr(http, "LARGEST", 4096)
+    monkeypatch.setattr(REPLY_BYTES, "value", 4096)
     with serving(complete) as url:
         code = main(["check", url, "--timeout", "0.5" if complete in (hang, trickle) else "20"])
     err = capsys.readouterr().err.splitlines()[-1]

@@ -10,8 +10,6 @@ from cachesim.tools.conformance.protocol import CacheRequest, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
 
-pytest.importorskip("httpx")
-
 
 def native(**pages):
     return identify_server(InProcess(None, {**NATIVE, **{f"/{name}": page for name, page in pages.items()}}))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cachesim.tools.conformance.http_check.known_faults import look
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
-
-pytest.importorskip("httpx")
 
 
 def found(apart, most=64):

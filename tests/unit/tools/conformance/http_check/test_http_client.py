@@ -7,11 +7,10 @@ from threading import Event
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NotJson
+from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NoReply, NotJson
 from cachesim.tools.conformance.protocol import Failed
+from tests.hostile.bad_server import running
 from tests.unit.tools.conformance.http_check.stand_in import serving
-
-pytest.importorskip("httpx")
 
 
 @pytest.fixture
@@ -99,3 +98,22 @@ def test_a_hang_up_closes_the_connection_behind_so_many_events(client):
 def test_an_address_that_is_none(url):
     with pytest.raises(BadInput, match="not a server URL: "):
         Http(url, 1.0, 1)
+
+
+def test_all_requests_together_have_a_time_limit():
+    with running("dripping headers", "completion") as server:
+        http = Http(server.url, 5.0, 100, seconds=0.3)
+        assert http.get("/props")["total_slots"] == 1 and http.stopped == ""
+        with pytest.raises(Exhausted, match=r"stopped after 0\.3 seconds"):
+            http.post("/completion", {})                         # not a late reply: the check ended
+        assert http.spent and http.sent == 2
+        with pytest.raises(Exhausted):
+            http.get("/props")
+        assert http.sent == 2
+        http.close()
+
+
+def test_a_late_reply_before_the_end_of_the_check():
+    late = pytest.raises(NoReply, match=r"no complete reply within 0\.1 seconds")
+    with running("dripping headers") as server, late:
+        Http(server.url, 0.1, 100, seconds=60.0).get("/props")

@@ -8,8 +8,6 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.known_faults import LEGAL, measure, repeats, tolerance_of
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
 
-pytest.importorskip("httpx")
-
 
 def only(number, size):
     """Return a server whose answer to a single request is off."""

@@ -12,7 +12,7 @@ from cachesim.tools.conformance.protocol import Failed
 
 
 def native(**timings):
-    return replies.native({"tokens": [5, 6], "tokens_evaluated": 10, "timings": timings})
+    return replies.native({"tokens": [5, 6], "tokens_evaluated": 10, "timings": timings}, 2)
 
 
 def test_counts_of_llama_server_are_those_of_its_timings():
@@ -34,7 +34,7 @@ def test_tokens_are_ids():
 
 def openai(cached=None, total=10, **more):
     usage = {"prompt_tokens": total} | ({} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}})
-    return replies.openai({"choices": [{"text": "hi"}], "usage": usage, **more})
+    return replies.openai({"choices": [{"text": "hi"}], "usage": usage, **more}, 2)
 
 
 def test_counts_of_openai_are_those_of_its_usage():
@@ -47,21 +47,21 @@ def test_counts_of_openai_are_those_of_its_usage():
 @pytest.mark.parametrize("choice", [{"text": "hi"}, {"message": {"content": "hi"}},
                                     {"message": {"role": "assistant", "reasoning": "hi"}}])  # fmt: skip
 def test_an_answer_is_a_text_a_message_or_what_was_thought(choice):
-    assert replies.openai({"choices": [choice]}).fingerprint.text == "hi"
+    assert replies.openai({"choices": [choice]}, 2).fingerprint.text == "hi"
 
 
 @pytest.mark.parametrize("said", [{}, {"choices": []}, {"choices": [{}]}, {"choices": "x"}, {"choices": [{"text": 1}]}])
 def test_a_reply_without_an_answer_is_none(said):
-    assert replies.openai(said) is None
+    assert replies.openai(said, 2) is None
 
 
 def test_the_likeliest_token_of_each_place_was_generated():
     top = [{"a": -2.0, "b": -0.5}, {"c": -1.0}]
     of_list = [{"top_logprobs": [{"token": key, "logprob": one} for key, one in at.items()]} for at in top]
     for found in ({"top_logprobs": top}, {"content": of_list}):
-        said = replies.openai({"choices": [{"text": "bc", "logprobs": found}]}).fingerprint
+        said = replies.openai({"choices": [{"text": "bc", "logprobs": found}]}, 2).fingerprint
         assert said.tokens == ("b", "c") and said.places == tuple(top)
-    broken = replies.openai({"choices": [{"text": "bc", "logprobs": {"top_logprobs": [{}, {"c": -1.0}]}}]})
+    broken = replies.openai({"choices": [{"text": "bc", "logprobs": {"top_logprobs": [{}, {"c": -1.0}]}}]}, 2)
     assert broken.fingerprint.tokens is None
 
 
@@ -87,3 +87,25 @@ def test_a_client_error_is_an_answer_and_anything_else_is_none():
     for status in (401, 403):
         with pytest.raises(BadInput, match="requires a key"):
             replies.refused(status, {})
+
+
+@pytest.mark.parametrize("said", [
+    {"tokens": [1] * 1_027}, {"content": "x" * 65_729}, {"completion_probabilities": [{}] * 1_027},
+    {"completion_probabilities": [{"top_logprobs": [{"id": 1, "logprob": -1.0}] * 1_025}]},
+])  # fmt: skip
+def test_an_answer_much_longer_than_requested_is_refused(said):
+    with pytest.raises(Failed, match=r"to a request for 2 tokens|log-probabilities at a place"):
+        replies.native(said, 2)
+    if "tokens" in said:
+        assert replies.native({"tokens": [1] * 1_026}, 2).tokens == (1,) * 1_026
+
+
+def test_an_answer_of_a_chat_much_longer_than_requested_is_refused():
+    for choice in ({"text": "x" * 10**6}, {"text": "x", "logprobs": {"top_logprobs": [{}] * 5_000}}):
+        with pytest.raises(Failed, match="to a request for 2 tokens"):
+            replies.openai({"choices": [choice]}, 2)
+
+
+def test_integers_beyond_64_bits_are_absent():
+    assert replies.count(10**400) is None and replies.tokens([10**400]) is None and replies.tokens([True]) is None
+    assert replies.place([{"id": 1, "logprob": 10**400}]) == {}

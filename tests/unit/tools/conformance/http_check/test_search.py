@@ -12,7 +12,6 @@ from cachesim.tools.conformance.protocol import CacheRequest, Reply
 from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 
-pytest.importorskip("httpx")
 ALONE, TOGETHER = "A5/A.B2", "A5/A.B2{together}"
 
 

@@ -41,3 +41,7 @@ def test_the_same_word_of_two_answers_is_the_same_token():
 def test_arrays_are_sent_as_they_are_and_never_back():
     arrays = Arrays(range(3))
     assert arrays.prompt((2, 1)) == [2, 1] and arrays.base == 0 and arrays.encode("x", 1) is None
+
+
+def test_an_answer_of_white_space_takes_linear_time():
+    assert Pieces([" a"]).encode(" " * 10**6, 2)[1:] == Pieces([" a"]).encode(" " * 10, 2)[1:]

@@ -9,7 +9,6 @@ from cachesim.tools.conformance.http_check.suite import CheckOptions, check, lon
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, InProcess, Toy
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
 
-pytest.importorskip("httpx")
 STALE, SOUND = "A5/B10/B[:1].C5", "A9/A.B3/A[:4]"
 QUICK = CheckOptions(("same",), (SOUND,), examples=1, tolerance=0.005)
 

@@ -11,7 +11,6 @@ from cachesim.tools.conformance.http_check.known_faults import NOISE
 from tests.unit.tools.conformance.http_check.stand_in import serving
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
 
-pytest.importorskip("httpx")
 QUICK = ["--only", "same", "--only", "books", "--requests", "1500"]
 HISTORY = ["--history", "A20/A[:10].B3", "--history", "A9>a3/A.a.B2"]
 

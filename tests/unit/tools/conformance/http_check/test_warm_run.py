@@ -9,8 +9,6 @@ from cachesim.tools.conformance.http_check.warm_run import WASH
 from cachesim.tools.conformance.protocol import Failed
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
 
-pytest.importorskip("httpx")
-
 
 def bodies(stage):
     return [body for _, body in stage.http.asked]

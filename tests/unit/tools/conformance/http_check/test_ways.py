@@ -19,8 +19,6 @@ from cachesim.tools.conformance.protocol import CacheRequest
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
 
-pytest.importorskip("httpx")
-
 
 def speaker_of(**how):
     return detect_client(InProcess(TextServer(**how).complete, {}), "toy")

@@ -1,0 +1,123 @@
+"""Tests of ``check``, ``verify --url`` and ``record --url`` with a server that misbehaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cachesim.cli.main import main
+from tests.hostile.bad_server import FIELDS, HARMLESS, MISBEHAVIOURS, STAGES, VALUES, WRONG_FIELDS, running
+
+WITHIN = 0.3                 # time limit of a reply [seconds]
+SECONDS = 2.0                # time limit of a check
+LATEST = 8.0                 # wall time of a command: time limits, parsing of 16 MiB, and a busy machine
+LINES = ("S5>1/S.A3>1", "S5>1/S.A3>9{cancel_after=2}/S.B3>1")      # the second reads a stream of events
+COMMANDS = ("check", "verify", "record")
+CODES = {"check": {1, 2, 3}, "verify": {1, 2, 3}, "record": {0, 2}}
+MEMORY = 512                 # MiB
+
+
+def words(command, url, folder, within=WITHIN, seconds=SECONDS, line=LINES[0]):
+    """Return the command line."""
+    if command == "check":
+        return ["check", url, "--timeout", str(within), "--seconds", str(seconds), "--requests", "60", "--yes"]
+    out = ["--out", str(folder / "out.json")] if command == "record" else []
+    return [command, line, "--url", url, "--layers", "A", "--timeout", str(within), *out]
+
+
+def judge(command, name, code, out, err, folder, server):
+    """Assert that a command ended as it should."""
+    text = out + err
+    assert "Traceback" not in text and "\x1b" not in text and "\x9b" not in text, text[-2000:]
+    assert code in CODES[command] | ({0} if harmless(name) else set()), (code, text[-2000:])
+    if code == 2:
+        assert err.splitlines()[-1].startswith("cachesim: ") and len(err.splitlines()) <= 4, err[-2000:]
+    files = list(folder.iterdir())
+    assert [file.name for file in files] == ["out.json"] * (command == "record" and code == 0)
+    for file in files:
+        json.loads(file.read_text("utf-8"))
+
+
+def harmless(name):
+    return name in HARMLESS or name in WRONG_FIELDS      # a field may be optional
+
+
+def run_here(command, name, stage, folder, capsys, line=LINES[0]):
+    with running(name, stage) as server:
+        start = time.monotonic()
+        code = main(words(command, server.url, folder, line=line))
+        seconds = time.monotonic() - start
+    out, err = capsys.readouterr()
+    judge(command, name, code, out, err, folder, server)
+    assert seconds < LATEST, seconds
+    assert server.asked and (name in WRONG_FIELDS or bool(server.completed) == (stage == "later"))
+    return code, err
+
+
+ALL = list(MISBEHAVIOURS)
+SLOW = ("5,000,000 values", "2,000,000 tokens")          # their parsing takes a second
+QUICK = [(name, COMMANDS[at % 3], STAGES[at // 3 % 3]) for at, name in enumerate(ALL) if name not in SLOW]
+
+
+@pytest.mark.parametrize("name, command, stage", QUICK)
+def test_a_misbehaving_server_is_one_line_or_a_finding(name, command, stage, tmp_path, capsys):
+    run_here(command, name, stage, tmp_path, capsys)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ALL)
+def test_every_misbehaviour_at_every_stage(name, command, stage, tmp_path, capsys):
+    run_here(command, name, stage, tmp_path, capsys)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", ["verify", "record"])
+@pytest.mark.parametrize("name", [*ALL, "tokens is text"])
+def test_every_misbehaviour_in_a_stream(name, command, tmp_path, capsys):
+    run_here(command, name, "later", tmp_path, capsys, LINES[1])
+
+
+@pytest.mark.parametrize("at, name", list(enumerate(FIELDS)))
+def test_a_field_of_another_type(at, name, tmp_path, capsys):
+    what = list(VALUES)[at % len(VALUES)]
+    run_here(COMMANDS[at % 3], f"{name} is {what}", "first", tmp_path, capsys)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", WRONG_FIELDS)
+def test_every_field_of_every_type(name, command, tmp_path, capsys):
+    run_here(command, name, "first", tmp_path, capsys)
+
+
+LIMITED = """
+import resource, sys
+from cachesim.cli.main import main
+code = main(sys.argv[1:])
+print("MiB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ALL)
+def test_memory_and_time_of_every_misbehaviour(name, command, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    for stage in ("first", "completion"):
+        with running(name, stage) as server:
+            start = time.monotonic()
+            line = [sys.executable, "-c", LIMITED, *words(command, server.url, tmp_path)]
+            done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=environment)
+            seconds = time.monotonic() - start
+        err, _, mib = done.stderr.rpartition("MiB ")
+        judge(command, name, done.returncode, done.stdout, err, tmp_path, server)
+        assert seconds < LATEST and int(mib) < MEMORY
+        (tmp_path / "out.json").unlink(missing_ok=True)
