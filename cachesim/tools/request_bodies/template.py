@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
-from cachesim.base.bounded_child import BoundedChild
 from cachesim.base.errors import BadInput
 from cachesim.base.gguf_header import is_gguf, read_gguf
 from cachesim.base.limits import SCENARIO_BYTES
 from cachesim.base.untrusted_files import read_json, read_text
 from cachesim.tools.request_bodies.body import Body, encoded
+
+if TYPE_CHECKING:
+    from cachesim.base.bounded_child import BoundedChild
 
 PARSER = "cachesim.tools.request_bodies.template_parser"
 KEY = "tokenizer.chat_template"
@@ -64,6 +66,8 @@ def _token(value: Any) -> str:
 def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[Prompt | None]:
     """Return the rendered prompts of these bodies, None for raw prompts. Raises BadInput if the template is broken,
     exceeds its limits, or rejects a body."""
+    from cachesim.base.bounded_child import BoundedChild
+
     if all(body.raw for body in bodies):
         return [None for _ in bodies]
     first, data = {"kwargs": dict(template.kwargs)}, encoded(template.source)

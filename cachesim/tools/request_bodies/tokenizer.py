@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Sequence
+from typing import TYPE_CHECKING, Sequence
 
-from cachesim.base.bounded_child import BoundedChild
 from cachesim.base.gguf_header import HEADER, is_gguf
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.untrusted_files import read_bytes, read_start
 from cachesim.tools.request_bodies.body import FIRST_TOKEN, encoded
+
+if TYPE_CHECKING:
+    from cachesim.base.bounded_child import BoundedChild
 
 PARSER = "cachesim.tools.request_bodies.tokenizer_parser"
 
@@ -84,6 +86,8 @@ class TokenPrompts(Tokenizer):
 def read_tokenizer(path: Path) -> Tokenizer:
     """Return the tokenizer in a ``tokenizer.json`` or a GGUF file. Raises BadInput for other files, and for a
     vocabulary that cannot be reproduced exactly."""
+    from cachesim.base.bounded_child import BoundedChild
+
     binary = is_gguf(path)
     data = read_start(path, HEADER) if binary else read_bytes(path, TRACE_BYTES, "tokenizer")
     return Exact(path.name, BoundedChild(PARSER, "the tokenizer", str(path), {"gguf": binary}, data))
