@@ -1,4 +1,8 @@
-"""Output functions: results go to stdout, errors, notes and progress to stderr. JSON carries its schema number."""
+"""Output functions: results go to stdout, errors, notes and progress to stderr. JSON carries its schema number.
+
+All of them escape the control characters of the text that they print (``escaping``): whatever a scenario, a log or a
+server contains, only cachesim moves the cursor and sets colours.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,16 @@ import io
 import json
 import sys
 from contextlib import suppress
+from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Generator, Iterable, Mapping, TypeVar
 
 from cachesim.base.errors import stdout_errors
+from cachesim.base.escaping import printable_line, terminal_text
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
 SCHEMA = 1
 WIDTH = 80
@@ -29,14 +37,14 @@ class OutputOptions:
 def say(text: str) -> None:
     """Print a result on stdout. Raises BadInput if stdout cannot be written."""
     with stdout_errors():
-        print(text)
+        print(terminal_text(text))
 
 
 def ask(prompt: str) -> str | None:
     """Print a prompt and return the typed line, stripped and in lower case; None at the end of the input. After Ctrl-C
     and at the end of the input, the cursor is moved to a new line."""
     with stdout_errors():
-        print(prompt, end="", flush=True)
+        print(terminal_text(prompt), end="", flush=True)
     try:
         stream = getattr(sys.stdin, "buffer", None)          # undecodable bytes must not raise
         line = sys.stdin.readline() if stream is None else stream.readline().decode(errors="replace")
@@ -56,16 +64,8 @@ def say_json(data: Mapping[str, Any]) -> None:
 def show(*parts: RenderableType, width: int | None = None) -> None:
     """Print tables and text on stdout, as wide as the terminal. If stdout is not a terminal: ``width`` columns, else
     $COLUMNS, else 80. Raises BadInput if stdout cannot be written."""
-    from rich.console import Console
-
-    class Pipe(Console):
-        """Console that raises BrokenPipeError, which the command line turns into an exit code."""
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    console = Pipe(
-        width=None if sys.stdout.isatty() else width or OutputOptions.columns, highlight=False,
+    console = _console_class()(
+        width=None if sys.stdout.isatty() else width or OutputOptions.columns, **_PLAIN,
         force_terminal=True if OutputOptions.colour == "always" else None,
         no_color=OutputOptions.colour == "never" or None,
     )
@@ -76,13 +76,48 @@ def show(*parts: RenderableType, width: int | None = None) -> None:
 
 def as_text(*parts: RenderableType) -> str:
     """Return tables and text as a string, ``WIDTH`` columns wide, without colours."""
-    from rich.console import Console
-
-    console = Console(width=WIDTH, highlight=False, file=io.StringIO(), force_terminal=False, no_color=True)
+    console = _console_class()(width=WIDTH, file=io.StringIO(), force_terminal=False, no_color=True, **_PLAIN)
     with console.capture() as capture:
         for part in parts:
             console.print(part, crop=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
+_PLAIN: Mapping[str, Any] = {"highlight": False, "markup": False, "emoji": False}      # a text is printed as it is
+
+
+@cache
+def _console_class() -> type[Console]:
+    """Return the class of the consoles. It is defined on demand because rich takes long to import."""
+    from rich.console import Console
+    from rich.text import Span, Text
+
+    class EscapingConsole(Console):
+        """Console that escapes the control characters of texts. Raises BrokenPipeError, which the command line turns
+        into an exit code."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            if isinstance(renderable, str):
+                renderable = terminal_text(renderable)
+            elif isinstance(renderable, Text):
+                renderable = escaped(renderable)
+            return super().render(renderable, options)
+
+    def escaped(text: Text) -> Text:
+        """Return a text with escaped control characters; each character keeps its style."""
+        plain = text.plain
+        shown = terminal_text(plain)
+        if shown == plain:
+            return text
+        at = [*accumulate((len(terminal_text(sign)) for sign in plain), initial=0)]
+        copy = text.blank_copy(shown)
+        copy.spans = [Span(at[start], at[min(end, len(plain))], style) for start, end, style in text.spans]
+        return copy
+
+    return EscapingConsole
 
 
 def progress(items: Iterable[T], total: int | None, what: str) -> Generator[T, None, None]:
@@ -103,13 +138,12 @@ def note(text: str) -> None:
 
 
 def complain(text: str) -> None:
-    """Print a line on stderr. Escapes unprintable characters and ignores a closed stderr."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    on_stderr(f"cachesim: {line}")
+    """Print a single line on stderr. Ignores a closed stderr."""
+    on_stderr(f"cachesim: {printable_line(text)}")
 
 
-def on_stderr(line: str) -> None:
-    """Print a line on stderr unchanged, if stderr exists."""
+def on_stderr(text: str) -> None:
+    """Print a text on stderr without a prefix, if stderr exists."""
     if sys.stderr is not None:
         with suppress(OSError):              # stderr is closed
-            print(line, file=sys.stderr, flush=True)
+            print(terminal_text(text), file=sys.stderr, flush=True)

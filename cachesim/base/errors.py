@@ -96,7 +96,9 @@ def cut(text: str, most: int = ECHOED) -> str:
     text = _ends(text, most)
     if text.isprintable():
         return text
-    return _ends("".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text), most)
+    from cachesim.base.escaping import printable_line  # --help does not need its patterns
+
+    return _ends(printable_line(text), most)
 
 
 def _ends(text: str, most: int) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 import tomllib
 from importlib.metadata import requires
 from pathlib import Path
+
+from cachesim.base.escaping import shell_command
 
 NAME = "llm-cachesim"
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
@@ -14,7 +15,7 @@ PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 def install_command(extra: str) -> str:
     """Return the pip command that installs the requirements of an extra; it suits a checkout and a wheel."""
-    return f"pip install {' '.join(map(shlex.quote, requirements(extra)))}"
+    return f"pip install {shell_command(requirements(extra))}"
 
 
 def requirements(extra: str) -> list[str]:

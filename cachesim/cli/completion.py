@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from argparse import Action, ArgumentParser, Namespace
-from shlex import join, quote
 
 from cachesim.base import exits
 from cachesim.base.console import say, say_json
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_command, shell_word
 from cachesim.base.extras import install_command
 from cachesim.tools.run.arguments import add_json
 
@@ -93,8 +93,8 @@ def _functions(shell: str) -> str:
         "zsh": '_cachesim_{kind}() {{ compadd "$@" -- {words}; _files "$@"; }}',
         "fish": "function _cachesim_{kind}; printf '%s\\n' {words}; __fish_complete_path (commandline -ct); end",
     }[shell]
-    found = {kind: join(words) for kind, words in _words().items()}
-    return "\n".join(form.format(kind=kind, words=words, quoted=quote(words)) for kind, words in found.items())
+    found = {kind: shell_command(words) for kind, words in _words().items()}
+    return "\n".join(form.format(kind=kind, words=words, quoted=shell_word(words)) for kind, words in found.items())
 
 
 def _words() -> dict[str, list[str]]:

@@ -5,14 +5,11 @@ The options are applied before the arguments are parsed, so that parse errors ho
 
 from __future__ import annotations
 
-import io
 import os
-import sys
 from argparse import ArgumentParser
-from contextlib import suppress
 from typing import Any, Sequence
 
-from cachesim.base.console import WIDTH, OutputOptions, complain
+from cachesim.base.console import WIDTH, OutputOptions, complain, on_stderr
 from cachesim.base.errors import BadInput, Crash, quoted
 
 COLOURS = ("auto", "always", "never")
@@ -55,10 +52,9 @@ def wants_json(argv: Sequence[str]) -> bool:
 def report_crash(error: BaseException) -> None:
     """Print an unexpected error with its traceback; a Crash prints only its message."""
     if not isinstance(error, Crash):
-        from traceback import print_exception
+        from traceback import format_exception
 
-        with suppress(OSError):
-            print_exception(error, file=sys.stderr or io.StringIO())
+        on_stderr("".join(format_exception(error)).rstrip("\n"))
     complain(f"{str(error) or type(error).__name__} (a fault of cachesim: please open an issue with this output)")
 
 

@@ -5,13 +5,13 @@ The flags line shows the most important flags and those that differ from the def
 
 from __future__ import annotations
 
-import shlex
 from contextlib import suppress
 from typing import Any, Mapping
 
 from rich.text import Text
 
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_command
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule_files import profile_argument
@@ -73,7 +73,7 @@ def settings(given: Mapping[str, Option]) -> list[str]:
 
 def try_command(line: str, profile: str, model: str, given: Mapping[str, Option]) -> str:
     """Return the ``cachesim try`` command of a line. ``given``: options that differ from the defaults."""
-    return shlex.join(["cachesim", "try", *try_words(line, profile, model, given)])
+    return shell_command(["cachesim", "try", *try_words(line, profile, model, given)])
 
 
 def line_words(scenario: Scenario, profile: str) -> list[str]:
@@ -95,4 +95,4 @@ def case_words(scenario: Scenario, profile: str) -> list[str]:
 def case_command(scenario: Scenario, profile: str) -> str:
     """Return the command that runs a scenario under a profile: ``try`` with a line if possible, else ``run``."""
     words = case_words(scenario, profile)
-    return shlex.join(["cachesim", "run" if len(words) == 3 else "try", *words])
+    return shell_command(["cachesim", "run" if len(words) == 3 else "try", *words])

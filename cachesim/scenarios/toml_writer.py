@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.escaping import toml_key, toml_string
 from cachesim.base.files import write_whole
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.flags import given
@@ -40,15 +41,15 @@ def _table(name: str, values: Mapping[str, Any]) -> str:
     if not values:
         return ""
     lines = [f"[{name}]"] if name else []
-    return "\n".join([*lines, *(f"{key} = {_value(value)}" for key, value in values.items()), ""])
+    return "\n".join([*lines, *(f"{toml_key(key)} = {_value(value)}" for key, value in values.items()), ""])
 
 
 def _value(value: Any) -> str:
     if isinstance(value, tuple | list):
         return "[" + ", ".join(_value(entry) for entry in value) + "]"
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(entry)}" for key, entry in value.items()) + " }"
-    return json.dumps(value)            # JSON and TOML write strings, numbers, true and false alike
+        return "{ " + ", ".join(f"{toml_key(key)} = {_value(entry)}" for key, entry in value.items()) + " }"
+    return toml_string(value) if isinstance(value, str) else json.dumps(value)      # TOML has the numbers of JSON
 
 
 def _request(step: Asked) -> Iterator[tuple[str, Any]]:
@@ -97,7 +98,7 @@ def complete(path: Path, profile: str, found: Mapping[str, Sequence[Any]], head:
     if present is None:
         text, end = source.text, _newline(source.text)
         gap = "" if text.endswith("\n") else end
-        text += gap + end + end.join([f'[expect."{profile}"]', *_written(added), ""])
+        text += gap + end + end.join([f"[expect.{toml_string(profile)}]", *_written(added), ""])
     else:
         added = {key: value for key, value in added.items() if key not in present}
         text = _with_keys(source.text, source.line_of(("expect", profile)), added)
@@ -122,7 +123,7 @@ def _with_keys(text: str, header: int | None, added: Mapping[str, Any]) -> str:
 
 
 def _written(added: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {json.dumps(value)}" for key, value in added.items()]
+    return [f"{key} = {_value(value)}" for key, value in added.items()]
 
 
 def _newline(text: str) -> str:
@@ -138,6 +139,6 @@ def _demand(text: str, raw: dict[str, Any], profile: str, added: Mapping[str, An
     except ValueError:
         got = {}
     if got != wanted:
-        hint = f'write its table as [expect."{profile}"]'
+        hint = f"write its table as [expect.{toml_string(profile)}]"
         raise BadInput(f"cannot add expectations for {quoted(profile)}: the file writes them in an unusual form",
                        file=file, hint=hint)  # fmt: skip

@@ -5,9 +5,9 @@ Every colour has a letter as a second signal. Text is escaped; no external resou
 
 from __future__ import annotations
 
-from html import escape
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.base.escaping import attribute, markup
 from cachesim.tools.picture.page_assets import asset
 
 WIDTH, LEFT, RIGHT, TOP = 860, 170, 90, 64
@@ -69,7 +69,7 @@ def dots(title: str, said: str, points: Sequence[Dot], line: float, told: str) -
     for one in points:
         x, y = place(one.x, one.y)
         colour = groups.index(one.group)
-        said_of = escape(f"{one.group}, {one.name}: {one.x:,.0f} MiB, {one.y:.2f} % evaluated")
+        said_of = markup(f"{one.group}, {one.name}: {one.x:,.0f} MiB, {one.y:.2f} % evaluated")
         body.append(f'<g role="listitem"><title>{said_of}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="7" '
                     f'fill="var(--c{colour % COLOURS})" stroke="var(--ink)"/>'
                     f'{_text(x, y + 4, _letter(colour), "mid")}</g>')  # fmt: skip
@@ -93,7 +93,7 @@ def _letter(number: int) -> str:
 def _part(x: float, y: float, width: float, colour: int, said: str) -> str:
     box = f'<rect x="{x:.1f}" y="{y}" width="{max(width, 0):.1f}" height="{BAR}" fill="var(--c{colour % COLOURS})" '
     letter = _text(x + width / 2, y + 14, _letter(colour), "mid") if width > 14 else ""
-    return f'<g role="listitem"><title>{escape(said)}</title>{box}stroke="var(--paper)"/>{letter}</g>'
+    return f'<g role="listitem"><title>{markup(said)}</title>{box}stroke="var(--paper)"/>{letter}</g>'
 
 
 def _legend(names: Sequence[str], y: float) -> Iterator[str]:
@@ -107,11 +107,11 @@ def _legend(names: Sequence[str], y: float) -> Iterator[str]:
 
 def _text(x: float, y: float, text: str, kind: str = "") -> str:
     of_kind = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{of_kind}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{of_kind}>{markup(text)}</text>'
 
 
 def _drawing(title: str, body: Sequence[str], height: float) -> str:
     head = (f'<svg class="ch" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
-            f'height="{height:.0f}" role="img" aria-label="{escape(title, quote=True)}">')  # fmt: skip
+            f'height="{height:.0f}" role="img" aria-label="{attribute(title)}">')  # fmt: skip
     paper = f'<rect class="paper" width="{WIDTH}" height="{height:.0f}"/>'
     return f"{head}<style>{asset(__file__, 'charts.css')}</style>{paper}{''.join(body)}</svg>\n"

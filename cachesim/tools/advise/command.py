@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from itertools import islice
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
+from cachesim.base.escaping import shell_command, shell_word
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import add_case, add_json, add_limits, add_profiles, case_of, chosen_profiles, count
 
@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
         show(*map(advise_report, found))
     tip = try_sentence(found[0]) if found else ""
     note = f"First run: unchanged. Second run: best advice. {tip}" if tip else "Unchanged run; no advice."
-    draw_cases(args, drawn[:2], Shown(f"cachesim advise {shlex.join(asked)}", note))
+    draw_cases(args, drawn[:2], Shown(f"cachesim advise {shell_command(asked)}", note))
     if ended is not None:
         return exits.interrupted(ended)
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
@@ -137,8 +137,9 @@ def print_tip(args: Namespace, text: str, file: str) -> None:
     tokens = sum(len(step.request.prompt) for step in scenario.steps)
     tries = min(TIP // max(1, tokens), SENT // len(scenario.steps) - 1)          # the unchanged case is run first
     cost = sum(step.request.n_predict for step in scenario.steps) + tokens // PART
+    command = f"cachesim advise {shell_word(file or 'FILE.toml')}"
     if tries <= 0 or 2 * cost > ROUNDS:
-        show(Text(f"Skipped looking for improvements (too slow): run cachesim advise {file or 'FILE.toml'}"))
+        show(Text(f"Skipped looking for improvements (too slow): run {command}"))
         return
     search = AdviceSearch(Setup(scenario, scenario.profiles[0]))
     tries = min(tries, len(search))
@@ -147,7 +148,7 @@ def print_tip(args: Namespace, text: str, file: str) -> None:
             break
     data = advice_data(search, choose(search.base, search.bound.total, search.found, UNITS), UNITS)
     if said := try_sentence(data):
-        show(Text(f"Best change: {said.removeprefix('Try: ')}. All suggestions: cachesim advise {file or 'FILE.toml'}"))
+        show(Text(f"Best change: {said.removeprefix('Try: ')}. All suggestions: {command}"))
 
 
 def newest_with_losses(scenario: Scenario, own: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,12 +6,12 @@ report.
 
 from __future__ import annotations
 
-import shlex
 from contextlib import suppress
 from itertools import combinations
 from typing import Any, Iterator, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_command
 from cachesim.engines.registry import engine_of
 from cachesim.judging.evidence import predicted
 from cachesim.judging.judged_run import run_judged
@@ -121,7 +121,7 @@ def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: Seque
         "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],
         "profile": one.case.profile, "predicted": _predicted(one),
-        "command": shlex.join(["cachesim", "try", *command_words(one, search.case, asked)]),
+        "command": shell_command(["cachesim", "try", *command_words(one, search.case, asked)]),
     }  # fmt: skip
 
 

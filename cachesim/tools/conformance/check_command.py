@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, counted
+from cachesim.base.escaping import shell_word
 from cachesim.tools.run.arguments import add_json, count, number
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def _text(found: ServerReport, url: str) -> str:
     lines.append(str(found.report))
     for one in failed:
         if one.finding is not None:
-            lines.append(f"{one.name}: cachesim check {url} --only same --history '{one.finding.line}'")
+            history = shell_word(one.finding.line, quotes=True)
+            lines.append(f"{one.name}: cachesim check {shell_word(url)} --only same --history {history}")
             lines += [f"  {rule}" for rule in found.rules.get(one.name, [])]
     return "\n".join(lines)

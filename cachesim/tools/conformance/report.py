@@ -8,6 +8,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.escaping import printable_line, xml_text
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.history_player import HistoryRun
@@ -190,9 +191,7 @@ class Report:
 
     def __str__(self) -> str:
         # Control characters from a tested process must reach neither the terminal nor an encoder.
-        shown = (one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
-                 for one in "\n".join(_lines(self)))  # fmt: skip
-        return "".join(shown)
+        return "\n".join(map(printable_line, "\n".join(_lines(self)).split("\n")))
 
 
 class Nonconforming(AssertionError):
@@ -253,7 +252,7 @@ def _finding(found: Finding) -> Iterator[str]:
 def junit(report: Report, name: str = "cachesim") -> str:
     """Return the report as JUnit XML. Failed properties (with ``strict``, also if missed) become failures, undecided
     properties errors; all other states except "ok" become skipped."""
-    root = Element("testsuites", name=name)
+    root = Element("testsuites", name=xml_text(name))
     for number, section in enumerate(SECTIONS, 1):
         mine = [one for one in report.results if one.section == section]
         suite = SubElement(root, "testsuite", name=f"{number} {section}", tests=str(len(mine)))
@@ -268,10 +267,10 @@ def junit(report: Report, name: str = "cachesim") -> str:
 def _case(suite: Element, result: Result, strict: bool) -> None:
     case, said = SubElement(suite, "testcase", classname=f"cachesim.{result.section}", name=result.name), result.finding
     if tag := _tag(result, strict):
-        found = SubElement(case, tag, message=result.why or result.sentence)
+        found = SubElement(case, tag, message=xml_text(result.why or result.sentence))
         if said is not None:
-            found.text = "\n".join([said.line, f"request {said.request}: expected {said.expected}", f"got {said.got}",
-                                    *said.notes, f"again: {said.again}"])  # fmt: skip
+            lines = [said.line, f"request {said.request}: expected {said.expected}", f"got {said.got}", *said.notes]
+            found.text = xml_text("\n".join([*lines, f"again: {said.again}"]))
 
 
 def _tag(result: Result, strict: bool) -> str:

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import re
-from html import escape
 from pathlib import Path
 from string import Template
 from typing import Sequence
 
+from cachesim.base.escaping import attribute, markup
 from cachesim.tools.lessons.lesson_files import Block
 from cachesim.tools.picture.page_assets import asset
 
 
 def page(title: str, articles: Sequence[tuple[str, str, Sequence[Block]]], folder: Path) -> str:
     """Return a page of articles: anchor, title and blocks of each. ``folder``: folder of the pictures."""
-    contents = "".join(f'<li><a href="#{anchor}">{escape(name)}</a></li>' for anchor, name, _ in articles)
+    contents = "".join(f'<li><a href="#{anchor}">{markup(name)}</a></li>' for anchor, name, _ in articles)
     bodies = (f'<article id="{anchor}">{_html(some, folder, anchor)}{_ways(articles[number + 1 :])}</article>'
               for number, (anchor, _, some) in enumerate(articles))  # fmt: skip
     here = {anchor for anchor, _, _ in articles}
     text = re.sub(r'<a href="#(lesson-\d|quiz)">(.*?)</a>', lambda m: m[0] if m[1] in here else m[2], "\n".join(bodies))
     return Template(asset(__file__, "page.html")).substitute(
-        title=escape(title), style=asset(__file__, "page.css"), contents=contents, articles=text
+        title=markup(title), style=asset(__file__, "page.css"), contents=contents, articles=text
     )
 
 
 def _ways(after: Sequence[tuple[str, str, Sequence[Block]]]) -> str:
     """Return the links at the end of an article."""
-    ways = [f'<a href="#{anchor}">Next: {escape(name)}</a>' for anchor, name, _ in after[:1]]
+    ways = [f'<a href="#{anchor}">Next: {markup(name)}</a>' for anchor, name, _ in after[:1]]
     ways.append('<a href="#contents">Contents</a>')
     return f'<p class="ways">{" &middot; ".join(ways)}</p>'
 
@@ -40,7 +40,7 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
         return f"<h{block.level}>{inline(block.text)}</h{block.level}>"
     if block.kind == "code":
         one = "" if "\n" in block.text else ' class="line"'
-        return f'<pre{one} tabindex="0"><code>{escape(block.text)}</code></pre>'
+        return f'<pre{one} tabindex="0"><code>{markup(block.text)}</code></pre>'
     if block.kind == "picture":
         drawing, prefix = (folder / block.name).read_text("utf-8"), f"{anchor}-{Path(block.name).stem}-"
         drawing = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", drawing)    # unique names on the page
@@ -68,11 +68,11 @@ def inline(text: str) -> str:
 def _code(text: str) -> str:
     """Return inline code; a flag is not broken at its hyphens."""
     flag = ' class="flag"' if text.startswith("-") and " " not in text else ""
-    return f"<code{flag}>{escape(text)}</code>"
+    return f"<code{flag}>{markup(text)}</code>"
 
 
 def _styled(text: str) -> str:
-    text = re.sub(r"\[([^\]]+)\]\(([^)]+)\)", _link, escape(text, quote=False))
+    text = re.sub(r"\[([^\]]+)\]\(([^)]+)\)", _link, markup(text, quotes=False))
     text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
     return re.sub(r"\*(.+?)\*", r"<em>\1</em>", text)
 
@@ -82,4 +82,4 @@ def _link(found: re.Match[str]) -> str:
     text, target = found[1], found[2]
     if lesson := re.fullmatch(r"(\d)-[\w-]+\.md|quiz\.md", target):
         return f'<a href="#{f"lesson-{lesson[1]}" if lesson[1] else "quiz"}">{text}</a>'
-    return f'<a href="{escape(target)}">{text}</a>' if target.startswith("https://") else text
+    return f'<a href="{attribute(target)}">{text}</a>' if target.startswith("https://") else text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
 from itertools import pairwise
 from typing import Iterator, NamedTuple
 
+from cachesim.base.escaping import markup
 from cachesim.tools.picture.position_scale import BAR, STEP, STRIP, Scale, text
 from cachesim.tools.picture.scene import ForeignRead, Scene, SlotMemory, StepRow
 from cachesim.tools.picture.slot_lanes import Lanes
@@ -56,7 +56,7 @@ def _bar(name: str, rows: tuple[int, int], scale: Scale, y: float, title: str) -
     wide = max(1.0, b - a)
     each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))
     line = f'd="M{a:g} {y + 1.5:g}H{a + wide:g}" stroke-dasharray="{max(each - 1, 0.5):.2f} 1"'
-    return f'<path class="{name}" {line}><title>{escape(title)}</title></path>'
+    return f'<path class="{name}" {line}><title>{markup(title)}</title></path>'
 
 
 def foreign(row: StepRow, scale: Scale, y: float, top: float, named: set[tuple[int, int]]) -> Iterator[str]:
@@ -68,7 +68,7 @@ def foreign(row: StepRow, scale: Scale, y: float, top: float, named: set[tuple[i
         if b - a < STATE:                                  # a state is drawn at the end of its tokens
             a, b = max(scale.left, b - STATE), max(scale.left + STATE, b)
         box = f'x="{a:.1f}" y="{y:.1f}" width="{b - a:.1f}" height="{BAR}"'
-        yield f'<g><title>{escape(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
+        yield f'<g><title>{markup(read.says)}</title><rect {box} fill="url(#p-wrong)"/>'
         yield f'<rect class="wrong" {box}/>'
         if 0 <= read.request < row.number:
             up = top + read.request * STEP + BAR + STRIP

@@ -10,11 +10,11 @@ beside the drawing if there is room. Two runs are placed side by side and share 
 
 from __future__ import annotations
 
-from html import escape
 from itertools import groupby
 from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.base.escaping import attribute, markup
 from cachesim.tools.picture.event_stream import Told, packed, script_data
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.position_scale import PROMPT, inner
@@ -33,8 +33,8 @@ def page(
     texts = [(kind, text) for kind, text in (("", first.why), (f' class="note{" bad" * red}"', note)) if text]
     logs: Sequence[Told | None] = told or [None] * len(scenes)
     return Template(asset(__file__, "page.html")).substitute(
-        title=escape(first.title), command=escape(command), style=asset(__file__, "page.css"),
-        texts="".join(f"<p{kind}>{escape(text)}</p>" for kind, text in texts),
+        title=markup(first.title), command=markup(command), style=asset(__file__, "page.css"),
+        texts="".join(f"<p{kind}>{markup(text)}</p>" for kind, text in texts),
         runs="".join(_Run(one, log, number).html(focus, differs)
                      for number, (one, log) in enumerate(zip(scenes, logs, strict=True))),
         walk=packed(script_data([Drawn(one) for one in scenes], told)), script=asset(__file__, "walk.js"),
@@ -60,14 +60,14 @@ class _Run(NamedTuple):
 
     def html(self, focus: int | None, differs: int) -> str:
         """Return the heading, drawing, table and decisions of every request."""
-        one, name = self.scene, escape(self.scene.profile, quote=True)
+        one, name = self.scene, attribute(self.scene.profile)
         kind = "" if one.fine else ' class="bad"'
         rows = "".join(_table_row(row, one.causes) for row in one.rows)
         heads = ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how", "evaluated again")
         table = f"<div class='table req'{self._region('requests')}>{_table(heads, rows)}</div>"
         decided = self.decided
         each = "".join(self._details(row, decided.get(row.number, []), row.number == focus) for row in one.rows)
-        head = f"<h2>{escape(one.profile)}, model {escape(one.model)}: <span{kind}>{escape(one.verdict)}</span></h2>"
+        head = f"<h2>{markup(one.profile)}, model {markup(one.model)}: <span{kind}>{markup(one.verdict)}</span></h2>"
         drawing = f'<div class="draw"{self._region("picture")}>'
         drawing += draw([one], self.number, differs, alone=False) + "</div>"
         why = f'<div class="why"{self._region("why")}>{each}</div>'
@@ -77,17 +77,18 @@ class _Run(NamedTuple):
 
     def _region(self, what: str) -> str:
         """Return the attributes of a part that can scroll: keyboard focus and a name."""
-        return f' tabindex="0" role="region" aria-label="{what}, run {self.number + 1}: {escape(self.scene.profile)}"'
+        name = attribute(f"{what}, run {self.number + 1}: {self.scene.profile}")
+        return f' tabindex="0" role="region" aria-label="{name}"'
 
     def _details(self, row: StepRow, decided: Sequence[str], shown: bool) -> str:
         mine = "".join(_decision(says, len([*same])) for says, same in groupby(decided))
         lost = "".join(self._lost(row))
-        why = f"<p>{escape(row.why)}</p>" if row.why else ""
+        why = f"<p>{markup(row.why)}</p>" if row.why else ""
         said = "; ".join(filter(None, (": ".join(filter(None, (row.verdict, row.reason))), *row.read)))
         kind = ' class="bad"' if row.wrong else ""
         total = f"{row.cache_n} reused, {row.prompt_n} evaluated"
-        head = f"request {row.number} <code>{escape(inner(row.text, PROMPT))}</code>"
-        body = f"<summary>{head}</summary><p{kind}>{escape(said)}. {total}</p>{why}{lost}"
+        head = f"request {row.number} <code>{markup(inner(row.text, PROMPT))}</code>"
+        body = f"<summary>{head}</summary><p{kind}>{markup(said)}. {total}</p>{why}{lost}"
         body += f"<dl>{mine}</dl>" if mine else ""
         return f'<details id="d-{prefix(self.number)}r{row.number}"{" open" * shown}>{body}</details>'
 
@@ -100,7 +101,7 @@ class _Run(NamedTuple):
                 at += self._event(row, part, mark)
                 tokens = f"{part.stop - part.start} tokens from {part.start} on"
                 cause = _cause(part.rule, self.scene.causes.get(part.rule))
-                yield f"<p>{tokens}, evaluated again: {escape(part.why)}{at}{cause}</p>"
+                yield f"<p>{tokens}, evaluated again: {markup(part.why)}{at}{cause}</p>"
 
     def _event(self, row: StepRow, part: TokenStretch, mark: str) -> str:
         """Return a link to the event at which the tokens were lost, "" if it is unknown."""
@@ -112,9 +113,9 @@ class _Run(NamedTuple):
         """Return a table of the rules that caused losses, with sources and governing options."""
         rows = ""
         for cause in self.scene.causes.values():
-            flags = "<br>".join(f"<code>{escape(flag)}</code>" for flag in cause.flags)
-            rule = f"<td><code>{escape(cause.rule)}</code></td>"
-            rows += f"<tr>{rule}<td>{escape(cause.source)}</td><td>{flags}</td></tr>"
+            flags = "<br>".join(f"<code>{markup(flag)}</code>" for flag in cause.flags)
+            rule = f"<td><code>{markup(cause.rule)}</code></td>"
+            rows += f"<tr>{rule}<td>{markup(cause.source)}</td><td>{flags}</td></tr>"
         table = _table(("rule behind a loss", "source", "governed by"), rows)
         return f"<div class='table'{self._region('rules')}>{table}</div>" if rows else ""
 
@@ -134,22 +135,22 @@ def _table_row(row: StepRow, causes: Mapping[str, RuleSource]) -> str:
     kind = ' class="bad"' if row.wrong else ""
     slot = str(row.slot) if row.slot >= 0 else ""
     how = "; ".join([row.reason, *row.read])
-    cells = f"<td>{row.number}</td><td><code>{escape(row.text)}</code></td><td>{slot}</td>"
+    cells = f"<td>{row.number}</td><td><code>{markup(row.text)}</code></td><td>{slot}</td>"
     cells += f"<td>{row.cache_n}</td><td>{row.prompt_n}</td>"
-    again = "<br>".join(escape(lost_line(part, causes)) for part in row.stretches if part.origin == "again")
-    return f"<tr>{cells}<td{kind}>{escape(row.verdict)}</td><td>{escape(how)}</td><td>{again}</td></tr>"
+    again = "<br>".join(markup(lost_line(part, causes)) for part in row.stretches if part.origin == "again")
+    return f"<tr>{cells}<td{kind}>{markup(row.verdict)}</td><td>{markup(how)}</td><td>{again}</td></tr>"
 
 
 def _decision(says: str, times: int) -> str:
     rule, _, what = says.partition(": ")
-    return f"<dt>{escape(rule)}<dd>{escape(what)}{f' ({times} times)' * (times > 1)}"
+    return f"<dt>{markup(rule)}<dd>{markup(what)}{f' ({times} times)' * (times > 1)}"
 
 
 def _cause(rule: str, cause: RuleSource | None) -> str:
     """Return the rule with the options that govern it and a link to its source."""
     if cause is None:
-        return f" ({escape(rule)})" if rule else ""
-    parts = [f"<code>{escape(one)}</code>" for one in (rule, *cause.flags[:1])]
+        return f" ({markup(rule)})" if rule else ""
+    parts = [f"<code>{markup(one)}</code>" for one in (rule, *cause.flags[:1])]
     if cause.link:
-        parts.append(f'<a href="{escape(cause.link, quote=True)}">source</a>')
+        parts.append(f'<a href="{attribute(cause.link)}">source</a>')
     return f" ({', '.join(parts)})"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_word
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -121,5 +122,5 @@ def _command(runs: Runs) -> str:
     """Return a command that shows the runs in a terminal; with a one-line scenario if a line can express it."""
     from cachesim.judging.reproduce_command import case_command
     scenario, data = runs[0]
-    more = "".join(f" -p {data['profile']}" for _, data in runs[1:])
+    more = "".join(f" -p {shell_word(data['profile'])}" for _, data in runs[1:])
     return case_command(scenario, data["profile"]) + more

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from html import escape
 from itertools import accumulate, pairwise
 from typing import Iterable, Sequence
+
+from cachesim.base.escaping import markup
 
 # Sizes of a drawing in pixels, and text functions.
 
@@ -21,7 +22,7 @@ PROMPT = 80                  # characters of a prompt in a heading
 def text(x: float, y: float, words: str, kind: str = "") -> str:
     """Return an SVG text at a position, escaped. ``kind``: its classes."""
     mark = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.7g}" y="{y:.7g}"{mark}>{escape(words)}</text>'
+    return f'<text x="{x:.7g}" y="{y:.7g}"{mark}>{markup(words)}</text>'
 
 
 def inner(words: str, most: int) -> str:

@@ -3,9 +3,9 @@ entries, from the request that saved each to the request that removed it."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import Iterator, NamedTuple, Sequence
 
+from cachesim.base.escaping import markup
 from cachesim.tools.picture.position_scale import BAR, STEP, TOP, label, text
 from cachesim.tools.picture.scene import Scene, StepRow
 
@@ -149,7 +149,7 @@ def _life(lanes: Lanes, scene: Scene, entry: Entry, top: float) -> Iterator[str]
     gone, row = top + entry.gone * STEP + 7, scene.rows[entry.gone]
     says += f", removed {'on load ' * entry.consumed}during request {row.number}"
     line = f'<path class="life" d="M{x + 4:g} {born:g}V{gone:g}"/>'
-    yield f'<g><title>{escape(says)}</title>{line}{_box("full", x, born)}{_box("gone box", x, gone)}'
+    yield f'<g><title>{markup(says)}</title>{line}{_box("full", x, born)}{_box("gone box", x, gone)}'
     if entry.consumed:
         yield f'<path class="gone" d="M{x:g} {gone + 4:g}H{lanes.slot(row.slot) + 15:g}m4 -3l-4 3l4 3"/>'
     yield "</g>"

@@ -5,11 +5,11 @@ style, ``patterns.svg`` has the hatchings.
 
 from __future__ import annotations
 
-from html import escape
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Iterator, Mapping, Sequence
 
+from cachesim.base.escaping import attribute, markup
 from cachesim.judging.evidence import PREDICTED
 from cachesim.tools.picture.legend import LETTERS, WORDS, foreign, legend, memory
 from cachesim.tools.picture.page_assets import asset
@@ -78,7 +78,7 @@ def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, al
     names = "; ".join(f"{one.title}, {one.profile}: {one.verdict}" for one in scenes)
     above = 0 if alone else HEAD
     head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {y - above:.0f}" '
-    head += f'width="{width:.0f}" height="{y - above:.0f}" role="list" aria-label="{escape(names, quote=True)}">'
+    head += f'width="{width:.0f}" height="{y - above:.0f}" role="list" aria-label="{attribute(names)}">'
     paper = f'<rect class="paper" width="{width:.0f}" height="{y:.0f}"/>'
     style = f"<style>\n{asset(__file__, 'drawing.css')}\n</style>{asset(__file__, 'patterns.svg')}"
     return f"{head}{style}{paper}{''.join(parts)}</svg>\n"
@@ -136,7 +136,7 @@ def _row(
 ) -> Iterator[str]:
     """Yield a request: its block in the slot's lane, its tokens with arrows, the notes, the memory below."""
     scale = drawn.scale
-    yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem"><title>{escape(_said(row))}</title>'
+    yield f'<g id="{mark}r{row.number}" tabindex="0" role="listitem"><title>{markup(_said(row))}</title>'
     yield f'<rect class="frame" x="4" y="{y - 18:g}" width="{drawn.width - 8:.0f}" height="{STEP - 4}"/>'
     names = (text(12, y + 15 + 15 * n, line) for n, line in enumerate(label(row.number, row.text)))
     yield f'<g class="name">{"".join(names)}</g>'
@@ -184,7 +184,7 @@ def _stretch(part: TokenStretch, scale: Scale, y: float, known: Mapping[str, Rul
     again = lost_line(part, known, source) if part.origin == "again" else ""
     title = f"{part.start} to {part.stop - 1}: {again or ', '.join(filter(None, (WORDS[part.origin], part.why)))}"
     title += f" (request {part.at})" if part.at >= 0 else ""
-    return f'<rect {box} class="o-{part.origin}"><title>{escape(title)}</title></rect>'
+    return f'<rect {box} class="o-{part.origin}"><title>{markup(title)}</title></rect>'
 
 
 def _letters(row: StepRow, scale: Scale, y: float) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_word
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.base.pool import Unfinished, finished
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
@@ -74,7 +75,7 @@ def _draw(args: Namespace, file: Path, data: Data) -> None:
         note = f"Step {differs.step}: {differs.text}"
     trace = read_trace(file, profiles())
     told, scene = [recorded_events(trace)], recorded_scene(trace, differs)
-    write_scenes(args, [scene], told, Shown(f"cachesim replay {file} --mode {args.mode}", note))
+    write_scenes(args, [scene], told, Shown(f"cachesim replay {shell_word(str(file))} --mode {args.mode}", note))
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_command
 from cachesim.base.limits import BODIES, BODY_BYTES, PARSER_MEMORY, PARSER_OUTPUT, PARSER_TIME
 from cachesim.tools.picture.picture_options import Shown, draw_text
 
@@ -55,5 +56,5 @@ def run_bodies(args: Namespace) -> int:
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
         print_tip(args, text, args.out)
-    draw_text(args, text, Shown(f"cachesim import {' '.join(args.files)}"))
+    draw_text(args, text, Shown(f"cachesim import {shell_command(args.files)}"))
     return exits.HOLDS

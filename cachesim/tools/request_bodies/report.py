@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted, cut
+from cachesim.base.escaping import printable_line
 
 Data = dict[str, Any]
 SHOWN, CAUSES, NUMBERS = 40, 6, 12     # maximum requests in the table (-v shows all), causes, numbers in a list
@@ -82,8 +83,7 @@ def _seen(number: str, same: str, rest: str, style: str) -> Text:
 
 def _escaped(text: str) -> str:
     """Return a text as a line of printable ASCII: control and non-ASCII characters are escaped."""
-    return "".join(sign if sign.isascii() and sign.isprintable() else repr(sign)[1:-1] if not sign.isprintable()
-                   else sign.encode("unicode_escape").decode() for sign in text)  # fmt: skip
+    return printable_line(text).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _table(data: Data, everything: bool) -> Table:

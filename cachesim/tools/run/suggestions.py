@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
+from shlex import split
 from typing import TYPE_CHECKING, Any, Sequence
 
 from cachesim.base.console import on_stderr
+from cachesim.base.escaping import shell_command
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -20,7 +21,7 @@ def say_next(args: Namespace, commands: Sequence[Words]) -> None:
     """Print ``next:`` and the commands, quoted for a shell. Prints nothing with --json or -q."""
     commands = [words for words in commands if sum(map(len, words)) <= MOST]
     if commands and not (args.json or getattr(args, "quiet", False)):
-        lines = "   or: ".join(shlex.join(["cachesim", *words]) for words in commands)
+        lines = "   or: ".join(shell_command(["cachesim", *words]) for words in commands)
         on_stderr(f"next: {lines}")
 
 
@@ -69,7 +70,7 @@ def after_fuzz(data: Data) -> list[Words]:
     failure = next((failure for failure in data["failures"] if "command" in failure), None)
     if failure is None:
         return []
-    what, *rest = shlex.split(failure["command"])[2:]
+    what, *rest = split(failure["command"])[2:]
     return [["shrink", what, *rest]] if not failure["shrunk"] else [["why", what, str(failure["step"]), *rest]]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping
 
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import comment_line
 from cachesim.base.files import locked, make_folder, write_new, write_whole
 from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.rule import role_of
@@ -113,7 +114,7 @@ def case_toml(
         "engine": case.engine, "model": case.model, "profiles": [profile], **file_header(profile, folder),
     }  # fmt: skip
     text = to_toml(head, case.given(), {name: n for name, n in case.words.items() if n}, case.asked)
-    return "".join(f"# {line}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text
+    return "".join(f"{comment_line(line)}\n" for line in finding.causes) + text if finding.name == SIMULATOR else text
 
 
 class CampaignFolder:

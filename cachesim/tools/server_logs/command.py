@@ -8,6 +8,7 @@ from typing import Iterator
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import shell_word
 from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
@@ -66,7 +67,7 @@ def run(args: Namespace) -> int:
         for data, text in results:
             print_tip(args, text if data["line"] else "", args.out)
     if wanted(args) and results[0][1]:
-        draw_text(args, results[0][1], Shown(f"cachesim import {args.files[0]}"))
+        draw_text(args, results[0][1], Shown(f"cachesim import {shell_word(args.files[0])}"))
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
     return exits.UNDECIDED if undecided else exits.HOLDS
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
+from cachesim.base.escaping import comment_line
 from cachesim.tools.server_logs.line_prefixes import plain
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
 
@@ -46,7 +47,8 @@ def quoted_prompts(lines: Iterable[str]) -> Iterator[Quoted]:
 
 def quote_as_comments(every: Iterable[Quoted]) -> str:
     """Return comment lines for the end of a scenario file, "" if there is nothing to quote."""
-    quotes = [f"#   line {quote.line}, {quote.role}: {json.dumps(quote.text, ensure_ascii=False)}" for quote in every]
+    quotes = [comment_line(f"  line {quote.line}, {quote.role}: {json.dumps(quote.text, ensure_ascii=False)}")
+              for quote in every]  # fmt: skip
     return "\n".join(["", "# Texts from the log (unrelated to the words above):", *quotes, ""]) if quotes else ""
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachesim.base.errors import counted
+from cachesim.base.escaping import shell_word
 from cachesim.tools.request_bodies.report import request_numbers
 
 Data = dict[str, Any]
@@ -119,6 +120,6 @@ def _next(data: Data, out: str) -> Iterator[Text]:
     if not out:
         yield Text("next: cachesim import LOG -o case.toml", "dim")
     elif worst is not None:
-        yield Text(f"next: cachesim why {out} {steps[worst['number']]}", "dim")
+        yield Text(f"next: cachesim why {shell_word(out)} {steps[worst['number']]}", "dim")
     if data["summary"]["lost"]:
-        yield Text(f"next: cachesim advise {out or 'case.toml'}", "dim")
+        yield Text(f"next: cachesim advise {shell_word(out or 'case.toml')}", "dim")

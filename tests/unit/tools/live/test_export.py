@@ -208,7 +208,8 @@ def test_a_title_is_no_code(binary, tmp_path):
     text = standalone_script(case)
     code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), PATH=f"{tmp_path / 'tools'}:/usr/bin:/bin")
     assert code == 0 and "does not show" in said and not (tmp_path / "pwned").exists()
-    assert "# a title $(touch pwned) `touch pwned`'" in text.splitlines()[1] and text.splitlines()[1].isprintable()
+    assert text.splitlines()[1] == r"""# a title\n$(touch pwned)\n`touch pwned`'""" r'''"""\nEND_OF_PROGRAM''' \
+        r"\ntouch pwned\u2028touch pwned\x00\x1b[2J"  # fmt: skip
 
 
 @needs_tools

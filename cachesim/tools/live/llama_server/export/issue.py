@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Sequence
 
+from cachesim.base.escaping import (
+    markdown_block,
+    markdown_code,
+    markdown_text,
+    printable_line,
+    shell_command,
+    shell_word,
+)
 from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES, about
@@ -33,7 +41,7 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
     courses = bisect(script.scenario, engine)
     broken = script.broken
     parts = [
-        ("Name and Version", [f"`{heard.version}`" if heard else BLANK.format("llama-server --version")]),
+        ("Name and Version", [markdown_code(heard.version) if heard else BLANK.format("llama-server --version")]),
         ("Operating systems", [BLANK.format("operating system")]),
         ("GGML backends", ["CPU" if heard else BLANK.format("backends")]),
         ("Hardware", [BLANK.format("processor, graphics card")]),
@@ -48,24 +56,26 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
 
 def _model(script: Script) -> str:
     model = script.model
-    return f"A tiny model with random weights, architecture {model.arch}, layers {model.spec.notation}. The script " \
-           f"below writes it; with `MODELS=.` it keeps {model.file} in the current folder."  # fmt: skip
+    arch, layers, file = map(markdown_text, (model.arch, model.spec.notation, model.file))
+    return f"A tiny model with random weights, architecture {arch}, layers {layers}. The script " \
+           f"below writes it; with `MODELS=.` it keeps {file} in the current folder."  # fmt: skip
 
 
 def _steps(script: Script, shell: str, heard: ObservedRun | None) -> list[str]:
     wanted = "Expected: every request gets the answer of a server without cached tokens, that is equal tokens, and " \
              "log-probabilities that differ only by rounding."  # fmt: skip
+    server = f"llama-server -m {shell_word(script.model.file)} --port 8080 --slot-save-path /tmp/"
     return [
         BLANK.format("the summary, in your own words"), "",
         "Command line:", "",
-        f"    llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {' '.join(script.flags)}", "",
+        f"    {printable_line(f'{server} {shell_command(script.flags)}')}", "",
         f"Exact arithmetic: `{' '.join(BASE[:10])}`. Requests (the letter is a text, the number its tokens):", "",
         *_requests(script), "",
         "Actual results:" if heard else "Actual results (from a simulation of this build):", "",
         *(heard.came if heard else _came(script.expected)), "",
         wanted, "",
         "<details><summary>Script: needs only llama-server and python3, exit status 1 if the fault shows</summary>",
-        "", "```sh", shell.rstrip(), "```", "", "</details>",
+        "", markdown_block(shell.rstrip(), "sh"), "", "</details>",
     ]  # fmt: skip
 
 
@@ -76,12 +86,12 @@ def _requests(script: Script) -> Iterator[str]:
     for number, step in enumerate(script.scenario.steps):
         asked = step.asked
         text = action_text(asked) if step.action is not None else request_text(asked, lengths)  # type: ignore[arg-type]
-        yield f"{number}. `{text}`"
+        yield f"{number}. {markdown_code(text)}"
 
 
 def _came(expected: Sequence[Expected]) -> Iterator[str]:
     for number, one in enumerate(expected):
-        said = f"wrong answer: {one.fault}" if one.equal is False else "correct answer"
+        said = f"wrong answer: {markdown_text(one.fault)}" if one.equal is False else "correct answer"
         end = "the process ends" if one.died else f"HTTP {one.status}" if one.status != 200 else said
         yield f"{number}. cache_n {one.cache_n}, evaluated {one.prompt_n}: {end}"
 
@@ -104,14 +114,14 @@ def _first_bad(course: RequestHistory | None, line: Sequence[str]) -> Iterator[s
     yield f"Wrong up to {_named(wrong[-1]) if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
     for cure in course.beside:
         if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
-            yield f"Correct with the rules of {cure.new}{_because(cure.causes)}."
+            yield f"Correct with the rules of {markdown_text(cure.new)}{_because(cure.causes)}."
             yield from (f"- {edit}" for edit in _edits(cure.causes))
 
 
 def _named(profile: str) -> str:
     """Return a rule set with the build that has it."""
     build = build_of(profile)
-    return f"{build} ({profile})" if build else profile
+    return markdown_text(f"{build} ({profile})" if build else profile)
 
 
 def _because(causes: Sequence[ChangedFields], profile: str = "") -> str:
@@ -123,7 +133,7 @@ def _because(causes: Sequence[ChangedFields], profile: str = "") -> str:
 def _change(change: Change, profile: str) -> str:
     since = build_with(profile, change)
     where = ", ".join(filter(None, (change.source, f"in {since}" if since else "")))
-    return f"{change.field}: {change.old} -> {change.new}" + (f" ({where})" if where else "")
+    return markdown_text(f"{change.field}: {change.old} -> {change.new}" + (f" ({where})" if where else ""))
 
 
 def _edits(causes: Sequence[ChangedFields]) -> Iterator[str]:
@@ -131,10 +141,11 @@ def _edits(causes: Sequence[ChangedFields]) -> Iterator[str]:
     for rule_id in dict.fromkeys(change.new for cause in causes for change in cause.changes):
         source = about(RULES[rule_id]).source if rule_id in RULES else None
         if source is not None and source.path and source.note:
-            yield f"{source.path}: {source.note.removeprefix('proposed here: ')}"
+            yield printable_line(f"{source.path}: {source.note.removeprefix('proposed here: ')}")   # a note is Markdown
 
 
 def _log(heard: ObservedRun | None) -> list[str]:
     lines = heard.log if heard is not None else ()
     asked = [] if lines else ["", BLANK.format("lines of the server's log, -lv 5, from the wrong request")]
-    return ["<details>", "<summary>Logs</summary>", "", "```console", *lines, "```", "", "</details>", *asked]
+    log = markdown_block("\n".join(lines), "console")
+    return ["<details>", "<summary>Logs</summary>", "", log, "", "</details>", *asked]

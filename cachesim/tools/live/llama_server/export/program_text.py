@@ -1,21 +1,23 @@
 """Parts of exported Python programs: code of modules of this package, tiny models, the requests of a scenario.
 
-Text of a scenario enters a program as a Python literal, or as a single-line comment: it is never code.
+Text of a scenario enters a program only through the functions of ``escaping``, as a literal or a comment.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import re
 from itertools import groupby
 from pprint import pformat
 from types import ModuleType
 from typing import Any, Iterator, Sequence
 
 from cachesim import __version__
+from cachesim.base.escaping import comment_line, python_literal
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.export import case_program, talk
-from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRequest, name_of
+from cachesim.tools.live.llama_server.export.script import Act, Script, ScriptRequest, WordSlice, name_of
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor
 
@@ -50,10 +52,11 @@ def standalone_script(script: Script) -> str:
 def comment(script: Script) -> Iterator[str]:
     """Yield the comment at the top of a script: title, origin, expectation, deviations from the simulator."""
     scenario = script.scenario
-    yield f"# {one_line(scenario.title)}"
-    yield f"# Made by cachesim {__version__} from {one_line(name_of(scenario))}, expected numbers: {script.profile}."
-    yield from (f"# Expected: request {number}: {one_line(script.expected[number].fault)}" for number in script.broken)
-    yield from (f"# Not as in the simulator: {one_line(note)}." for note in script.notes)
+    lines = [scenario.title,
+             f"Made by cachesim {__version__} from {name_of(scenario)}, expected numbers: {script.profile}.",
+             *(f"Expected: request {number}: {script.expected[number].fault}" for number in script.broken),
+             *(f"Not as in the simulator: {note}." for note in script.notes)]  # fmt: skip
+    yield from map(comment_line, lines)
 
 
 def _case(script: Script) -> Iterator[str]:
@@ -71,7 +74,7 @@ def _case(script: Script) -> Iterator[str]:
     yield '    """Send the requests. Answers take the place of tokens of the words ``w``."""'
     for group in script.groups:
         if isinstance(group, Act) and group.do == "restart":
-            flags = "FLAGS" if group.flags is None else repr(list(group.flags))
+            flags = "FLAGS" if group.flags is None else python_literal(list(group.flags))
             yield f"    talk.url = server.start(*{flags})"
         else:
             yield from (f"    {line}" for line in group_lines(group))
@@ -80,16 +83,9 @@ def _case(script: Script) -> Iterator[str]:
 WIDTH = 116
 
 
-def one_line(text: str) -> str:
-    """Return a text that can stand in a comment."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
-
-
 def filled(text: str, **values: str) -> str:
-    """Replace the `@NAME@` placeholders of a text."""
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
-    return text
+    """Replace the `@NAME@` placeholders of a text; a placeholder in a value is text."""
+    return re.sub("@([A-Z_]+)@", lambda found: values.get(found[1], found[0]), text)
 
 
 def assignment(name: str, value: Any) -> str:
@@ -139,15 +135,18 @@ def models_text(script: Script) -> str:
     """Return the dictionary MODELS of a program by file name: the server's model, then its draft model."""
     draft = str(script.scenario.server.get("model_draft") or "")
     models = {script.model.file: script.model, **({f"tiny-{draft}.gguf": find_model(draft)} if draft else {})}
-    return "MODELS = {\n" + "".join(f"    {file!r}: {_model(one)},\n" for file, one in models.items()) + "}"
+    entries = (f"    {python_literal(file)}: {_model(one)},\n" for file, one in models.items())
+    return "MODELS = {\n" + "".join(entries) + "}"
 
 
 def _model(model: GgufModel) -> str:
     made = tiny_model(model)
-    kinds = "".join(f"{' ' * 12}{kind!r}: [\n{_tensors(rows, 16)}{' ' * 12}],\n" for kind, rows in made.kinds.items())
-    keys = "".join(f"{' ' * 12}{name!r}: {_key(value)},\n" for name, value in made.keys.items())
+    room = " " * 12
+    kinds = "".join(f"{room}{python_literal(kind)}: [\n{_tensors(rows, 16)}{room}],\n"
+                    for kind, rows in made.kinds.items())  # fmt: skip
+    keys = "".join(f"{room}{python_literal(name)}: {_key(value)},\n" for name, value in made.keys.items())
     return (f"TinyModel(\n        keys={{\n{keys}        }},\n        outer=[\n{_tensors(made.outer, 12)}        ],\n"
-            f"        kinds={{\n{kinds}        }},\n        order={made.order!r},\n    )")  # fmt: skip
+            f"        kinds={{\n{kinds}        }},\n        order={python_literal(made.order)},\n    )")  # fmt: skip
 
 
 def _key(value: Any) -> str:
@@ -166,8 +165,9 @@ def _key(value: Any) -> str:
 def _tensors(tensors: Sequence[Tensor], indent: int) -> str:
     text = ""
     for one in tensors:
-        more = [f"{name}={value!r}" for name, value in zip(one._fields[2:], one[2:], strict=True) if value]
-        text += f"{' ' * indent}Tensor({', '.join([repr(one.name), repr(one.shape), *more])}),\n"
+        more = {name: value for name, value in zip(one._fields[2:], one[2:], strict=True) if value}
+        words = [*map(python_literal, one[:2]), *(f"{name}={python_literal(value)}" for name, value in more.items())]
+        text += f"{' ' * indent}Tensor({', '.join(words)}),\n"
     return text
 
 
@@ -177,8 +177,8 @@ def _tensors(tensors: Sequence[Tensor], indent: int) -> str:
 def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
     """Yield statements that run a group (not a restart); they use the names ``talk`` and ``w``."""
     if isinstance(group, Act):
-        file = f", filename={f'{group.file}.bin'!r}" if group.file else ""
-        yield f"talk.slot({group.id_slot}, {group.do!r}{file})"
+        file = f", filename={python_literal(f'{group.file}.bin')}" if group.file else ""
+        yield f"talk.slot({group.id_slot}, {python_literal(group.do)}{file})"
         return
     if len(group) == 1:
         yield f"talk.ask({_ask(group[0])})"
@@ -186,11 +186,15 @@ def group_lines(group: tuple[ScriptRequest, ...] | Act) -> Iterator[str]:
         yield f"talk.together({', '.join(f'({one.after}, lambda: talk.ask({_ask(one)}))' for one in group)})"
     for one in group:
         for completion, at, part in one.heard:
-            yield f"talk.hear({one.number}, {completion}, {at}, w[{part.word!r}], {part.start}, {part.stop})"
+            yield f"talk.hear({one.number}, {completion}, {at}, {_word(part)}, {part.start}, {part.stop})"
+
+
+def _word(part: WordSlice) -> str:
+    return f"w[{python_literal(part.word)}]"
 
 
 def _ask(request: ScriptRequest) -> str:
-    parts = [f"w[{part.word!r}]" + ("" if part.whole else f"[{part.start}:{part.stop}]") for part in request.prompt]
-    fields = "".join(f", {name}={value!r}" for name, value in request.fields.items())
+    parts = [_word(part) + ("" if part.whole else f"[{part.start}:{part.stop}]") for part in request.prompt]
+    fields = "".join(f", {name}={python_literal(value)}" for name, value in request.fields.items())
     hang_up = "" if request.hang_up is None else f", hang_up={request.hang_up}"
     return f"{request.number}, {' + '.join(parts) or '[]'}{fields}{hang_up}"

@@ -11,6 +11,7 @@ from typing import Iterator, Sequence
 
 from cachesim import __version__
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import python_literal, python_name, python_quoted
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.cold_server import UNCACHED, cold_flags
 from cachesim.tools.live.llama_server.export import talk
@@ -107,10 +108,12 @@ def server_test(script: Script) -> str:
     head = [*_docstring(script, "In tools/server/tests: ./tests.sh unit/FILE"), *_imports("os", "shlex", *imports), "",
             "from utils import *", ""]  # fmt: skip
     fields, flags = _split([*script.flags])
-    text = filled(IN_TREE, FILE=script.model.file, TOLERANCE=f"{script.tolerance:g}", FIELDS="\n    ".join(fields))
+    text = filled(IN_TREE, FILE=python_quoted(script.model.file, braces=True), TOLERANCE=f"{script.tolerance:g}",
+                  FIELDS="\n    ".join(fields))  # fmt: skip
     cold = [*_split(cold_flags(script.flags)[: -len(UNCACHED)])[1], "--ctx-checkpoints", "0"]
-    test = filled(TEST_IN_TREE, FLAGS=repr(_EXACT + flags), COLD_FLAGS=repr(_EXACT + cold))
-    return "\n".join([*head, text, "", code, "", "", models_text(script), "", "", _test(test, script, 8)])
+    test = _test(TEST_IN_TREE, script, 8, FLAGS=python_literal(_EXACT + flags),
+                 COLD_FLAGS=python_literal(_EXACT + cold))  # fmt: skip
+    return "\n".join([*head, text, "", code, "", "", models_text(script), "", "", test])
 
 
 _EXACT = ["-tb", "1", "--no-warmup", "-fit", "off"]
@@ -126,27 +129,20 @@ def _split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
         elif word in _FIELDS:
             value = words.pop(0)
             number = re.fullmatch(r"-?\d+", value)
-            path = f"str(tmp_path / {value[7:]!r})" if value.startswith("MODELS/") else ""
-            fields.append(f"server.{_FIELDS[word]} = {path or (value if number else repr(value))}")
+            path = f"str(tmp_path / {python_literal(value[7:])})" if value.startswith("MODELS/") else ""
+            fields.append(f"server.{_FIELDS[word]} = {path or (value if number else python_literal(value))}")
         else:
             rest.append(word)
     return fields, rest
 
 
 def _docstring(script: Script, *more: str) -> Iterator[str]:
-    yield f'"""{_plain(script.scenario.title)}'
-    yield ""
-    yield f"Made by cachesim {__version__} from {_plain(name_of(script.scenario))}, expected numbers: {script.profile}."
-    for number in script.broken:
-        yield f"Expected: request {number}: {_plain(script.expected[number].fault)}."
-    yield from (f"Not as in the simulator: {note}." for note in script.notes)
-    yield from more
-    yield '"""'
-
-
-def _plain(text: str) -> str:
-    """Return a text that can stand inside a docstring."""
-    return text.replace("\\", "").replace('"', "'").strip()
+    lines = [script.scenario.title, "",
+             f"Made by cachesim {__version__} from {name_of(script.scenario)}, expected numbers: {script.profile}.",
+             *(f"Expected: request {number}: {script.expected[number].fault}." for number in script.broken),
+             *(f"Not as in the simulator: {note}." for note in script.notes), *more]  # fmt: skip
+    first, *rest = map(python_quoted, lines)
+    yield from (f'"""{first}', *rest, '"""')
 
 
 def _imports(*imports: str) -> Iterator[str]:
@@ -155,7 +151,7 @@ def _imports(*imports: str) -> Iterator[str]:
     yield from sorted(lines, key=lambda one: (one.startswith("from"), one))
 
 
-def _test(text: str, script: Script, indent: int) -> str:
+def _test(text: str, script: Script, indent: int, **values: str) -> str:
     words = assignment("w", {word: list(tokens) for word, tokens in script.words.items()}).replace("\n", "\n    ")
     history = list[str]()
     for group in script.groups:
@@ -164,15 +160,14 @@ def _test(text: str, script: Script, indent: int) -> str:
         else:
             history += group_lines(group)
     numbers = [one.number for one in script.asks if one.hang_up is None]
-    name = re.sub(r"\W+", "_", script.scenario.id)
-    return filled(text, NAME=name, TITLE=_plain(script.scenario.title), WORDS=words, NUMBERS=str(numbers),
-                 HISTORY="\n".join(" " * indent + line for line in history))  # fmt: skip
+    return filled(text, NAME=python_name(script.scenario.id), TITLE=python_quoted(script.scenario.title), WORDS=words,
+                  NUMBERS=str(numbers), HISTORY="\n".join(" " * indent + line for line in history), **values)
 
 
 def _restart(flags: Sequence[str] | None) -> Iterator[str]:
     yield "server.stop()"
     if flags is not None:
         fields, rest = _split(flags)
-        yield f"server = make_server(tmp_path, {_EXACT + rest!r})"
+        yield f"server = make_server(tmp_path, {python_literal(_EXACT + rest)})"
         yield from fields
     yield "server.start()"

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, Iterator, Mapping
 
+from cachesim.base.escaping import markdown_text, toml_string
 from cachesim.engines.llama_cpp.log_events import entries, read_event
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.judging.judged_run import Run, run_judged
@@ -52,9 +53,9 @@ def _came(number: int, done: Mapping[str, Any], inexact: list[dict[str, Any]]) -
         wrong = next((one for one in inexact if one["i"] == member.get("i", done["i"])), None)
         counts = f"cache_n {response['cache_n']}, evaluated {response['prompt_n']}: " if "cache_n" in response else ""
         if "died" in done:
-            end = f"the process ends: {' / '.join(done['died']['fatal']) or 'no message'}"
+            end = f"the process ends: {markdown_text(' / '.join(done['died']['fatal'])) or 'no message'}"
         elif response.get("status", 200) != 200:
-            end = f"HTTP {response['status']} {response.get('error', {}).get('message', '')}"
+            end = f"HTTP {response['status']} {markdown_text(str(response.get('error', {}).get('message', '')))}"
         else:
             end = _compared(member.get("cold") or {}) if wrong else "correct answer"
         yield f"{at}. {counts}{end}"
@@ -98,7 +99,7 @@ def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
     pieces = {word: [PIECES[token] for token in tokens] for word, tokens in spelled.items()}
     words: dict[str, Any] = {word: pieces.get(word, length) for word, length in scenario.words.items()}
     text = to_toml(head, scenario.server, words, [step.asked for step in scenario.steps])
-    return "\n".join([text, f'[expect."{profile}"]', *_expected(run), ""])
+    return "\n".join([text, f"[expect.{toml_string(profile)}]", *_expected(run), ""])
 
 
 def _expected(run: Run) -> Iterator[str]:

@@ -6,10 +6,11 @@ Exit status: 1 if the fault shows, 0 if it does not, 2 without a server. Templat
 from __future__ import annotations
 
 import json
-import shlex
+import re
 from typing import Iterator
 
 from cachesim.base.errors import BadInput
+from cachesim.base.escaping import comment_line, shell_command, shell_word
 from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold_server import KEPT
 from cachesim.tools.live.llama_server.export import shell_text as t
@@ -25,7 +26,7 @@ def shell_script(script: Script) -> str:
     """Return the text of the script. Raises BadInput for a scenario with a restart."""
     if script.restarts:
         raise BadInput("the scenario restarts the server", hint="use --to script", file=script.scenario.file)
-    lines = ["#!/bin/sh", *_comment(script), t.SETTINGS.replace("@TOLERANCE@", f"{DEFAULTS:g}").rstrip(), ""]
+    lines = ["#!/bin/sh", *_comment(script), filled(t.SETTINGS, TOLERANCE=f"{DEFAULTS:g}").rstrip(), ""]
     lines += [t.FOLDER.rstrip(), "", _words(script), "", _filled(t.ASK)]
     if any(one.hang_up is not None for one in script.asks):
         lines.append(_filled(t.HANG_UP))
@@ -40,20 +41,23 @@ def shell_script(script: Script) -> str:
 
 def _comment(script: Script) -> Iterator[str]:
     yield from comment(script)
-    yield "# Start an empty server, then: URL=http://127.0.0.1:8080 sh FILE"
-    yield f"#   llama-server -m {script.model.file} --port 8080 --slot-save-path /tmp/ {shlex.join(script.flags)}"
-    yield f"# A model with equal kinds of layers works as well ({script.scenario.model}); windows must be as wide."
-    yield f"# Exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])}"
-    yield "# Exit status: 1 the fault shows, 0 it does not, 2 no server."
+    server = f"llama-server -m {shell_word(script.model.file)} --port 8080 --slot-save-path /tmp/"
+    lines = ["Start an empty server, then: URL=http://127.0.0.1:8080 sh FILE",
+             f"  {server} {shell_command(script.flags)}",
+             f"A model with equal kinds of layers works as well ({script.scenario.model}); windows must be as wide.",
+             f"Exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])}",
+             "Exit status: 1 the fault shows, 0 it does not, 2 no server."]  # fmt: skip
+    yield from map(comment_line, lines)
 
 
 def _words(script: Script) -> str:
     kept = ", ".join(json.dumps(word) for word in sorted(script.spelled)) or "empty"
-    rows = ",\n  ".join(f'"{word}": {json.dumps(list(tokens))}' for word, tokens in script.words.items())
+    rows = ",\n  ".join(f"{json.dumps(word)}: {json.dumps(list(tokens))}" for word, tokens in script.words.items())
+    renamed = (f"with_entries(\n  if .key | IN({kept}) then . else .value |= map(if . < 101 then . else "
+               "$first + (. - 101 + $seed) % $size end) end)")  # fmt: skip
     return ("# The words of the conversation in tokens; answers take the place of theirs\n"
-            "jq -c --argjson seed \"$SEED\" --argjson first \"$FIRST\" --argjson size \"$SIZE\" 'with_entries(\n"
-            f"  if .key | IN({kept}) then . else .value |= map(if . < 101 then . else $first + (. - 101 + $seed) % "
-            f"$size end) end)' >\"$DIR/words\" <<'END' || exit 2\n{{{rows}}}\nEND")  # fmt: skip
+            "jq -c --argjson seed \"$SEED\" --argjson first \"$FIRST\" --argjson size \"$SIZE\" "
+            f"{shell_word(renamed, quotes=True)} >\"$DIR/words\" <<'END' || exit 2\n{{{rows}}}\nEND")  # fmt: skip
 
 
 def _filled(text: str) -> str:
@@ -63,11 +67,12 @@ def _filled(text: str) -> str:
 
 def _group(group: Group) -> Iterator[str]:
     if isinstance(group, Act):
-        yield f"slot {group.id_slot} {group.do} {shlex.quote(f'{group.file}.bin' if group.file else '')}"
+        file = json.dumps(f"{group.file}.bin" if group.file else "", ensure_ascii=False)[1:-1]     # joins JSON text
+        yield f"slot {group.id_slot} {shell_word(group.do)} {shell_word(file)}"
         return
     for one in group:
         prompt = " + ".join(map(_part, one.prompt)) or "[]"       # an expression of jq
-        yield f"body {one.number} '{prompt}' {shlex.quote(json.dumps(dict(one.fields)))}"
+        yield f"body {one.number} {shell_word(prompt, quotes=True)} {shell_word(json.dumps(dict(one.fields)))}"
     if len(group) == 1:
         yield _send(group[0])
     else:
@@ -78,7 +83,7 @@ def _group(group: Group) -> Iterator[str]:
         yield f"wait {' '.join(f'$P{one.number}' for one in group)}"
     for one in group:
         if changes := " | ".join(_heard(one)):
-            yield f"hear {one.number} '{changes}'"
+            yield f"hear {one.number} {shell_word(changes, quotes=True)}"
 
 
 def _send(request: ScriptRequest) -> str:
@@ -86,11 +91,15 @@ def _send(request: ScriptRequest) -> str:
 
 
 def _part(piece: WordSlice) -> str:
-    return f".{piece.word}" if piece.whole else f".{piece.word}[{piece.start}:{piece.stop}]"
+    return _path(piece) if piece.whole else f"{_path(piece)}[{piece.start}:{piece.stop}]"
+
+
+def _path(piece: WordSlice) -> str:
+    return f".{piece.word}" if re.fullmatch(r"[A-Za-z_]+", piece.word) else f".[{json.dumps(piece.word)}]"
 
 
 def _heard(request: ScriptRequest) -> Iterator[str]:
     """Yield assignments of generated tokens to words; tokens that were not generated stay unchanged."""
     for completion, at, part in request.heard:
         said = f"$t[{completion}][{at}:{at + part.stop - part.start}]"
-        yield f".{part.word}[{part.start}:{part.start}+({said} | length)] = ({said} // [])"
+        yield f"{_path(part)}[{part.start}:{part.start}+({said} | length)] = ({said} // [])"
