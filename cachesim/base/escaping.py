@@ -15,6 +15,7 @@ _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 _UNSAFE = re.compile(f"[{_CONTROL}]")
 _NOT_XML = re.compile(f"[{_CONTROL}\ufffe\uffff]")
 _NOT_SHELL = re.compile("[\0\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NOT_JSON = re.compile("([\ud800-\udfff\U00010000-\U0010ffff])")         # JSON writes them as pairs of surrogates
 _PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -95,6 +96,13 @@ def _toml_escape(sign: str) -> str:
 def toml_key(name: str) -> str:
     """Return a key of TOML, in quotes if necessary."""
     return name if _BARE_KEY.fullmatch(name) else toml_string(name)
+
+
+def jq_string(text: str) -> str:
+    """Return a string of JSON and of a jq program, in ASCII."""
+    import json
+
+    return json.dumps(_SURROGATE.sub(_visible, text))
 
 
 def markdown_text(text: str) -> str:

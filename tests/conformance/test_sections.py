@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -111,3 +112,10 @@ def test_the_xml():
     assert sum(int(one.get("failures")) for one in root) == len(root.findall(".//failure")) == 2
     assert root.find(".//testcase[@name='repeat']/failure").text.startswith("A2/A\nrequest 1: expected ")
     assert len(root.findall(".//testcase")) == len(PROPERTIES)
+
+
+def test_the_xml_is_well_formed_for_any_text():
+    text, report = "a\x1b[31m\0\ud800\uffff<&\"", conform(NaiveCache, max_examples=80, check=False)
+    found = tuple(replace(one, why=text) for one in report.results)
+    root = fromstring(junit(replace(report, results=found), text).partition("\n")[2])
+    assert root.get("name") == root.find(".//failure").get("message") == r'a\x1b[31m\x00\ud800\uffff<&"'

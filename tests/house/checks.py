@@ -259,6 +259,20 @@ def prints(module: Module) -> list[str]:
     ]
 
 
+def escapes(module: Module) -> list[str]:
+    """Functions of the standard library that escape or quote text, outside ``base.escaping``."""
+    if module.name == "base.escaping":
+        return []
+    found = []
+    for node in ast.walk(module.tree):
+        names = [one.name for one in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+        source = node.module if isinstance(node, ast.ImportFrom) else None
+        bad = (source in ("html", "shlex") and set(names) - {"split", "unescape"}) or {"html", "shlex"} & set(names)
+        if bad or (isinstance(node, ast.Constant) and node.value == "unicode_escape"):
+            found.append(f"{module.name}:{node.lineno} escapes text: see base/escaping.py")
+    return found
+
+
 def careless(module: Module) -> list[str]:
     """Mutable defaults and bare excepts."""
     found = []
@@ -381,6 +395,6 @@ def reports_that_play(module: Module) -> list[str]:
 
 
 CHECKS = (
-    bad_imports, reports_that_play, names_engines, too_long, prints, careless, version_branches, outside_world,
-    unsourced_rules, undocumented,
+    bad_imports, reports_that_play, names_engines, too_long, prints, escapes, careless, version_branches,
+    outside_world, unsourced_rules, undocumented,
 )  # fmt: skip

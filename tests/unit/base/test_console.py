@@ -7,8 +7,24 @@ import json
 import sys
 
 import pytest
+from rich.console import Group
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
-from cachesim.base.console import SCHEMA, complain, progress, say_json
+from cachesim.base.console import (
+    SCHEMA,
+    OutputOptions,
+    as_text,
+    ask,
+    complain,
+    on_stderr,
+    progress,
+    say,
+    say_json,
+    show,
+)
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.output_options import report_crash
 
@@ -43,6 +59,50 @@ def test_a_complaint_is_one_line_whatever_it_holds(capsys):
     assert capsys.readouterr() == ("", "cachesim: a\\nb\\x1b[31m\n")
     complain(str(BadInput("no such key", file="x.toml", line=3, hint="y")))
     assert capsys.readouterr().err.count("\n") == 1
+
+
+HOSTILE = "a\x1b[31m\x1b]0;t\x07\x9b2J\u202eb\r[bold]:smile:\ud800"
+SHOWN = r"a\x1b[31m\x1b]0;t\x07\x9b2J\u202eb\r[bold]:smile:\ud800"
+IN_RICH = SHOWN.replace(r"\x07", "").replace(r"\r", "")
+"""rich removes these two itself."""
+
+
+def test_no_output_has_control_characters_of_a_text(capsys, monkeypatch):
+    say(HOSTILE)
+    on_stderr(HOSTILE)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert ask(HOSTILE) == "y"
+    assert capsys.readouterr() == (f"{SHOWN}\n{SHOWN}", f"{SHOWN}\n")
+    complain(f"{HOSTILE}\n\t")
+    assert capsys.readouterr().err == f"cachesim: {SHOWN}\\n\\t\n"
+    say("a\n\tb\xa0\u200d")
+    assert capsys.readouterr().out == "a\n\tb\xa0\u200d\n"
+
+
+def test_no_table_has_control_characters_of_a_text(capsys):
+    table = Table(HOSTILE, title=HOSTILE, caption=HOSTILE)
+    table.add_row(HOSTILE)
+    table.add_row(Text(HOSTILE, "red"))
+    group = Group(HOSTILE, Text(HOSTILE))
+    parts = [HOSTILE, Text(HOSTILE), table, Padding(group, (0, 2)), Panel(HOSTILE, title=HOSTILE)]
+    for width in (80, 20):
+        show(*parts, width=width)
+        out = capsys.readouterr().out
+        assert all(sign.isprintable() or sign == "\n" for sign in out) and max(map(len, out.splitlines())) <= width
+        assert out.splitlines()[0] == IN_RICH[:width].rstrip()
+    assert as_text(*parts).splitlines()[:2] == [IN_RICH, IN_RICH]
+
+
+def test_escaped_characters_have_the_style_of_their_character(monkeypatch, capsys):
+    monkeypatch.setattr(OutputOptions, "colour", "always")
+    monkeypatch.setenv("TERM", "xterm")
+    show(Text.assemble(("a\x1b", "bold"), ("[2J", "red"), "\x9b\nb"))
+    assert capsys.readouterr().out == "\x1b[1ma\\x1b\x1b[0m\x1b[31m[2J\x1b[0m\\x9b\nb\n"
+
+
+def test_a_traceback_has_no_control_characters(capsys):
+    report_crash(ValueError(HOSTILE))
+    assert SHOWN in capsys.readouterr().err.splitlines()[-2]
 
 
 @pytest.mark.parametrize(("error", "traced"), [(Crash("broken"), False), (ValueError("broken"), True)])

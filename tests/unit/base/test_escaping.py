@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 import subprocess
 import tomllib
 import xml.etree.ElementTree
@@ -17,10 +18,11 @@ from cachesim.base import escaping as e
 
 EVERY = st.text(st.characters())            # all code points, lone surrogates too
 WORDS = ["`", "$(touch OWNED)", "'", '"', '"""', "\\", "\n", "\r", "\r\n", "\t", "\0", "\x1b[31m", "\x1b]0;t\x07",
-         "\x85", "\u2028", "\u202e", "\u2066", "\ufeff", "\ufffe", "\uffff", "\ud800", "\udcff", "\ud83d\ude00",
-         "\U0001f600", "#", "-", "_", "*", "[a](b)", "![a]", "<b>", "</title>", "<!--", "-->", "]]>", "&amp;", "&#0;", "~~", "END_OF_PROGRAM", "EOF",
-         "@TITLE@", "@HISTORY@", "{", "}", "```", "\\`", "a_b", "a b", " a ", "_a", "_a_", "\xa0", "\x7f",
-         "é", "<script>", "coding: utf-7", "]:", "][", "\\u0041", "\\x41", "$", "!", ";", "|", "\n# ", "\nx = 1\n"]  # fmt: skip
+         "\x85", "\u2028", "\u202e", "\u2066", "\ufeff", "\ufffe", "\uffff", "\ud800", "\udcff",
+         "\ud83d\ude00", "\U0001f600", "#", "-", "_", "*", "[a](b)", "![a]", "<b>", "</title>", "<!--",
+         "-->", "]]>", "&amp;", "&#0;", "~~", "END_OF_PROGRAM", "EOF", "@TITLE@", "@HISTORY@", "{", "}",
+         "```", "\\`", "a_b", "a b", " a ", "_a", "_a_", "\xa0", "\x7f", "é", "<script>", "coding: utf-7", "]:", "][",
+         "\\u0041", "\\x41", "$", "!", ";", "|", "\n# ", "\nx = 1\n"]  # fmt: skip
 NASTY = st.lists(st.sampled_from(WORDS), max_size=8).map("".join)
 TEXTS = EVERY | NASTY | st.tuples(EVERY, NASTY, EVERY).map("".join)
 EACH = ["", " ", "  ", *WORDS, "".join(WORDS), *(f"{word}\n$(touch OWNED)" for word in WORDS)]
@@ -28,7 +30,7 @@ BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069
 CONTROL = {*map(chr, range(32)), *map(chr, range(127, 160)), *BIDI, "\u2028", "\u2029"} - {"\n", "\t"}
 MARKUP = (e.markup, e.attribute, e.xml_text)
 ONE_LINE = (e.printable_line, e.comment_line, e.python_quoted, e.markdown_text, e.markdown_code, e.python_literal,
-            e.toml_string, e.toml_key)  # fmt: skip
+            e.toml_string, e.toml_key, e.jq_string)  # fmt: skip
 EVERY_FUNCTION = (*MARKUP, *ONE_LINE, e.terminal_text, e.shell_word, e.markdown_block, e.python_name)
 
 
@@ -140,6 +142,18 @@ def test_toml_reads_back_strings_keys_and_comments(text):
     if text == "expect":
         return
     assert tomllib.loads(file) == {held: held, "expect": {held: {"x": 1}}}
+
+
+@for_every_text
+def test_json_reads_back_strings(text):
+    assert json.loads(e.jq_string(text)) == shown(text, lambda sign: not "\ud800" <= sign <= "\udfff")
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="no jq")
+def test_jq_reads_back_strings():
+    program = f"[{', '.join(map(e.jq_string, EACH))}]"
+    done = subprocess.run(["jq", "-nc", program], capture_output=True, check=True)
+    assert json.loads(done.stdout) == [shown(text, lambda sign: not "\ud800" <= sign <= "\udfff") for text in EACH]
 
 
 def test_toml_strings_of_the_bmp_are_those_of_json():

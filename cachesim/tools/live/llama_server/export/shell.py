@@ -10,7 +10,7 @@ import re
 from typing import Iterator
 
 from cachesim.base.errors import BadInput
-from cachesim.base.escaping import comment_line, shell_command, shell_word
+from cachesim.base.escaping import comment_line, jq_string, shell_command, shell_word
 from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold_server import KEPT
 from cachesim.tools.live.llama_server.export import shell_text as t
@@ -51,8 +51,8 @@ def _comment(script: Script) -> Iterator[str]:
 
 
 def _words(script: Script) -> str:
-    kept = ", ".join(json.dumps(word) for word in sorted(script.spelled)) or "empty"
-    rows = ",\n  ".join(f"{json.dumps(word)}: {json.dumps(list(tokens))}" for word, tokens in script.words.items())
+    kept = ", ".join(jq_string(word) for word in sorted(script.spelled)) or "empty"
+    rows = ",\n  ".join(f"{jq_string(word)}: {json.dumps(list(tokens))}" for word, tokens in script.words.items())
     renamed = (f"with_entries(\n  if .key | IN({kept}) then . else .value |= map(if . < 101 then . else "
                "$first + (. - 101 + $seed) % $size end) end)")  # fmt: skip
     return ("# The words of the conversation in tokens; answers take the place of theirs\n"
@@ -95,7 +95,7 @@ def _part(piece: WordSlice) -> str:
 
 
 def _path(piece: WordSlice) -> str:
-    return f".{piece.word}" if re.fullmatch(r"[A-Za-z_]+", piece.word) else f".[{json.dumps(piece.word)}]"
+    return f".{piece.word}" if re.fullmatch(r"[A-Za-z_]+", piece.word) else f".[{jq_string(piece.word)}]"
 
 
 def _heard(request: ScriptRequest) -> Iterator[str]:
