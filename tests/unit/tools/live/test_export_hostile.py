@@ -52,10 +52,10 @@ def hostile(case, text):
     def parts(some):
         return tuple(one._replace(word=text + one.word) for one in some)
 
-    def group(one):
-        if isinstance(one, Act):
-            return one._replace(file=one.file and text + one.file)
-        return tuple(ask._replace(prompt=parts(ask.prompt), answers=tuple(map(parts, ask.answers))) for ask in one)
+    def group(member):
+        if isinstance(member, Act):
+            return member._replace(file=member.file and text + member.file)
+        return tuple(ask._replace(prompt=parts(ask.prompt), answers=tuple(map(parts, ask.answers))) for ask in member)
 
     scenario = replace(case.scenario, title=text, why=text, id=text, file=text or "x", model=text, source=(text,))
     return replace(
