@@ -11,6 +11,7 @@ if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = os.path.join(sys.prefix, "byte-code")
     sys.dont_write_bytecode = False
 
+from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.cli.main import ONE_THREAD
 
 for name in ONE_THREAD:
@@ -20,3 +21,8 @@ from hypothesis import settings  # noqa: E402
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
+
+
+def pytest_runtest_teardown():
+    """Restore the output options, which the command line sets for its whole process."""
+    OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
