@@ -203,7 +203,7 @@ def test_a_reply_of_another_form_is_a_finding(reply, text):
 @pytest.mark.parametrize(("arguments", "text"), [
     ({"accepted": {"repeet": "x"}}, "did you mean 'repeat'"),
     ({"accepted": {"repeat": " "}}, "the reason for repeat is missing"),
-    ({"cold": "warm"}, 'cold: expected "fresh" (new instance), "request"'),
+    ({"cold": "warm"}, r'cold: expected "fresh" \(new instance\), "request"'),
     ({"corpus": "all"}, 'corpus: expected "any" or ""'),
     ({"tokens": range(10)}, "at least 64"),
     ({"only": 5}, "only: expected a list"), ({"only": [5]}, "only: expected a list"),
