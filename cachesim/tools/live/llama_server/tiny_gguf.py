@@ -46,8 +46,7 @@ class TinyModel(NamedTuple):
 
 
 def tensor_values(tensor: Tensor, seed: int) -> list[float]:
-    """Return pseudo-random values for a tensor, in file order. A normally distributed value is the sum of four uniform
-    ones."""
+    """Return the values of a tensor in file order; normal values are sums of four uniform values."""
     n = math.prod(tensor.shape)
     if tensor.decay:
         return [-round(tensor.decay * 300.0 ** (i / (n - 1) - 1.0), 6) for i in reversed(range(n))]
