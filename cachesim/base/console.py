@@ -67,7 +67,7 @@ def show(*parts: RenderableType, width: int | None = None) -> None:
     console = _console_class()(
         width=None if sys.stdout.isatty() else width or OutputOptions.columns, **_PLAIN,
         force_terminal=True if OutputOptions.colour == "always" else None,
-        no_color=OutputOptions.colour == "never" or None,
+        no_color={"never": True, "always": False}.get(OutputOptions.colour),        # None: as $NO_COLOR says
     )
     with stdout_errors():
         for part in parts:

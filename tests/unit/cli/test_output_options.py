@@ -60,13 +60,14 @@ def test_quiet_leaves_notes_out(capsys):
     assert capsys.readouterr().err.startswith("cachesim: unknown profile")
 
 
-def test_colour_is_as_one_likes_it():
-    assert "\x1b[" in told(*LINE, "--color", "always", TERM="xterm")[1]
+def test_color_decides_whether_colours_are_printed():
+    for environment in ({}, {"NO_COLOR": "1"}):         # the option has precedence over the environment
+        assert "\x1b[" in told(*LINE, "--color", "always", TERM="xterm", **environment)[1]
     for argv in (("--color", "never"), ("--color=auto",), ()):
         assert "\x1b[" not in told(*LINE, *argv)[1]
 
 
-def test_a_colour_that_is_none(capsys):
+def test_unknown_colour_mode(capsys):
     assert main([*LINE, "--color", "sometimes"]) == exits.BAD_INPUT
     assert "--color: expected one of auto, always, never, found 'sometimes'" in capsys.readouterr().err
 
