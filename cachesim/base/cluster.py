@@ -8,6 +8,7 @@ scheduler can run Python code on its workers, and the scheduler can run Python c
 from __future__ import annotations
 
 import json
+import logging
 from contextlib import suppress
 from importlib import import_module
 from typing import Any, Callable, Iterable, Iterator
@@ -24,7 +25,11 @@ AHEAD = 3               # jobs in flight per worker thread, so that threads do n
 
 
 class Cluster:
-    """Connection to a dask scheduler, ``dask://HOST:PORT``. A context manager: leaving it cancels unfinished jobs."""
+    """Connection to a dask scheduler, ``dask://HOST:PORT``. A context manager: leaving it cancels unfinished jobs.
+
+    Within the context the process logs nothing: the event loop of dask writes tracebacks to the log, for example after
+    Ctrl-C during a call, and cachesim prints its own errors.
+    """
 
     def __init__(self, address: str) -> None:
         """Connect. Raises BadInput if the address is invalid, nothing answers, or dask.distributed is missing."""
@@ -39,11 +44,14 @@ class Cluster:
             raise BadInput(f"no dask scheduler answers at {address}: {cut(str(error))}") from None
 
     def __enter__(self) -> Cluster:
+        self._disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
         return self
 
     def __exit__(self, *_: object) -> None:
         with suppress(Exception):           # the scheduler may be gone
             self._client.close(timeout=SECONDS)
+        logging.disable(self._disabled)
 
     def threads(self) -> int:
         """Return the number of jobs that the current workers run at the same time."""

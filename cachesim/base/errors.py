@@ -11,7 +11,7 @@ import signal
 from contextlib import contextmanager
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Self
 
 
 def counted(n: int, singular: str, plural: str = "") -> str:
@@ -42,9 +42,13 @@ class BadInput(Exception):
         place = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
         return f"{place}{self.cause}{f' ({self.hint})' if self.hint else ''}"
 
-    def at(self, file: str, line: int | None = None) -> BadInput:
+    def at(self, file: str, line: int | None = None) -> Self:
         """Return a copy of this error with ``file`` and ``line`` filled in where they are missing."""
         return type(self)(self.cause, file=self.file or file, line=self.line or line, hint=self.hint)
+
+
+class OverLimit(BadInput):
+    """Work or data that exceeds a limit of ``cachesim.base.limits``."""
 
 
 class NotInBuild(BadInput):

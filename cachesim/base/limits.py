@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Mapping
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import OverLimit
 
 MACHINE, TIME = "the machine", "your time"
 """Values of ``Limit.protects``."""
@@ -32,15 +32,15 @@ class Limit:
         self.now = self.value
 
     def check(self, found: int, what: str, *, file: str = "", line: int | None = None) -> None:
-        """Raise BadInput if the amount ``found`` [``unit``] exceeds ``now``. ``what``: the word, request or file
+        """Raise OverLimit if the amount ``found`` [``unit``] exceeds ``now``. ``what``: the word, request or file
         that has this amount."""
         if found > self.now:
             raise self.exceeded(f"{what}: {found:,} {self.unit}", file=file, line=line)
 
-    def exceeded(self, what: str, *, file: str = "", line: int | None = None) -> BadInput:
+    def exceeded(self, what: str, *, file: str = "", line: int | None = None) -> OverLimit:
         """Return the error for ``what``, which exceeds the limit."""
         hint = f"{self.flag} N allows more" if self.flag else ""
-        return BadInput(f"{what}, at most {self.now:,} {self.unit} are allowed", file=file, line=line, hint=hint)
+        return OverLimit(f"{what}, at most {self.now:,} {self.unit} are allowed", file=file, line=line, hint=hint)
 
 
 NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluation and generation in a run", TIME, "--max-tokens")

@@ -36,6 +36,7 @@ class Kind(StrEnum):
     NO_PLACE = "no-place-of-answer"
     UNWRITTEN = "depends-on-unwritten-number"
     JUDGE_FAILED = "judge-failed"
+    NOT_RUN = "not-run"
 
 
 SENTENCES: Mapping[Kind, str] = {
@@ -57,6 +58,7 @@ SENTENCES: Mapping[Kind, str] = {
     Kind.NOTHING_COMPUTED: "nothing was computed in this mode",
     Kind.NO_PLACE: "the output has no positions to compare",
     Kind.UNWRITTEN: "depends on an uninitialised value of the server: {cases}",
+    Kind.NOT_RUN: "not run: {limit}",
     Kind.JUDGE_FAILED: "the judge failed: {exception}: {error}",
 }
 

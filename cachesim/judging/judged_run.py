@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping, NamedTuple, Protocol, Sequence, TypeVar
 
+from cachesim.base.errors import OverLimit
 from cachesim.engines.inspection import Stored
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
@@ -160,6 +161,8 @@ class Run:
     reads: dict[int, list[ForeignContent]] = field(default_factory=dict)       # foreign content that wrong answers read
     reader: ForeignReadFinder | None = None
     stored: list[tuple[int, int]] = field(default_factory=list)    # final prompt cache: request (-1 = none), length
+    not_run: int = 0                                           # requests at the end that a limit of the run excludes
+    limit: str = ""                                            # that limit, with the flag that raises it
 
     @property
     def refused(self) -> list[int]:
@@ -174,9 +177,10 @@ class Run:
     @property
     def verdict(self) -> Verdict:
         """Return the worst verdict of all requests. A refused request is undecided, unless its file expects the
-        status."""
+        status. A run that a limit ended is undecided or broken."""
         judged = [one.judged for i, one in enumerate(self.requests) if i not in self.told]
-        return worst(v for one in judged for v in (one.answer, one.state))
+        left = [undecided(Kind.NOT_RUN, limit=self.limit)] if self.not_run else []
+        return worst([*left, *(v for one in judged for v in (one.answer, one.state))])
 
     def content(self, stored: Stored) -> list[str]:
         """Return the contents of a corrupt object in place of its own rows and states; [] if unknown."""
@@ -208,15 +212,38 @@ class RunInterrupted(KeyboardInterrupt):
         super().__init__()
 
 
-def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
-    """Return the interrupt with the requests that were answered; the bare interrupt if no request was."""
+class RunCutOff(OverLimit):
+    """Run that exceeded a limit. ``run`` contains the requests judged before, of a scenario cut to them."""
+
+    run: Run
+
+
+def _answered(run: Run, observer: JudgingObserver) -> Run:
+    """Return an incomplete run cut to the requests that were answered before the first unanswered request."""
     over = next(number for number in range(len(run.scenario.steps) + 1) if number not in observer.found)
-    if not over:
-        return error
     part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
     requests = [observer.found[number] for number in range(over)]
-    done = Run(part, run.profile, run.mode, observer.server.log, requests)
+    return Run(part, run.profile, run.mode, observer.server.log, requests)
+
+
+def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
+    """Return the interrupt with the requests that were answered; the bare interrupt if no request was."""
+    done = _answered(run, observer)
+    if not done.requests:
+        return error
     return RunInterrupted(done, len(run.scenario.steps), getattr(error, "number", None))
+
+
+def _cut_off(run: Run, observer: JudgingObserver, error: OverLimit) -> OverLimit:
+    """Return the error with the requests that were answered; the bare error if no request was, or if their outcome
+    depends on an unwritten number, whose other values were not run."""
+    done = _answered(run, observer)
+    if not done.requests or any(isinstance(event, Compared) for event in done.log.events):
+        return error
+    cut_off = RunCutOff(error.cause, file=error.file, line=error.line, hint=error.hint)
+    cut_off.run = done
+    done.not_run, done.limit = len(run.scenario.steps) - len(done.requests), str(error)
+    return cut_off
 
 
 def run_judged(
@@ -228,19 +255,26 @@ def run_judged(
 
     ``table`` replaces the profile's rules by others of the same engine; the run then has the table's name, and the
     expectations of the file apply only if it is the built-in profile of that name. ``judge`` may be shared between runs
-    of a model. Without ``with_ledger`` the recompute ledgers stay empty. Raises BadInput.
+    of a model. Without ``with_ledger`` the recompute ledgers stay empty. Raises BadInput; ``RunCutOff`` if a limit of
+    the run was exceeded after the first answer. The runs of all values count together for the limits.
     """
     known = engine_of(profile).profiles
     rules = table or known[profile]
     name = rules.name if known.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
 
+    shared, last = judge, None               # judge and log of the previous case
+
     def case(values: Values) -> Run:
+        nonlocal shared, last
         mine = rules.changed({"unset": values}) if values else rules
-        run, observer = Run(scenario, name, mode), JudgingObserver(scenario, profile, mine, judge, with_ledger)
+        run, observer = Run(scenario, name, mode), JudgingObserver(scenario, profile, mine, shared, with_ledger)
         try:
-            run.log = play(scenario, profile, mode, observer, mine)
+            run.log = last = play(scenario, profile, mode, observer, mine, before=last)
         except KeyboardInterrupt as error:
             raise _stopped(run, observer, error) from None
+        except OverLimit as error:
+            raise (error if values else _cut_off(run, observer, error)) from None
+        shared = observer.judge
         run.requests = [observer.found[number] for number in range(len(scenario.steps))]
         if with_ledger and observer.judge.model is not None:
             reader = run.reader = ForeignReadFinder(run.requests, observer.judge.cold_runs)

@@ -55,9 +55,11 @@ def verdict_of(request: Data) -> str:
     return "WRONG OUTPUT" if request["output_wrong"] else "CORRUPT STATE"
 
 
-def verdict_of_run(requests: Sequence[Data]) -> str:
-    """Return the worst verdict of all requests, OK if there are no requests."""
-    return min((request["verdict"] for request in requests), key=_rank, default="OK")
+def verdict_of_run(requests: Sequence[Data], not_run: int = 0) -> str:
+    """Return the worst verdict of all requests, OK if there are no requests. ``not_run``: number of further requests,
+    which are undecided."""
+    left = ["UNDECIDED"] if not_run else []
+    return min((*left, *(request["verdict"] for request in requests)), key=_rank, default="OK")
 
 
 def _rank(verdict: str) -> int:
@@ -79,6 +81,7 @@ def verdict_line(data: Data) -> Text:
             groups.setdefault(request["verdict"], []).append(request["i"])
     text = "; ".join(_answers_at(verdict, groups[verdict]) for verdict in sorted(groups, key=_rank))
     text = text or f"correct answer{'s' if len(data['requests']) > 1 else ''}"
+    text += f"; {counted(data['not_run'], 'request')} not run" if data["not_run"] else ""
     text += f", {counted(sum(charge['tokens'] for charge in data['lost']), 'token')} re-evaluated"
     known = "known bug, as expected" if data["holds"] is False else "as expected"
     text += {True: f" ({known})", False: ", NOT as expected", None: ""}[data["as_expected"]]

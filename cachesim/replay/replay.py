@@ -1,7 +1,8 @@
 """Replay of a recorded trace: runs a profile with the trace's requests and compares every step with the recording.
 
-A step agrees iff cache_n, prompt_n, tokens_cached, slot, truncated and every recorded event with every field are equal,
-in order. The generated tokens are the recorded tokens. A group of requests sent at the same time is a single step.
+A step agrees iff the fields of its reply that ``recorded_answers`` compares and every recorded event with every field
+are equal, in order. The generated tokens are the recorded tokens. A group of requests sent at the same time is a single
+step.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from types import MappingProxyType
 from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.base import Answer, Request
+from cachesim.engines.base import Answer, Request, prompt_of
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Compared, Decoded, Event, Log
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
+from cachesim.replay.recorded_answers import FIELDS, SLOT_FIELDS, compare_action, compare_answer
 from cachesim.replay.recorded_requests import second_rejection
 from cachesim.replay.recorded_trace import Trace, TraceStep
 from cachesim.replay.replay_result import ReplayResult
@@ -29,9 +31,7 @@ from cachesim.replay.schedule_search import StepResult, send
 from cachesim.replay.sleep_detection import wake_if_slept
 from cachesim.replay.unknown_search import NOTHING, Supposition, settled
 
-FIELDS = ("cache_n", "prompt_n", "tokens_cached", "id_slot", "truncated", "draft_n_accepted")
 REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"
-SLOT_FIELDS = ("n_saved", "n_written", "n_restored", "n_read", "n_erased", "status")
 
 Check = Callable[[Server, Request, Answer], bool | None]
 """Callback (server, request, answer) -> whether the answer equals a cold run's, None = undecided. The judge is outside
@@ -211,7 +211,8 @@ class Replaying:
         stuck = any(not (answer.done or answer.died) for answer in answers)
         if step.stuck != stuck:
             return {"field": "stuck", "recorded": step.stuck, "ours": stuck}
-        compared = [compare_answer(step.members[number].response, answer) for number, answer in result.answers.items()]
+        sent = [(step.members[number], answer) for number, answer in result.answers.items()]
+        compared = [compare_answer(one.response, answer, len(prompt_of(one.request, answer))) for one, answer in sent]
         compared += [compare_action(step.members[number].response, done) for number, done in result.actions.items()]
         return next(filter(None, compared), None)
 
@@ -256,28 +257,4 @@ def difference(theirs: Sequence[Any], ours: Sequence[Any]) -> dict[str, Any] | N
     for place, (recorded, event) in enumerate(zip_longest(theirs, ours)):
         if recorded != event:
             return {"event": place, "recorded": recorded, "ours": event}
-    return None
-
-
-def compare_answer(response: Mapping[str, Any], answer: Answer) -> dict[str, Any] | None:
-    """Return the first field in which an answer or a further completion of it differs, None if all agree."""
-    names = ("status",) if "error" in response else ("status", *FIELDS)
-    wrong = _first_field(response, {name: getattr(answer, name) for name in names}, names)
-    if "error" in response:
-        return wrong
-    for theirs, child in zip(response.get("completions") or (), answer.children, strict=False):
-        wrong = wrong or compare_answer(theirs, child)
-    return wrong
-
-
-def compare_action(response: Mapping[str, Any], done: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the first field in which the result of a slot action differs. Status 0 = the server performed it and its
-    reply was lost."""
-    return None if response.get("status") == 0 else _first_field(response, done, SLOT_FIELDS)
-
-
-def _first_field(theirs: Mapping[str, Any], ours: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any] | None:
-    for name in names:
-        if name in theirs and theirs[name] != ours.get(name):
-            return {"field": name, "recorded": theirs[name], "ours": ours.get(name)}
     return None

@@ -68,9 +68,22 @@ def make_steps(
     limits.PROMPT_TOKENS.check(sum(prompt_size(step, words) for step in requests), "all prompts together")
     answers = sum(step.n_cmpl * max(0, predicted(step, words)) for step in requests)
     limits.NEW_TOKENS.check(answers, "all answers together")
+    sampled = sum(step.n_cmpl * _sampled(step, words, server or {}) for step in requests)
+    limits.SAMPLED_TOKENS.check(sampled, "all answers without a text together")
     template = template_of(server or {})
     made: dict[str, Tokens] = {}
     return tuple(_step(step, words, template, made, reason) for step, reason in zip(asked, why, strict=False))
+
+
+def _sampled(step: Asked, words: Mapping[str, int], server: Mapping[str, Option]) -> int:
+    """Return the number of tokens that the sampler chooses for a request, unless the server ends the answer early. A
+    context bounds it."""
+    if step.answer is not None or step.answers:
+        return 0
+    context, cancelled = server.get("ctx_size"), step.cancel_after
+    bounds: list[int] = [*([int(context)] if context else ()), *(() if cancelled is None else (cancelled,))]
+    most: int = max(0, predicted(step, words))
+    return min(most, *bounds) if bounds else most
 
 
 def _step(

@@ -57,16 +57,17 @@ class Answers(Silent):
 
 def play(
     scenario: Scenario, profile: str, mode: str, watcher: Silent | None = None, table: RuleSet | None = None,
-    place: str | None = None,
+    place: str | None = None, before: Log | None = None,
 ) -> Log:
     """Run every step of a scenario and return the whole log. Raises BadInput.
 
     ``table``: rule set to use instead of the profile's; it must belong to the profile's engine. ``mode``: "none",
     "provenance" or "exact". ``place``: parent of the folder for saved slots, None = the system's temporary folder.
+    ``before``: log of an earlier run whose work counts for the limits of this run.
     """
     saves = any(step.action is not None and step.action.file for step in scenario.steps)   # create a folder on demand
     with TemporaryDirectory(prefix="cachesim-", dir=place) if saves else nullcontext(".") as folder:
-        stage = Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile)
+        stage = Stage(scenario, profile, mode, Path(folder), watcher or Silent(), table or profile, before)
         for first, group in groups(scenario.steps):
             try:
                 if group[0].action is not None:
@@ -90,10 +91,11 @@ class Stage:
     """A server that runs a scenario step by step. ``rules``: a profile or a rule set."""
 
     def __init__(
-        self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Silent, rules: RuleSet | str
+        self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: Silent, rules: RuleSet | str,
+        before: Log | None = None,
     ) -> None:
         self.scenario, self.rules, self.mode = scenario, rules, mode
-        self.folder, self.watcher, self.log = folder, watcher, Log()
+        self.folder, self.watcher, self.log = folder, watcher, Log(before)
         self.engine, self.options = engine_of(profile), dict(scenario.server)
         self._start()
 

@@ -11,8 +11,9 @@ from cachesim.engines.registry import commits, engine_of
 from cachesim.events import Log
 from cachesim.model.hash_mixing import mix_int
 from cachesim.replay.event_owners import RequestEvents
+from cachesim.replay.recorded_answers import FIELDS
 from cachesim.replay.recorded_requests import make_request
-from cachesim.replay.replay import FIELDS, records
+from cachesim.replay.replay import records
 from cachesim.tools.replay.command import checker
 
 COMMIT_OF = {name: commit for commit, name in commits().items()}

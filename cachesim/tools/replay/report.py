@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.replay.recorded_answers import fields_not_compared
 from cachesim.replay.replay_result import ReplayResult
 
 Data = dict[str, Any]
@@ -16,12 +17,14 @@ TOTALS = ("steps", "steps_agree", "steps_undecided", "events", "events_agree")
 
 
 def replay_data(found: ReplayResult) -> Data:
-    """Return the data of a trace. ``verdicts_agree`` is None if nothing was judged."""
+    """Return the data of a trace. ``verdicts_agree`` is None if nothing was judged; ``not_compared``: fields of the
+    recorded replies that are not compared."""
     scope = "out" if found.trace.out else "in"
     return {
         "file": str(found.trace.file), "profile": found.trace.profile, "scope": scope, "why": found.why,
         **{name: getattr(found, name) for name in TOTALS},
         "first_difference": found.first, "verdicts_agree": found.verdicts_agree, "broken": found.broken,
+        "not_compared": fields_not_compared(found.trace),
     }
 
 
@@ -29,7 +32,7 @@ def not_replayed(file: Path, scope: str, why: str) -> Data:
     """Return the data of a file that was not replayed, with the reason."""
     return {
         "file": str(file), "profile": "", "scope": scope, "why": why, **dict.fromkeys(TOTALS, 0),
-        "first_difference": None, "verdicts_agree": None, "broken": [],
+        "first_difference": None, "verdicts_agree": None, "broken": [], "not_compared": [],
     }
 
 
@@ -63,7 +66,9 @@ def grouped_report(traces: Sequence[Data], title: str, group: Callable[[Data], s
     lines += [Text(f"  {trace['file']}: {trace['why']}", "yellow") for trace in unexplained[:10]]
     if all(trace["scope"] == "out" for trace in traces):
         lines += [Text(f"  {why}", "yellow") for why in dict.fromkeys(trace["why"] for trace in traces) if why]
-    return Group(table, *lines, _closing(traces))
+    left = sorted({name for trace in traces for name in trace["not_compared"]})
+    note = [Text(f"  recorded, not compared: {', '.join(left)}", "dim")] if left else []
+    return Group(table, *lines, *note, _closing(traces))
 
 
 def _row(traces: Sequence[Data]) -> list[str]:

@@ -85,8 +85,10 @@ def _chat(value: Mapping[str, Any]) -> Body:
     return body
 
 
-def _for_template(message: Mapping[str, Any], parsed: BodyMessage) -> dict[str, Any]:
+def _for_template(message: dict[str, Any], parsed: BodyMessage) -> dict[str, Any]:
     """Return a message as a chat template receives it: texts joined to a string, arguments of tool calls parsed."""
+    if not (isinstance(message.get("content"), list) or isinstance(message.get("tool_calls"), list)):
+        return message
     out = dict(message)
     if isinstance(message.get("content"), list):
         out["content"] = join_text([part for part in parsed.parts if part.kind in (TEXT, "image")])

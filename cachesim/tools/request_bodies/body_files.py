@@ -162,7 +162,8 @@ def read_bodies(paths: Sequence[Path]) -> tuple[list[FoundBody], int]:
                 if not folder:
                     raise
                 more, without = [], 1
-            found, left = found + more, left + without
+            found += more
+            left += without
             BODIES.check(len(found), "requests", file=str(file))
         if len(found) == before:
             what = "folder contains no request bodies" if folder else "contains no request body"

@@ -9,7 +9,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import BODIES, BODY_BYTES, PARSER_MEMORY, PARSER_OUTPUT, PARSER_TIME
-from cachesim.tools.picture.picture_options import Shown, draw_text
+from cachesim.tools.picture.picture_options import Shown, draw_text, wanted
 
 MODEL = "GGGA"
 
@@ -49,6 +49,8 @@ def run_bodies(args: Namespace) -> int:
     name = Path(args.out).stem if args.out else ""
     options = ImportOptions(args.tokenizer, args.template, profile, args.model or MODEL, server, args.with_text, name)
     data, text = import_bodies([Path(name) for name in args.files], options)
+    if not text and (args.out or wanted(args)):
+        raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:

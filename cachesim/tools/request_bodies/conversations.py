@@ -8,16 +8,15 @@ makes all prompts share the same short prefix.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter, defaultdict, deque
 from functools import lru_cache
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage, common_suffix, encoded
+from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage, common_suffix
+from cachesim.tools.request_bodies.shared_prefixes import shared_prefixes
 
-BLOCK = 512                  # characters of a prompt per key
 KEPT = 8                     # latest requests stored for each message
 TRIVIAL = 24                 # repeated characters that suffice to identify a conversation
 CHUNKS, CHUNK = 16, 48       # chunks of a raw prompt to search in earlier prompts; characters of a chunk
@@ -34,43 +33,6 @@ class Link(NamedTuple):
     conversation: int        # number of the conversation, from 0
 
 
-class PrefixIndex:
-    """Index for the longest common prefix with any earlier text. After every ``BLOCK`` characters a text has a key, a
-    digest of everything before."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.same: dict[str, int] = {}
-        self.keys: dict[bytes, list[int]] = defaultdict(list)
-
-    def add(self, text: str) -> tuple[int, int]:
-        """Add a text. Return the number of the earlier text with the longest common prefix (an equal text, else the
-        latest), and the length of that prefix; (-1, 0) if no text shares a prefix."""
-        known = self.same.get(text, -1)
-        self.same[text] = len(self.texts)
-        if known >= 0:
-            self.texts.append(text)
-            return known, len(text)
-        number, shared = len(self.texts), list(range(len(self.texts)))
-        found: list[int] | None = shared
-        digest = hashlib.blake2b(digest_size=16)
-        start = 0
-        for at in range(BLOCK, len(text) + 1, BLOCK):
-            digest.update(encoded(text[at - BLOCK : at]))
-            key = digest.digest()
-            if found:
-                found = self.keys.get(key)
-                if found:
-                    shared, start = found, at - BLOCK
-            self.keys[key].append(number)
-        self.texts.append(text)
-        # all in `shared` are equal up to `start`; the following text decides
-        sizes = [(start + common_prefix(self.texts[i][start : start + 2 * BLOCK], text[start : start + 2 * BLOCK]), i)
-                 for i in shared if i != number]  # fmt: skip
-        size, best = max(sizes, default=(0, -1))
-        return (best, size) if size else (-1, 0)
-
-
 @lru_cache(maxsize=1 << 15)
 def core_text(message: BodyMessage) -> str:
     """Return the text of a message without reasoning and with normalised white space."""
@@ -83,25 +45,25 @@ def message_key(message: BodyMessage) -> int:
 
 
 class ConversationLinker:
-    """Requests so far; ``add`` assigns the next request to a conversation."""
+    """Requests so far; ``add`` assigns the next request to a conversation. ``texts``: the prompts of all requests."""
 
-    def __init__(self) -> None:
-        self.prefixes = PrefixIndex()
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts, self.shared = texts, shared_prefixes(texts)
         self.bodies: list[Body] = []
         self.links: list[Link] = []
         self.by_message: dict[int, deque[int]] = defaultdict(lambda: deque(maxlen=KEPT))
         self.by_system: dict[str, int] = {}
         self.count = 0
 
-    def add(self, body: Body, text: str) -> Link:
-        """Add a request whose prompt is ``text``, and return its relations."""
-        best, common = self.prefixes.add(text)
-        before = self._find_previous(body, text, best, common)
+    def add(self, body: Body) -> Link:
+        """Add the next request and return its relations."""
+        number = len(self.links)
+        best, common = self.shared[number]
+        before = self._find_previous(body, self.texts[number], best, common)
         if before < 0:
             conversation, self.count = self.count, self.count + 1
         else:
             conversation = self.links[before].conversation
-        number = len(self.links)
         self.bodies.append(body)
         self.by_system[system_text(body)] = number
         self.links.append(Link(best, common, before, conversation))
@@ -150,7 +112,7 @@ class ConversationLinker:
         step = max(1, len(text) // CHUNKS)
         chunks = [text[at : at + min(CHUNK, step)] for at in range(0, len(text), step)]
         latest = range(len(self.bodies) - 1, max(-1, len(self.bodies) - 1 - KEPT), -1)
-        known = [(sum(chunk in self.prefixes.texts[i] for chunk in chunks), i) for i in latest if self.bodies[i].raw]
+        known = [(sum(chunk in self.texts[i] for chunk in chunks), i) for i in latest if self.bodies[i].raw]
         found = max(known, default=(0, -1))
         return found[1] if found[0] * 4 >= len(chunks) else -1
 

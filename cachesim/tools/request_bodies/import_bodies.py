@@ -200,7 +200,7 @@ def _simulated(data: dict[str, Any], run: SimulatedImport) -> None:
     known = [row for row in data["requests"] if row["simulated"] is not None]
     data["simulation"] = {
         "profile": run.scenario.profiles[0], "model": run.scenario.model, "flags": dict(run.scenario.server),
-        "played": len(known), "not_played": run.left, "tokens": sum(row["tokens"] for row in known),
+        "played": len(known), "not_played": run.left, "limit": run.limit, "tokens": sum(row["tokens"] for row in known),
         "reused": sum(row["simulated"] for row in known), "new_tokens": sum(row["new_tokens"] for row in known),
         "again": sum(row["again"] for row in known), "not_kept": sum(row["not_kept"] for row in known),
     }  # fmt: skip

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base import limits
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import OverLimit
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.normalise import letters
@@ -101,8 +101,9 @@ class SimulatedImport(NamedTuple):
 
     scenario: Scenario
     reused: Sequence[int | None]     # tokens reused by each simulated request, None = refused
-    toml: str                        # scenario file
+    toml: str                        # scenario file, "" if no request was simulated
     left: int                        # requests not simulated because of the limits
+    limit: str                       # the limit that the first of them exceeds, with its place and flag; "" = none
 
 
 class _Answers(Silent):
@@ -120,7 +121,8 @@ def simulate_bodies(
     """Simulate the requests, from the first on, as far as the limits of a run allow. ``head``: id, title and why of the
     scenario file. Raises BadInput."""
     words = ScenarioWords()
-    steps = [words.add(_token_request(record)) for record in records[: _simulated_count(records)]]
+    fitting, over = _fitting_count(records)
+    steps = [words.add(_token_request(record)) for record in records[:fitting]]
     engine = profile.partition("@")[0]
     named = model_named(model, engine)
     options = {**_context(engine, records[: len(steps)]), **server}
@@ -132,9 +134,8 @@ def simulate_bodies(
     answers = _Answers()
     try:
         play(scenario, profile, "none", answers)
-    except BadInput:                             # limit of a run: keep the requests simulated so far
-        if not answers.found:
-            raise
+    except OverLimit as error:                   # keep the requests simulated so far
+        over = error.at(records[len(answers.found)].body.place)
         steps = steps[: len(answers.found)]
         names = {piece.word for step in steps for piece in (*step.prompt, *(step.answer or ()))}
         used = {name: size for name, size in words.words.items() if name in names}
@@ -142,8 +143,8 @@ def simulate_bodies(
     found = [answers.found.get(number) for number in range(len(steps))]
     reused = [None if answer is None or answer.error else answer.cache_n for answer in found]
     top = {**head, "source": ["cachesim"], "engine": engine, "model": named.model, "profiles": [profile]}
-    text = to_toml(top, scenario.server, scenario.words, steps)
-    return SimulatedImport(scenario, reused, text, len(records) - len(steps))
+    text = to_toml(top, scenario.server, scenario.words, steps) if steps else ""
+    return SimulatedImport(scenario, reused, text, len(records) - len(steps), str(over or ""))
 
 
 def _token_request(record: PromptRecord) -> TokenRequest:
@@ -157,15 +158,20 @@ def _token_request(record: PromptRecord) -> TokenRequest:
     return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user)
 
 
-def _simulated_count(records: Sequence[PromptRecord]) -> int:
-    """Return the number of requests that fit into a scenario: limits of prompt tokens, answer tokens and file size."""
+def _fitting_count(records: Sequence[PromptRecord]) -> tuple[int, OverLimit | None]:
+    """Return the number of requests that fit into a scenario, and the limit that the next request exceeds: prompt
+    tokens, answer tokens, requests, or length of a word; None if all fit."""
     prompts = answers = 0
     for number, record in enumerate(records):
         prompts, answers = prompts + record.tokens, answers + min(record.answer, ANSWER)
-        if (prompts > limits.PROMPT_TOKENS.now or answers > limits.NEW_TOKENS.now or number >= limits.REBUILT.now
-                or record.tokens > limits.WORD_LENGTH.now):
-            return number
-    return len(records)
+        try:
+            limits.WORD_LENGTH.check(record.tokens - record.best, f"request {number}")
+            limits.PROMPT_TOKENS.check(prompts, "all prompts together")
+            limits.NEW_TOKENS.check(answers, "all answers together")
+            limits.REBUILT.check(number + 1, "the scenario")
+        except OverLimit as over:
+            return number, over.at(record.body.place)
+    return len(records), None
 
 
 def _context(engine: str, records: Sequence[PromptRecord]) -> dict[str, Any]:

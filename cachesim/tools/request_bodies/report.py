@@ -22,9 +22,10 @@ def bodies_report(data: Data, out: str, everything: bool = False) -> RenderableT
     """Return the report: result, causes, table of requests, simulation, and next command."""
     worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]), default=None)
     following = f"why {out} {worst['request']}" if out and worst is not None else "import ... -o case.toml"
+    next_command = [Text(f"next: cachesim {following}", "dim")] if data["simulation"]["played"] else []
     return Group(
         *_result(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
-        Text(f"next: cachesim {following}", "dim"),
+        *next_command,
     )  # fmt: skip
 
 
@@ -94,14 +95,16 @@ def _table(data: Data, everything: bool) -> Table:
         str(row["request"]), str(row["conversation"]), f"{row['tokens']:,}", f"{row['reusable']:,}",
         f"{row['again']:,}" if row["again"] else "-", "-" if row["simulated"] is None else f"{row['simulated']:,}",
     ] for row in rows]  # fmt: skip
-    for name, *column in zip(HEADS, *numbers, strict=True):
+    heads = HEADS if data["simulation"]["played"] else HEADS[:-1]
+    numbers = [cells[: len(heads)] for cells in numbers]
+    for name, *column in zip(heads, *numbers, strict=True):
         table.add_column(name, justify="right", no_wrap=True, min_width=max(map(len, (name, *column))))
     table.add_column("compared with the previous request", overflow="ellipsis", no_wrap=True)
     for row, cells in zip(rows, numbers, strict=True):
         where = f" ({row['path']})" if row["path"] else ""
         table.add_row(*cells, Text(f"{row['cause']}{where}"), style="red" if row["again"] else "")
     if len(rows) < len(data["requests"]):
-        table.add_row("...", *[""] * 5, Text(f"{len(data['requests']) - len(rows)} more with -v"))
+        table.add_row("...", *[""] * (len(heads) - 1), Text(f"{len(data['requests']) - len(rows)} more with -v"))
     return table
 
 
@@ -127,7 +130,7 @@ def _simulation(data: Data) -> Iterator[Text]:
     """Yield the tokens of all prompts, split into reused, new, changed and not kept."""
     found = data["simulation"]
     if not found["played"]:
-        yield Text("too large to be simulated", "dim")
+        yield Text(f"not simulated: {found['limit']}", "yellow")
         return
     yield Text.assemble(
         (f"simulated under {found['profile']}, model {found['model']}: ", "bold"),
@@ -137,5 +140,5 @@ def _simulation(data: Data) -> Iterator[Text]:
         f"{_tokens(data, found['not_kept'])} re-evaluated because the server did not keep them",
     )  # fmt: skip
     if found["not_played"]:
-        yield Text(f"{counted(found['not_played'], 'request')} at the end not simulated: limit of a run", "dim")
+        yield Text(f"{counted(found['not_played'], 'request')} at the end not simulated: {found['limit']}", "dim")
 

@@ -54,7 +54,7 @@ class PromptRecord:
 def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer) -> list[PromptRecord]:
     """Return the requests with their relations. Raises BadInput for an empty prompt, and if the prompts together are
     too large."""
-    known, out, size = ConversationLinker(), [], 0
+    made, size = [], 0
     for body, prompt in zip(bodies, prompts, strict=True):
         rendered = render_plain(body)
         text, history = (rendered.text, rendered.history) if prompt is None else prompt
@@ -62,10 +62,13 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
         RENDERED.check(size, "the prompts together", file=body.place)
         if not text:
             raise BadInput("empty prompt", file=body.place)
+        made.append((body, prompt, text, history, rendered))
+    known, out = ConversationLinker([text for _, _, text, _, _ in made]), list[PromptRecord]()
+    for body, prompt, text, history, rendered in made:
         ids = tokenizer.tokens(text)
         if not ids:
             raise BadInput("the tokenizer returns no tokens for this prompt", file=body.place)
-        record = PromptRecord(body, text, history, rendered, known.add(body, text), ids)
+        record = PromptRecord(body, text, history, rendered, known.add(body), ids)
         out.append(record)
         if record.link.before >= 0:
             _compare(out[record.link.before], record, prompt is not None, tokenizer)

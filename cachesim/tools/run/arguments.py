@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, AbstractSet, Sequence
 
 from cachesim.base import limits
 from cachesim.base.console import note
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.limits import Limit
 
 if TYPE_CHECKING:
@@ -76,10 +76,15 @@ def profile_name(text: str) -> str:
     return found.profile
 
 
+LARGEST = 999_999_999         # largest number on a command line
+
+
 def count(text: str) -> int:
     """Parse an integer of at least 0. Raises ArgumentTypeError."""
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise ArgumentTypeError(f"expected an integer from 0 to {10**9 - 1}, found {quoted(text)}")
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentTypeError(f"expected an integer from 0 to {LARGEST:,}, found {quoted(text)}")
+    if len(text.lstrip("0")) > len(str(LARGEST)):
+        raise ArgumentTypeError(f"{cut(text)} is too large: the largest accepted number is {LARGEST:,}")
     return int(text)
 
 
@@ -226,7 +231,7 @@ def scenario_of_line(line: str, model: str, requested: list[str], settings: list
 # --- The argument FILE|ID|LINE, shared by all commands for a single scenario ---------------------------------
 
 MODEL = "GGGA"
-LONG = 2_000           # total prompt length [tokens] above which a scenario runs in provenance mode by default
+LONG = 2_000           # prompts and answers [tokens] above which a scenario runs in provenance mode by default
 
 
 def add_case(parser: ArgumentParser) -> None:
@@ -275,7 +280,7 @@ def with_model(scenario: Scenario, model: str) -> Scenario:
 
 def add_arithmetic(
     parser: ArgumentParser, provenance: str = "tracking of tokens only, without arithmetic (faster)",
-    exact: str = f"exact arithmetic for prompts of any length (default up to {LONG:,} tokens)",
+    exact: str = f"exact arithmetic for any length (default up to {LONG:,} tokens of prompts and answers)",
 ) -> None:
     """Add ``--provenance`` and ``--exact`` with these help texts."""
     both = parser.add_mutually_exclusive_group()
@@ -284,13 +289,14 @@ def add_arithmetic(
 
 
 def modes(args: Namespace, scenarios: Sequence[Scenario]) -> list[str]:
-    """Return the mode of each scenario, "provenance" or "exact": as requested, else "provenance" if its prompts exceed
-    ``LONG`` tokens in all. Prints a note on stderr if prompts are too long for "exact"."""
+    """Return the mode of each scenario, "provenance" or "exact": as requested, else "provenance" if its prompts and
+    answers exceed ``LONG`` tokens in all. Prints a note on stderr if they are too long for "exact"."""
     if args.exact or args.provenance:
         return ["exact" if args.exact else "provenance"] * len(scenarios)
-    sizes = [sum(len(step.request.prompt) for step in scenario.steps) for scenario in scenarios]
+    sizes = [sum(len(step.request.prompt) + max(0, step.request.n_predict) for step in scenario.steps)
+             for scenario in scenarios]  # fmt: skip
     long = [size for size in sizes if size > LONG]
     if long:
-        what = f"{max(long):,} prompt tokens" if len(sizes) == 1 else f"{len(long)} scenarios have long prompts"
+        what = f"{max(long):,} tokens" if len(sizes) == 1 else f"{len(long)} scenarios are long"
         note(f"{what}, more than {LONG:,}: provenance without arithmetic (--exact enables arithmetic)")
     return ["provenance" if size > LONG else "exact" for size in sizes]

@@ -40,11 +40,15 @@ class JobFailure(NamedTuple):
 
 
 def run_job(job: RunJob) -> dict[str, Any]:
-    """Run and judge a job; return the result as plain data."""
-    from cachesim.judging.judged_run import run_judged
+    """Run and judge a job; return the result as plain data. A run that exceeds a limit contains the requests before
+    it."""
+    from cachesim.judging.judged_run import RunCutOff, run_judged
     from cachesim.judging.run_data import run_data
 
-    return run_data(run_judged(job.scenario, job.profile, job.mode))
+    try:
+        return run_data(run_judged(job.scenario, job.profile, job.mode))
+    except RunCutOff as cut_off:
+        return run_data(cut_off.run)
 
 
 def result_or_failure(function: Callable[[S], R], share: S, name: str) -> R | JobFailure:

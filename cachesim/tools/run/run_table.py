@@ -119,7 +119,15 @@ def run_report(data: Data, verbose: int = 0, legend: bool = False) -> Renderable
     rest = [*([_legend(kept)] if legend else []), *left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     head = Group(top, *flags_line(data["flags"]))
-    return Group(head, *title, *why, verdict_line(data), *first, table, *rest, *failure, Text(""))
+    last = [Text(not_run_line(data), "yellow")] if data["not_run"] else []
+    return Group(head, *title, *why, verdict_line(data), *first, table, *rest, *failure, *last, Text(""))
+
+
+def not_run_line(data: Data) -> str:
+    """Return the requests that a limit of the run excluded, with the limit and its flag."""
+    first, many = len(data["requests"]), data["not_run"] > 1
+    numbers = f"requests {first} to {first + data['not_run'] - 1}" if many else f"request {first}"
+    return f"not run: {numbers} ({data['limit']})"
 
 
 def _legend(keeps: str) -> RenderableType:

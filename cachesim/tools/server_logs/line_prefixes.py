@@ -18,8 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u
 _PART = re.compile(r"\b(?P<part>slot|srv|cmn|spec|que|res|ui)\s+(?P<function>(?!\d+:)[\w():~]{1,40}):\s*(?P<text>.*)",
                    re.S)  # fmt: skip
 _SLOT = re.compile(r"id\s+(?P<slot>-?\d{1,18})\s*\|\s*(?:task\s+(?P<task>-?\d{1,18})\s*\|)?\s*(?P<text>.*)", re.S)
-_FIELDS = re.compile(r"\b(?:INFO|WARN|ERR|VERB)\s*\[\s*(?P<function>[\w:]{1,60})\s*\]\s*(?P<text>[^|]*?)\s*\|"
-                     r"(?P<fields>.*)", re.S)  # fmt: skip
+_FIELDS = re.compile(r"\b(?:INFO|WARN|ERR|VERB)\s*\[\s*(?P<function>[\w:]{1,60})\s*\](?P<text>[^|]*+)\|")
 _FIELD = re.compile(r"(\w{1,40})=(\"[^\"]{0,200}\"|\S{1,200})")
 _LEVEL = re.compile(r"(?:^|\s|\])([DIWE])\s*$")
 _STAMP = re.compile(
@@ -93,8 +92,8 @@ def _parse_plain(line: str) -> LogMessage:
             return LogMessage(part["text"].strip(), function=part["function"])
         task = None if slot["task"] is None else int(slot["task"])
         return LogMessage(slot["text"].strip(), int(slot["slot"]), task, part["function"])
-    if (found := _FIELDS.search(line)) is not None:
-        fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(found["fields"])}
+    if (found := _FIELDS.search(line, 0, line.rfind("|") + 1)) is not None:      # linear: a bar follows every start
+        fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, found.end())}
         return _with_ids(LogMessage(found["text"].strip(), function=found["function"], fields=fields))
     return LogMessage(_without_stamps(line).strip())
 

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.base import limits
+from cachesim.base.errors import OverLimit
 from cachesim.engines.registry import engine_of
 from cachesim.events import Decided
+from cachesim.judging import judged_run
 from cachesim.judging.judged_run import Mismatch, compare_expected, run_judged
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.scenarios.from_notation import from_line
@@ -149,3 +152,25 @@ def test_a_run_bears_the_name_of_the_rules_that_it_followed():
     assert (named.profile, unnamed.profile) == ("llama_cpp@mine", f"{HEAD} (changed)")
     assert [run.profile for run in shipped] == [HEAD, HEAD]
     assert [len(run.wrong) for run in (named, unnamed, *shipped)] == [0, 0, 1, 1]
+
+
+def test_the_runs_of_all_unwritten_numbers_count_together_and_share_the_cold_runs(monkeypatch):
+    """A restored slot file has an unwritten number with three values that matter: three runs of the scenario."""
+    scenario = from_line("A300>9/{save@0 f}/B30/{restore@0 f}/A.C5", model="GA+M", profiles=("ik_llama@main",))
+    logs, judges = [], []
+    play = judged_run.play
+
+    def counted(*args, **more):
+        log = play(*args, **more)
+        logs.append(log)
+        judges.append(args[3].judge)
+        return log
+
+    monkeypatch.setattr(judged_run, "play", counted)
+    run_judged(scenario, "ik_llama@main", "provenance")
+    assert len(logs) == 3 and len(set(map(id, judges))) == 1
+    assert [log.sampled for log in logs] == [logs[0].sampled * n for n in (1, 2, 3)]
+    assert [log.passes for log in logs] == [logs[0].passes * n for n in (1, 2, 3)]
+    monkeypatch.setattr(limits.SAMPLED_TOKENS, "now", 2 * logs[0].sampled)
+    with pytest.raises(OverLimit, match="--max-sampled"):
+        run_judged(scenario, "ik_llama@main", "provenance")

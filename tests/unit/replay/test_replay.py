@@ -9,8 +9,9 @@ import pytest
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
 from cachesim.events import Launch, NeedOne, PcBegin, SeqRm
+from cachesim.replay.recorded_answers import compare_answer, fields_not_compared
 from cachesim.replay.recorded_trace import read_trace
-from cachesim.replay.replay import compare_answer, difference, records, replay, without_cancel
+from cachesim.replay.replay import difference, records, replay, without_cancel
 from tests.replay.verdicts import DATA
 
 RESPONSE = {"cache_n": 4, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, "truncated": False, "status": 200}
@@ -135,3 +136,42 @@ def test_the_output_of_a_disconnected_client_is_not_compared(tmp_path):
     trace = spoiled(tmp_path, spoil)
     assert trace.steps[0].members[0].inexact is None
     assert replay(trace, "provenance", lambda *_: False).broken == []
+
+
+@pytest.mark.parametrize("name", ["predicted_n", "tokens_evaluated", "tokens_cached", "stop_type", "tokens"])
+def test_a_changed_field_of_a_reply_is_found_wherever_it_is_recorded(tmp_path, name):
+    def spoil(data):
+        response = data["steps"][1]["response"]
+        if name == "tokens":
+            response.update(tokens_in_slot=response["tokens"], tokens=[9])
+        else:
+            response[name] = "eos" if name == "stop_type" else response[name] + 1
+
+    found = replay(spoiled(tmp_path, spoil))
+    assert found.steps - found.steps_agree >= 1
+    assert found.first["step"] == 1
+
+
+def test_a_token_that_the_client_received_must_have_been_generated():
+    assert compare_answer({"tokens": [1, 2]}, answer(tokens=[1, 2])) is None
+    assert compare_answer({"tokens": [1, 3]}, answer(tokens=[1, 2]))["field"] == "tokens[1:]"
+    assert compare_answer({"tokens": [1]}, answer(tokens=[1, 2])) == {
+        "field": "tokens[1:]", "recorded": [], "ours": [2]}  # fmt: skip
+    assert compare_answer({"tokens": [1], "cancelled": True}, answer(tokens=[1, 2])) is None
+
+
+def test_a_recording_that_states_tokens_only_is_undecided(tmp_path):
+    def spoil(data):
+        data["steps"], data["inexact"] = data["steps"][:1], []
+        tokens = data["steps"][0]["response"]["tokens"]
+        data["steps"][0]["response"] = {"tokens": tokens, "predicted_n": len(tokens), "stop_type": "limit"}
+
+    assert replay(spoiled(tmp_path, spoil)).steps_undecided == 1
+
+
+def test_the_fields_that_are_not_compared_are_named(tmp_path):
+    def spoil(data):
+        data["steps"][1]["response"].update(draft_n=3, text="x")
+
+    assert fields_not_compared(spoiled(tmp_path, spoil)) == ["draft_n", "text"]
+    assert fields_not_compared(spoiled(tmp_path, lambda data: None)) == []

@@ -12,9 +12,10 @@ from cachesim.engines.base import Draft, Request
 from cachesim.engines.llama_cpp.flags import read_flags
 from cachesim.engines.registry import engine_of, profiles
 from cachesim.events import Log
+from cachesim.replay.recorded_answers import FIELDS
 from cachesim.replay.recorded_requests import second_rejection
 from cachesim.replay.recorded_trace import make_trace
-from cachesim.replay.replay import FIELDS, REJECTED_TWICE, records
+from cachesim.replay.replay import REJECTED_TWICE, records
 from cachesim.replay.replay import replay as replayed
 from cachesim.tools.replay import command as replay
 from cachesim.tools.replay.command import checker

@@ -15,7 +15,7 @@ def trace(steps=4, agree=4, undecided=0, events=9, verdicts=None, scope="in", pr
     return {
         "file": "t.json", "profile": profile, "scope": scope, "why": "", "steps": steps, "steps_agree": agree,
         "steps_undecided": undecided, "events": events, "events_agree": events - 1, "first_difference": first,
-        "verdicts_agree": verdicts, "broken": [],
+        "verdicts_agree": verdicts, "broken": [], "not_compared": [],
     }  # fmt: skip
 
 
@@ -57,3 +57,8 @@ def test_a_file_that_was_not_replayed_agrees_with_nothing():
     assert [data[name] for name in TOTALS] == [0] * len(TOTALS)
     assert (data["verdicts_agree"], data["scope"], data["why"]) == (None, "failed", "why")
     assert any(line.startswith("(failed)") for line in shown(replay_report([data])))
+
+
+def test_fields_that_are_not_compared_are_named_once():
+    found = [{**trace(), "not_compared": ["text"]}, {**trace(), "not_compared": ["draft_n", "text"]}]
+    assert shown(replay_report(found))[-2] == "recorded, not compared: draft_n, text"

@@ -1,38 +1,20 @@
-"""Assignment of requests to conversations, and the earlier request with the longest common prefix."""
+"""Assignment of requests to conversations."""
 
 from __future__ import annotations
 
-import pytest
-
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.conversations import BLOCK, KEPT, ConversationLinker, PrefixIndex
+from cachesim.tools.request_bodies.conversations import KEPT, ConversationLinker
 from cachesim.tools.request_bodies.plain_render import render_plain
 from tests.unit.tools.request_bodies.made import LONG, chat
 
 TEXT = "".join(f"{number:04d} " for number in range(1_000))
 
 
-@pytest.mark.parametrize("common", [1, BLOCK - 1, BLOCK, BLOCK + 1, 700, 2 * BLOCK - 1, 2 * BLOCK, 3 * BLOCK + 100])
-def test_the_longest_prefix_is_known_to_the_character(common):
-    prefixes = PrefixIndex()
-    prefixes.add("other")
-    prefixes.add(TEXT)
-    assert prefixes.add(TEXT[:common] + "#" * 2_000) == (1, common)
-    assert prefixes.add(TEXT[:common]) [1] == common
-
-
-def test_the_longest_prefix_wins_and_the_latest_of_equal_prefixes():
-    prefixes = PrefixIndex()
-    for number, common in enumerate((600, 900, 900, 700)):
-        prefixes.add(TEXT[:common] + f"#{number}" * 100)
-    assert prefixes.add(TEXT[:900] + "!") == (2, 900) and prefixes.add("nothing in common") == (-1, 0)
-    assert prefixes.add(TEXT[:900] + "!") == (4, 901)
-
-
 def links(*bodies):
-    found = ConversationLinker()
-    return [found.add(body, render_plain(body).text) for body in bodies_of([FoundBody("x", one) for one in bodies])]
+    read = bodies_of([FoundBody("x", one) for one in bodies])
+    found = ConversationLinker([render_plain(body).text for body in read])
+    return [found.add(body) for body in read]
 
 
 def test_conversations_are_distinguished_by_their_messages():

@@ -16,7 +16,6 @@ from cachesim.scenarios.load import load
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import common_bytes, encoded
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.conversations import PrefixIndex
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.request_bodies.import_scenario import ScenarioWords
 from cachesim.tools.request_bodies.import_scenario import TokenRequest as Asked
@@ -152,17 +151,6 @@ def test_a_planted_change_is_found_at_its_byte(case):
     if not texts.lstrip().startswith("<think>"):
         place = mine.place(at)
         assert (place.path, place.character) == (f"messages[{number + 1}].content", character)
-
-
-@given(st.lists(st.text("ab", max_size=2000), max_size=8), st.text("ab", max_size=2000))
-def test_the_longest_prefix_is_found_among_all(texts, last):
-    known = PrefixIndex()
-    for text in texts:
-        known.add(text)
-    best, size = known.add(last)
-    sizes = [common_prefix(text, last) for text in texts]
-    assert size == max(sizes, default=0)
-    assert best < 0 or sizes[best] == size
 
 
 @given(st.data())

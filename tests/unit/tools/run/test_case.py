@@ -59,7 +59,7 @@ def test_the_model_of_a_line_is_a_hybrid_and_that_of_a_file_its_own(capsys):
 
 @pytest.mark.parametrize("command", ["try", "why", "diff"])
 @pytest.mark.parametrize(("length", "words", "mode"), [
-    (LONG - 9, [], "exact"), (LONG, [], "provenance"), (LONG, ["--exact"], "exact"),
+    (LONG - 11, [], "exact"), (LONG, [], "provenance"), (LONG, ["--exact"], "exact"),
     (5, ["--provenance"], "provenance"),
 ])  # fmt: skip
 def test_long_prompts_go_without_arithmetic_and_that_is_told(capsys, command, length, words, mode):
@@ -68,7 +68,7 @@ def test_long_prompts_go_without_arithmetic_and_that_is_told(capsys, command, le
         assert told(data)[1] == mode
     chosen = mode == "provenance" and not words
     assert ("--exact enables arithmetic" in err) is chosen
-    assert not chosen or f"{length + 9:,} prompt tokens, more than {LONG:,}" in err
+    assert not chosen or f"{length + 11:,} tokens, more than {LONG:,}" in err
 
 
 def test_bisect_compares_numbers_where_it_is_asked_to(capsys, monkeypatch):

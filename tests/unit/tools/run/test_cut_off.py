@@ -1,0 +1,78 @@
+"""Tests of runs that exceed a limit: answered requests are printed, and the others are not taken for correct."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.scenarios.notation.tree import Asked, Piece
+from cachesim.scenarios.request_spec import make_steps
+
+LINE = "A60/A.B9/A.C9/A.D9/A.E9"
+
+
+@pytest.mark.parametrize("command", [["try", LINE], ["try", LINE, "-p", "b9518", "-p", "b10587"]])
+def test_the_requests_before_the_limit_are_printed(capsys, command):
+    assert main([*command, "--model", "A", "--max-tokens", "85"]) == exits.UNDECIDED
+    out, _ = capsys.readouterr()
+    text = " ".join(out.split())
+    assert text.count("not run: requests 3 to 4 (request 3: the run evaluates and generates more tokens than it may, "
+                      "at most 85 tokens are allowed (--max-tokens N allows more))") == max(1, command.count("-p"))
+    assert "correct answers; 2 requests not run" in text and "0 OK" in text
+
+
+def test_json_has_the_number_and_the_limit(capsys):
+    assert main(["try", LINE, "--model", "A", "--max-tokens", "85", "--json"]) == exits.UNDECIDED
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["holds"], run["verdict"], run["not_run"], len(run["requests"])) == (None, "UNDECIDED", 2, 3)
+    assert "--max-tokens" in run["limit"]
+
+
+def test_a_wrong_answer_before_the_limit_is_wrong(capsys):
+    wrong = ["try", "S40.A20/S.A>3/B9@0/S.A.C5", "-p", "ik_llama@1889-base", "--model", "GA", "--json"]
+    assert main(wrong) == exits.BROKEN
+    (whole,) = json.loads(capsys.readouterr().out)["runs"]
+    more = [wrong[0], wrong[1] + "/D900", *wrong[2:], "--max-tokens", "400"]
+    assert main(more) == exits.BROKEN
+    (part,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (part["broken"], part["not_run"]) == (whole["broken"], 1)
+
+
+def test_before_any_answer_the_run_is_refused(capsys):
+    assert main(["try", LINE, "--model", "A", "--max-tokens", "5"]) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert out == "" and "request 0: the run evaluates" in err
+
+
+@pytest.mark.parametrize("command", ["try", "why", "diff", "run"])
+def test_answers_that_are_too_many_are_refused_before_the_run(capsys, monkeypatch, tmp_path, command):
+    def play(*_):
+        raise AssertionError("nothing may run")
+
+    monkeypatch.setattr("cachesim.judging.judged_run.play", play)
+    line = "/".join(["A5>2000", *["A>2000"] * 8])
+    file = tmp_path / "many.toml"
+    file.write_text("id='many'\ntitle='x'\nwhy='x'\nsource=['cachesim']\nengine='llama_cpp'\nmodel='A'\n"
+                    "profiles=['llama_cpp@b10587']\n[words]\nA=5\n"
+                    + "[[request]]\nprompt='A'\nn_predict=2\n" * 10_000)  # fmt: skip
+    words = {"try": ["try", line], "why": ["why", line, "0"], "run": ["run", str(file)],
+             "diff": ["diff", line, "-p", "b9518", "-p", "b10587"]}[command]  # fmt: skip
+    assert main(words) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    most = "20,000" if command == "run" else "18,000"
+    assert out == ""
+    assert f"all answers without a text together: {most} tokens, at most 16,384 tokens are allowed " in err
+    assert "--max-sampled N allows more" in err
+
+
+def test_answers_that_a_context_or_the_client_ends_count_up_to_there():
+    words = {"A": 5}
+    long = Asked((Piece("A", False, None, None),), n_predict=100_000)
+    with pytest.raises(BadInput, match="--max-sampled"):
+        make_steps([long], words)
+    make_steps([long], words, {"ctx_size": 4096})
+    make_steps([long._replace(cancel_after=9)], words)
