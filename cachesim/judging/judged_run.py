@@ -228,10 +228,8 @@ def _answered(run: Run, observer: JudgingObserver) -> Run:
 
 def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
     """Return the interrupt with the requests that were answered; the bare interrupt if no request was."""
-    done = _answered(run, observer)
-    if not done.requests:
-        return error
-    return RunInterrupted(done, len(run.scenario.steps), getattr(error, "number", None))
+    done, asked = _answered(run, observer), len(run.scenario.steps)
+    return RunInterrupted(done, asked, getattr(error, "number", None)) if done.requests else error
 
 
 def _cut_off(run: Run, observer: JudgingObserver, error: OverLimit) -> OverLimit:
@@ -261,7 +259,6 @@ def run_judged(
     known = engine_of(profile).profiles
     rules = table or known[profile]
     name = rules.name if known.get(rules.name) in (None, rules) else f"{rules.name} (changed)"
-
     shared, last = judge, None               # judge and log of the previous case
 
     def case(values: Values) -> Run:
@@ -283,11 +280,15 @@ def run_judged(
         return run
 
     run, *others = cases = run_every_case(case)
-    expected = scenario.expect.get(name)
     run.unsettled = settle(cases)
-    if expected is not None:
-        run.wrong = compare_expected(expected, run.requests, run.broken, run.unsettled)
-        run.told = [i for i in run.refused if expected.status and run.requests[i].answer.status in expected.status[i]]
-        for other in others:
-            run.wrong += [one for one in compare_numbers(expected, other.requests) if one not in run.wrong]
+    if name in scenario.expect:
+        _compare_with_file(run, others, scenario.expect[name])
     return run
+
+
+def _compare_with_file(run: Run, others: Sequence[Run], expected: Expect) -> None:
+    """Store the differences of a run and of the runs with other unwritten numbers from the expectations of its file."""
+    run.wrong = compare_expected(expected, run.requests, run.broken, run.unsettled)
+    run.told = [i for i in run.refused if expected.status and run.requests[i].answer.status in expected.status[i]]
+    for other in others:
+        run.wrong += [one for one in compare_numbers(expected, other.requests) if one not in run.wrong]

@@ -21,6 +21,7 @@ from cachesim.scenarios.schema import Step
 
 FIRST = 1_000                # smaller numbers are special tokens of the engines
 STRIDE = 1_000_000           # tokens reserved per word; the maximum length of a word
+CERTAIN = 256                # generated tokens for which every usual context has room
 
 
 class Words(dict[str, int]):
@@ -68,22 +69,20 @@ def make_steps(
     limits.PROMPT_TOKENS.check(sum(prompt_size(step, words) for step in requests), "all prompts together")
     answers = sum(step.n_cmpl * max(0, predicted(step, words)) for step in requests)
     limits.NEW_TOKENS.check(answers, "all answers together")
-    sampled = sum(step.n_cmpl * _sampled(step, words, server or {}) for step in requests)
+    sampled = sum(step.n_cmpl * _sampled(step, words) for step in requests)
     limits.SAMPLED_TOKENS.check(sampled, "all answers without a text together")
     template = template_of(server or {})
     made: dict[str, Tokens] = {}
     return tuple(_step(step, words, template, made, reason) for step, reason in zip(asked, why, strict=False))
 
 
-def _sampled(step: Asked, words: Mapping[str, int], server: Mapping[str, Option]) -> int:
-    """Return the number of tokens that the sampler chooses for a request, unless the server ends the answer early. A
-    context bounds it."""
+def _sampled(step: Asked, words: Mapping[str, int]) -> int:
+    """Return the number of tokens that the sampler chooses for a request, at most ``CERTAIN``: the context of the
+    server may end a longer answer."""
     if step.answer is not None or step.answers:
         return 0
-    context, cancelled = server.get("ctx_size"), step.cancel_after
-    bounds: list[int] = [*([int(context)] if context else ()), *(() if cancelled is None else (cancelled,))]
-    most: int = max(0, predicted(step, words))
-    return min(most, *bounds) if bounds else most
+    cancelled = CERTAIN if step.cancel_after is None else step.cancel_after
+    return min(CERTAIN, cancelled, max(0, predicted(step, words)))
 
 
 def _step(

@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.scenarios.notation.tree import Asked, Piece
-from cachesim.scenarios.request_spec import make_steps
+from cachesim.scenarios.request_spec import CERTAIN, make_steps
 
 LINE = "A60/A.B9/A.C9/A.D9/A.E9"
 
@@ -54,7 +54,7 @@ def test_answers_that_are_too_many_are_refused_before_the_run(capsys, monkeypatc
         raise AssertionError("nothing may run")
 
     monkeypatch.setattr("cachesim.judging.judged_run.play", play)
-    line = "/".join(["A5>2000", *["A>2000"] * 8])
+    line = "/".join(["A5>200", *["A>200"] * 89])
     file = tmp_path / "many.toml"
     file.write_text("id='many'\ntitle='x'\nwhy='x'\nsource=['cachesim']\nengine='llama_cpp'\nmodel='A'\n"
                     "profiles=['llama_cpp@b10587']\n[words]\nA=5\n"
@@ -69,10 +69,12 @@ def test_answers_that_are_too_many_are_refused_before_the_run(capsys, monkeypatc
     assert "--max-sampled N allows more" in err
 
 
-def test_answers_that_a_context_or_the_client_ends_count_up_to_there():
+def test_an_answer_counts_up_to_what_is_certain():
+    """A context or the client may end a longer answer: the run decides."""
     words = {"A": 5}
-    long = Asked((Piece("A", False, None, None),), n_predict=100_000)
+    long = Asked((Piece("A", False, None, None),), n_predict=2_000)
+    make_steps([long] * (16_384 // CERTAIN), words)
+    make_steps([long._replace(cancel_after=9)] * 400, words)
+    make_steps([long._replace(n_predict=-1)] * 1_000, words)
     with pytest.raises(BadInput, match="--max-sampled"):
-        make_steps([long], words)
-    make_steps([long], words, {"ctx_size": 4096})
-    make_steps([long._replace(cancel_after=9)], words)
+        make_steps([long] * (16_384 // CERTAIN + 1), words)
