@@ -1,5 +1,9 @@
 """``python -m tests.faults [WORD...]``: inject the faults and print the results and processes left over. Exit code 1 if
-any result differs from the expected result."""
+any result differs from the expected result.
+
+``python -m tests.faults --matrix [COMMAND...]``: inject the faults that every command must survive, and print a
+Markdown table of exit codes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.faults import matrix
+from tests.faults.commands import TABLE
 from tests.faults.table import FAULTS, happen, possible
 
 
@@ -15,6 +21,13 @@ def main(words: list[str]) -> int:
     if why := possible():
         print(why)
         return 2
+    if words[:1] == ["--matrix"]:
+        lines = []
+        faults = [fault for fault in matrix.FAULTS if not matrix.possible(fault)]
+        for line in matrix.markdown(words[1:] or list(TABLE), faults):
+            print(line, flush=True)
+            lines.append(line)
+        return 1 if any("WRONG" in line for line in lines) else 0
     bad = 0
     print(f"{'fault':36} {'exit':>12} {'left':>4} {'s':>6}  what survived")
     for name in FAULTS:

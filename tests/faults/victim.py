@@ -32,16 +32,17 @@ UNCACHED = {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Victim:
-    """Running command line of cachesim. ``before``: words before the command; ``more``: keyword arguments of Popen."""
+    """Running command line of cachesim. ``before``: words before the command; ``module``: with its words, instead of
+    cachesim; ``more``: keyword arguments of Popen."""
 
     def __init__(
         self, *argv: object, env: dict[str, str] | None = None, stdout: int | None = None,
-        before: Sequence[object] = (), **more: Any,
+        before: Sequence[object] = (), module: Sequence[object] = ("cachesim",), **more: Any,
     ) -> None:
         self.mark, self.begin = uuid.uuid4().hex, time.monotonic()
         handler = signal.signal(signal.SIGINT, signal.default_int_handler)     # background jobs ignore SIGINT
         self.process = subprocess.Popen(
-            [*map(str, before), sys.executable, "-m", "cachesim", *map(str, argv)], text=True, start_new_session=True,
+            [*map(str, before), sys.executable, "-m", *map(str, (*module, *argv))], text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if stdout is None else stdout, stderr=subprocess.PIPE,
             env={**os.environ, **UNCACHED, MARK: self.mark, **(env or {})}, **more,
         )  # fmt: skip
