@@ -6,6 +6,7 @@ import json
 import tomllib
 from pathlib import Path
 
+from tests.hostile.kinds import mutant
 from tests.hostile.mutant import CLI, Mutant
 from tests.hostile.nasty import Raw
 from tests.hostile.written import to_json
@@ -26,15 +27,29 @@ def cases():
 
 def made(case):
     """Return the mutant of a table."""
+    if "mutant" in case:
+        kind, _, number = case["mutant"].partition(":")
+        return mutant(kind, int(number))
     argv = list(case.get("argv", ()))
     for word, text, times in case.get("times", ()):
         argv[argv.index(word)] = text * times
-    if "text" in case:
-        data = "".join(text * times for text, times in case["text"])
+    files = {name: _pieces(text) for name, text in case.get("files", {}).items()}
+    if "bytes" in case:
+        data = b"".join(bytes.fromhex(text) * times for text, times in case["bytes"])
+    elif "text" in case:
+        data = _pieces(case["text"])
     else:
-        data = _changed(case.get("change", {}))
-    given_to = case.get("reads", CLI)
-    return Mutant("fixed", 0, tuple(argv), {case.get("file", "in.json"): data.encode()}, given_to=given_to)
+        data = _changed(case.get("change", {})).encode()
+    files = {case.get("file", "in.json"): data, **files}
+    more = tuple(case.get("made", ())), case.get("reads", CLI), case.get("lines", 1)
+    return Mutant("fixed", 0, tuple(argv), files, *more)
+
+
+def _pieces(pieces):
+    """Return the bytes of [TEXT, TIMES] pieces, with the number of the repetition for `{#}`."""
+    texts = ("".join(text.replace("{#}", str(i)) for i in range(times)) if "{#}" in text else text * times
+             for text, times in pieces)  # fmt: skip
+    return "".join(texts).encode()
 
 
 def _changed(changes):

@@ -16,6 +16,8 @@ SLOW = 3        # factor for slow test machines; unlimited work takes minutes
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in cases()])
 def test_ends_as_expected(case):
+    if "needs" in case:
+        pytest.importorskip(case["needs"])
     prepare()
     ended = run(made(case), cpu=SLOW * CPU)
     assert judged.findings(ended, SLOW * case.get("cpu", CPU)) == []
