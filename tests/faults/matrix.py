@@ -15,6 +15,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import Any, Callable, Iterator, NamedTuple
 
@@ -124,14 +125,17 @@ def _served(argv: tuple[object, ...]) -> Iterator[tuple[object, ...]]:
 
 def interrupted(bench: Bench, number: int = signal.SIGINT, code: int = exits.INTERRUPTED) -> None:
     """Send a signal during the work, before the output, and before a file gets its name."""
-    places = dict.fromkeys([bench.row.work, OUTPUT, *([WRITE] if bench.row.out else [])])
-    for place in places:
-        bench.stopped(place, "main", number, code)
+    for place in _places(bench.row, OUTPUT):
+        bench.stopped(place, "main", number, code, file=place != OUTPUT)
         found = bench.whole()
-        for file in bench.out.rglob("*"):        # a campaign keeps its results
-            if file.is_file():
-                bench.expect(bench.row.keeps or place == OUTPUT, f"{found} written at {place}")
-                file.unlink()
+        bench.expect(bench.row.keeps or not found, f"{found} written at {place}")
+        rmtree(bench.out)
+        bench.out.mkdir()
+
+
+def _places(row: Command, *more: str) -> list[str]:
+    """Return where to disturb a command: in its work, and before a file gets its name."""
+    return list(dict.fromkeys([row.work, *more, *([WRITE] if row.out else [])]))
 
 
 def terminated(bench: Bench) -> None:
@@ -141,8 +145,8 @@ def terminated(bench: Bench) -> None:
 
 def killed(bench: Bench) -> None:
     """Kill the main process during its work, and before a file gets its name."""
-    for place in dict.fromkeys([bench.row.work, *([WRITE] if bench.row.out else [])]):
-        bench.stopped(place, "main", signal.SIGKILL, -signal.SIGKILL)
+    for place in _places(bench.row):
+        bench.stopped(place, "main", signal.SIGKILL, -signal.SIGKILL, file=place != OUTPUT)
         bench.whole(rests=True)
     if bench.row.resumes:
         first = bench.run(None, "--resume")

@@ -1,4 +1,4 @@
-"""Mutated request bodies of every API, single, as JSON lines and in a HAR file; mutated chat templates."""
+"""Mutated request bodies of every API, single, as JSON lines and in a HAR file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ BODIES = (
     {"prompt": ["a", 5, "b"]}, {"prompt": {"prompt_string": "a", "multimodal_data": ["AAAA"]}},
 )  # fmt: skip
 ANSWER = {"choices": [{"message": {"role": "assistant", "reasoning_content": "hm", "content": "yes"}}]}
-TEMPLATE = b"""{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in m.tool_calls or [] %}{{ c | tojson }}
-{% endfor %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
 
 
 def bent_bodies(rng, mutated):
@@ -52,11 +50,3 @@ def bent_bodies(rng, mutated):
     text = data.encode("utf-8", "surrogatepass")
     return name, flipped(text, rng) if rng.random() < 0.15 else text
 
-
-def bent_template(rng):
-    """Return a chat template with changed bytes, or a malicious template."""
-    if rng.random() < 0.5:
-        return flipped(TEMPLATE, rng)
-    return rng.choice((b"{{ ''.__class__ }}", b"{% for a in range(99999) %}{% for b in range(9999) %}x{% endfor %}"
-                       b"{% endfor %}", b"{{ 'a' * 99999999999 }}", b"{% include 'x' %}", b"{{ messages }}", b"{{",
-                       b"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", b"\xff", b""))  # fmt: skip

@@ -2,22 +2,24 @@
 
 CPU: the kernel ends the child a second after the limit. Memory: the peak resident memory is read at the end, minus the
 memory inherited from the parent (a test suite may hold more than the limit). The address space limit is much higher and
-only protects the machine. Wall clock: an alarm ends a child that waits.
+only protects the machine. Wall clock: an alarm ends a child that waits. CPU and memory include the child's own
+children. A process that it leaves running becomes a child of this process (Linux); it is killed and reported.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import io
 import mmap
 import os
-import pkgutil
 import resource
 import signal
 import sys
 import time
 import traceback
+import unicodedata
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,17 +32,19 @@ from tempfile import mkdtemp
 from tests.hostile.mutant import CLI
 from tests.shared import ROOT
 
-CPU, MIB = 10, 384           # limits of a mutant: CPU seconds; MiB besides the interpreter with all imports
+CPU, MIB = 10, 512           # limits of a mutant: CPU seconds; MiB besides the interpreter with all imports
 SPACE = 1 << 30              # address space [bytes], besides the interpreter with all imports
 WALL = 300                   # seconds; high, because the machine may be busy
 NOBODY, PROCESSES = 65534, 200
 OUTPUT = 64 << 20            # bytes of a file that it writes, at most
-KEPT = 20_000                # bytes of stderr that are checked
+KEPT = 20_000                # bytes of stdout and of stderr that are checked
+SUBREAPER = 36               # PR_SET_CHILD_SUBREAPER, Linux <sys/prctl.h>
 LATE = (
     "rich.console", "rich.table", "rich.progress", "numpy", "tomllib", "concurrent.futures.process",
-    "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
-    "encodings.utf_16", "encodings.utf_8_sig",
-    "multiprocessing.popen_fork", "multiprocessing.queues", "multiprocessing.synchronize", "tests.hostile.readers",
+    "concurrent.futures.thread", "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
+    "encodings.utf_16", "encodings.utf_8_sig", "html.parser", "http.client", "jinja2.constants", "jinja2.debug",
+    "jinja2.ext", "jinja2.sandbox", "multiprocessing.popen_fork", "multiprocessing.queues",
+    "multiprocessing.synchronize", "pprint", "pytest", "tests.hostile.readers", "tokenizers", "xml.etree.ElementTree",
 )  # fmt: skip
 """Modules that are imported late, when the child can no longer read them."""
 
@@ -58,19 +62,22 @@ class Ended:
     left: tuple[str, ...] = ()       # files that it created
     running: int = 0                 # processes that it left running
     lines: int = 1                   # error lines allowed, see Mutant
+    raw: str = ""                    # control characters on stdout and stderr
 
 
 @cache
 def prepare():
     """Import everything that a command may import, so that children need not."""
-    import cachesim
-
-    for module in pkgutil.walk_packages(cachesim.__path__, "cachesim."):
-        if "_corpus" not in module.name and not module.name.endswith("__main__"):
+    for path in sorted((ROOT / "cachesim").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if "_corpus" not in name and not name.endswith("__main__"):
             with suppress(ImportError):          # an extra that is not installed
-                importlib.import_module(module.name)
+                importlib.import_module(name)
     for name in LATE:
-        importlib.import_module(name)
+        with suppress(ImportError):
+            importlib.import_module(name)
+    with suppress(AttributeError, OSError):      # not on other systems than Linux
+        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
     gc.collect()
     gc.freeze()                  # a collection in a child would copy all pages
 
@@ -97,24 +104,24 @@ def run(mutant, parser=None, plant=None, cpu=CPU):
             path.chmod(0o777)
         flag = mmap.mmap(-1, 1)
         with open(folder / "out", "w+b") as out, open(folder / "err", "w+b") as err:
-            before = _resident()
+            before, known = _resident(), _children()
             pid = forked()
             if pid == 0:
                 _child(mutant, (inside, temp), (out, err), (parser, plant, cpu), flag)
             _, status, used = os.wait4(pid, 0)
-            running = _end_group(pid)
-            err.seek(0)
-            error_output = err.read(KEPT) if os.fstat(err.fileno()).st_size <= KEPT else _ends(err)
+            running, later = _end_rest(pid, known)
+            stdout, stderr = _kept(out), _kept(err)
             return Ended(
                 code=os.waitstatus_to_exitcode(status),
-                cpu=used.ru_utime + used.ru_stime,
+                cpu=used.ru_utime + used.ru_stime + later,
                 mib=max(0, used.ru_maxrss / 1024 - before),
                 stdout=os.fstat(out.fileno()).st_size,
-                stderr=error_output.decode("utf-8", "backslashreplace"),
+                stderr=stderr,
                 parsed=bool(flag[0]),
                 left=tuple(sorted(_left(inside, (*mutant.files, *mutant.made)) + _left(temp))),
                 running=running,
                 lines=mutant.lines,
+                raw="".join(sorted({sign for sign in stdout + stderr if _control(sign)})),
             )
     finally:
         rmtree(folder, ignore_errors=True)
@@ -126,10 +133,28 @@ def _resident():
     return int(file.read_text().split()[1]) * resource.getpagesize() / (1 << 20) if file.exists() else 0
 
 
-def _ends(stream):
+def _children():
+    """Return the ids of the child processes of this process, none if unknown."""
+    found = set()
+    for thread in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            found.update(map(int, thread.read_text().split()))
+    return found
+
+
+def _control(sign):
+    """Return whether a character controls a terminal."""
+    return unicodedata.category(sign) == "Cc" and sign not in "\t\n"
+
+
+def _kept(stream):
+    """Return beginning and end of a file as text."""
+    stream.seek(0)
+    if os.fstat(stream.fileno()).st_size <= KEPT:
+        return stream.read().decode("utf-8", "backslashreplace")
     head = stream.read(KEPT // 2)
     stream.seek(-KEPT // 2, os.SEEK_END)
-    return head + b"\n...\n" + stream.read()
+    return (head + b"\n...\n" + stream.read()).decode("utf-8", "backslashreplace")
 
 
 def _left(folder, known=()):
@@ -137,17 +162,25 @@ def _left(folder, known=()):
     return [name for name in names if not any(fnmatchcase(name, one) for one in known)]
 
 
-def _end_group(pid):
-    """Return 1 if processes of the group are still running after half a second, and kill them; else 0."""
-    for _ in range(10):
+def _end_rest(pid, known):
+    """Return 1 if processes of the group, or orphans, are still running after half a second, and kill them; else 0.
+    Also return the CPU seconds of orphans. ``known``: children of this process that the mutant did not start."""
+    seconds = 0.0
+    for last in [False] * 10 + [True]:
+        orphans = _children() - known
+        for orphan in orphans:
+            if last:
+                with suppress(OSError):
+                    os.kill(orphan, signal.SIGKILL)
+            found, _, used = os.wait4(orphan, 0 if last else os.WNOHANG)
+            seconds += used.ru_utime + used.ru_stime if found else 0
         try:
-            os.killpg(pid, 0)
+            os.killpg(pid, signal.SIGKILL if last else 0)
         except OSError:
-            return 0
+            if not orphans:
+                return 0, seconds
         time.sleep(0.05)
-    with suppress(OSError):
-        os.killpg(pid, signal.SIGKILL)
-    return 1
+    return 1, seconds
 
 
 def _child(mutant, folders, streams, how, flag):
@@ -228,10 +261,13 @@ def _watch(module, name, flag):
 
 
 def _run(mutant):
+    from tests.hostile.forked_parser import fork_parsers
+
+    fork_parsers()
     if mutant.given_to != CLI:
         from tests.hostile.readers import READERS
 
-        return READERS[mutant.given_to](*mutant.files.values())
+        return READERS[mutant.given_to](mutant)
     from cachesim.cli.main import main
 
     try:

@@ -47,6 +47,8 @@ def _findings(ended, cpu):
             yield f"exit code: {ended.code}"
     if ended.stdout > STDOUT:
         yield "output: more than 16 MiB"
+    if ended.raw:
+        yield f"raw: control character U+{ord(ended.raw[0]):04X} printed"
     if ended.left:
         yield f"left: {re.sub('tmp[0-9a-z_]{8}', 'tmp*', ended.left[0])}"
     if ended.running:

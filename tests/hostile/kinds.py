@@ -8,18 +8,23 @@ from __future__ import annotations
 import json
 import tomllib
 from functools import cache
-from pathlib import Path
+from importlib.util import find_spec
 from random import Random
 from typing import Callable, NamedTuple
 
 from cachesim.engines.registry import profiles
-from tests.hostile.bodies import bent_bodies, bent_template
+from tests.hostile.bodies import bent_bodies
+from tests.hostile.exported import export
+from tests.hostile.gguf_headers import gguf
+from tests.hostile.http_replies import http
 from tests.hostile.lines import bent_line, line_options
 from tests.hostile.mutant import Mutant
 from tests.hostile.nasty import WORDS
 from tests.hostile.rules import bent_rules
 from tests.hostile.server_logs import server_log
 from tests.hostile.tame import tame
+from tests.hostile.templates import bent_template, template
+from tests.hostile.tokenizer_files import tokenizer
 from tests.hostile.trees import mutated
 from tests.hostile.words import bent_words
 from tests.hostile.written import flipped, to_json, to_toml
@@ -42,7 +47,7 @@ class Kind(NamedTuple):
     weight: int                                  # mutants per round
     make: Callable[[Random, int], Mutant]        # from a generator and a number
     parser: tuple[str, str]                      # module and function whose return means that the input was parsed
-    needs: Path = ROOT                           # folder that must exist
+    possible: bool = True                        # its files and packages are present
 
 
 @cache
@@ -210,20 +215,31 @@ def body(rng, number):
     return Mutant("body", number, tame(argv), files)
 
 
+def exported(rng, number):
+    """Return an export of a scenario with hostile texts."""
+    return export(rng, number, scenarios())
+
+
+JINJA, TOKENIZERS = (find_spec(name) is not None for name in ("jinja2", "tokenizers"))
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("scenario", 6, scenario, ("cachesim.scenarios.load", "read_toml")),
-        Kind("line", 4, line, ("cachesim.scenarios.from_notation", "parse")),
-        Kind("trace", 6, trace, ("cachesim.replay.recorded_trace", "read_json")),
+        Kind("scenario", 3, scenario, ("cachesim.scenarios.load", "read_toml")),
+        Kind("line", 2, line, ("cachesim.scenarios.from_notation", "parse")),
+        Kind("trace", 3, trace, ("cachesim.replay.recorded_trace", "read_json")),
         Kind("workload", 1, workload, ("cachesim.tools.workload.cell_jobs", "read_session")),
-        Kind("shared", 2, shared, ("cachesim.replay.recorded_trace", "read_json"), TRACES),
-        Kind("option", 3, option, ("cachesim.cli.main", "_parse")),
-        Kind("reply", 2, reply, ("cachesim.tools.conformance.jsonl_adapter", "ProcessSubject._read")),
+        Kind("shared", 1, shared, ("cachesim.replay.recorded_trace", "read_json"), TRACES.exists()),
+        Kind("option", 2, option, ("cachesim.cli.main", "_parse")),
+        Kind("reply", 1, reply, ("cachesim.tools.conformance.jsonl_adapter", "ProcessSubject._read")),
         Kind("body", 2, body, ("cachesim.tools.request_bodies.import_bodies", "read_bodies")),
         Kind("log", 1, log, ("tests.hostile.readers", "read_tasks")),
-        Kind("server-log", 3, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
+        Kind("server-log", 1, server_log, ("cachesim.tools.server_logs.import_log", "read_session")),
         Kind("rules", 1, rules, ("cachesim.engines.rule_files", "run_rule_file")),
+        Kind("template", 2, template, ("cachesim.tools.request_bodies.import_bodies", "render"), JINJA),
+        Kind("gguf", 2, gguf, ("cachesim.base.bounded_child", "BoundedChild.ask")),
+        Kind("tokenizer", 2, tokenizer, ("cachesim.tools.request_bodies.import_bodies", "read_tokenizer"), TOKENIZERS),
+        Kind("http", 2, http, ("cachesim.base.http_client", "HttpClient.ask")),
+        Kind("export", 2, exported, ("cachesim.scenarios.load", "read_toml")),
     )
 }
 
@@ -235,7 +251,7 @@ def mutant(name, number):
 
 def wheel():
     """Return the kinds of a round, without those whose folder is missing."""
-    kinds = [kind for kind in KINDS.values() if kind.needs.exists()]
+    kinds = [kind for kind in KINDS.values() if kind.possible]
     most = max(kind.weight for kind in kinds)
     return [kind.name for i in range(most) for kind in kinds if kind.weight > i]
 

@@ -51,10 +51,27 @@ def no_limit(name):
     return take_out
 
 
+def no_bound():
+    """Remove the limits on memory of the child that parses foreign files."""
+    from cachesim.base import parser_process
+
+    parser_process.bound = lambda mebibytes: None
+
+
+def no_escape():
+    """Remove the escapes of texts in comments of exported programs."""
+    from cachesim.tools.live.llama_server.export import program_text
+
+    program_text.comment_line = lambda text: f"# {text}"
+
+
 PLANTS = (
     Plant("the form of a recording", "trace", 1, "traceback", no_form),
     Plant("brackets", "trace", 8, "traceback", no_depth),
     Plant("values in messages", "scenario", 47, "error", no_cut),
     Plant("word length", "line", 115, "time", no_limit("word length")),
     Plant("new tokens", "line", 389, "time", no_limit("new tokens")),
+    Plant("memory of a parser", "template", 70, "memory", no_bound),
+    Plant("brackets of a reply", "http", 276, "traceback", no_depth),
+    Plant("texts in comments", "export", 180, "traceback", no_escape),
 )

@@ -1,7 +1,7 @@
-"""Readers that no command line reaches without another process: replies of a tested process, and the log of a live
-server.
+"""Readers that no command line reaches without another process: replies of a tested process, the log of a live server,
+replies over HTTP, and the programs that run exported files.
 
-Each takes bytes and returns an exit code, like a command.
+Each takes a mutant and returns an exit code, like a command.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from cachesim.engines.llama_cpp.log_events import entries, numbered, read_event
 from cachesim.tools.conformance import conform, suite
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject
 from cachesim.tools.live.llama_server.tasks import read_tasks
+from tests.hostile.exported import executed
+from tests.hostile.http_server import served
 
 HISTORIES = ("A5/A", "A5.B3/A.C2/A.B", "A9>r2/A.r.B4!/A")
 
@@ -38,9 +40,9 @@ class Recited(ProcessSubject):
         return self._read(next(self.next))
 
 
-def answered(data):
+def answered(mutant):
     """Return the exit code of a test of such a process: 0 it conforms, 1 it does not, 2 it cannot be tested."""
-    Recited.lines = tuple(line + b"\n" for line in data.split(b"\n")) or (b"",)
+    Recited.lines = tuple(line + b"\n" for line in mutant.data.split(b"\n")) or (b"",)
     suite.ProcessSubject = Recited
     try:
         report = conform(["recited"], histories=HISTORIES, max_examples=3, max_requests=3, max_prompt=20, check=False)
@@ -51,12 +53,12 @@ def answered(data):
     return 0 if report.conforms else 1
 
 
-def logged(data):
+def logged(mutant):
     """Read a server log and return the exit code, always 0."""
-    messages = [entry for line in data.decode("utf-8", "replace").split("\n") for entry in entries(line)]
+    messages = [entry for line in mutant.data.decode("utf-8", "replace").split("\n") for entry in entries(line)]
     events = numbered([event for event in map(read_event, messages) if event is not None], one_slot=False)
     print(len(events), "events,", len(read_tasks(messages)), "tasks")
     return 0
 
 
-READERS = {"replies": answered, "log": logged}
+READERS = {"replies": answered, "log": logged, "http": served, "exported": executed}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections import Counter
 
 import pytest
@@ -10,9 +12,10 @@ import pytest
 from tests.hostile import judged, tally
 from tests.hostile.campaign import Campaign
 from tests.hostile.child import Ended, prepare, run
+from tests.hostile.fixed import cases, made
 from tests.hostile.kinds import KINDS, MADE, mutant, wheel
 from tests.hostile.mutant import Mutant
-from tests.hostile.planted import PLANTS, no_form
+from tests.hostile.planted import PLANTS, no_escape, no_form
 from tests.hostile.smaller import smaller
 from tests.hostile.tame import tame
 
@@ -51,7 +54,7 @@ def test_a_number_is_always_the_same_mutant():
 
 
 def test_every_kind_has_its_share_of_a_round():
-    assert Counter(wheel()) == {kind.name: kind.weight for kind in KINDS.values() if kind.needs.exists()}
+    assert Counter(wheel()) == {kind.name: kind.weight for kind in KINDS.values() if kind.possible}
 
 
 CRASHED = 'Traceback (most recent call last)\n  File "/a/cachesim/x.py", line 3\nKeyError: 1\n'
@@ -60,7 +63,7 @@ BAD_ENDS = {
     "signal: 11": {"code": -11},
     "hang: not finished in 300 seconds": {"code": -14},
     "time: more than 10 CPU seconds": {"cpu": 10.5},
-    "memory: more than 384 MiB": {"mib": 385},
+    "memory: more than 512 MiB": {"mib": 513},
     "error: 2 lines": {"code": 2, "stderr": "cachesim: a\ncachesim: b\n"},
     "error: no message": {"code": 2},
     "noise: x.py:0: Warning": {"stderr": "x.py:12: Warning\n"},
@@ -89,6 +92,29 @@ def test_leftover_files_and_cpu_time_are_measured():
     ended = run(Mutant("x", 0, ("--version",)), plant=bad, cpu=0)
     assert ended.cpu > 0.5 and ended.left and ended.left[0].startswith("tmp")
     assert any(what.startswith("time") for what in judged.findings(ended, 0))
+
+
+@pytest.mark.parametrize("form", ["curl", "script"])
+def test_a_text_that_an_export_executes_is_a_finding(form):
+    [case] = [case for case in cases() if case["name"].startswith("C1") and case["argv"][3] == form]
+    assert judged.findings(run(made(case))) == []
+    found = judged.findings(run(made(case), plant=no_escape))
+    assert any(what.startswith("traceback: tests/hostile/exported.py") for what in found)
+
+
+def test_a_process_outside_of_the_group_is_a_finding():
+    def bad():
+        if not os.fork():
+            os.setsid()
+            time.sleep(60)
+
+    ended = run(Mutant("x", 0, ("--version",)), plant=bad)
+    assert "left: a process" in judged.findings(ended)
+
+
+def test_control_characters_on_stdout_are_a_finding():
+    ended = run(Mutant("x", 0, ("--version",)), plant=lambda: print("\x1b[31m"))
+    assert judged.findings(ended) == ["raw: control character U+001B printed"]
 
 
 def test_a_search_is_short_and_may_leave_its_files():
