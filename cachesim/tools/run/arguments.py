@@ -76,9 +76,6 @@ def profile_name(text: str) -> str:
     return found.profile
 
 
-LARGEST = 999_999_999         # largest number on a command line
-
-
 def count(text: str) -> int:
     """Parse an integer of at least 0. Raises ArgumentTypeError."""
     if not text.isascii() or not text.isdigit():
@@ -230,6 +227,7 @@ def scenario_of_line(line: str, model: str, requested: list[str], settings: list
 
 # --- The argument FILE|ID|LINE, shared by all commands for a single scenario ---------------------------------
 
+LARGEST = 999_999_999         # largest number on a command line
 MODEL = "GGGA"
 LONG = 2_000           # prompts and answers [tokens] above which a scenario runs in provenance mode by default
 
