@@ -13,7 +13,6 @@ from tests.hostile import judged, tally
 from tests.hostile.campaign import STATE, Campaign
 from tests.hostile.child import prepare, run
 from tests.hostile.kinds import KINDS, mutant, wheel
-from tests.hostile.mutant import CLI
 from tests.hostile.smaller import smaller
 
 SHOWN = 4000                 # printed characters of a file, at most
@@ -37,7 +36,7 @@ def show(case):
     for name, data in case.files.items():
         text = data[:SHOWN].decode("utf-8", "backslashreplace").encode("unicode_escape").decode().replace("\\n", "\n")
         print(f"--- {name}, {len(data)} bytes\n{text}{'...' if len(data) > SHOWN else ''}")
-    if case.given_to == CLI:
+    if case.argv:
         words = [word if len(word) < 200 else f"{word[:100]}...({len(word)} characters)" for word in case.argv]
         print("---", ascii(shlex.join(["cachesim", *words]))[1:-1][:SHOWN])
 
