@@ -53,6 +53,14 @@ def test_a_number_is_always_the_same_mutant():
         assert mutant(name, 7) != mutant(name, 8)
 
 
+def test_earlier_mutants_do_not_change_a_mutant():
+    for name in wheel():
+        before = mutant(name, 3)
+        for number in range(40):
+            mutant(name, number)
+        assert mutant(name, 3) == before
+
+
 def test_every_kind_has_its_share_of_a_round():
     assert Counter(wheel()) == {kind.name: kind.weight for kind in KINDS.values() if kind.possible}
 

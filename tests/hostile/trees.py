@@ -5,6 +5,8 @@ Mild mutations keep the type, so that many mutants are parsed; harsh mutations d
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from tests.hostile.nasty import Again, nasty
 
 HARSH = 0.4                # share of harsh mutations
@@ -103,7 +105,7 @@ def _splice(holder, key, rng, donor):
     same = [found for name, found in inner(donor) if name == key and isinstance(key, str)]
     same = same or [found for _, found in inner(donor) if type(found) is type(value)]
     if same:
-        holder[key] = rng.choice(same)
+        holder[key] = deepcopy(rng.choice(same))         # later changes must not reach the donor
 
 
 def _enter(holder, key, rng, donor):
@@ -111,7 +113,7 @@ def _enter(holder, key, rng, donor):
     if isinstance(holder, dict):
         found = [(name, value) for name, value in inner(donor) if isinstance(name, str)]
         if found:
-            holder.update([rng.choice(found)])
+            holder.update([deepcopy(rng.choice(found))])
     else:
         _splice(holder, key, rng, donor)
 
