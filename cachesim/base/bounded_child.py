@@ -92,7 +92,7 @@ class BoundedChild:
         except (ValueError, RecursionError):
             raise BadInput(f"the reply of the parser of {self.what} is unreadable", file=self.file) from None
         if "refused" in reply:
-            raise BadInput(reply["refused"], file=self.file, hint=reply["hint"])
+            raise BadInput(cut(reply["refused"], 200), file=self.file, hint=reply["hint"])
         if "missing" in reply:
             cause = f"{self.what} needs the package {cut(reply['missing'])}, which is not installed"
             raise BadInput(cause, hint=install_command("import"))

@@ -43,7 +43,7 @@ def read_template(path: Path) -> TemplateSource:
         config = config if isinstance(config, dict) else {}
         source = config.get("chat_template")
         if isinstance(source, list):             # several named templates
-            named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
+            named = {str(entry.get("name")): entry.get("template") for entry in source if isinstance(entry, dict)}
             source = named.get("default", next(iter(named.values()), None))
         return _template(source, {key: _token(config.get(key)) for key in ("bos_token", "eos_token")}, path)
     return _template(read_text(path, SCENARIO_BYTES, "template"), {}, path)
