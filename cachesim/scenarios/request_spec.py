@@ -21,7 +21,7 @@ from cachesim.scenarios.schema import Step
 
 FIRST = 1_000                # smaller numbers are special tokens of the engines
 STRIDE = 1_000_000           # tokens reserved per word; the maximum length of a word
-CERTAIN = 256                # generated tokens for which every usual context has room
+CERTAIN = 256                # generated tokens of an answer that count before a run: only a tiny context ends it
 
 
 class Words(dict[str, int]):
