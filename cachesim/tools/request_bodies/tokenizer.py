@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Sequence
 
@@ -17,22 +18,23 @@ PARSER = "cachesim.tools.request_bodies.tokenizer_parser"
 
 BYTES = 4                    # estimated bytes per token
 
-class Tokenizer:
+
+class Tokenizer(ABC):
     """Base class of tokenizers. ``exact``: whether its counts are those of the model. ``name``: its source."""
 
     exact = True
     name = ""
 
+    @abstractmethod
     def tokens(self, text: str) -> Sequence[int]:
         """Return the tokens of a text, or as many placeholders."""
-        raise NotImplementedError
 
     def shared(self, a: str, b: str, common: int) -> int | None:
         """Return the number of common tokens of two texts with ``common`` equal characters; None if the tokens must be
         compared."""
         return None
 
-    def close(self) -> None:
+    def close(self) -> None:        # noqa: B027 - most tokenizers have none
         """Release the resources of the tokenizer."""
 
 
