@@ -163,10 +163,10 @@ def _left(folder, known=()):
 
 
 def _end_rest(pid, known):
-    """Return 1 if processes of the group, or orphans, are still running after half a second, and kill them; else 0.
+    """Return 1 if processes of the group, or orphans, are still running after three seconds, and kill them; else 0.
     Also return the CPU seconds of orphans. ``known``: children of this process that the mutant did not start."""
     seconds = 0.0
-    for last in [False] * 10 + [True]:
+    for last in [False] * 60 + [True]:
         orphans = _children() - known
         for orphan in orphans:
             if last:
