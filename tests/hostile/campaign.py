@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from cachesim.base.files import write_whole
-from tests.hostile.child import forked
+from tests.hostile.child import adopt_orphans, forked
 from tests.hostile.tally import play
 from tests.shared import ROOT
 
@@ -80,6 +80,7 @@ class Campaign:
             return pid
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        adopt_orphans()
         try:
             for share in shares:
                 tally = play(self.seed, *share)

@@ -76,10 +76,15 @@ def prepare():
     for name in LATE:
         with suppress(ImportError):
             importlib.import_module(name)
-    with suppress(AttributeError, OSError):      # not on other systems than Linux
-        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+    adopt_orphans()
     gc.collect()
     gc.freeze()                  # a collection in a child would copy all pages
+
+
+def adopt_orphans():
+    """Make this process the parent of processes that its children leave running. A forked process must ask anew."""
+    with suppress(AttributeError, OSError):      # not on other systems than Linux
+        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
 
 
 def forked():

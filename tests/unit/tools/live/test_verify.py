@@ -15,6 +15,7 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import write_model
+from cachesim.tools.live.llama_server.verify import model_of
 from cachesim.tools.live.llama_server.verify.case import fitted
 from cachesim.tools.live.llama_server.verify.model_of import from_file, from_server, real_vocabulary, rows
 from cachesim.tools.live.player import Player
@@ -165,6 +166,13 @@ def test_which_layers_a_file_has(tmp_path):
     with pytest.raises(BadInput, match="--layers"):
         from_server({"model_path": "/elsewhere/x.gguf"}, {})
     assert from_server({}, {"data": [{"meta": {"n_vocab": 50_000}}]}, "GA").layers == "GA"
+
+
+@pytest.mark.parametrize("tokens", [3, "text", None, []])
+def test_a_vocabulary_of_another_type_is_ignored(tmp_path, monkeypatch, tokens):
+    keys = {"general.architecture": "qwen3next", model_of.TOKENS: tokens}
+    monkeypatch.setattr(model_of, "read_gguf", lambda file, names: keys)
+    assert from_file(tmp_path / "x.gguf").vocabulary == real_vocabulary(model_of.MOST)
 
 
 def test_the_last_lines_of_a_server_that_ends_may_be_missing():

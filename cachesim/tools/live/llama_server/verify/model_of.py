@@ -181,7 +181,9 @@ def from_file(file: Path, layers: str = "") -> Facts:
     if not found:
         raise BadInput(f"unknown layers of architecture {quoted(arch)}", file=str(file),
                        hint="name them with --layers, such as 'W1024 A' or GA")  # fmt: skip
-    return Facts(found, real_vocabulary(len(keys.get(TOKENS, ())) or MOST), False)
+    tokens = keys.get(TOKENS)
+    size = len(tokens) if isinstance(tokens, list) else 0
+    return Facts(found, real_vocabulary(size or MOST), False)
 
 
 def from_server(props: Mapping[str, Any], models: Mapping[str, Any], layers: str = "") -> Facts:
