@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Callable, Iterator, NamedTuple
 
 from cachesim.base import exits
-from tests.faults.commands import OUTPUT, TABLE, Command
+from tests.faults.commands import OUTPUT, TABLE, TESTS, Command
 from tests.faults.stopped import MARK
 from tests.faults.victim import End, Victim, marked
 from tests.hostile.http_server import URL, Handler, Server
@@ -61,8 +61,9 @@ class Bench:
     def run(self, code: int | None, *more: object, file: bool = True, out: Path | None = None, **how: Any) -> End:
         """Run the command and check how it ends. ``code``: the expected exit code, None = like undisturbed."""
         written = (self.row.out[0], (out or self.out) / self.row.out[1]) if file and self.row.out else ()
+        env = {"PYTHONPATH": str(TESTS.parent), **how.pop("env", {})}
         with _served(self.argv) as argv:
-            victim = Victim(*argv, *written, *more, "-q", **how)
+            victim = Victim(*argv, *written, *more, "-q", env=env, cwd=self.folder, **how)
             end = victim.end()
         code = self.row.code if code is None else code
         self.codes.append(end.code)
