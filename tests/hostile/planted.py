@@ -70,7 +70,6 @@ PLANTS = (
     Plant("brackets", "trace", 8, "traceback", no_depth),
     Plant("values in messages", "scenario", 47, "error", no_cut),
     Plant("word length", "line", 115, "time", no_limit("word length")),
-    Plant("new tokens", "line", 389, "time", no_limit("new tokens")),
     Plant("memory of a parser", "template", 70, "memory", no_bound),
     Plant("brackets of a reply", "http", 276, "traceback", no_depth),
     Plant("texts in comments", "export", 180, "traceback", no_escape),
