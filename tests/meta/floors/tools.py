@@ -16,9 +16,8 @@ SERVER_LOGS = [
 ]  # fmt: skip
 
 REQUEST_BODIES = [
-    Fault("a shared prefix ends with its last whole block", "tools/request_bodies/conversations.py",
-          "[start : start + 2 * BLOCK], text[start : start + 2 * BLOCK])",
-          "[start : start + BLOCK], text[start : start + BLOCK])"),
+    Fault("a prompt shares a prefix with the next in order only", "tools/request_bodies/shared_prefixes.py",
+          "sizes[number] = max(behind[left], behind[at])", "sizes[number] = behind[at]"),
     Fault("an imported scenario has no user marks", "tools/request_bodies/import_scenario.py",
           "user=at == request.user))", "user=False))"),
 ]  # fmt: skip
