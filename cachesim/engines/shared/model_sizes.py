@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Mapping
 
-from cachesim.base.errors import BadInput, quoted
+from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.gguf_header import read_gguf
 from cachesim.base.limits import LAYERS
 from cachesim.base.untrusted_files import read_json
@@ -84,7 +84,7 @@ class _Numbers:
             value = default
         if type(value) is not int or not 0 <= value <= LARGEST:
             what = "is missing" if value is None else f"is not an integer from 0 to {LARGEST}"
-            raise BadInput(f"key {self.prefix}{name} {what}", file=self.file)
+            raise BadInput(f"key {cut(self.prefix + name)} {what}", file=self.file)
         return value
 
     def words(self, name: str) -> list[Any]:
