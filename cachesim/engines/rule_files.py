@@ -63,7 +63,7 @@ def profile_of(text: str) -> str:
     sets = run_rule_file(file).sets
     chosen = [rules for variable, rules in sets.items() if name in (None, variable, rules.name)]
     if not chosen:
-        hint = nearest(name, sets) or ", ".join(sets)
+        hint = nearest(name, sets) or cut(", ".join(sets))
         raise BadInput(f"no rule set {quoted(name)} in the file", file=str(file), hint=hint)
     if len({rules.name for rules in chosen}) > 1:
         raise BadInput(f"{len(sets)} rule sets in the file: {', '.join(sets)}", file=str(file), hint=f"use {file}:NAME")

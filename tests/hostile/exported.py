@@ -128,7 +128,7 @@ def _shell(text):
     ended = subprocess.run(["/bin/sh", "-c", STUBS], env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
                            check=False)  # fmt: skip
     assert b"yntax error" not in ended.stderr and b"not found" not in ended.stderr, ended.stderr[-300:]
-    if "END_OF_PROGRAM" in text:
+    if "<<'END_OF_PROGRAM'" in text:              # not only the word, which a title may contain
         _python(ended.stdout.decode())
 
 
