@@ -26,6 +26,7 @@ Waiting = dict[int, tuple[Request, Answer]]
 DEAD = "before this step"
 """Error of a request to a server whose process has ended."""
 SLOT_FILE = 10         # cost of saving or restoring a slot file, in micro-batches
+RESTART = 10           # cost of a restart, in micro-batches
 STUCK = 10_000         # rounds without an event or a token after which the server counts as deadlocked
 
 
@@ -163,6 +164,7 @@ class Stage:
         """Perform a step that is not a completion."""
         self.watcher.begins(number, step)
         if action.do == "restart":
+            self.log.spend(0, RESTART)
             self.log.mark()
             self.options |= dict(action.server)
             self._start()

@@ -149,6 +149,15 @@ def test_every_engine_keeps_every_limit(profile, numbers, mode, said, lift):
         play(scenario, profile, mode)
 
 
+@pytest.mark.parametrize("profile", ["llama_cpp@b10587", IK, "mlx_lm@d78bf58e"])
+def test_restarts_are_counted(profile, lift):
+    scenario = from_line("A4/{restart}/{restart}/{restart}", model="A", profiles=(profile,))
+    assert play(scenario, profile, "none").passes == play(from_line("A4", model="A"), profile, "none").passes + 30
+    lift(PASSES=29)
+    with pytest.raises(BadInput, match=r"request 3: .*at most 29 micro-batches are allowed"):
+        play(scenario, profile, "none")
+
+
 def test_tokens_for_which_there_was_no_room_are_given_back():
     """The second prompt finds no room for a batch until the first slot is purged."""
     server = {"ctx_size": 256, "parallel": 2, "kv_unified": True}
