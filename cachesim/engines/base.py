@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, NamedTuple, Self
+from typing import Any, Mapping, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.chat_template import ChatMessage
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Immutable:
@@ -21,6 +24,14 @@ class Immutable:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+class ImmutableItems(dict[K, V]):
+    """Dictionary of immutable keys and values. A deep copy has the same keys and values: it does not copy the tokens
+    of long prompts."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)(self)
 
 
 AS_MANY_AS_ALLOWED = -1      # draft length: the longest that the server's limits allow

@@ -21,7 +21,8 @@ COMMON_FIELDS = frozenset({"prompt", "n_predict", "kind", "n_cmpl", "forced", "e
 """Fields of a ``Request`` that every engine reads. The engine itself refuses a kind, or a number of completions,
 that it does not support."""
 SCENARIO_NAMES = {
-    "cancel_at": "cancel_after", "children_forced": "answers", "messages": "chat", "user_starts": "user marks (|)",
+    "cancel_at": "cancel_after", "chat": "message_delimiters", "children_forced": "answers", "messages": "chat",
+    "user_starts": "user marks (|)",
 }  # fmt: skip
 """Names of request fields in scenarios, if they differ."""
 MOST_DRAWN_BATCHES = 48            # micro-batches of a drawn prompt; more cost time and exercise nothing new

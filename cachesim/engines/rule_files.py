@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from cachesim.base import pool
 from cachesim.base.errors import BadInput, Crash, cut, nearest, quoted
-from cachesim.base.limits import SCENARIO_BYTES
+from cachesim.base.limits import RULE_LINE, SCENARIO_BYTES
 from cachesim.base.untrusted_files import path_of, read_text
 from cachesim.engines import registry
 from cachesim.engines.rule import RULES
@@ -77,6 +77,8 @@ def run_rule_file(path: Path) -> RuleFile:
     if real not in _files:
         before = dict(RULES)
         text = read_text(path, SCENARIO_BYTES, "rule file")
+        for number, line in enumerate(text.split("\n"), 1):     # Python needs memory quadratic in a long dotted name
+            RULE_LINE.check(len(line), "line", file=str(path), line=number)
         beside: dict[str, str] = {}
         try:
             with _importing(_folder(path), beside):

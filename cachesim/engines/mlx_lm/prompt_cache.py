@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from cachesim.base.tokens import Tokens
+from cachesim.engines.base import ImmutableItems
 from cachesim.engines.inspection import Key, Point
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.batch import Row
@@ -32,9 +33,9 @@ class PromptCache:
         )
         self.at: Row | None = None
         self.count = 0
-        self.keys: dict[Tokens, Key] = {}               # tokens of an entry -> its key
-        self.texts: dict[Key, Tokens] = {}              # key of an entry -> its tokens
-        self.lent: dict[Tokens, str] = {}               # entries whose caches a row continues -> the deciding rule
+        self.keys: ImmutableItems[Tokens, Key] = ImmutableItems()   # tokens of an entry -> its key
+        self.texts: ImmutableItems[Key, Tokens] = ImmutableItems()  # key of an entry -> its tokens
+        self.lent: ImmutableItems[Tokens, str] = ImmutableItems()   # entries that a row continues -> the deciding rule
 
     def _weigh(self, layers: Sequence[Any]) -> int:
         return declared(layers, self.weights)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tracemalloc
 
 import pytest
 
@@ -143,6 +144,16 @@ def test_too_many_values_are_refused_before_they_are_made():
 def test_the_work_is_in_proportion_to_the_text(data):
     """Check linear time: quadratic work would take hours."""
     assert json_refusal(data)
+
+
+def test_many_short_texts_take_less_memory_than_ten_times_their_size():
+    data = b"[" + b'"\\""\\' * 200_000
+    tracemalloc.start()
+    try:
+        assert json_refusal(data).startswith("f:1: broken or truncated JSON")
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_of_json(tmp_path):

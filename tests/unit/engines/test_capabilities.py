@@ -43,6 +43,13 @@ def test_a_field_that_is_not_in_the_table_is_refused_by_name(engine, name):
         kit.check_request(request)
 
 
+def test_the_field_of_messages_and_the_field_of_marks_have_different_names():
+    with pytest.raises(BadInput, match=r"engine: chat \(supported: .*miters") as refused:
+        ENGINES["llama_cpp"].check_request(Request((1, 2), messages=(ChatMessage("user", (1, 2)),)))
+    assert "chat" not in refused.value.hint
+    assert len(str(refused.value)) < 300
+
+
 @pytest.mark.parametrize(("profile", "line", "name"), [
     ("mlx_lm@0.32.2", "A20/A20{n_cache_reuse=4}", "n_cache_reuse"), ("mlx_lm@0.32.2", "A20@0", "id_slot"),
     ("mlx_lm@0.32.2", "A20{n_keep=4}", "n_keep"), ("mlx_lm@0.32.2", "A20/A20!", "cache_prompt"),

@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import pytest
 
+from cachesim.engines.base import ImmutableItems
 from cachesim.engines.contract import copy_server
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.scenarios.from_notation import from_line
@@ -27,6 +28,14 @@ def behind(profile, cut=None):
 def test_what_was_saved_is_its_own_copy():
     one = Blob(9)
     assert deepcopy([one])[0] is one
+
+
+def test_a_copy_of_immutable_items_shares_them():
+    key, value = tuple(range(300)), tuple(range(400))
+    twin = deepcopy(items := ImmutableItems({key: value}))
+    assert next(iter(twin)) is key and twin[key] is value
+    del twin[key]
+    assert items == {key: value}
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp@b10587", "ik_llama@main", "mlx_lm@d78bf58e"])

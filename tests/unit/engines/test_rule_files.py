@@ -402,6 +402,15 @@ def test_what_a_file_prints_spoils_no_result(capsys, rules):
     assert data["runs"][0]["profile"] == "llama_cpp@mine"
 
 
+def test_a_line_of_more_than_10_000_characters_is_refused(capsys, rules):
+    code, _ = call(capsys, "try", "S4", "-p", rules(f"\nimport {'a.' * 4996}a\n"))
+    assert code == exits.BAD_INPUT
+    file = str(rules(f"\nimport {'a.' * 4997}a\n"))
+    assert main(["try", "S4", "-p", file]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == \
+        f"cachesim: {file}:2: line: 10,002 characters, at most 10,000 characters are allowed\n"
+
+
 def test_it_leaves_no_byte_code_beside_the_file(capsys, rules, tmp_path):
     call(capsys, "try", "S4", "-p", rules())
     assert [one.name for one in tmp_path.iterdir()] == ["my_rules.py"]
