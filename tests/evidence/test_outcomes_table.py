@@ -43,7 +43,8 @@ def recorded_pairs(engine):
     return random.Random(27).sample(SEEN[engine], min(DRAWN, len(SEEN[engine])))
 
 
-RECORDED = [(engine, *pair) for engine in BUILTIN if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)]
+RECORDED = [pytest.param(engine, *pair, marks=pytest.mark.long if " scenario " in pair[2] else ())     # takes seconds
+            for engine in BUILTIN if engine != peer_runs.ENGINE for pair in recorded_pairs(engine)]  # fmt: skip
 
 
 @pytest.mark.parametrize("engine, outcome, alternative, where", RECORDED)
