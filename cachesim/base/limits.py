@@ -64,6 +64,7 @@ TRACE_BYTES = Limit("recording", 2**26, "bytes", "size of a JSON file", MACHINE,
 JSON_VALUES = Limit("JSON values", 4_000_000, "values", "brackets, commas, colons in a file", MACHINE, "--max-values")
 SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "size of a saved slot", MACHINE)
 LOG_REQUESTS = Limit("log requests", 10_000, "requests", "requests in a log", TIME, "--max-log-requests")
+LOG_STATEMENTS = Limit("log statements", 200_000, "statements", "statements about a log", MACHINE)
 REBUILT = Limit("rebuilt requests", 400, "requests", "requests of a log that is simulated", TIME, "--max-rebuilt")
 SOUGHT = Limit("log search", 270_000, "work units", "log reconstruction; a token costs 1", TIME, "--max-sought")
 BODY_BYTES = Limit("request bodies", 2**27, "bytes", "size of all files of an import", MACHINE, "--max-body-bytes")

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Sequence
 
-from cachesim.base.limits import LOG_REQUESTS
+from cachesim.base.limits import LOG_REQUESTS, LOG_STATEMENTS
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
 from cachesim.tools.server_logs.line_prefixes import message
 from cachesim.tools.server_logs.recognise import read_message
+from cachesim.tools.server_logs.statements import Statement, read_statement
 
 TOGETHER = 12                # overlapping requests in a group, at most
 
@@ -105,6 +106,7 @@ class LogSession:
     since: int = 0               # oldest build that prints every line of the log, 0 = unknown
     beyond: int = 0              # requests beyond the limit, counted only
     until: int = 0               # oldest build known not to print a line of the log, 0 = unknown
+    statements: list[Statement] = field(default_factory=list)      # what the recognised lines say
 
 
 def overlapping(requests: Sequence[LoggedRequest]) -> Iterator[list[LoggedRequest]]:
@@ -149,6 +151,8 @@ class LogState:
             return
         self.session.recognised += 1
         kind = read.line.ev
+        if len(self.session.statements) < LOG_STATEMENTS.now:
+            self.session.statements.append(read_statement(read, number, logged.text))
         if read.slot is not None:
             self.last_slot = read.slot
         self.session.kinds[kind] = self.session.kinds.get(kind, 0) + 1
