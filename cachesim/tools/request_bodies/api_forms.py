@@ -9,6 +9,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import BODIES
 from cachesim.tools.request_bodies.body import (
     CALL,
+    IMAGE,
     REASONING,
     TEXT,
     TOKENS,
@@ -18,11 +19,13 @@ from cachesim.tools.request_bodies.body import (
     token_character,
 )
 from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.media_parts import media_list, split_at_media
 from cachesim.tools.request_bodies.message_content import answer_of, arguments, block, content, join_text, message_of
 
 CHAT, ANTHROPIC, RESPONSES, COMPLETION = "chat completions", "Anthropic messages", "responses", "completion"
 NATIVE = ("n_predict", "id_slot", "slot_id", "n_keep", "n_cache_reuse", "cache_prompt", "samplers")
-SEEN = frozenset({"messages", "prompt", "input", "tools", "system", "instructions", "model", "functions"})
+SEEN = frozenset({"messages", "prompt", "input", "tools", "system", "instructions", "model", "functions",
+                  "images"})  # fmt: skip
 """Keys of prompt parts; all others are parameters."""
 _ANTHROPIC_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
 
@@ -87,11 +90,12 @@ def _chat(value: Mapping[str, Any]) -> Body:
 
 def _for_template(message: dict[str, Any], parsed: BodyMessage) -> dict[str, Any]:
     """Return a message as a chat template receives it: texts joined to a string, arguments of tool calls parsed."""
-    if not (isinstance(message.get("content"), list) or isinstance(message.get("tool_calls"), list)):
+    listed = isinstance(message.get("content"), list) or bool(message.get("images"))
+    if not (listed or isinstance(message.get("tool_calls"), list)):
         return message
     out = dict(message)
-    if isinstance(message.get("content"), list):
-        out["content"] = join_text([part for part in parsed.parts if part.kind in (TEXT, "image")])
+    if listed:
+        out["content"] = join_text([part for part in parsed.parts if part.kind in (TEXT, IMAGE)])
     if isinstance(message.get("tool_calls"), list):
         out["tool_calls"] = [_object_call(call) for call in message["tool_calls"]]
     return out
@@ -134,7 +138,7 @@ def _anthropic(value: Mapping[str, Any]) -> Body:
 def _plain_chat(message: BodyMessage) -> dict[str, Any]:
     """Return a message as a chat template receives it, made from its parts."""
     parts = list(message.parts)
-    out: dict[str, Any] = {"role": message.role, "content": join_text([p for p in parts if p.kind in (TEXT, "image")])}
+    out: dict[str, Any] = {"role": message.role, "content": join_text([p for p in parts if p.kind in (TEXT, IMAGE)])}
     thought = join_text(parts, REASONING)
     calls = [arguments(part.text) for part in parts if part.kind == CALL]
     if thought:
@@ -171,8 +175,11 @@ def _completions(value: Mapping[str, Any], place: str) -> list[Body]:
     """Return the bodies of a completion. Its prompt is a text, a token list, a list that mixes both, or several of
     these."""
     prompt = value["prompt"]
+    if isinstance(prompt, str) and isinstance(value.get("images"), list):          # Ollama
+        parts = (*media_list(value["images"], "images"), BodyText(TEXT, "prompt", prompt))
+        return [Body(0, place, f"native {COMPLETION}", messages=[BodyMessage("", "prompt", parts)])]
     if isinstance(prompt, dict):
-        prompts = [("prompt.prompt_string", prompt.get("prompt_string"))]
+        prompts = [("prompt", prompt)]
     elif isinstance(prompt, list) and all(isinstance(part, str | list | dict) for part in prompt):
         prompts = [(f"prompt[{number}]", part) for number, part in enumerate(prompt)]
     else:
@@ -184,8 +191,10 @@ def _completions(value: Mapping[str, Any], place: str) -> list[Body]:
 
 def _raw(prompt: Any, path: str, place: str) -> list[BodyText]:
     """Return the parts of a prompt. Raises BadInput for values that are neither text nor tokens."""
-    if isinstance(prompt, dict):
-        prompt, path = prompt.get("prompt_string"), f"{path}.prompt_string"
+    if isinstance(prompt, dict) and isinstance(prompt.get("prompt_string"), str):
+        inner, media = f"{path}.prompt_string", f"{path}.multimodal_data"
+        pieces = split_at_media(prompt["prompt_string"], prompt.get("multimodal_data"), inner, media)
+        return [piece if isinstance(piece, BodyText) else BodyText(TEXT, *piece) for piece in pieces]
     if isinstance(prompt, str):
         return [BodyText(TEXT, path, prompt)]
     if not isinstance(prompt, list):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.body import REASONING, Body, BodyMessage, common_suffix
+from cachesim.tools.request_bodies.body import IMAGE, REASONING, Body, BodyMessage, common_suffix
 from cachesim.tools.request_bodies.shared_prefixes import shared_prefixes
 
 KEPT = 8                     # latest requests stored for each message
@@ -44,6 +44,19 @@ def message_key(message: BodyMessage) -> int:
     return hash((message.role, core_text(message)))
 
 
+@lru_cache(maxsize=1 << 15)
+def spoken_text(message: BodyMessage) -> str:
+    """Return the text that identifies a message even if its image changed: only the kind of an image is part of it."""
+    text = "".join(part.text.partition(" ")[0] if part.kind == IMAGE else part.text
+                   for part in message.parts if part.kind != REASONING)  # fmt: skip
+    return _SPACE.sub(" ", text).strip()
+
+
+def spoken_key(message: BodyMessage) -> int:
+    """Return a hash of the role and the identifying text of a message."""
+    return hash((message.role, spoken_text(message)))
+
+
 class ConversationLinker:
     """Requests so far; ``add`` assigns the next request to a conversation. ``texts``: the prompts of all requests."""
 
@@ -67,7 +80,8 @@ class ConversationLinker:
         self.bodies.append(body)
         self.by_system[system_text(body)] = number
         self.links.append(Link(best, common, before, conversation))
-        for key in {message_key(message) for message in conversation_messages(body)}:
+        messages = list(conversation_messages(body))
+        for key in {*map(spoken_key, messages), *map(message_key, messages)}:
             self.by_message[key].append(number)
         return self.links[-1]
 
@@ -77,14 +91,20 @@ class ConversationLinker:
         if body.raw:
             return self._previous_by_chunks(text, best, common)
         scores: Counter[int] = Counter()
-        sizes = {message_key(message): len(core_text(message)) + 1 for message in conversation_messages(body)}
+        other_images: set[int] = set()
+        messages = {message_key(message): message for message in conversation_messages(body)}
+        sizes = {spoken_key(message): len(spoken_text(message)) + 1 for message in messages.values()}
         for key, size in sizes.items():
             for number in self.by_message.get(key, ()):
                 scores[number] += size
+        for key, message in messages.items():
+            if any(part.kind == IMAGE for part in message.parts):
+                other_images |= {*self.by_message.get(spoken_key(message), ())} - {*self.by_message.get(key, ())}
         enough = min(TRIVIAL, sum(sizes.values()) // 2 + 1)
-        found = max(scores.items(), key=lambda pair: (pair[1], pair[0]), default=(-1, 0))
-        if found[1] >= enough:
-            return found[0]
+        found = max(((score >= enough, number not in other_images, score, number) for number, score in scores.items()),
+                    default=(False, False, 0, -1))  # fmt: skip
+        if found[0]:
+            return found[-1]
         return self._previous_by_edit(body, text, best, common)
 
     def _previous_by_edit(self, body: Body, text: str, best: int, common: int) -> int:
@@ -97,7 +117,7 @@ class ConversationLinker:
             return best if common * 2 > len(text) else -1
         for i in dict.fromkeys((best, len(self.links) - 1)):
             old = next(conversation_messages(self.bodies[i]), None)
-            if old is None or not _edited(core_text(old), core_text(first)):
+            if old is None or not _edited(spoken_text(old), spoken_text(first)):
                 continue
             if _edited(system_text(self.bodies[i]), system_text(body)):
                 return i

@@ -14,10 +14,10 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput, cut
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body import Body, changed
+from cachesim.tools.request_bodies.body import IMAGE, Body, changed
 from cachesim.tools.request_bodies.body_files import read_bodies
 from cachesim.tools.request_bodies.changed_text import COUNTER, DATE, ID, LISTING, SPACE
-from cachesim.tools.request_bodies.conversations import message_key
+from cachesim.tools.request_bodies.conversations import spoken_key
 from cachesim.tools.request_bodies.import_scenario import SimulatedImport, simulate_bodies
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, CHANGED
@@ -46,10 +46,10 @@ def invalidated_tokens(records: Sequence[PromptRecord], record: PromptRecord, to
 def new_tokens(before: PromptRecord, record: PromptRecord, tokenizer: Tokenizer) -> int:
     """Return the number of tokens in the messages at the end of a prompt that the previous request neither contained
     nor generated."""
-    had = {message_key(message) for message in before.body.messages}
+    had = {spoken_key(message) for message in before.body.messages}
     messages = record.body.messages
     number = len(messages)
-    while number and not messages[number - 1].system and message_key(messages[number - 1]) not in had:
+    while number and not messages[number - 1].system and spoken_key(messages[number - 1]) not in had:
         number -= 1
     generated = len(before.body.messages)
     if number == generated and number < len(messages) and messages[number].role == "assistant":
@@ -150,6 +150,8 @@ def _data(
         "conversations": max(r.link.conversation for r in records) + 1,
         "rendering": options.template or ("as sent" if all(r.body.raw for r in records) else "plain"),
         "tokens_exact": tokenizer.exact, "tokenizer": tokenizer.name, "tokens": sum(r.tokens for r in records),
+        "media": len({part.text for r in records for message in r.body.messages for part in message.parts
+                      if part.kind == IMAGE}),
         "again": sum(lost), "losing": losing, "most": max((records[number].best for number in losing), default=0),
         "causes": causes(records, lost),
         "requests": [_request(records, number, tokens) for number, tokens in enumerate(lost)],

@@ -8,12 +8,12 @@ JSON of several APIs or event streams.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import Any, Iterator
 
-from cachesim.tools.request_bodies.body import CALL, IMAGE, REASONING, TEXT, BodyMessage, BodyText
+from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, BodyMessage, BodyText
+from cachesim.tools.request_bodies.media_parts import MEDIA, media_list, media_part
 
 INNER = ("content", "body", "text", "response", "data", "json")
 DEEP = 4
@@ -104,7 +104,6 @@ def _deltas(text: str) -> Iterator[dict[str, Any]]:
 
 
 REASONS = ("reasoning_content", "reasoning", "thinking")
-IMAGES = ("image", "image_url", "input_image", "input_audio", "audio", "video", "file", "input_file", "document")
 THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_text")
 THINK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.S)
 
@@ -112,6 +111,7 @@ THINK = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.S)
 def message_of(message: dict[str, Any], path: str) -> BodyMessage:
     """Return a chat message as parts."""
     parts = [part for key in REASONS if key in message for part in _reasoning(message[key], f"{path}.{key}")]
+    parts += media_list(message.get("images"), f"{path}.images")
     parts += content(message.get("content"), f"{path}.content")
     calls = message["tool_calls"] if isinstance(message.get("tool_calls"), list) else []
     parts += [_call(call, f"{path}.tool_calls[{number}]") for number, call in enumerate(calls)]
@@ -138,8 +138,8 @@ def block(value: Any, path: str) -> list[BodyText]:
     if what in THOUGHTS:
         key = next((key for key in ("thinking", "text", "data", "summary", "content") if value.get(key)), "thinking")
         return list(_reasoning(value.get(key), f"{path}.{key}"))
-    if what in IMAGES:
-        return [_image(value, path)]
+    if what in MEDIA:
+        return [media_part(value, path)]
     if what in ("tool_use", "function_call", "custom_tool_call"):
         return [_call(value, path)]
     if what in ("tool_result", "function_call_output", "custom_tool_call_output"):
@@ -165,12 +165,6 @@ def _reasoning(value: Any, path: str) -> Iterator[BodyText]:
     text = value if isinstance(value, str) else "".join(part.text for part in content(value, path))
     if text:
         yield BodyText(REASONING, path, text)
-
-
-def _image(value: dict[str, Any], path: str) -> BodyText:
-    """Return an image or a sound as a digest: two digests differ exactly if the data differ."""
-    encoded_value = json.dumps(value, sort_keys=True).encode("utf-8", "surrogatepass")
-    return BodyText(IMAGE, path, f"<{value['type']} {hashlib.sha256(encoded_value).hexdigest()[:32]}>")
 
 
 def _call(call: Any, path: str) -> BodyText:

@@ -67,6 +67,10 @@ class Rendered(NamedTuple):
     messages: Sequence[int]      # message number of each part, -1 = none
     begins: Sequence[int]        # start of each message in the text
 
+    def start(self, at: int) -> int:
+        """Return the start of the part that contains character ``at``."""
+        return self.starts[max(0, bisect_right(self.starts, at) - 1)] if self.starts else 0
+
     def place(self, at: int) -> BodyPlace:
         """Return the place in the body of character ``at``; at the end of the text, the place of the last part."""
         number = max(0, bisect_right(self.starts, at) - 1)

@@ -7,7 +7,7 @@ from typing import Mapping, NamedTuple
 from cachesim.tools.request_bodies import changed_messages as messages
 from cachesim.tools.request_bodies import changed_text as text
 from cachesim.tools.request_bodies import changed_tools as tools
-from cachesim.tools.request_bodies.body import TOOL, Body
+from cachesim.tools.request_bodies.body import IMAGE, TOOL, Body
 from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered
 
 NEW, EXTENDS, SAME, BACK = "new", "extends", "same", "back"
@@ -46,7 +46,8 @@ CAUSES: Mapping[str, CauseText] = {
     messages.ADDED: CauseText("reasoning was added to a past answer", "send answers back unchanged"),
     messages.CHANGED_REASONING: CauseText("the reasoning of a past answer was changed",
                                           "send answers back as generated"),
-    messages.IMAGES: CauseText("an image was changed, added or removed", "keep images and their encoding unchanged"),
+    messages.IMAGES: CauseText("an image, sound or file was changed, added or removed",
+                               "send images, sounds and files of past messages unchanged"),
     messages.MOVED: CauseText("an image moved to another message", "leave images in their original message"),
     messages.DROPPED: CauseText("the front of the history was truncated",
                             "truncate rarely and in large steps, or raise the client's context limit"),
@@ -85,6 +86,8 @@ def cause_of_bodies(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered
     if at >= new_prompt.history and not b.raw:
         return PromptCause(BACK)
     x, y = old_prompt.place(at), new_prompt.place(at)
+    if (a.raw or b.raw) and IMAGE in (x.kind, y.kind):
+        return PromptCause(messages.IMAGES)
     if a.raw or b.raw:
         return _of_raw(old_prompt.text, new_prompt.text, at)
     if _in_tools(x) or _in_tools(y):
@@ -111,6 +114,8 @@ def _of_messages(a: Body, b: Body, old_prompt: Rendered, new_prompt: Rendered, a
         name, count = messages.history_change(old, new, number)
         if name:
             return PromptCause(name, f"{count} messages" if count > 1 else "1 message" if count else "")
+    if IMAGE in (old_prompt.place(at).kind, new_prompt.place(at).kind):
+        return PromptCause(messages.IMAGES)
     role = messages.BY_ROLE.get(old[number].role, CHANGED)
     return PromptCause(messages.text_change(old, new, number) or kind or role)
 

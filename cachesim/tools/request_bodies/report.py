@@ -38,6 +38,11 @@ def _result(data: Data) -> Iterator[Text]:
     """Yield the result in a sentence: the tokens that cannot be reused because prompts changed."""
     total = counted(len(data["requests"]), "request")
     losing = len(data["losing"])
+    changing = sum(len(cause["in_requests"]) for cause in data["causes"] if not cause["harmless"])
+    if changing and not losing:
+        yield Text(f"{changing} of {total} changed the previous prompt, without re-evaluation of what followed: "
+                   f"{_tokens(data, data['tokens'])} prompt tokens", "bold yellow")  # fmt: skip
+        return
     if not losing:
         yield Text(f"no changed prompts: {total}, {_tokens(data, data['tokens'])} prompt tokens", "bold green")
         return
@@ -116,6 +121,9 @@ def _notes(data: Data) -> Iterator[Text]:
                "dim")  # fmt: skip
     if data["skipped"]:
         yield Text(f"{counted(data['skipped'], 'file or line', 'files or lines')} without a request body", "dim")
+    if data["media"]:
+        media = counted(data["media"], "image, sound or file", "images, sounds and files")
+        yield Text(f"{media}: compared by a digest; their own tokens are not counted", "dim")
     if len(data["models"]) > 1:
         yield Text(f"several models, each with a separate cache: {cut(', '.join(data['models']))}", "yellow")
     for matters, says in (("yes", "selects the cache"), ("perhaps", "may change the prompt: --template"),

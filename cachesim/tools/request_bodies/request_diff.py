@@ -9,12 +9,14 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import prompt_causes
-from cachesim.tools.request_bodies.body import MARK, REASONING, TEXT, Body, Evidence, common_bytes, evidence
+from cachesim.tools.request_bodies.body import IMAGE, MARK, REASONING, TEXT, Body, Evidence, common_bytes, evidence
 from cachesim.tools.request_bodies.conversations import ConversationLinker, Link
 from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
+
+WHOLE = 64                   # characters of evidence that hold the name, size and digest of an image
 
 
 @dataclass(slots=True)
@@ -91,6 +93,9 @@ def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Token
         if b.cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING):
             b.place, b.old_place = find_place(b, b.common), find_place(a, b.common)
         b.seen = evidence(a.text, b.text, b.common)
+    if b.place and b.old_place and IMAGE in (b.place.kind, b.old_place.kind):
+        b.place, b.old_place = b.place._replace(character=0), b.old_place._replace(character=0)
+        b.seen = evidence(a.plain.text, b.plain.text, b.plain.start(at), WHOLE)
     _store_answer(a, b, tokenizer)
 
 
