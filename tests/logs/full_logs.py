@@ -1,0 +1,260 @@
+"""Full logs whose events are known: a scenario or a recording is run, and its events become the lines of a server.
+
+Each line keeps its event, and each task the truth about it: what the server counted, which tokens the slot held and
+shared, and the decisions that the recompute ledger charges. A recording is run with its own requests and its recorded
+answers; its log is used only if the simulator reproduces it event by event, so its lines are those of the real server.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.base.tokens import Tokens, common_prefix
+from cachesim.engines.base import Answer, Request, prompt_of
+from cachesim.engines.registry import ENGINES, engine_of
+from cachesim.events import Compared, Event, Launch
+from cachesim.events.slot_and_prompt_cache import SlotById, SlotByLcp, SlotByLru
+from cachesim.judging.judgement import Judgement
+from cachesim.judging.judging_observer import LEDGER_EVENTS, JudgingObserver
+from cachesim.replay.recorded_trace import Trace, read_trace
+from cachesim.replay.replay import records, without_cancel
+from cachesim.scenarios.notation.tree import PLAIN, Action
+from cachesim.scenarios.runner import play
+from cachesim.scenarios.schema import Scenario, Step, at_once
+
+Numbers = dict[str, frozenset[int]]
+"""Accepted values by the name of a number: several if its definition leaves the moment open."""
+
+
+@dataclass(slots=True)
+class LoggedLine:
+    """A line of a full log. ``ev`` "" = ordinary noise. ``steps``: requests that it may belong to."""
+
+    text: str
+    ev: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    slot: int | None = None
+    task: int | None = None
+    steps: range = range(0)
+
+
+class CauseTruth(NamedTuple):
+    """A cause that may be named for a task: a signature key, and the lines that log the deciding event (indices)."""
+
+    key: str
+    lines: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class TaskTruth:
+    """The truth about a task. ``lost``: tokens of the slot's common prefix that it evaluated again. ``causes`` explain
+    them, ``elsewhere`` tokens that something other than the slot had; None = not known (concurrent recordings)."""
+
+    step: int
+    numbers: Numbers
+    lost: int = 0
+    causes: list[CauseTruth] | None = None
+    elsewhere: list[CauseTruth] = field(default_factory=list)
+    charges: tuple[int, ...] = ()  # tokens of each charge of the ledger
+
+
+@dataclass(slots=True)
+class FullLog:
+    """A full log with its truth. ``build``: number of the build, 0 = the engine has none."""
+
+    name: str
+    engine: str
+    profile: str
+    build: int
+    lines: list[LoggedLine]
+    tasks: dict[int, TaskTruth]
+    options: Mapping[str, Any]
+    cuts: frozenset[str]  # what the memory allows: "none", "window", "any"
+
+
+class EventAt(NamedTuple):
+    """A logged event with the requests that it may belong to."""
+
+    ev: str
+    fields: Mapping[str, Any]
+    slot: int | None
+    task: int | None
+    steps: range
+
+
+class Observer(JudgingObserver):
+    """Judge that also records the contents of the chosen slot before a load, and the request of every task."""
+
+    def __init__(self, scenario: Scenario, profile: str) -> None:
+        super().__init__(scenario, profile, None)
+        self.chosen: dict[int, Tokens] = {}  # slot -> contents at its choice
+        self.before: dict[int, Tokens] = {}  # request -> contents of its slot at the choice
+        self.tasks: dict[int, tuple[int, bool]] = {}  # task -> request, whether it is a further completion
+
+    def started(self, server: Any) -> None:
+        super().started(server)
+        server.log.kinds = server.log.kinds | LEDGER_EVENTS | {SlotById, SlotByLcp, SlotByLru}
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, SlotById | SlotByLcp | SlotByLru) and event.slot is not None:
+            self.chosen[event.slot] = self.server.tokens_of(event.slot)
+            return
+        super().on_event(event)
+        if isinstance(event, Launch) and event.slot is not None and event.task is not None:
+            answer, further = self.server.answer_at(event.slot), self.server.is_further(event.slot)
+            if answer is not None:
+                self.tasks.setdefault(event.task, (answer.request, further))
+                if not further and event.slot in self.chosen:
+                    self.before.setdefault(answer.request, self.chosen.pop(event.slot))
+
+
+class Played(NamedTuple):
+    """A scenario that was run: its logged events, and the judge that followed it."""
+
+    events: list[EventAt]
+    observer: Observer
+
+
+def run_scenario(scenario: Scenario, profile: str) -> Played | None:
+    """Run a scenario under a profile; None if its log depends on a number that was never written, or if it is
+    refused."""
+    observer = Observer(scenario, profile)
+    try:
+        log = play(scenario, profile, "provenance", observer)
+    except BadInput:
+        return None
+    rules = engine_of(profile).rules(profile)
+    if any(isinstance(event, Compared) for event in log.events):
+        return None
+    groups = at_once(step.together for step in scenario.steps)
+    starts = [*log.marks, len(log.events)]
+    events = []
+    for number, (first, stop) in enumerate(pairwise(starts)):
+        steps = next((group for group in groups if number in group), range(number, number + 1))
+        for event in log.events[first:stop]:
+            if not event.logged or event.ev in rules.silent:
+                continue
+            fields = event.record(False, None)
+            for name in (*rules.unlogged.get(event.ev, ()), "ev", "slot", "task"):
+                fields.pop(name, None)
+            where = getattr(event, "slot", None), getattr(event, "task", None)
+            events.append(EventAt(event.ev, fields, *where, steps))
+    return Played(events, observer)
+
+
+def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
+    """Return the truth about every task of a run, without its causes."""
+    found, observer = {}, played.observer
+    ends = {event.task: event.fields["n_tokens"] for event in played.events if event.ev == "release"}
+    for task, (number, further) in observer.tasks.items():
+        judged = observer.found.get(number)
+        if judged is None or scenario.steps[number].action is not None:
+            continue
+        if further:
+            found[task] = TaskTruth(number, _child(judged, played, task))
+            continue
+        numbers = _numbers(judged, observer.before.get(number))
+        if task in ends:
+            numbers["end"] = frozenset({ends[task]})
+        lost = max(0, judged.slot.lcp - judged.answer.cache_n) if judged.slot else 0
+        found[task] = TaskTruth(number, numbers, lost, charges=tuple(one.tokens for one in judged.ledger.charges))
+    return found
+
+
+def _child(judged: Judgement, played: Played, task: int) -> Numbers:
+    """Return the numbers of a further completion: those of the child in its slot."""
+    slot = next((event.slot for event in played.events if event.task == task and event.slot is not None), None)
+    child = next((one for one in judged.answer.children if one.id_slot == slot), None)
+    return _counts(child, len(prompt_of(judged.request, judged.answer))) if child is not None else {}
+
+
+def _counts(answer: Answer, n_tokens: int) -> Numbers:
+    counts = {"n_tokens": n_tokens, "cache_n": answer.cache_n, "prompt_n": answer.prompt_n,
+              "predicted_n": answer.predicted_n}  # fmt: skip
+    return {name: frozenset({count}) for name, count in counts.items()}
+
+
+def _numbers(judged: Judgement, before: Tokens | None) -> Numbers:
+    """Return the accepted numbers of a request. The slot's contents count at its choice or after a load."""
+    prompt, answer = prompt_of(judged.request, judged.answer), judged.answer
+    numbers = _counts(answer, len(prompt))
+    held, lcp = set[int](), set[int]()
+    if judged.slot is not None:
+        held, lcp = {judged.slot.held}, {judged.slot.lcp}
+    if before is not None:
+        held, lcp = held | {len(before)}, lcp | {common_prefix(before, prompt)}
+    numbers |= {"held": frozenset(held), "lcp": frozenset(lcp)}
+    numbers["lost"] = frozenset(max(0, one - answer.cache_n) for one in lcp)
+    if answer.status != 200 or answer.died or answer.cancelled:
+        return {name: found for name, found in numbers.items() if name in ("n_tokens", "held", "lcp")}
+    return numbers
+
+
+def memory_of(scenario: Scenario, observer: Observer) -> frozenset[str]:
+    """Return what the memory of a server allows: to cut anywhere, within a window, or nowhere."""
+    assert observer.server.model is not None
+    layers = observer.server.model.spec.layers
+    window = any(layer.window for layer in layers)
+    found = {"none"} if any(layer.recurrence is not None for layer in layers) else set[str]()
+    if window:
+        found |= {"window", "any"} if scenario.server.get("swa_full") else {"window"}
+    return frozenset(found or {"any"})
+
+
+def trace_scenario(trace: Trace) -> Scenario | None:
+    """Return a recording as a scenario; None if requests were sent at the same time, whose order is not recorded."""
+    steps = []
+    for step in trace.steps:
+        if step.action == "restart" or len(step.members) > 1 or step.died or step.stuck or step.rounds:
+            return None
+        if step.members:
+            steps.append(Step(step.members[0].request, PLAIN))
+        else:
+            steps.append(Step(Request(()), Action(step.action, step.id_slot, step.file)))
+    return Scenario(
+        trace.name,
+        trace.name,
+        ("recording",),
+        "",
+        trace.profile.partition("@")[0],
+        trace.model,
+        (trace.profile,),
+        dict(trace.flags),
+        {},
+        tuple(steps),
+    )
+
+
+def reproduces(trace: Trace, scenario: Scenario, profile: str, played: Played) -> bool:
+    """Return whether the run logged every event of the recording, in order."""
+    log, rules = played.observer.server.log, engine_of(profile).rules(profile)
+    one_slot = trace.server.get("n_slots") == 1
+    for number, step in enumerate(trace.steps):
+        several = any("task" in event for event in step.events)
+        ours = records(list(log.of(number)), one_slot, rules.silent, several, rules.unlogged)
+        if without_cancel(ours) != without_cancel(step.events):
+            return False
+    return True
+
+
+def recordings(folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the recordings of llama.cpp and ik_llama.cpp in these folders."""
+    for folder in folders:
+        for file in sorted(folder.rglob("*.json")):
+            if (
+                re.search(r"llama_cpp|ik_llama", str(file.parent))
+                and "lora" not in str(file)
+                and "media" not in str(file)
+            ):
+                yield file
+
+
+def read_recording(file: Path) -> Trace | None:
+    """Return a recording, None if this build cannot replay it."""
+    trace = read_trace(file, {**ENGINES["llama_cpp"].profiles, **ENGINES["ik_llama"].profiles})
+    return None if trace.out or trace.sleeps or not trace.logged else trace
