@@ -210,4 +210,4 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
 GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
     "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
     "restored context checkpoint took", "MiB, took ",
-), options=options, end=5)  # fmt: skip
+), starts=("build info", "system info", "initializing slots", "main: "), options=options, end=5)  # fmt: skip

@@ -245,6 +245,7 @@ GRAMMAR = LogGrammar(
     LINES, MEANINGS,
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
+    starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
     options=options, hints=hints, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),

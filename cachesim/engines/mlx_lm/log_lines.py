@@ -63,4 +63,4 @@ MEANINGS: Mapping[str, Meaning] = {
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
     "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
-))  # fmt: skip
+), starts=("starting httpd at",))  # fmt: skip

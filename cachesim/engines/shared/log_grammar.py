@@ -56,6 +56,8 @@ class LogGrammar:
     lines: tuple[Line, ...] = ()
     meanings: Mapping[str, Meaning] = field(default_factory=dict)    # meaning by kind of line
     signs: tuple[str, ...] = ()                                      # texts that occur only in logs of this engine
+    starts: tuple[str, ...] = ()                                     # beginnings of messages at the start of a server
+    warnings: frozenset[str] = frozenset()                           # kinds of line that warn of lost tokens or errors
     # fields of a log by name -> options of its server
     options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = lambda facts: {}
     # options that logs often lack, with the values to try, most likely first
@@ -74,6 +76,10 @@ class LogGrammar:
                 where = numbers.pop("slot", slot), numbers.pop("task", task)
                 return Read(line, _id(where[0]), _id(where[1]), numbers)
         return None
+
+    def begins(self, text: str) -> bool:
+        """Return whether the text starts like a message that has its own index entry."""
+        return _head(collapsed(text)) in self._by_head
 
     @cached_property
     def _by_head(self) -> Mapping[str, Sequence[Line]]:

@@ -1,7 +1,8 @@
 """Parser for the prefix of a log line: time stamps, ports, colours, or a JSON object around the message.
 
-Servers write ``slot FUNCTION: id 0 | task 7 | text``. journald, Docker, a router, Ollama, LM Studio and people who
-paste logs put more text in front. The returned text never contains control characters.
+Servers write ``slot FUNCTION: id 0 | task 7 | text``. journald, syslog, Docker, Kubernetes, a router, Ollama, LM Studio
+and people who paste logs put more text in front, or cut a part of it off. The returned text never contains control
+characters.
 """
 
 from __future__ import annotations
@@ -13,29 +14,43 @@ from typing import Any, Mapping, NamedTuple
 from cachesim.engines.shared.log_grammar import Number, value
 
 LONGEST = 16_384             # characters of a line that are read
-_COLOUR = re.compile(r"(?:\x1b|\^\[|␛)?\[[0-9;]{0,12}m|\x1b[^m]{0,12}m|\x1b")
+_COLOUR = re.compile(
+    r"(?:\x1b|\^\[|␛|\\x1b|\\u001b|\\033|\\e|#033)\[[0-9;?]{0,12}[A-Za-z]"     # escape sequences, also printed ones
+    r"|\x1b\][^\x07\x1b]{0,200}\x07?|\[[0-9;]{0,12}m|\x1b"                      # titles; colours without their escape
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
 _PART = re.compile(r"\b(?P<part>slot|srv|cmn|spec|que|res|ui)\s+(?P<function>(?!\d+:)[\w():~]{1,40}):\s*(?P<text>.*)",
                    re.S)  # fmt: skip
 _SLOT = re.compile(r"id\s+(?P<slot>-?\d{1,18})\s*\|\s*(?:task\s+(?P<task>-?\d{1,18})\s*\|)?\s*(?P<text>.*)", re.S)
-_FIELDS = re.compile(r"\b(?:INFO|WARN|ERR|VERB)\s*\[\s*(?P<function>[\w:]{1,60})\s*\](?P<text>[^|]*+)\|")
+_LOST = re.compile(r"(?:[^|\"{]{0,60}?(?:\bid\s+(?P<slot>\d{1,18})\s*)?\|\s*|)task\s+(?P<task>-?\d{1,18})\s*\|"
+                   r"\s*(?P<text>.*)", re.S)  # fmt: skip
+_FIELDS = re.compile(r"\b(?P<level>INFO|WARN|ERR|VERB)\s*\[\s*(?P<function>[\w:]{1,60})\s*\](?P<text>[^|]*+)\|")
 _FIELD = re.compile(r"(\w{1,40})=(\"[^\"]{0,200}\"|\S{1,200})")
-_LEVEL = re.compile(r"(?:^|\s|\])([DIWE])\s*$")
-_STAMP = re.compile(
-    r"^(?:"
-    r"\[\d{1,12}\]\s+"                                             # a router's port, a time stamp of 2023
-    r"|\d+\.\d{2}\.\d{3}\.\d{3}\s+[DIWE]\s+|[DIWE]\s+(?=[a-z])"                # llama.cpp's own
-    r"|\S{1,12}\s+\d{1,2}\s+\d\d:\d\d:\d\d\s+\S+\s+\S+\[\d+\]:\s+"             # journald, in any language
-    r"|\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\dZ+:-]*\s*"                  # ISO, Docker, Python
-    r"|\[\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\dZ+:-]*\]\s*"
-    r"|\[?(?:DEBUG|INFO|WARNING|ERROR)\]?\s*[:\-|]?\s+"
+_STAMP = r"(?P<minutes>\d{1,6})\.(?P<s>\d{2})\.(?P<ms>\d{3})\.(?P<us>\d{3})\s+(?P<level>[DIWE])"
+_TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\dZ+:-]*"
+_HEAD = re.compile(
+    r"(?:"
+    r"\[(?P<port>\d{1,5})\]\s+|\[\d{6,12}\]\s+"                               # a router's port; a time stamp of 2023
+    rf"|{_STAMP}(?:\s+|$)"                                                     # llama.cpp's own
+    r"|(?P<letter>[DIWE])\s+(?=[a-z])"
+    r"|(?:<\d{1,3}>)?\S{1,12}\s+\d{1,2}\s+\d\d:\d\d:\d\d\s+\S{1,64}\s+(?P<unit>[\w./@-]{1,64}(?:\[\d{1,10}\])?):\s+"
+    r"|<\d{1,3}>1\s+\S{10,40}\s+\S{1,255}\s+(?P<app>\S{1,48}\s+\S{1,128})\s+\S{1,32}\s+(?:-|\[[^\]]{0,400}\])\s+"
+    rf"|{_TIME}\s*|\[{_TIME}\]\s*"                                             # ISO, Docker, Python
+    r"|\[\s*\d{1,12}\.\d{3,9}\]\s+"                                            # journald's monotonic clock
+    r"|(?:stdout|stderr)\s+[FP]\s+"                                            # Kubernetes' files
+    r"|\S{1,64}\s+(?P<process>[\w./@-]{1,64}\[\d{1,10}\]):\s+"                 # syslog after an ISO time stamp
+    r"|\[(?P<pod>pod/[^\]\s]{1,200})\]\s+"                                     # kubectl
+    r"|\[?(?:DEBUG|INFO|WARN|WARNING|ERROR)\]?\s*[:\-|]?\s+"
     r"|[-|>]\s+"
-    r"|[\w.-]{1,40}\s+\|\s+(?=\S+\s)"                                          # docker compose
+    r"|(?P<container>(?:\d{1,3}\|)?(?!\d+\s)[\w.-]{1,40})\s*\|\s+(?=\S+\s)"    # docker compose, pm2
     r")"
 )
-_LOGFMT = re.compile(r"\bmsg=\"((?:[^\"\\]|\\.){0,4000})\"")
+_OWN = re.compile(rf"(?<![\d.]){_STAMP}\s*$")
+_SOURCES = ("port", "unit", "app", "process", "pod", "container")
+_LOGFMT = re.compile(r"\bmsg=(?:\"((?:[^\"\\]|\\.){0,4000})\"|(\S{1,400}))")
 _TEXTS = ("msg", "message", "log", "MESSAGE")
 _IDS = {"id_slot": "slot", "slot_id": "slot", "id_task": "task", "task_id": "task"}
+_LEVELS = {"WARN": "W", "ERR": "E", "INFO": "I", "VERB": "D"}
 
 
 class LogMessage(NamedTuple):
@@ -47,6 +62,18 @@ class LogMessage(NamedTuple):
     task: int | None = None
     function: str = ""
     fields: Mapping[str, Number | str] = {}
+    level: str = ""                # D, I, W or E, "" = not printed
+    stamp: int | None = None       # time since the start of the server [us]
+    source: str = ""               # printing process: port of a router's child, container, unit; "" = not printed
+
+
+class _Prefix(NamedTuple):
+    """Values in the text before a message, and the position of its end."""
+
+    end: int = 0
+    level: str = ""
+    stamp: int | None = None
+    source: str = ""
 
 
 def message(line: str) -> LogMessage:
@@ -62,6 +89,11 @@ def message(line: str) -> LogMessage:
 def plain(line: str) -> str:
     """Return the line without colours and control characters."""
     return _CONTROL.sub("", _COLOUR.sub("", line).replace("\t", " ")).rstrip()
+
+
+def prefix_end(line: str) -> int:
+    """Return the length of the prefix of a plain line: time stamps, levels, and names of containers or processes."""
+    return _read_prefix(line).end
 
 
 def _parse_json(line: str) -> tuple[str, dict[str, Number | str]]:
@@ -84,18 +116,34 @@ def _parse_json(line: str) -> tuple[str, dict[str, Number | str]]:
 
 def _parse_plain(line: str) -> LogMessage:
     """Return the message of a plain line: logfmt, ``slot``/``srv`` with a function name, or ``text | key=value``."""
+    prefix, fields = _read_prefix(line), {}
     if "msg=" in line and (packed := _LOGFMT.search(line)):
-        line = packed[1].replace('\\"', '"')
-    if (part := _PART.search(line)) is not None:
+        fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, packed.end())}
+        line = (packed[1] or packed[2] or "").replace('\\"', '"')
+        prefix = _read_prefix(line)._replace(source=prefix.source)
+    part = _PART.search(line)
+    if part is not None and '"' not in line[: part.start()]:          # a quoted log in a request is not a message
+        if prefix.stamp is None and (found := _OWN.search(line, 0, part.start())) is not None:
+            prefix = prefix._replace(level=found["level"], stamp=_microseconds(found))
         slot = _SLOT.match(part["text"])
         if slot is None:
-            return LogMessage(part["text"].strip(), function=part["function"])
+            return _in(prefix, LogMessage(part["text"].strip(), function=part["function"]))
         task = None if slot["task"] is None else int(slot["task"])
-        return LogMessage(slot["text"].strip(), int(slot["slot"]), task, part["function"])
+        return _in(prefix, LogMessage(slot["text"].strip(), int(slot["slot"]), task, part["function"]))
     if (found := _FIELDS.search(line, 0, line.rfind("|") + 1)) is not None:      # linear: a bar follows every start
-        fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, found.end())}
-        return _with_ids(LogMessage(found["text"].strip(), function=found["function"], fields=fields))
-    return LogMessage(_without_stamps(line).strip())
+        numbers = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, found.end())}
+        logged = LogMessage(found["text"].strip(), function=found["function"], fields=numbers)
+        return _in(prefix._replace(level=_LEVELS[found["level"]]), _with_ids(logged))
+    text = line[prefix.end :].strip()
+    if (lost := _LOST.match(text)) is not None:
+        number = None if lost["slot"] is None else int(lost["slot"])
+        return _in(prefix, LogMessage(lost["text"].strip(), number, int(lost["task"])))
+    return _in(prefix, LogMessage(text, fields=fields))
+
+
+def _in(prefix: _Prefix, found: LogMessage) -> LogMessage:
+    """Return the message with the values of its prefix."""
+    return found._replace(level=prefix.level, stamp=prefix.stamp, source=prefix.source)
 
 
 def _with_ids(found: LogMessage) -> LogMessage:
@@ -105,11 +153,22 @@ def _with_ids(found: LogMessage) -> LogMessage:
     return found._replace(slot=ids.get("slot"), task=ids.get("task"), fields=rest)
 
 
-def _without_stamps(line: str) -> str:
-    """Return the line without time stamps, levels and container names at its start."""
-    for _ in range(6):
-        shorter = _STAMP.sub("", line, count=1)
-        if shorter == line:
-            return line
-        line = shorter
-    return line
+def _read_prefix(line: str) -> _Prefix:
+    """Return the prefix of a line: time stamps, levels and container names at its start."""
+    end, level, stamp, source = 0, "", None, ""
+    for _ in range(8):
+        found = _HEAD.match(line, end)
+        if found is None or (end == 0 and line[0] == "-"):                      # a dash begins messages, too
+            break
+        end = found.end()
+        level = found["level"] or found["letter"] or level
+        if found["minutes"] is not None:
+            stamp = _microseconds(found)
+        source = " ".join(filter(None, [source, *(found[name] for name in _SOURCES)]))
+    return _Prefix(end, level, stamp, source)
+
+
+def _microseconds(found: re.Match[str]) -> int:
+    """Return the time of llama.cpp's time stamp."""
+    minutes, seconds, thousandths, millionths = (int(found[name]) for name in ("minutes", "s", "ms", "us"))
+    return ((minutes * 60 + seconds) * 1000 + thousandths) * 1000 + millionths

@@ -8,19 +8,46 @@ are dropped.
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from typing import Iterable, Iterator, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Read
 from cachesim.tools.server_logs.line_handlers import handles, token_count
+from cachesim.tools.server_logs.logical_lines import logical_lines
 from cachesim.tools.server_logs.session import LoggedRequest, LogSession, LogState
 
 
 def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> LogSession:
-    """Read a log of any length line by line. Requests beyond the limit are only counted."""
-    reader = LogState(LogSession(engine), grammar)
-    for number, line in enumerate(lines, 1):
-        reader.read_line(number, line)
-    requests = reader.session.requests
+    """Read a log of any length line by line. Return the server run with the most requests; ``others`` are the other
+    runs in the file. Requests beyond the limit are only counted."""
+    readers: dict[int, LogState] = {}
+    counted = _LineCounter(lines)
+    for line in logical_lines(grammar, counted):
+        if line.run not in readers:
+            readers[line.run] = LogState(LogSession(engine), grammar)
+        readers[line.run].read_line(line)
+    runs = [reader.session for reader in readers.values()] or [LogSession(engine)]
+    for run in runs:
+        _settle(run.requests)
+    main = max(runs, key=lambda run: (len(run.requests), run.recognised))
+    main.others = [run for run in runs if run is not main]
+    main.lines = counted.number
+    return main
+
+
+class _LineCounter:
+    """Iterator over lines that knows the number of the last line."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines, self.number = lines, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.number += 1
+            yield line
+
+
+def _settle(requests: Sequence[LoggedRequest]) -> None:
+    """Fill in the values of the requests of a run that follow from others."""
     for request in requests:
         request.settle()
     _extend_longest_prompt(requests)
@@ -31,7 +58,6 @@ def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> LogS
         if request is not after and request.guessed and after.cache_n and after.cache_n > (request.n_tokens or 0):
             request.n_tokens = after.cache_n           # the next request reused so many tokens
             request.prompt_n = None if request.cache_n is None else request.n_tokens - request.cache_n
-    return reader.session
 
 
 def _extend_longest_prompt(requests: Sequence[LoggedRequest]) -> None:

@@ -10,11 +10,12 @@ from typing import Any, Callable, Iterator, Sequence
 
 from cachesim.base.limits import LOG_REQUESTS, LOG_STATEMENTS
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
-from cachesim.tools.server_logs.line_prefixes import message
-from cachesim.tools.server_logs.recognise import read_message
+from cachesim.tools.server_logs.logical_lines import LogicalLine
 from cachesim.tools.server_logs.statements import Statement, read_statement
 
 TOGETHER = 12                # overlapping requests in a group, at most
+UNKNOWN = 1_000              # unknown lines that are kept, at most
+LONGEST_QUOTE = 200          # characters of an unknown line that are kept
 
 
 @dataclass(slots=True)
@@ -101,12 +102,24 @@ class LogSession:
     requests: list[LoggedRequest] = field(default_factory=list)
     facts: dict[str, Number | str] = field(default_factory=dict)   # values about the server
     lines: int = 0               # lines read
+    first: int = 0               # its first line
     recognised: int = 0          # lines recognised
     kinds: dict[str, int] = field(default_factory=dict)    # lines of each kind
     since: int = 0               # oldest build that prints every line of the log, 0 = unknown
     beyond: int = 0              # requests beyond the limit, counted only
     until: int = 0               # oldest build known not to print a line of the log, 0 = unknown
     statements: list[Statement] = field(default_factory=list)      # what the recognised lines say
+    others: list[LogSession] = field(default_factory=list)         # other server runs in the same file
+    unknown: list[tuple[int, str]] = field(default_factory=list)   # lines that are not recognised, at most UNKNOWN
+    alarms: list[tuple[int, str]] = field(default_factory=list)    # unrecognised warnings and errors, likewise
+
+    def note_unknown(self, line: LogicalLine) -> None:
+        """Store a line that is not recognised."""
+        text = line.logged.text[:LONGEST_QUOTE]
+        if text and len(self.unknown) < UNKNOWN:
+            self.unknown.append((line.number, text))
+        if line.logged.level in ("W", "E") and len(self.alarms) < UNKNOWN:
+            self.alarms.append((line.number, text))
 
 
 def overlapping(requests: Sequence[LoggedRequest]) -> Iterator[list[LoggedRequest]]:
@@ -138,16 +151,17 @@ class LogState:
         self.reply: dict[str, int] | None = None          # numbers of the answer being read, None = none
         self.timing: tuple[int, int] | None = None        # slot and task of the timings that follow
 
-    def read_line(self, number: int, text: str) -> None:
-        """Read a line: recognise it, count its kind, and call its handler."""
+    def read_line(self, line: LogicalLine) -> None:
+        """Read a message: count its kind, and call its handler."""
+        number, logged, read = line.number, line.logged, line.read
+        self.session.first = min(self.session.first or number, number)
         self.session.lines = number
-        logged = message(text)
         if logged.slot is not None and logged.slot >= 0:
             self.last_slot = logged.slot
         if logged.function.startswith("print_timing"):
             self.timing = None if logged.slot is None or logged.task is None else (logged.slot, logged.task)
-        read = read_message(self.grammar, logged)
         if read is None:
+            self.session.note_unknown(line)
             return
         self.session.recognised += 1
         kind = read.line.ev

@@ -1,0 +1,166 @@
+"""Logical lines of a log: a message each, although the file may have lost line ends or gained some.
+
+Two messages on a line are split where the second has a prefix. A message that was wrapped at a column is joined with
+the lines after it, if only the whole is recognised. A number that a lost or added line end may have changed is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from itertools import islice, product
+from typing import Iterable, Iterator, NamedTuple, Sequence
+
+from cachesim.engines.shared.log_grammar import LogGrammar, Read
+from cachesim.tools.server_logs.line_prefixes import LogMessage, message, plain, prefix_end
+from cachesim.tools.server_logs.recognise import read_message
+from cachesim.tools.server_logs.server_runs import ServerRuns
+
+WRAPPED = 5                  # lines that a wrapped message has after its first, at most
+_BEGIN = re.compile(
+    r"(?:\[\d{1,5}\]\s)?(?P<minutes>\d{1,6})\.\d{2}\.\d{3}\.\d{3}\s[DIWE]\s"
+    r"|slot\s{1,14}[\w():~]{1,12}:\s+id\s+\d+\s*\|"
+    r"|(?:srv|que|cmn|(?<![A-Za-z])(?:spec|res))\s{1,14}[\w():~]{1,12}:\s"
+    r"|(?:INFO|WARN|ERR|VERB)\s{0,4}\[\s*\w{1,60}\s*\]"
+    r"|[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S{1,64}\s\S{1,64}\[\d+\]:\s"
+    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+)
+"""Texts that begin a message, wherever they stand in a line."""
+_TID = re.compile(r'\btid="\d{1,20}"')
+_OPEN = re.compile(r"\{(\w+)\}$")
+
+
+class LogicalLine(NamedTuple):
+    """Message of a log. ``read`` is None if the grammar does not know it. ``run``: server run that printed it, from 0;
+    values of different runs must not be combined."""
+
+    number: int              # line in the file, from 1; of a wrapped message: its first line
+    text: str                # the line without colours and control characters
+    logged: LogMessage
+    read: Read | None
+    run: int = 0
+
+
+class _Piece(NamedTuple):
+    """Part of a line that holds a message. ``fresh``: it begins with a prefix of its own."""
+
+    number: int
+    text: str
+    logged: LogMessage
+    read: Read | None
+    fresh: bool
+
+
+def logical_lines(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[LogicalLine]:
+    """Yield the messages of a log of any length, with their line numbers and server runs."""
+    pieces = _pieces(grammar, lines)
+    ahead: deque[_Piece] = deque()
+    widths: set[int] = set()                 # lengths of lines that were certainly wrapped
+    runs = ServerRuns(grammar)
+    while True:
+        while len(ahead) <= WRAPPED and (piece := next(pieces, None)) is not None:
+            ahead.append(piece)
+        if not ahead:
+            return
+        first = ahead.popleft()
+        found, used = _unwrap(grammar, first, ahead, widths) if ahead else (first, 0)
+        for _ in range(used):
+            ahead.popleft()
+        yield LogicalLine(*found[:4], runs.run_of(found.logged, found.read))
+
+
+def _pieces(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[_Piece]:
+    """Yield the parts of all lines."""
+    minutes: int | None = None               # of the last time stamp
+    for number, line in enumerate(lines, 1):
+        for text, is_exact in _split(grammar, line, minutes):
+            logged = message(text)
+            read = read_message(grammar, logged)
+            if logged.stamp is not None:
+                minutes = logged.stamp // 60_000_000
+            fresh = bool(logged.function) or text.startswith("{") or (text[:1] != "|" and prefix_end(text) > 0)
+            yield _Piece(number, text, logged, read if is_exact or read is None else _without_last(read), fresh)
+
+
+def _split(grammar: LogGrammar, line: str, minutes: int | None) -> Iterator[tuple[str, bool]]:
+    """Yield the messages of a line, each with whether its last number is certain. ``minutes``: those of the last time
+    stamp, to tell a number from the time stamp that a lost line end appended to it."""
+    if line.lstrip().startswith("{"):
+        yield line, True
+        return
+    line, begun = plain(line), 0
+    for place in _BEGIN.finditer(line):
+        head = line[begun : place.start()]
+        if '"' in _TID.sub("", head) or not head.strip() or prefix_end(head + "x") == len(head):
+            continue                         # quoted text, or only a prefix before it
+        stamp = message(head).stamp
+        minutes = minutes if stamp is None else stamp // 60_000_000
+        at, is_exact = _boundary(grammar, line, begun, place, minutes)
+        yield line[begun:at], is_exact
+        begun = at
+    yield line[begun:], True
+
+
+def _boundary(grammar: LogGrammar, line: str, begun: int, place: re.Match[str],
+              minutes: int | None) -> tuple[int, bool]:
+    """Return the position at which the next message begins, and whether it is certain: the first digits of a time stamp
+    may belong to the number before it."""
+    if place["minutes"] is None or len(place["minutes"]) == 1 or place.start("minutes") != place.start():
+        return place.start(), True
+    first, end = place.span("minutes")
+    fits = [at for at in range(first, end) if line[at] != "0" or at == end - 1]
+    fits = [at for at in fits if read_message(grammar, message(line[begun:at])) is not None] or [first]
+    later = [at for at in fits if minutes is not None and 0 <= int(line[at:end]) - minutes < 60]
+    return (later or fits)[0], len(fits) == 1 or len(later) == 1
+
+
+def _without_last(read: Read) -> Read:
+    """Return a recognised line without the number at its end."""
+    last = _OPEN.search(read.line.template)
+    gone = last[1] if last else ""
+    return read._replace(numbers={name: found for name, found in read.numbers.items() if name != gone})
+
+
+def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths: set[int]) -> tuple[_Piece, int]:
+    """Return the message that begins with ``first``, joined with the lines after it if it was wrapped, and the number
+    of these lines. Adds the length of a line that was certainly wrapped to ``widths``."""
+    after: list[str] = []
+    found, used = first, 0
+    for piece in islice(ahead, WRAPPED):
+        if piece.fresh or piece.read is not None or not piece.text.strip() or not _can_begin(grammar, first):
+            break
+        after.append(piece.text)
+        joined = _join(grammar, first, after)
+        if joined is None or joined.read is None:
+            continue
+        if found.read is not None and joined.read.line is found.read.line:
+            if used or not _OPEN.search(found.read.line.template):
+                break                        # the text after an open end: nothing is new
+            if len(first.text) not in widths:
+                return first._replace(read=_without_last(found.read)), 0
+        found, used = joined, len(after)
+    if used and first.read is None:
+        widths.add(len(first.text))
+    return found, used
+
+
+def _can_begin(grammar: LogGrammar, first: _Piece) -> bool:
+    """Return whether a line can be the beginning of a wrapped message."""
+    return first.read is not None or first.fresh or grammar.begins(first.logged.text)
+
+
+def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | None:
+    """Return the recognised message of these lines together, None if it is unknown. A space at a line end may be lost.
+    Numbers that depend on that space are dropped."""
+    found: list[_Piece] = []
+    for spaces in product(("", " "), repeat=len(after)):
+        text = first.text + "".join(space + line for space, line in zip(spaces, after, strict=True))
+        logged = message(text)
+        if (read := read_message(grammar, logged)) is not None:
+            found.append(_Piece(first.number, text, logged, read, first.fresh))
+    if not found:
+        return None
+    sure = dict.items(dict(found[0].read.numbers)) if found[0].read else ()
+    same = {name: number for name, number in sure
+            if all(piece.read and piece.read.numbers.get(name) == number for piece in found)}  # fmt: skip
+    return found[0]._replace(read=found[0].read and found[0].read._replace(numbers=same))

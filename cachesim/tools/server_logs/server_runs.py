@@ -1,0 +1,83 @@
+"""Assignment of log lines to server runs, because a file may contain a restart, or the logs of several servers.
+
+The source of a line (the prefix of a container, unit or port), its time stamp and its task id show its run. In doubt a
+new run begins: values are then not combined, which costs conclusions but makes none of them wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from cachesim.engines.shared.log_grammar import LogGrammar, Read
+from cachesim.tools.server_logs.line_prefixes import LogMessage
+
+SLACK = 10_000               # time by which lines of different threads may be swapped [us]
+TOGETHER = 1_000             # time between lines that belong together [us]
+CLEARLY = 10                 # factor by which a run must be nearer than all others
+KEPT = 8                     # runs of a source that later lines can belong to, at most
+_STARTUP = re.compile(r"start|no_(?:cache|limit|ckpt|drafts)|server|memory|version|verbosity|capped|idle")
+"""Kinds of line that a server prints before its first request."""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """Run of a server."""
+
+    number: int
+    stamp: int | None = None                               # last time stamp [us]
+    is_active: bool = False                                # has printed a line about a request
+    launched: set[int] = field(default_factory=set)        # tasks that were launched
+    tasks: set[tuple[int, int]] = field(default_factory=set)          # (slot, task) of its lines
+
+
+class ServerRuns:
+    """Runs of all sources of a log so far."""
+
+    def __init__(self, grammar: LogGrammar) -> None:
+        self._starts = tuple(start.lower() for start in grammar.starts)
+        self._runs: dict[str, list[_Run]] = {}
+        self._count = 0
+
+    def run_of(self, logged: LogMessage, read: Read | None) -> int:
+        """Return the number of the run that printed a message, from 0. Messages must be passed in the order of the
+        file."""
+        runs = self._runs.setdefault(logged.source, [])
+        run = self._find(runs, logged)
+        if run is None or self._is_restart(run, logged, read):
+            run = _Run(self._count)
+            self._count += 1
+        if run in runs:
+            runs.remove(run)
+        runs[:] = [*runs[1 - KEPT :], run]                 # the last is the current one
+        run.stamp = run.stamp if logged.stamp is None else logged.stamp
+        if read is not None and not _STARTUP.match(read.line.ev):
+            run.is_active = True
+        if logged.slot is not None and logged.task is not None and logged.task >= 0:
+            run.tasks.add((logged.slot, logged.task))
+            if read is not None and read.line.ev == "launch":
+                run.launched.add(logged.task)
+        return run.number
+
+    def _find(self, runs: list[_Run], logged: LogMessage) -> _Run | None:
+        """Return the known run that printed a message, None if it is a new run or unclear."""
+        if not runs or logged.stamp is None or (len(runs) == 1 and runs[0].stamp is None):
+            return runs[-1] if runs else None
+        owners = [run for run in runs if (logged.slot, logged.task) in run.tasks]
+        gaps = sorted(((max(TOGETHER, logged.stamp - (run.stamp or 0)), run is not runs[-1], run.number, run)
+                       for run in runs if logged.stamp >= (run.stamp or 0) - SLACK), key=lambda gap: gap[:3])
+        near = [run for *_, run in gaps]
+        if len(owners) == 1 and owners[0] in near:
+            return owners[0]
+        is_clear = len(gaps) == 1 or (gaps and gaps[0][0] * CLEARLY <= gaps[1][0])
+        return near[0] if is_clear or (gaps and gaps[0][0] == TOGETHER and near[0] is runs[-1]) else None
+
+    def _is_restart(self, run: _Run, logged: LogMessage, read: Read | None) -> bool:
+        """Return whether a message can only be that of a server that started after this run."""
+        if not run.is_active:
+            return False
+        if self._starts and logged.text[:60].lower().startswith(self._starts):
+            return True
+        if read is None or read.line.ev != "launch" or logged.task is None or not run.launched:
+            return False
+        return logged.task in run.launched or logged.task < min(run.launched)

@@ -1,0 +1,117 @@
+"""Messages of a log whose line ends were lost or added."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.tools.server_logs.line_prefixes import message, plain
+from cachesim.tools.server_logs.logical_lines import logical_lines
+from cachesim.tools.server_logs.recognise import grammars, read_message
+
+HERE = Path(__file__).parent
+LLAMA = grammars()["llama_cpp"]
+IK = grammars()["ik_llama"]
+LOG = (HERE / "verbosity_4.log").read_text("utf-8").splitlines()
+CREATED = ("5.31.577.773 W slot create_check: id  0 | task 7 | created context checkpoint 1 of 32 (pos_min = 6656, "
+           "pos_max = 8191, n_tokens = 8192, size = 159.393 MiB)")  # fmt: skip
+RELEASED = "5.35.412.444 I slot      release: id  0 | task 7 | stop processing: n_tokens = 8163, truncated = 0"
+IDLE = "5.35.412.458 I srv  update_slots: all slots are idle"
+LAUNCHED = "5.35.999.458 I slot launch_slot_: id  0 | task 9 | processing task, is_child = 0"
+
+
+def read(lines, grammar=LLAMA):
+    return [(line.number, line.read.line.ev, line.logged.slot, line.logged.task, dict(line.read.numbers))
+            for line in logical_lines(grammar, lines) if line.read]  # fmt: skip
+
+
+def unstamped(line):
+    return line[line.index(" ", 13) + 1 :] if line[13:15] in ("I ", "W ") else line
+
+
+def wrapped(line, width):
+    return [line[at : at + width] for at in range(0, len(line), width)]
+
+
+def test_an_intact_log_has_a_message_per_line():
+    found = list(logical_lines(LLAMA, LOG))
+    assert [line.number for line in found] == list(range(1, len(LOG) + 1))
+    assert [line.read for line in found] == [read_message(LLAMA, message(line)) for line in LOG]
+    assert [line.text for line in found] == list(map(plain, LOG)) and {line.run for line in found} == {0}
+
+
+@pytest.mark.parametrize("change", [str, unstamped, lambda line: f"[57130] {line}"], ids=["stamped", "plain", "router"])
+@pytest.mark.parametrize("gap", ["", " "])
+def test_joined_lines_are_split(change, gap):
+    lines = [*map(change, (CREATED, RELEASED, IDLE, LAUNCHED))]
+    expected = [(1, *found[1:]) for found in read(lines)]
+    assert len(expected) == 4 and read([gap.join(lines)]) == expected
+    assert expected[1][4] == {"n_tokens": 8163, "truncated": 0}
+
+
+def test_joined_lines_of_ik_llama_are_split():
+    line = 'INFO [    batch_pending_prompt] kv cache rm [p0, end) | tid="1" timestamp=2 id_slot=0 id_task=3817 p0=5037'
+    assert [found[4]["p0"] for found in read([line + line], IK)] == [5037, 5037]
+
+
+def test_a_time_stamp_is_not_taken_for_digits_of_the_number_before_it():
+    """15 and 5 minutes are possible; the last time stamp decides, or the number is dropped."""
+    joined = "I slot release: id  0 | task 7 | n_tokens = 8165.35.412.458 I srv  update_slots: all slots are idle"
+    assert read([f"5.35.412.444 {joined}"])[0][4] == {"n_tokens": 816}
+    assert read([f"816.35.412.444 {joined}"])[0][4] == {}
+    assert read([joined])[0][4] == {}
+    assert [found[1] for found in read([joined])] == ["release", "idle"]
+
+
+def test_a_quoted_log_in_a_request_is_not_read():
+    assert read([f'srv  log_server_r: request: {{"content": "{CREATED}"}}', f'  "content": "{CREATED}"']) == []
+
+
+@pytest.mark.parametrize("width", [61, 80, 100, 120, 121])
+def test_wrapped_lines_are_joined(width):
+    """Each message keeps the number of its first line, and every number is whole."""
+    lines, expected = [], []
+    for line in (CREATED, RELEASED, IDLE, LAUNCHED):
+        expected.append((len(lines) + 1, *read([line])[0][1:]))
+        lines += wrapped(line, width)
+    assert read(lines) == expected
+
+
+def test_a_space_lost_at_the_line_end_does_not_matter():
+    at = CREATED.index(" pos_max")
+    assert read([CREATED[:at], CREATED[at + 1 :]]) == read([CREATED])
+
+
+def test_a_real_log_wrapped_at_a_column_reads_like_the_log():
+    lines, numbers = [], []
+    for line in LOG:
+        numbers.append(len(lines) + 1)
+        lines += wrapped(line, 110)
+    expected = [(numbers[found[0] - 1], *found[1:]) for found in read(LOG)]
+    found = read(lines)
+    assert [one for one in found if one not in expected] == []
+    assert len(found) >= 0.97 * len(expected)
+
+
+def test_a_number_that_a_wrap_may_have_cut_is_dropped():
+    start = "slot release: id  0 | n_tokens = 2555"
+    assert read([start, "0"])[0][4] == {} and read([start, IDLE])[0][4] == {"n_tokens": 2555}
+    known = "slot create_check: id  0 | task 7 | c", "reated context checkpoint 1 of 32 (pos_min = 6656, pos_max = ", \
+            "8191, n_tokens = 8192, size = 159.393 MiB)"
+    assert len(known[0]) == len(start)
+    assert [found[4].get("n_tokens") for found in read([*known, start, "0"])] == [8192, 25550]
+
+
+@pytest.mark.parametrize("after", ["", "hello", IDLE, "llama_context: n_ctx = 2048"])
+def test_lines_that_are_not_wrapped_stay_apart(after):
+    for line in (CREATED[:60], "hello", IDLE):
+        assert read([line, after, RELEASED]) == [*read([line, "", ""]), *((2, *found[1:]) for found in read([after])),
+                                                 *((3, *found[1:]) for found in read([RELEASED]))]  # fmt: skip
+
+
+def test_lost_prefixes_leave_slot_and_task_unknown():
+    text = "created context checkpoint 1 of 32 (pos_min = 6656, pos_max = 8191, n_tokens = 8192, size = 159.393 MiB)"
+    assert [found[2:4] for found in read([text, f"task 5 | {text}", f"| task 5 | {text}", f"0 | task 5 | {text}",
+                                          f"id  0 | task 5 | {text}", f"check: id  3 | task 5 | {text}"])] == [
+        (None, None), (None, 5), (None, 5), (None, 5), (0, 5), (3, 5)]  # fmt: skip

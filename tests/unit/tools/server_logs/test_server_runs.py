@@ -1,0 +1,81 @@
+"""Server runs of a log: restarts, and several servers in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.logical_lines import logical_lines
+from cachesim.tools.server_logs.recognise import grammars
+
+HERE = Path(__file__).parent
+LLAMA = grammars()["llama_cpp"]
+FIRST = (HERE / "verbosity_4.log").read_text("utf-8").splitlines()
+SECOND = (HERE / "parallel_slots.log").read_text("utf-8").splitlines()
+
+
+def runs(lines):
+    return [line.run for line in logical_lines(LLAMA, lines)]
+
+
+def unstamped(line):
+    return line[line.index(" ", 13) + 1 :]
+
+
+def requests(session):
+    return [(request.slot, request.task, request.n_tokens, request.cache_n, request.held, request.end)
+            for request in session.requests]  # fmt: skip
+
+
+def test_a_log_is_one_run():
+    assert set(runs(FIRST)) == set(runs(SECOND)) == {0}
+
+
+@pytest.mark.parametrize("change", [str, unstamped], ids=["stamped", "plain"])
+def test_a_restart_begins_a_run(change):
+    lines = [*map(change, FIRST), *map(change, SECOND)]
+    assert runs(lines) == [0] * len(FIRST) + [1] * len(SECOND)
+
+
+def test_a_restart_without_the_lines_of_the_start_is_found_by_time_stamps_or_tasks():
+    first = [line for line in FIRST if "slot " in line and "load_model" not in line]
+    half = first[: len(first) // 2]
+    assert runs([*first, *half]) == [0] * len(first) + [1] * len(half)
+    plain = [*map(unstamped, first)]
+    found = runs([*plain, *plain])
+    again = next(number for number, line in enumerate(plain) if "processing task" in line)
+    assert found[: len(plain)] == [0] * len(plain) and set(found[len(plain) + again :]) == {1}
+
+
+def test_two_servers_with_sources_are_told_apart():
+    mixed = [line for pair in zip((f"[41001] {line}" for line in FIRST), (f"[41002] {line}" for line in SECOND),
+                                  strict=False) for line in pair]  # fmt: skip
+    assert runs(mixed) == [0, 1] * (len(mixed) // 2)
+
+
+def test_two_servers_without_sources_are_told_apart_by_time_stamps():
+    late = [f"47{line[line.index('.') :]}" for line in SECOND]
+    mixed = [line for pair in zip(FIRST, late, strict=False) for line in pair]
+    found = runs(mixed)[1:]
+    assert set(found[::2]) & set(found[1::2]) == set() and len(set(found)) <= 4
+
+
+@pytest.mark.parametrize("change", [str, unstamped], ids=["stamped", "plain"])
+def test_nothing_is_combined_across_runs(change):
+    """Each run reads as it does alone."""
+    first, second = [*map(change, FIRST)], [*map(change, SECOND)]
+    session = read_session("llama_cpp", LLAMA, [*first, *second])
+    assert session.lines == len(first) + len(second) and len(session.others) == 1
+    alone = [read_session("llama_cpp", LLAMA, lines) for lines in (first, second)]
+    main, other = (session, session.others[0]) if session.first == 1 else (session.others[0], session)
+    assert requests(main) == requests(alone[0]) and main.facts == alone[0].facts
+    assert requests(other) == requests(alone[1]) and other.facts == alone[1].facts and other.first == len(first) + 1
+
+
+def test_in_doubt_a_new_run_begins():
+    """Two runs ended equally long ago: the line may belong to either."""
+    line = "{}.00.000.000 I slot release: id  0 | task {} | n_tokens = 5"
+    assert runs([line.format(9, 1), line.format(3, 2), line.format(13, 3), line.format(13, 4)]) == [0, 1, 2, 2]
+    assert runs([line.format(9, 1), line.format(3, 2), line.format(13, 1)]) == [0, 1, 0]       # its task is known
