@@ -113,8 +113,8 @@ def _data(path: Path, engine: Engine, session: LogSession, played: Reconstructio
     return {
         "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
-        "recognised": session.recognised, "log_requests": len(session.requests) + session.beyond,
-        "statements": [statement.as_data() for statement in session.statements],
+        "recognised": sum(run.recognised for run in (session, *session.others)), "log_requests": len(session.requests) + session.beyond,
+        "statements": [statement.as_data() for statement in session.all_statements()],
         "requests": [_request(found, number) for number in range(len(found.requests))],
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,

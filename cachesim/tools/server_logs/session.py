@@ -113,6 +113,10 @@ class LogSession:
     unknown: list[tuple[int, str]] = field(default_factory=list)   # lines that are not recognised, at most UNKNOWN
     alarms: list[tuple[int, str]] = field(default_factory=list)    # unrecognised warnings and errors, likewise
 
+    def all_statements(self) -> list[Statement]:
+        """Return the statements about all server runs in the file, in the order of its lines."""
+        return sorted((found for run in (self, *self.others) for found in run.statements), key=lambda found: found.lines)
+
     def note_unknown(self, line: LogicalLine) -> None:
         """Store a line that is not recognised."""
         text = line.logged.text[:LONGEST_QUOTE]
