@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Mapping, Sequence
 
+from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars
 
@@ -14,4 +15,4 @@ def statements(lines: Sequence[str]) -> list[Mapping[str, Any]]:
     engine = engine_of_log(islice(lines, HEAD))
     if engine is None:
         return []
-    return [said.as_data() for said in read_session(engine, grammars()[engine], lines).statements]
+    return [said.as_data() for said in conclude(read_session(engine, grammars()[engine], lines)).statements]

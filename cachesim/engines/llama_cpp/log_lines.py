@@ -14,7 +14,7 @@ from typing import Mapping, Sequence
 from cachesim.engines.llama_cpp.log_events import EVENTS
 from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
-from cachesim.engines.shared.log_grammar import Line, LogGrammar, Number
+from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number
 
 _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
 _SWA = f"{_ENDS}, size = {{mib}} MiB"
@@ -241,12 +241,41 @@ def hints(prompts: Sequence[tuple[int, int | None]]) -> dict[str, Sequence[Numbe
     return {"ubatch_size": tuple(common[:MAX_HINTS])}
 
 
+_REFUSED, _REUSE = ("trim_failed",), ("reuse_chunk", "reuse_result")
+GIVES = (
+    Gives("new_prompt", "n_tokens", ("n_tokens",), unless=("cut_off",)), Gives("cut_off", "n_tokens", ("n_tokens",)),
+    Gives("too_long", "n_tokens", ("n_tokens",)), Gives("need_one", "n_tokens", ("n_tokens",)),
+    Gives("prompt_done", "n_tokens", ("n_tokens",)), Gives("prompt_size", "n_tokens", ("n_tokens",)),
+    Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),
+    Gives("in_cache", "cache_n", ("n_past",)), Gives("in_cache", "prompt_n", ("prompt_n",)),
+    Gives("n_past", "lcp", ("n_past",), unless=_REUSE), Gives("n_past", "held", ("held",)),
+    Gives("full_reprocess", "cache_n"), Gives("trim_failed", "cache_n"),
+    Gives("ckpt_restore", "cache_n", ("n_past",), unless=(*_REFUSED, "need_one")),
+    Gives("batch", "cache_n", ("n_tokens", "p0"), unless=_REFUSED, first=True),
+    Gives("release", "end", ("n_tokens",)),
+)
+"""Numbers of a request that lines print. A restored position may be the end of the prompt, whose last token is then
+evaluated; a refused removal clears the slot."""
+
+FLAGS = {
+    ("server", "n_batch"): "batch_size", ("server", "n_ubatch"): "ubatch_size", ("server", "n_slots"): "parallel",
+    ("server", "kv_unified"): "kv_unified", ("ckpt_create", "max"): "ctx_checkpoints",
+    ("start_ckpt", "max"): "ctx_checkpoints", ("start_ckpt", "step"): "checkpoint_min_step",
+    ("start_cache", "limit_mib"): "cache_ram", ("no_limit", "limit_mib"): "cache_ram",
+    ("no_cache", "limit_mib"): "cache_ram", ("no_ckpt", "max"): "ctx_checkpoints",
+    ("slot_by_lcp", "thold"): "slot_prompt_similarity", ("slot_sim", "thold"): "slot_prompt_similarity",
+}
+"""Printed numbers that are values of options. A limit of 0 in `cache state` means that the limit is not set."""
+CONSTANTS: Mapping[str, Mapping[str, Number]] = {
+    "no_limit": {"limit_mib": -1}, "no_cache": {"limit_mib": 0}, "no_ckpt": {"max": 0},
+}
+
 GRAMMAR = LogGrammar(
     LINES, MEANINGS,
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
-    options=options, hints=hints, open={
+    options=options, hints=hints, gives=GIVES, flags=FLAGS, constants=CONSTANTS, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),
         "cache_idle_slots": (False,), "slot_prompt_similarity": (0.0,),

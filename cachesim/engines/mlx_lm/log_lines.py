@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
+from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning
 
 LINES = (
     Line("fetch", "Prompt Cache: {prompts} sequences, {gb} GB"),
@@ -61,6 +61,12 @@ MEANINGS: Mapping[str, Meaning] = {
     "start": Meaning("the server is listening"),
 }
 
-GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
+GIVES = (
+    Gives("reused", "cache_n", ("cache_n",)), Gives("reused", "n_tokens", ("n_tokens",)),
+    Gives("reused", "prompt_n", ("prompt_n",)),
+)
+"""Numbers of a request that lines print."""
+
+GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, signs=(
     "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
 ), starts=("starting httpd at",))  # fmt: skip

@@ -41,12 +41,29 @@ class Meaning(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A recognised line. ``slot`` and ``task`` are None if the line does not contain them."""
+    """A recognised line. ``slot`` and ``task`` are None if the line does not contain them. ``words``: the values as
+    printed, whose digits show how they were rounded."""
 
     line: Line
     slot: int | None
     task: int | None
     numbers: Mapping[str, Number | str]
+    words: Mapping[str, str] = {}
+
+
+class Gives(NamedTuple):
+    """Number of a request that a kind of line prints: the printed value of the first of ``fields`` that it has, or
+    0 without fields.
+
+    ``unless``: kinds of lines after which it is not true; it is derived only if the excerpt shows that none was
+    printed for the request. ``first``: only the first such line of a request counts, if the request's start is in the
+    excerpt."""
+
+    kind: str
+    name: str
+    fields: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    first: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,11 @@ class LogGrammar:
     # options that logs often lack, with the values to try, most likely first
     open: Mapping[str, Sequence[Number]] = field(default_factory=dict)
     end: int = 4                                                     # tokens from a prompt's last checkpoint to its end
+    gives: Sequence[Gives] = ()                                      # numbers of a request that lines print
+    # (kind of line, number in it) -> option of the server whose value it is
+    flags: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    # kind of line -> numbers that it means without printing them
+    constants: Mapping[str, Mapping[str, Number]] = field(default_factory=dict)
     # (length, reused tokens) of each prompt -> option values to try with every kind of model
     hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
 
@@ -74,7 +96,8 @@ class LogGrammar:
             if found is not None:
                 numbers = {name: value(word) for name, word in found.groupdict().items() if word is not None}
                 where = numbers.pop("slot", slot), numbers.pop("task", task)
-                return Read(line, _id(where[0]), _id(where[1]), numbers)
+                words = {name: word[:LONGEST] for name, word in found.groupdict().items() if word is not None}
+                return Read(line, _id(where[0]), _id(where[1]), numbers, words)
         return None
 
     def begins(self, text: str) -> bool:

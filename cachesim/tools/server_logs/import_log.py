@@ -13,6 +13,7 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.server_logs.conclusions import Conclusions, conclude
 from cachesim.tools.server_logs.line_prefixes import plain
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_reader import read_session
@@ -44,7 +45,8 @@ def import_log(
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in grammar.hints(lengths).items() if name not in options},
     ), SOUGHT.now // logs)  # fmt: skip
-    data = _data(path, engine, session, found, bool(profiles), bool(model))
+    said = conclude(session)
+    data = _data(path, engine, session, said, found, bool(profiles), bool(model))
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
@@ -106,15 +108,16 @@ def _lost(request: LoggedRequest) -> bool:
     return shared is not None and request.cache_n is not None and request.cache_n + 1 < shared
 
 
-def _data(path: Path, engine: Engine, session: LogSession, played: Reconstruction | None, given: bool,
-          model: bool) -> dict[str, Any]:
+def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, played: Reconstruction | None,
+          given: bool, model: bool) -> dict[str, Any]:
     found = played or Reconstruction("", "", {})
     happened = classify_requests(found.requests)
     return {
         "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
-        "recognised": sum(run.recognised for run in (session, *session.others)), "log_requests": len(session.requests) + session.beyond,
-        "statements": [statement.as_data() for statement in session.all_statements()],
+        "recognised": sum(run.recognised for run in (session, *session.others)),
+        "log_requests": len(session.requests) + session.beyond,
+        "statements": [statement.as_data() for statement in said.statements],
         "requests": [_request(found, number) for number in range(len(found.requests))],
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,

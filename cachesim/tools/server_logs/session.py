@@ -11,8 +11,10 @@ from typing import Any, Callable, Iterator, Sequence
 from cachesim.base.limits import LOG_REQUESTS, LOG_STATEMENTS
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
 from cachesim.tools.server_logs.logical_lines import LogicalLine
-from cachesim.tools.server_logs.statements import Statement, read_statement
+from cachesim.tools.server_logs.read_lines import LONGEST, ReadLine, Sieve, head_of
 
+BELOW = 3                    # lines of timings below a heading
+TIMES = ("prompt_time", "eval_time", "total_time")
 TOGETHER = 12                # overlapping requests in a group, at most
 UNKNOWN = 1_000              # unknown lines that are kept, at most
 LONGEST_QUOTE = 200          # characters of an unknown line that are kept
@@ -108,14 +110,11 @@ class LogSession:
     since: int = 0               # oldest build that prints every line of the log, 0 = unknown
     beyond: int = 0              # requests beyond the limit, counted only
     until: int = 0               # oldest build known not to print a line of the log, 0 = unknown
-    statements: list[Statement] = field(default_factory=list)      # what the recognised lines say
+    read_lines: list[ReadLine] = field(default_factory=list)       # recognised lines
+    sieve: Sieve = field(default_factory=Sieve)                    # words that every line contains
     others: list[LogSession] = field(default_factory=list)         # other server runs in the same file
     unknown: list[tuple[int, str]] = field(default_factory=list)   # lines that are not recognised, at most UNKNOWN
     alarms: list[tuple[int, str]] = field(default_factory=list)    # unrecognised warnings and errors, likewise
-
-    def all_statements(self) -> list[Statement]:
-        """Return the statements about all server runs in the file, in the order of its lines."""
-        return sorted((found for run in (self, *self.others) for found in run.statements), key=lambda found: found.lines)
 
     def note_unknown(self, line: LogicalLine) -> None:
         """Store a line that is not recognised."""
@@ -154,23 +153,28 @@ class LogState:
         self.unnamed: list[LoggedRequest] = []                   # active requests without a slot in their lines
         self.reply: dict[str, int] | None = None          # numbers of the answer being read, None = none
         self.timing: tuple[int, int] | None = None        # slot and task of the timings that follow
+        self.timing_at = -BELOW                           # line of their heading
 
     def read_line(self, line: LogicalLine) -> None:
         """Read a message: count its kind, and call its handler."""
         number, logged, read = line.number, line.logged, line.read
         self.session.first = min(self.session.first or number, number)
         self.session.lines = number
+        self.session.sieve.add(line.text)
         if logged.slot is not None and logged.slot >= 0:
             self.last_slot = logged.slot
         if logged.function.startswith("print_timing"):
             self.timing = None if logged.slot is None or logged.task is None else (logged.slot, logged.task)
+            self.timing_at = number
         if read is None:
             self.session.note_unknown(line)
             return
         self.session.recognised += 1
         kind = read.line.ev
-        if len(self.session.statements) < LOG_STATEMENTS.now:
-            self.session.statements.append(read_statement(read, number, logged.text))
+        if len(self.session.read_lines) < LOG_STATEMENTS.now:
+            near = kind in TIMES and read.slot is None and number - self.timing_at <= BELOW
+            self.session.read_lines.append(ReadLine(
+                number, read, logged.text[:LONGEST], head_of(line.text, logged.text), self.timing if near else None))
         if read.slot is not None:
             self.last_slot = read.slot
         self.session.kinds[kind] = self.session.kinds.get(kind, 0) + 1

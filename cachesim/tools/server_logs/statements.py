@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Mapping, NamedTuple
 
-from cachesim.engines.shared.log_grammar import Read
+from cachesim.tools.server_logs.read_lines import ReadLine
 
 READ, FOLLOWS = "read", "follows"
 """Kinds of statements: values printed by a line, and conclusions from printed values."""
@@ -29,9 +29,8 @@ class Statement(NamedTuple):
         return {**self._asdict(), "lines": list(self.lines), "numbers": dict(self.numbers)}
 
 
-def read_statement(read: Read, number: int, text: str = "") -> Statement:
-    """Return the statement of the recognised line ``number``, whose message is ``text``."""
-    numbers = {name: value for name, value in read.numbers.items()
+def read_statement(line: ReadLine) -> Statement:
+    """Return the statement of a recognised line."""
+    numbers = {name: value for name, value in line.read.numbers.items()
                if not isinstance(value, float) or math.isfinite(value)}  # fmt: skip
-    return Statement(READ, read.line.ev, (number,), read.slot, read.task, numbers, text[:200])
-
+    return Statement(READ, line.kind, (line.number,), line.slot, line.task, numbers, line.text)

@@ -1,0 +1,64 @@
+"""All statements about a log: what its lines say, and everything that follows from them."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, Iterator, NamedTuple, Sequence
+
+from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.tools.server_logs.derivations import Derived, build_statement, numbers_of, statements_of
+from cachesim.tools.server_logs.line_ties import bare_lines, tie_lines
+from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.statements import FOLLOWS, Statement, read_statement
+
+
+class Conclusions(NamedTuple):
+    """Statements about a log, and the requests whose numbers they give."""
+
+    statements: list[Statement]
+    requests: list[Derived]
+
+
+def conclude(session: LogSession) -> Conclusions:
+    """Return all statements about a log, those about all server runs in the order of its lines."""
+    found = [_conclude_run(run) for run in (session, *session.others)]
+    statements = sorted((one for run in found for one in run.statements), key=lambda one: one.lines)
+    return Conclusions(statements, [request for run in found for request in run.requests])
+
+
+def _conclude_run(session: LogSession) -> Conclusions:
+    """Return the statements about a server run."""
+    lines, engine = session.read_lines, ENGINES[session.engine]
+    grammar, builds = engine.log(), [build for name in engine.line if (build := _build(name))]
+    ties = tie_lines(lines)
+    for request, line in list(bare_lines(ties, lines)):
+        request.lines.append(line)
+    requests = [numbers_of(request, grammar, session.sieve) for request in ties]
+    found = chain(
+        map(read_statement, lines), build_statement(lines, builds), _options(lines, grammar),
+        *map(statements_of, requests),
+    )  # fmt: skip
+    return Conclusions(list(found), requests)
+
+
+def _build(profile: str) -> int:
+    """Return the build number in the name of a rule set, 0 if it has none."""
+    name = profile.partition("@")[2]
+    return int(name[1:]) if name[:1] == "b" and name[1:].isdigit() else 0
+
+
+def _options(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
+    """Yield the options whose values are printed, unless two lines print different values."""
+    values: dict[str, dict[Any, int]] = {}
+    for line in lines:
+        for name, value in {**line.read.numbers, **grammar.constants.get(line.kind, {})}.items():
+            option = grammar.flags.get((line.kind, name))
+            if option is not None:
+                whole = int(value) if isinstance(value, float) and value.is_integer() else value
+                values.setdefault(option, {}).setdefault(whole, line.number)
+    for option, found in values.items():
+        if len(found) == 1:
+            ((value, number),) = found.items()
+            yield Statement(FOLLOWS, "option", (number,), None, None, {option: value}, f"{option} = {value}")

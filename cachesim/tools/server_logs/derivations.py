@@ -1,0 +1,283 @@
+"""Conclusions from the numbers of a log: lengths, prefixes and counts of its requests, and facts about the server.
+
+Only printed numbers enter. A number that is printed rounded gives a range. A conclusion that a line outside the excerpt
+could make false is not drawn.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.engines.shared.log_grammar import Gives, LogGrammar
+from cachesim.tools.server_logs.line_ties import TiedRequest
+from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
+from cachesim.tools.server_logs.statements import FOLLOWS, Statement
+
+SINGLE = 3e-7                # relative error of a share that a server computes with 32-bit numbers
+
+
+class Range(NamedTuple):
+    """Integers from ``low`` to ``high`` (None = no upper end), the lines that prove them, and how."""
+
+    low: int
+    high: int | None
+    lines: frozenset[int] = frozenset()
+    how: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the range holds a single integer."""
+        return self.low == self.high
+
+    @property
+    def data(self) -> int | list[int | None]:
+        """Value for JSON: an integer, or a list of the ends."""
+        return self.low if self.exact else [self.low, self.high]
+
+    def __str__(self) -> str:
+        if self.exact:
+            return f"{self.low:,}"
+        return f"at least {self.low:,}" if self.high is None else f"{self.low:,} to {self.high:,}"
+
+    def less(self, second: Range, plus: int, how: str) -> Range | None:
+        """Return this minus ``second`` plus a constant, None if it may be negative."""
+        if second.high is None or self.high is None:
+            return None
+        low, high = self.low - second.high + plus, self.high - second.low + plus
+        return Range(low, high, self.lines | second.lines, how) if low >= 0 else None
+
+    def more(self, second: Range, plus: int, how: str) -> Range | None:
+        """Return the sum with ``second`` and a constant."""
+        if second.high is None or self.high is None:
+            return None
+        return Range(self.low + second.low + plus, self.high + second.high + plus, self.lines | second.lines, how)
+
+    def meets(self, second: Range) -> bool:
+        """Return whether the ranges have a common integer."""
+        return (second.high is None or self.low <= second.high) and (self.high is None or second.low <= self.high)
+
+    def within(self, second: Range) -> Range:
+        """Return the common integers of two ranges that meet; the lines of the range that decides."""
+        low = max(self.low, second.low)
+        high = self.high if second.high is None else second.high if self.high is None else min(self.high, second.high)
+        for one in (self, second):
+            if (one.low, one.high) == (low, high):
+                return one
+        return Range(low, high, self.lines | second.lines, f"{self.how}; {second.how}")
+
+
+Numbers = dict[str, Range]
+
+
+class Derived(NamedTuple):
+    """Numbers of a request, and the pairs of printed numbers that cannot be met together."""
+
+    request: TiedRequest
+    numbers: Numbers
+    clashes: tuple[tuple[str, Range, Range], ...] = ()
+
+
+def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Derived:
+    """Return the numbers of a request that follow from its lines."""
+    found = _Found()
+    if request.doubtful:
+        return Derived(request, {})
+    for gives in grammar.gives:
+        for line in _lines(request, gives):
+            value = 0 if not gives.fields else line.number_of(*gives.fields)
+            if value is not None and not _may_change(request, line, gives, grammar, sieve):
+                found.add(gives.name, Range(value, value, frozenset({line.number}), f"printed in line {line.number}"))
+    _shares_of_progress(request, found)
+    _sums(request, found)
+    _choice(request, found)
+    _sums(request, found)
+    return Derived(request, {} if found.clashes else found.numbers, tuple(found.clashes))
+
+
+class _Found:
+    """Numbers found so far."""
+
+    def __init__(self) -> None:
+        self.numbers: Numbers = {}
+        self.clashes: list[tuple[str, Range, Range]] = []
+
+    def add(self, name: str, value: Range | None) -> None:
+        """Add a range for a number; two ranges without a common integer clash."""
+        if value is None or value.low < 0:
+            return
+        held = self.numbers.get(name)
+        if held is None:
+            self.numbers[name] = value
+        elif held.meets(value):
+            self.numbers[name] = held.within(value)
+        else:
+            self.clashes.append((name, held, value))
+
+    def get(self, name: str) -> Range | None:
+        """Return the range of a number, None if nothing is known about it."""
+        return self.numbers.get(name)
+
+
+def _lines(request: TiedRequest, gives: Gives) -> list[ReadLine]:
+    """Return the lines of a request that give a number."""
+    lines = request.of(gives.kind)
+    if not gives.first:
+        return lines
+    return lines[:1] if request.start is not None else []
+
+
+def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: LogGrammar, sieve: Sieve) -> bool:
+    """Return whether a line in or outside the excerpt makes the number of a line false."""
+    if not gives.unless:
+        return False
+    if request.of(*gives.unless):
+        return True
+    after = [held for held in request.lines if held.number > line.number]
+    return not after or may_hide(grammar, sieve, line.head, gives.unless)
+
+
+def may_hide(grammar: LogGrammar, sieve: Sieve, head: str, kinds: Sequence[str]) -> bool:
+    """Return whether the excerpt may lack lines of these kinds that the server printed with this prefix."""
+    return sieve.hides(f"{head}{line.template}" for line in grammar.lines if line.ev in kinds)
+
+
+def printed_range(word: str) -> tuple[float, float] | None:
+    """Return the numbers that print as this word, None if it is not a decimal number."""
+    whole, _, digits = word.partition(".")
+    if not digits.isdigit() or not whole.lstrip("-").isdigit():
+        return None
+    value, half = float(word), 0.5 * 10 ** -len(digits)
+    return value - half - abs(value) * SINGLE, value + half + abs(value) * SINGLE
+
+
+def _word_range(line: ReadLine, name: str) -> tuple[float, float] | None:
+    word = line.read.words.get(name) if name in line.read.numbers else None
+    found = printed_range(word) if word else None
+    return found if found is not None and found[1] > 0 and found[0] <= 1 else None
+
+
+def _shares_of_progress(request: TiedRequest, found: _Found) -> None:
+    """Derive the length of the prompt from evaluated tokens and their share of it."""
+    for line in request.of("progress"):
+        share, done = _word_range(line, "share"), line.number_of("n_tokens")
+        if share is None or not done or share[0] <= 0:
+            continue
+        low, high = max(done, ceil(done / share[1])), floor(done / share[0])
+        if low <= high:
+            how = f"{done:,} tokens are {line.read.words['share']} of it"
+            found.add("n_tokens", Range(low, high, frozenset({line.number}), how))
+
+
+def _choice(request: TiedRequest, found: _Found) -> None:
+    """Derive the common prefix and the slot's contents from the lines of the slot's selection."""
+    for line in request.similar:
+        length = line.number_of("n")
+        if length:
+            found.add("n_tokens", Range(length, length, frozenset({line.number}), "printed with the similarity"))
+    loaded = [line for line in request.cache if line.kind == "pc_load"]
+    choice = request.choice
+    if found.get("lcp") is not None or choice is None:
+        return
+    if loaded:
+        _loaded(request, found, loaded[-1])
+        return
+    for line in request.similar[-1:]:
+        lcp = line.number_of("lcp")
+        if lcp is not None:
+            found.add("lcp", Range(lcp, lcp, frozenset({line.number, choice.number}), "printed with the similarity"))
+    if "lcs" in choice.read.line.template or choice.kind != "slot_by_lcp":
+        return                                                # a common substring, or no similarity
+    n_tokens, f_sim = found.get("n_tokens"), _word_range(choice, "f_sim")
+    if n_tokens is not None and n_tokens.high is not None and f_sim is not None:
+        low, high = max(0, ceil(f_sim[0] * n_tokens.low)), min(n_tokens.high, floor(f_sim[1] * n_tokens.high))
+        if low <= high:
+            how = f"f_sim = {choice.read.words['f_sim']} of {n_tokens} prompt tokens"
+            found.add("lcp", Range(low, high, n_tokens.lines | {choice.number}, how))
+    _held(found, choice)
+
+
+def _loaded(request: TiedRequest, found: _Found, load: ReadLine) -> None:
+    """Derive prefix and length of the prompt cache entry that was loaded: the listed entry with the same shares."""
+    entries = [line for line in request.cache if line.kind == "pc_cand" and line.number < load.number and all(
+        line.read.words.get(name) == load.read.words.get(name) for name in ("f_keep", "f_sim"))]
+    if len({(line.number_of("lcp"), line.number_of("n_tokens")) for line in entries}) != 1:
+        return
+    for name, field in (("lcp", "lcp"), ("held", "n_tokens")):
+        value = entries[-1].number_of(field)
+        if value is not None:
+            how = "entry of the prompt cache that was loaded"
+            found.add(name, Range(value, value, frozenset({entries[-1].number, load.number}), how))
+
+
+def _held(found: _Found, choice: ReadLine) -> None:
+    """Derive the tokens in the slot from the common prefix and the share of the slot that it is."""
+    lcp, keep = found.get("lcp"), _word_range(choice, "f_keep")
+    if lcp is None or lcp.high is None or keep is None or keep[0] <= 0 or not lcp.high:
+        return
+    low, high = max(lcp.low, ceil(lcp.low / keep[1])), floor(lcp.high / keep[0])
+    if low <= high:
+        how = f"common prefix {lcp} / f_keep = {choice.read.words['f_keep']}"
+        found.add("held", Range(low, high, lcp.lines | {choice.number}, how))
+
+
+def _sums(request: TiedRequest, found: _Found) -> None:
+    """Derive numbers from the others: a prompt is reused or evaluated, and the slot holds prompt and answer."""
+    end, made = found.get("end"), found.get("predicted_n")
+    release = request.of("release")
+    whole = (bool(release) and release[-1].read.numbers.get("truncated") in (0, False) and not request.of("ctx_shift"))
+    if end is not None and made is not None and whole:
+        found.add("n_tokens", end.less(made, 1 if made.low else 0, f"{end} tokens in the slot - {made} generated + 1"))
+    n_tokens, prompt_n, cache_n = found.get("n_tokens"), found.get("prompt_n"), found.get("cache_n")
+    if n_tokens is None and prompt_n is not None and cache_n is not None:
+        found.add("n_tokens", prompt_n.more(cache_n, 0, f"{cache_n} reused + {prompt_n} evaluated"))
+        n_tokens = found.get("n_tokens")
+    if n_tokens is not None and prompt_n is not None:
+        found.add("cache_n", n_tokens.less(prompt_n, 0, f"{n_tokens} prompt tokens - {prompt_n} evaluated"))
+        cache_n = found.get("cache_n")
+    if n_tokens is not None and cache_n is not None:
+        found.add("prompt_n", n_tokens.less(cache_n, 0, f"{n_tokens} prompt tokens - {cache_n} reused"))
+    if n_tokens is not None and end is not None and whole and end.low > (n_tokens.high or end.low):
+        found.add("predicted_n", end.less(n_tokens, 1, f"{end} tokens in the slot - {n_tokens} of the prompt + 1"))
+    lcp, held = found.get("lcp"), found.get("held")
+    if lcp is not None and held is not None and lcp.low > (held.high if held.high is not None else lcp.low):
+        found.clashes.append(("lcp", lcp, held))
+    if lcp is not None and cache_n is not None and lcp.low >= (cache_n.high or 0) and (lcp.high or 0) > cache_n.low:
+        found.add("lost", lcp.less(cache_n, 0, f"common prefix {lcp} - {cache_n} reused"))
+
+
+def statements_of(derived: Derived) -> Iterator[Statement]:
+    """Yield a statement for every derived number of a request."""
+    request = derived.request
+    for name, value in derived.numbers.items():
+        yield Statement(FOLLOWS, "request", tuple(sorted(value.lines)), request.slot, request.task,
+                        {name: value.data}, f"{LABELS[name]}: {value} ({value.how})")  # fmt: skip
+
+
+LABELS: Mapping[str, str] = {
+    "n_tokens": "prompt tokens", "cache_n": "tokens reused", "prompt_n": "tokens evaluated",
+    "predicted_n": "tokens generated", "lcp": "common prefix", "held": "tokens in the slot before",
+    "end": "tokens in the slot after", "lost": "tokens of the common prefix evaluated again",
+}
+
+
+def build_statement(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[Statement]:
+    """Yield the range of builds that print the spellings of these lines. ``builds``: known builds, in order."""
+    low: ReadLine | None = None
+    high: ReadLine | None = None
+    for line in lines:
+        spelling = line.read.line
+        if spelling.since and (low is None or spelling.since > low.read.line.since):
+            low = line
+        if spelling.until and (high is None or spelling.until < high.read.line.until):
+            high = line
+    since = 0 if low is None else low.read.line.since
+    least = max((build + 1 for build in builds if build < since), default=None)
+    most = None if high is None else high.read.line.until - 1
+    if (least is None and most is None) or (least is not None and most is not None and least > most):
+        return
+    used = tuple(sorted({line.number for line in (low if least is not None else None, high) if line is not None}))
+    says = f"build {least if least is not None else '?'} to {most if most is not None else '?'}: spelling of its lines"
+    yield Statement(FOLLOWS, "build", used, None, None, {"build": [least, most]}, says)
+
+

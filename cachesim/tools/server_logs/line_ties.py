@@ -1,0 +1,161 @@
+"""Lines of a log that belong to the same request.
+
+Lines belong together if they name the same slot and the same task. A line that names neither belongs to a request only
+where a server prints nothing else in between: timings below their heading, the selection of a slot before its launch,
+and the lines from a new prompt to its first batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.tools.server_logs.read_lines import ReadLine
+
+CHOICES = frozenset({"slot_by_lcp", "slot_by_lru", "slot_by_id"})
+STARTS = frozenset({"launch", "new_prompt"})
+_ONCE = frozenset({"launch", "new_prompt", "prefix", "n_past", "ckpt_restore", "full_reprocess", "prompt_time",
+                   "eval_time", "release", "in_cache", "prompt_done"})  # fmt: skip
+_LATE = frozenset({"prompt_time", "eval_time", "total_time", "ckpt_create", "ckpt_evict", "release", "drafts"})
+_ORDER = ("launch", "new_prompt", "prefix", "n_past", "ckpt_check", "ckpt_restore", "ckpt_invalidate", "batch")
+"""Lines from the start of a prompt to its first batch, in the order in which servers print them."""
+_PHASE = {kind: number for number, kind in enumerate(_ORDER)} | {
+    "full_reprocess": 5, "need_one": 6, "reuse_chunk": 3, "reuse_result": 3, "reuse_unsupported": 3, "trim_failed": 7}
+_BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache", "no_ckpt", "memory"})
+"""Lines that a server prints when it starts."""
+
+
+@dataclass(slots=True)
+class TiedRequest:
+    """Lines of a request. ``choice`` selected its slot; ``cache`` are the lines about the prompt cache between the
+    choice and the launch; ``similar`` are those about similarities before the choice. ``doubtful``: two requests have
+    this slot and task."""
+
+    slot: int | None
+    task: int | None
+    lines: list[ReadLine] = field(default_factory=list)
+    choice: ReadLine | None = None
+    cache: list[ReadLine] = field(default_factory=list)
+    similar: list[ReadLine] = field(default_factory=list)
+    doubtful: bool = False
+
+    def of(self, *kinds: str) -> list[ReadLine]:
+        """Return the lines of these kinds."""
+        return [line for line in self.lines if line.kind in kinds]
+
+    @property
+    def start(self) -> ReadLine | None:
+        """Line with which the request starts, None if it is not in the excerpt."""
+        return next((line for line in self.lines if line.kind in STARTS), None)
+
+
+class _Pending(NamedTuple):
+    """Slot selection that waits for its launch."""
+
+    slot: int | None
+    choice: ReadLine | None
+    similar: list[ReadLine]
+    cache: list[ReadLine]
+
+
+def tie_lines(lines: Sequence[ReadLine]) -> list[TiedRequest]:
+    """Return the requests of a log with their lines, in the order of their first lines."""
+    return _Ties(any(line.kind == "launch" for line in lines)).tied(lines)
+
+
+class _Ties:
+    """State of the pass over the lines."""
+
+    def __init__(self, launches: bool) -> None:
+        self.start = "launch" if launches else "new_prompt"
+        self.requests: list[TiedRequest] = []
+        self.open: dict[tuple[int, int], TiedRequest] = {}
+        self.pending = _Pending(None, None, [], [])
+        self.block: TiedRequest | None = None
+
+    def tied(self, lines: Sequence[ReadLine]) -> list[TiedRequest]:
+        """Return the requests of these lines."""
+        for line in lines:
+            where = line.heading or (line.slot, line.task)
+            block, self.block = self.block, None
+            if line.kind in _BEGINS and self.open:
+                self.open, self.pending = {}, _Pending(None, None, [], [])
+            elif where[0] is not None and where[1] is not None:
+                self._add((where[0], where[1]), line)
+            elif line.kind in CHOICES or line.kind == "slot_sim" or line.kind.startswith("pc_"):
+                self._choose(line)
+            elif where == (None, None) and line.kind in _PHASE:
+                self._extend(block, line)
+            elif where == (None, None) and line.kind in ("reused", "too_long"):
+                self.requests.append(TiedRequest(None, None, [line]))
+        return self.requests
+
+    def _add(self, key: tuple[int, int], line: ReadLine) -> None:
+        """Add a line that names its request."""
+        request = self.open.get(key)
+        if request is not None:
+            over = bool(request.of("release"))
+            again = line.kind in _ONCE and bool(request.of(line.kind))
+            early = line.kind in STARTS and not again and any(held.kind not in STARTS for held in request.lines)
+            if again and over and line.kind in STARTS:
+                request = None                                   # the server was started again
+            elif again or early or (over and line.kind not in _LATE):
+                request.doubtful = True
+        if request is None:
+            request = self.open[key] = TiedRequest(*key)
+            self.requests.append(request)
+        request.lines.append(line)
+        if line.read.numbers.get("is_child"):
+            return
+        if line.kind == self.start and self.pending.slot in (None, key[0]) and len(request.lines) == 1:
+            request.choice, request.cache = self.pending.choice, self.pending.cache
+            request.similar = [held for held in self.pending.similar if held.slot == key[0]]
+        self.pending = _Pending(None, None, [], [])
+
+    def _choose(self, line: ReadLine) -> None:
+        """Keep a line that a server prints before a launch."""
+        pending = self.pending
+        if line.kind == "slot_sim":
+            fresh = pending.choice is None and not pending.cache
+            self.pending = _Pending(None, None, [*(pending.similar if fresh else []), line], [])
+        elif line.kind in CHOICES:
+            slot = line.slot if line.slot is not None else line.number_of("slot_arg")
+            similar = pending.similar if pending.choice is None and not pending.cache else []
+            self.pending = _Pending(slot, line, similar, [])
+        else:
+            pending.cache.append(line)
+
+    def _extend(self, block: TiedRequest | None, line: ReadLine) -> None:
+        """Add a line without slot and task to the prompt that the line before it belongs to."""
+        if block is not None:
+            last = block.lines[-1].kind
+            again = line.kind in _ONCE and bool(block.of(line.kind))
+            if not again and _PHASE[line.kind] >= _PHASE[last] and last != "batch":
+                block.lines.append(line)
+                self.block = block
+                return
+        self.block = TiedRequest(None, None, [line])
+        self.requests.append(self.block)
+
+
+def several_slots(lines: Sequence[ReadLine]) -> bool:
+    """Return whether lines name more than a single slot."""
+    return len({line.slot for line in lines if line.slot is not None}) > 1
+
+
+def bare_lines(requests: Sequence[TiedRequest], lines: Sequence[ReadLine]) -> Iterator[tuple[TiedRequest, ReadLine]]:
+    """Yield the timings without slot and task, each with its request: the lines before and after name the same request,
+    and the log names no other slot."""
+    if several_slots(lines):
+        return
+    owner = {line.number: request for request in requests for line in request.lines}
+    bare: list[ReadLine] = []
+    before: TiedRequest | None = None
+    for line in lines:
+        request = owner.get(line.number)
+        if request is None and line.slot is None and line.kind in ("prompt_time", "eval_time"):
+            bare.append(line)
+        elif request is not None and request.task is not None:
+            if request is before and not request.doubtful:
+                yield from ((request, held) for held in bare)
+            before, bare = request, []
