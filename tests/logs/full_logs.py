@@ -8,8 +8,8 @@ answers; its log is used only if the simulator reproduces it event by event, so 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
@@ -113,6 +113,11 @@ class Observer(JudgingObserver):
                     self.before.setdefault(answer.request, self.chosen.pop(event.slot))
 
 
+def is_restart(step: Step) -> bool:
+    """Return whether a step restarts the server."""
+    return step.action is not None and step.action.do == "restart"
+
+
 class Played(NamedTuple):
     """A scenario that was run: its logged events, and the judge that followed it."""
 
@@ -121,8 +126,9 @@ class Played(NamedTuple):
 
 
 def run_scenario(scenario: Scenario, profile: str) -> Played | None:
-    """Run a scenario under a profile; None if its log depends on a number that was never written, or if it is
-    refused."""
+    """Run a scenario under a profile, up to its first restart: task ids begin again with a new server. None if its
+    log depends on a number that was never written, or if it is refused."""
+    scenario = replace(scenario, steps=tuple(takewhile(lambda step: not is_restart(step), scenario.steps)))
     observer = Observer(scenario, profile)
     try:
         log = play(scenario, profile, "provenance", observer)
@@ -190,8 +196,10 @@ def _numbers(judged: Judgement, before: Tokens | None) -> Numbers:
         held, lcp = held | {len(before)}, lcp | {common_prefix(before, prompt)}
     numbers |= {"held": frozenset(held), "lcp": frozenset(lcp)}
     numbers["lost"] = frozenset(max(0, one - answer.cache_n) for one in lcp)
-    if answer.status != 200 or answer.died or answer.cancelled:
+    if answer.status != 200 or answer.died:
         return {name: found for name, found in numbers.items() if name in ("n_tokens", "held", "lcp")}
+    if answer.cancelled:  # it may have ended within its prompt
+        return {name: found for name, found in numbers.items() if name not in ("prompt_n", "predicted_n")}
     return numbers
 
 
