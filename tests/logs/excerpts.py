@@ -11,13 +11,14 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.model.hash_mixing import Rng
+from cachesim.replay.recorded_trace import Trace
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load_all
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.drawn_conversation import draw_conversation
 from tests.logs.cuts import CUTS, Excerpt
 from tests.logs.full_logs import FullLog, read_recording, recordings, reproduces, run_scenario, trace_scenario
-from tests.logs.rendering import full_log
+from tests.logs.rendering import full_log, recorded_log
 from tests.shared import ROOT, TRACES
 
 DATA = ROOT / "tests" / "data"
@@ -59,16 +60,7 @@ def log_of(source: Source, shared: bool = True) -> FullLog | None:
     if source.kind == RECORDED:
         files = _files(shared)
         trace = read_recording(files[source.number % len(files)])
-        scenario = trace_scenario(trace) if trace is not None else None
-        played = run_scenario(scenario, trace.profile) if trace is not None and scenario is not None else None
-        if (
-            trace is None
-            or scenario is None
-            or played is None
-            or not reproduces(trace, scenario, trace.profile, played)
-        ):
-            return None
-        return full_log(name, scenario, trace.profile, played, source.number)
+        return None if trace is None else _log_of_recording(name, trace, source.number)
     if source.kind == CORPUS:
         scenario, profile = _corpus()[source.number % len(_corpus())]
     else:
@@ -78,6 +70,18 @@ def log_of(source: Source, shared: bool = True) -> FullLog | None:
         scenario = draw_conversation(source.number, engine).scenario(profile)
     played = run_scenario(scenario, profile)
     return None if played is None else full_log(name, scenario, profile, played, source.number)
+
+
+def _log_of_recording(name: str, trace: Trace, number: int) -> FullLog | None:
+    """Return the full log of a recording: run with its own requests, or written from its events alone if requests were
+    sent at the same time. None if the run does not log every recorded event."""
+    scenario = trace_scenario(trace)
+    if scenario is None:
+        return recorded_log(name, trace, number)
+    played = run_scenario(scenario, trace.profile)
+    if played is None or not reproduces(trace, played):
+        return None
+    return full_log(name, scenario, trace.profile, played, number)
 
 
 def source_of(number: int) -> Source:

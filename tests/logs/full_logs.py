@@ -215,10 +215,13 @@ def memory_of(scenario: Scenario, observer: Observer) -> frozenset[str]:
 
 
 def trace_scenario(trace: Trace) -> Scenario | None:
-    """Return a recording as a scenario; None if requests were sent at the same time, whose order is not recorded."""
+    """Return a recording as a scenario; up to its first restart; None if requests were sent at the same
+    time, whose order is not recorded."""
     steps = []
     for step in trace.steps:
-        if step.action == "restart" or len(step.members) > 1 or step.died or step.stuck or step.rounds:
+        if step.action == "restart":
+            break
+        if len(step.members) > 1 or step.died or step.stuck or step.rounds:
             return None
         if step.members:
             steps.append(Step(step.members[0].request, PLAIN))
@@ -238,11 +241,11 @@ def trace_scenario(trace: Trace) -> Scenario | None:
     )
 
 
-def reproduces(trace: Trace, scenario: Scenario, profile: str, played: Played) -> bool:
+def reproduces(trace: Trace, played: Played) -> bool:
     """Return whether the run logged every event of the recording, in order."""
-    log, rules = played.observer.server.log, engine_of(profile).rules(profile)
+    log, rules = played.observer.server.log, engine_of(trace.profile).rules(trace.profile)
     one_slot = trace.server.get("n_slots") == 1
-    for number, step in enumerate(trace.steps):
+    for number, step in enumerate(takewhile(lambda step: step.action != "restart", trace.steps)):
         several = any("task" in event for event in step.events)
         ours = records(list(log.of(number)), one_slot, rules.silent, several, rules.unlogged)
         if without_cancel(ours) != without_cancel(step.events):

@@ -8,12 +8,14 @@ check.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from cachesim.engines.registry import engine_of
 from cachesim.model.hash_mixing import Rng
+from cachesim.replay.recorded_trace import Trace
 from cachesim.scenarios.schema import Scenario
 from tests.logs.causes import add_causes
+from tests.logs.concurrent import recorded_events
 from tests.logs.full_logs import EventAt, FullLog, LoggedLine, Played, TaskTruth, memory_of, truth_of
 from tests.logs.spelling import Style, prefixed, spell, visible
 
@@ -38,25 +40,43 @@ LOADING = {
 
 def full_log(name: str, scenario: Scenario, profile: str, played: Played, seed: int, verbosity: int = 0) -> FullLog:
     """Return the full log of a run. ``seed`` draws the prefix, the noise and, if 0, the ``verbosity``."""
-    rng = Rng(seed, "log", name)
-    engine, rules = engine_of(profile), engine_of(profile).rules(profile)
-    number = str(getattr(rules, "build", "")).removeprefix("b")
-    build = int(number) if engine.name == "llama_cpp" and number.isdigit() else 0
-    stamps = engine.name == "llama_cpp" and build >= 8500 and rng.chance(70)
-    style = Style(engine.name, build, stamps, "[49047] " if stamps and rng.chance(15) else "")
-    writer = _Writer(played, truth_of(played, scenario), style, verbosity or rng.one((3, 4, 4, 4, 4, 5)), rng)
+    rng, engine = Rng(seed, "log", name), engine_of(profile)
+    style = _style(profile, rng)
+    writer = _Writer(played.events, truth_of(played, scenario), style, verbosity or rng.one((3, 4, 4, 4, 4, 5)), rng)
     if engine.name == "mlx_lm":
-        lines = list(writer.unnamed())
+        lines = list(writer.unnamed(played))
         for truth in writer.tasks.values():
             truth.numbers = {key: found for key, found in truth.numbers.items() if key in MLX_NUMBERS}
             truth.lost = 0
     else:
-        lines = [*writer.start(scenario), *writer.lines()]
+        lines = [*writer.start(played), *writer.lines()]
     flags = played.observer.server.settings.flags
     options = {option: getattr(flags, option) for option in dir(flags) if not option.startswith("_")}
-    log = FullLog(name, engine.name, profile, build, lines, writer.tasks, options, memory_of(scenario, played.observer))
+    log = FullLog(
+        name, engine.name, profile, style.build, lines, writer.tasks, options, memory_of(scenario, played.observer)
+    )
     add_causes(log, played, scenario)
     return log
+
+
+def recorded_log(name: str, trace: Trace, seed: int) -> FullLog | None:
+    """Return the full log of a recording with requests at the same time; None if it has no events."""
+    rng, (events, tasks) = Rng(seed, "log", name), recorded_events(trace.file)
+    style = _style(trace.profile, rng)
+    if not events:
+        return None
+    lines = list(_Writer(events, tasks, style, rng.one((3, 4, 4, 4, 4, 5)), rng).lines())
+    cuts = frozenset({"none", "window", "any"})
+    return FullLog(name, style.engine, trace.profile, style.build, lines, tasks, trace.flags, cuts)
+
+
+def _style(profile: str, rng: Rng) -> Style:
+    """Return the prefix of a build's lines."""
+    engine, rules = engine_of(profile), engine_of(profile).rules(profile)
+    number = str(getattr(rules, "build", "")).removeprefix("b")
+    build = int(number) if engine.name == "llama_cpp" and number.isdigit() else 0
+    stamps = engine.name == "llama_cpp" and build >= 8500 and rng.chance(70)
+    return Style(engine.name, build, stamps, "[49047] " if stamps and rng.chance(15) else "")
 
 
 MLX_NUMBERS = ("n_tokens", "cache_n", "prompt_n", "predicted_n")
@@ -65,19 +85,21 @@ MLX_NUMBERS = ("n_tokens", "cache_n", "prompt_n", "predicted_n")
 class _Writer:
     """Writer of the lines of a run."""
 
-    def __init__(self, played: Played, tasks: dict[int, TaskTruth], style: Style, verbosity: int, rng: Rng) -> None:
-        self.played, self.tasks, self.style, self.verbosity, self.rng = played, tasks, style, verbosity, rng
+    def __init__(
+        self, events: Sequence[EventAt], tasks: dict[int, TaskTruth], style: Style, verbosity: int, rng: Rng
+    ) -> None:
+        self.events, self.tasks, self.style, self.verbosity, self.rng = events, tasks, style, verbosity, rng
         self.clock = 10_000 * (1 + rng.below(9999))
-        self.ready = [self._follow_up(place) for place in range(len(played.events))]
+        self.ready = [self._follow_up(place) for place in range(len(events))]
 
-    def start(self, scenario: Scenario) -> Iterator[LoggedLine]:
+    def start(self, played: Played) -> Iterator[LoggedLine]:
         """Yield the lines of the start, as far as the run determines them."""
         if self.rng.chance(35):
             return
         yield from (LoggedLine(text) for text in LOADING[self.style.engine])
         if self.style.engine != "llama_cpp":
             return
-        flags, events = self.played.observer.server.settings.flags, self.played.events
+        flags, events = played.observer.server.settings.flags, self.events
         n_ctx = next((event.fields["n_ctx_slot"] for event in events if event.ev == "new_prompt"), None)
         build = self.style.build
         if build:
@@ -94,7 +116,7 @@ class _Writer:
             f"llama_context: n_ubatch      = {flags.ubatch_size}", "server", {"n_ubatch": flags.ubatch_size}
         )
         load = "srv    load_model: "
-        slots = self.played.observer.server.n_slots
+        slots = played.observer.server.n_slots
         if n_ctx is not None and build >= 9829:
             unified = str(bool(getattr(flags, "kv_unified", False))).lower()
             yield self._fact(
@@ -136,7 +158,7 @@ class _Writer:
     def lines(self) -> Iterator[LoggedLine]:
         """Yield the lines of the events, each with those that follow from it."""
         active = set[int]()
-        for place, event in enumerate(self.played.events):
+        for place, event in enumerate(self.events):
             if event.ev == "launch" and event.task is not None:
                 active.add(event.task)
             if event.ev == "release":
@@ -208,12 +230,12 @@ class _Writer:
 
     def _follow_up(self, place: int) -> list[EventAt]:
         """Return progress and end of the prompt after the batch at this place, if the next batch shows its end."""
-        event = self.played.events[place]
+        event = self.events[place]
         truth = self.tasks.get(-1 if event.task is None else event.task)
         if event.ev != "batch" or self.style.engine != "llama_cpp" or truth is None or "prompt_n" not in truth.numbers:
             return []
-        later = self.played.events[place + 1 :]
-        if any(one.ev in ("kv_full", "spec_ckpt", "copy_to_child") for one in self.played.events):
+        later = self.events[place + 1 :]
+        if any(one.ev in ("kv_full", "spec_ckpt", "copy_to_child") for one in self.events):
             return []
         mine = [one for one in later if one.task == event.task]
         following = next((one.fields["p0"] for one in mine if one.ev == "batch"), None)
@@ -232,7 +254,7 @@ class _Writer:
             ]
         return found
 
-    def unnamed(self) -> Iterator[LoggedLine]:
+    def unnamed(self, played: Played) -> Iterator[LoggedLine]:
         """Yield the lines of mlx_lm.server: it names neither slot nor task, and logs look-ups, progress and usage."""
         yield from (LoggedLine(text) for text in LOADING["mlx_lm"])
         for task, truth in sorted(self.tasks.items()):
@@ -240,7 +262,7 @@ class _Writer:
             if not {"prompt_n", "cache_n", "n_tokens", "predicted_n"} <= set(counts):
                 continue
             (prompt_n,), (cache_n,), (n_tokens,) = counts["prompt_n"], counts["cache_n"], counts["n_tokens"]
-            event = EventAt("fetch", {"prompts": self._entries(truth.step), "gb": 0.13}, None, task, steps)
+            event = EventAt("fetch", {"prompts": self._entries(played, truth.step), "gb": 0.13}, None, task, steps)
             yield from self._line(event)
             if prompt_n > 1:
                 yield from self._line(
@@ -249,9 +271,9 @@ class _Writer:
             yield from self._usage(truth, task, cache_n, n_tokens)
             yield LoggedLine(ACCESS["mlx_lm"][0])
 
-    def _entries(self, step: int) -> int:
+    def _entries(self, played: Played, step: int) -> int:
         """Return the number of cache entries before a request."""
-        judged = self.played.observer.found.get(step - 1)
+        judged = played.observer.found.get(step - 1)
         return 0 if judged is None else judged.entries
 
     def _usage(self, truth: TaskTruth, task: int, cache_n: int, n_tokens: int) -> Iterator[LoggedLine]:
