@@ -115,6 +115,13 @@ def _tasks(excerpt: Excerpt, said: Said) -> list[tuple[FullLog, TaskTruth]]:
     return list(found.values())
 
 
+def _without_truth(excerpt: Excerpt, said: Said) -> str:
+    """Return the verdict about a statement on a task without a truth: a request that got no answer is not judged."""
+    cited = [excerpt.source(one) for one in _origins(excerpt, said)]
+    known = any(line.task == said["task"] and line.ev for line in cited)
+    return UNJUDGED if known else "no such task"
+
+
 def contains(claimed: Any, value: int) -> bool:
     """Return whether a number, or a range with open ends None, contains a value."""
     if isinstance(claimed, list | tuple):
@@ -126,7 +133,7 @@ def contains(claimed: Any, value: int) -> bool:
 def _request(excerpt: Excerpt, said: Said) -> str:
     truths = _tasks(excerpt, said)
     if not truths:
-        return "no such task"
+        return _without_truth(excerpt, said)
     wrong = [_wrong_number(truth, said["numbers"]) for _, truth in truths]
     if "" in wrong:
         return ""
@@ -181,7 +188,7 @@ def _cause(excerpt: Excerpt, said: Said) -> str:
     excerpt, and the statement must cite such a line."""
     key, truths = said["numbers"].get("cause"), _tasks(excerpt, said)
     if not truths:
-        return "no such task"
+        return _without_truth(excerpt, said)
     if all(truth.causes is None for _, truth in truths):
         return UNJUDGED
     cited = {(id(excerpt.logs[one.log]), one.line) for one in _origins(excerpt, said)}

@@ -105,8 +105,9 @@ def excerpts(number: int, shared: bool = True, only: str = "") -> Iterator[Excer
     for name in names:
         logs = [log]
         if name == "mixed":
-            other = log_of(Source(DRAWN, 7919 * (number + 1)), shared)
-            if other is None or other.engine != log.engine:
+            size = len(ENGINE_SHARES)
+            other = log_of(Source(DRAWN, size * (7919 + number) + ENGINE_SHARES.index(log.engine)), shared)
+            if other is None:
                 continue
             logs.append(other)
         cut = CUTS[name](rng, logs)

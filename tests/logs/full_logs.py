@@ -167,6 +167,12 @@ def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
         numbers = _numbers(judged, observer.before.get(number))
         if task in ends:
             numbers["end"] = frozenset({ends[task]})
+        for event in played.events:  # ik_llama.cpp compares again after a shift of the slot
+            if event.ev == "cache_lcp" and event.task == task:
+                numbers["held"] |= {event.fields["n_tokens"]}
+                numbers["lcp"] |= {event.fields["n_past"]}
+                if "lost" in numbers:
+                    numbers["lost"] |= {max(0, event.fields["n_past"] - judged.answer.cache_n)}
         lost = max(0, judged.slot.lcp - judged.answer.cache_n) if judged.slot else 0
         found[task] = TaskTruth(number, numbers, lost, charges=tuple(one.tokens for one in judged.ledger.charges))
     return found

@@ -11,7 +11,7 @@ from tests.logs.cuts import Excerpt
 
 COVERED, NAMED, CELL, SAMPLES = 0.95, 0.85, 0.70, 20
 """Least shares of covered lines and of named causes, in all and in a cell of the table; samples that a cell needs."""
-KEPT = 60  # examples of each kind that a tally keeps
+KEPT = 200  # examples of each kind that a tally keeps
 
 
 class Share(NamedTuple):
