@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from cachesim.engines.ik_llama.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning, Number
 
 _CKPT = "pos_min = {pos_min}, pos_max = {pos_max}"
@@ -211,7 +212,7 @@ GIVES = (
     Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),
     Gives("prefix", "lcp", ("n_past",)), Gives("prefix", "held", ("held",)),
     Gives("n_past", "held", ("held",)), Gives("full_reprocess", "cache_n"),
-    Gives("ckpt_restore", "cache_n", ("n_past",), unless=("ckpt_restore_failed", "full_reprocess")),
+    Gives("ckpt_restore", "cache_n", ("n_past",), absent=("ckpt_restore_failed", "full_reprocess")),
     Gives("batch", "cache_n", ("p0",), first=True), Gives("release", "end", ("n_cache_tokens",)),
 )
 """Numbers of a request that lines print."""
@@ -226,4 +227,4 @@ GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
     "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
     "restored context checkpoint took", "MiB, took ",
 ), starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
-    end=5)  # fmt: skip
+    signatures=SIGNATURES, unlogged=UNLOGGED, end=5)  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Mapping, Sequence
 from cachesim.engines.llama_cpp.log_events import EVENTS
 from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
+from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number
 
 _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
@@ -250,8 +251,8 @@ GIVES = (
     Gives("in_cache", "cache_n", ("n_past",)), Gives("in_cache", "prompt_n", ("prompt_n",)),
     Gives("n_past", "lcp", ("n_past",), unless=_REUSE), Gives("n_past", "held", ("held",)),
     Gives("full_reprocess", "cache_n"), Gives("trim_failed", "cache_n"),
-    Gives("ckpt_restore", "cache_n", ("n_past",), unless=(*_REFUSED, "need_one")),
-    Gives("batch", "cache_n", ("n_tokens", "p0"), unless=_REFUSED, first=True),
+    Gives("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one")),
+    Gives("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True),
     Gives("release", "end", ("n_tokens",)),
 )
 """Numbers of a request that lines print. A restored position may be the end of the prompt, whose last token is then
@@ -275,7 +276,8 @@ GRAMMAR = LogGrammar(
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
-    options=options, hints=hints, gives=GIVES, flags=FLAGS, constants=CONSTANTS, open={
+    options=options, hints=hints, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
+    signatures=SIGNATURES, unlogged=UNLOGGED, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),
         "cache_idle_slots": (False,), "slot_prompt_similarity": (0.0,),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from cachesim.engines.mlx_lm.log_signatures import UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning
 
 LINES = (
@@ -67,6 +68,6 @@ GIVES = (
 )
 """Numbers of a request that lines print."""
 
-GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, signs=(
+GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, unlogged=UNLOGGED, signs=(
     "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
 ), starts=("starting httpd at",))  # fmt: skip

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Callable, Mapping, NamedTuple, Sequence
 
+from cachesim.engines.shared.log_signatures import Signature
+
 Number = bool | int | float
 LONGEST = 40                 # longest value [characters]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
@@ -55,14 +57,15 @@ class Gives(NamedTuple):
     """Number of a request that a kind of line prints: the printed value of the first of ``fields`` that it has, or
     0 without fields.
 
-    ``unless``: kinds of lines after which it is not true; it is derived only if the excerpt shows that none was
-    printed for the request. ``first``: only the first such line of a request counts, if the request's start is in the
+    ``unless``: kinds of lines of the request that make it false; ``absent``: such kinds, and the excerpt must prove that
+    no such line was printed. ``first``: only the first such line of a request counts, if the request's start is in the
     excerpt."""
 
     kind: str
     name: str
     fields: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     first: bool = False
 
 
@@ -85,6 +88,9 @@ class LogGrammar:
     flags: Mapping[tuple[str, str], str] = field(default_factory=dict)
     # kind of line -> numbers that it means without printing them
     constants: Mapping[str, Mapping[str, Number]] = field(default_factory=dict)
+    signatures: Sequence[Signature] = ()                             # causes, and the lines that show them
+    # beginning of a rule id -> where its decision becomes visible, as no line reports it
+    unlogged: Mapping[str, str] = field(default_factory=dict)
     # (length, reused tokens) of each prompt -> option values to try with every kind of model
     hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
 

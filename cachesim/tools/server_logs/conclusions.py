@@ -7,6 +7,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.tools.server_logs.cause_statements import cause_statements
 from cachesim.tools.server_logs.derivations import Derived, build_statement, numbers_of, statements_of
 from cachesim.tools.server_logs.line_ties import bare_lines, tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
@@ -38,7 +39,7 @@ def _conclude_run(session: LogSession) -> Conclusions:
     requests = [numbers_of(request, grammar, session.sieve) for request in ties]
     found = chain(
         map(read_statement, lines), build_statement(lines, builds), _options(lines, grammar),
-        *map(statements_of, requests),
+        *map(statements_of, requests), *(cause_statements(request, grammar) for request in requests),
     )  # fmt: skip
     return Conclusions(list(found), requests)
 

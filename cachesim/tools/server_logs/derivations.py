@@ -90,6 +90,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
                 found.add(gives.name, Range(value, value, frozenset({line.number}), f"printed in line {line.number}"))
     _shares_of_progress(request, found)
     _sums(request, found)
+    _threshold(request, found)
     _choice(request, found)
     _sums(request, found)
     return Derived(request, {} if found.clashes else found.numbers, tuple(found.clashes))
@@ -129,12 +130,10 @@ def _lines(request: TiedRequest, gives: Gives) -> list[ReadLine]:
 
 def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: LogGrammar, sieve: Sieve) -> bool:
     """Return whether a line in or outside the excerpt makes the number of a line false."""
-    if not gives.unless:
-        return False
-    if request.of(*gives.unless):
+    if request.of(*gives.unless, *gives.absent):
         return True
-    after = [held for held in request.lines if held.number > line.number]
-    return not after or may_hide(grammar, sieve, line.head, gives.unless)
+    after = any(held.number > line.number for held in request.lines)
+    return bool(gives.absent) and (not after or may_hide(grammar, sieve, line.head, gives.absent))
 
 
 def may_hide(grammar: LogGrammar, sieve: Sieve, head: str, kinds: Sequence[str]) -> bool:
@@ -167,6 +166,18 @@ def _shares_of_progress(request: TiedRequest, found: _Found) -> None:
         if low <= high:
             how = f"{done:,} tokens are {line.read.words['share']} of it"
             found.add("n_tokens", Range(low, high, frozenset({line.number}), how))
+
+
+def _threshold(request: TiedRequest, found: _Found) -> None:
+    """Derive the common prefix from the threshold of the checkpoints: it lies a window before the prefix, or a token
+    more. The window is that printed with the erased checkpoints."""
+    checks = [line for line in request.of("ckpt_check") if line.number_of("thold")]
+    windows = [line for line in request.of("ckpt_invalidate") if line.number_of("n_swa") is not None]
+    if found.get("lcp") is not None or not checks or not windows or request.of("reuse_chunk", "reuse_result"):
+        return
+    low = (checks[0].number_of("thold") or 0) + (windows[0].number_of("n_swa") or 0)
+    how = f"threshold {checks[0].number_of('thold'):,} + window {windows[0].number_of('n_swa'):,}"
+    found.add("lcp", Range(low, low + 1, frozenset({checks[0].number, windows[0].number}), how))
 
 
 def _choice(request: TiedRequest, found: _Found) -> None:

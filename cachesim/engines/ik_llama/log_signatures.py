@@ -1,0 +1,69 @@
+"""Signatures of ik_llama.cpp: the lines that show why tokens of a common prefix were evaluated again, and the rules
+that no line reports."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.shared.log_signatures import (
+    Signature,
+    behind_restored,
+    changed_prompt,
+    last_token,
+    same_prompt,
+    whole_prefix,
+)
+
+_CKPT = ("--ctx-checkpoints", "--ctx-checkpoints-interval")
+
+SIGNATURES = (
+    Signature("no-checkpoint", ("full_reprocess",), ("IK-CKPT-RESET", "IK-CKPT-NEED", "IK-CKPT-PICK"), (
+        "no checkpoint ends at or before the {lcp} common tokens",
+        "the memory cannot go back to the common prefix, and no checkpoint can be restored",
+    ), whole_prefix, _CKPT),
+    Signature("checkpoint-too-late", ("ckpt_restore",), ("IK-CKPT-RESUME", "IK-CKPT-PICK"), (
+        "the nearest checkpoint that can be restored ends at {restored}, before the {lcp} common tokens",
+        "the nearest checkpoint that can be restored ends at {restored}, before the common prefix does",
+    ), behind_restored, _CKPT),
+    Signature("restore-failed", ("ckpt_restore_failed", "pc_load_failed"), ("IK-REFUSED", "IK-PC-FAILED"), (
+        "a saved state could not be restored",)),
+    Signature("identical-prompt", ("need_one",), ("IK-ONE",), (
+        "the slot holds the whole prompt; its last token is evaluated for its logits",), last_token),
+    Signature("identical-prompt", (), (), ("the slot holds all {n_tokens} tokens of the prompt",), same_prompt),
+    Signature("edited-prompt", (), (), (
+        "the prompt differs from the slot's contents after {lcp} tokens, the slot held {held}",), changed_prompt),
+    Signature("trim-refused", ("companion", "window"), ("IK-TRIM", "IK-SEQ-RM", "IK-WINDOW"), (
+        "the memory could not remove the tokens behind the common prefix",)),
+    Signature("checkpoint-erased", ("ckpt_invalidate",), ("IK-CKPT-ERASE",), (
+        "a checkpoint was erased because the prompt differed before its end",)),
+    Signature("checkpoint-evicted", ("ckpt_evict",), ("IK-CKPT-EVICT",), (
+        "the slot had its maximum number of checkpoints, and one was erased",), flags=_CKPT),
+    Signature("entry-evicted", ("pc_evict",), ("IK-PC-UPDATE",), ("an entry left the prompt cache to keep its limit",),
+              flags=("-cram",)),
+    Signature("entry-obsolete", ("pc_obsolete",), ("IK-PC-ALLOC",), (
+        "a shorter entry was removed from the prompt cache",)),
+    Signature("entry-consumed", ("pc_load",), ("IK-PC-HIT", "IK-PC-PEEK", "IK-PC-LOAD"), (
+        "an entry left the prompt cache when it was loaded",)),
+    Signature("entry-not-found", ("pc_search",), ("IK-PC-LOAD",), (
+        "no entry of the prompt cache fits better than the slot",)),
+    Signature("cache-disabled", ("no_cache",), ("IK-PC-SAVE",), ("the prompt cache is off",), flags=("-cram",)),
+    Signature("slot-overwritten", ("slot_by_lru", "slot_by_lcp"), ("IK-SLOT-SELECT",), (
+        "the slot's conversation was overwritten",), flags=("-np",)),
+    Signature("slot-cleared", ("cache_clear",), ("IK-SLOT-ERASE",), ("the slots were cleared",)),
+    Signature("slot-purged", ("kv_full",), ("IK-DECODE", "IK-GIVE-UP"), ("the KV cache is full",), flags=("-c", "-np")),
+    Signature("context-shift", ("ctx_shift",), ("IK-SHIFT",), ("the context was shifted",), flags=("-c",)),
+)
+"""Signatures, in the order in which they are named if several apply."""
+
+UNLOGGED: Mapping[str, str] = {
+    "IK-CKPT-ON": "not logged: in the lack of lines about created checkpoints",
+    "IK-CKPT-CREATE": "not logged: in the lack of a line about a created checkpoint",
+    "IK-CKPT-BREAK": "not logged: in the positions of created checkpoints",
+    "IK-CKPT-FIRST": "not logged: in the positions of created checkpoints",
+    "IK-CKPT-INTERVAL": "not logged: in the positions of created checkpoints",
+    "IK-CKPT-CELLS": "not logged: in the answers",
+    "IK-KV": "not logged: in the answers",
+    "IK-STATE": "not logged: in the answers",
+    "IK-UBATCH": "not logged: in the number of batches",
+}
+"""Beginnings of rule ids without a line, and where the decision becomes visible."""

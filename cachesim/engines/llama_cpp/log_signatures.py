@@ -1,0 +1,80 @@
+"""Signatures of llama-server: the lines that show why tokens of a common prefix were evaluated again, and the rules
+that no line reports."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.shared.log_signatures import (
+    Signature,
+    behind_refused,
+    behind_restored,
+    changed_prompt,
+    last_token,
+    same_prompt,
+    whole_prefix,
+)
+
+_CKPT = ("-ctxcp", "-cms")
+
+SIGNATURES = (
+    Signature("no-checkpoint", ("full_reprocess",), ("LC-CKPT-RESET", "LC-CKPT-NEED", "LC-CKPT-PICK"), (
+        "no checkpoint can be restored: the nearest covers {nearest}, it must begin before {thold}",
+        "no checkpoint ends at or before the {lcp} common tokens",
+        "the memory cannot go back to the common prefix, and no checkpoint can be restored",
+    ), whole_prefix, (*_CKPT, "--swa-full")),
+    Signature("checkpoint-too-late", ("ckpt_restore",), ("LC-CKPT-RESTORE", "LC-CKPT-PICK"), (
+        "the nearest checkpoint that can be restored ends at {restored}, before the {lcp} common tokens",
+        "the nearest checkpoint that can be restored ends at {restored}, before the common prefix does",
+    ), behind_restored, _CKPT),
+    Signature("trim-refused", ("trim_failed",), ("LC-TRIM", "LC-RS-RM", "LC-RS-BACK"), (
+        "the memory refused to remove the tokens from position {p0} on, so the slot was cleared",
+    ), behind_refused),
+    Signature("restore-failed", ("ckpt_restore_failed", "pc_load_failed"), (
+        "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE"), ("a saved state could not be restored",)),
+    Signature("identical-prompt", ("need_one",), ("LC-NPAST-ONE",), (
+        "the slot holds the whole prompt; its last token is evaluated for its logits",), last_token),
+    Signature("identical-prompt", (), (), ("the slot holds all {n_tokens} tokens of the prompt",), same_prompt),
+    Signature("edited-prompt", (), (), (
+        "the prompt differs from the slot's contents after {lcp} tokens, the slot held {held}",), changed_prompt),
+    Signature("checkpoint-erased", ("ckpt_invalidate",), ("LC-CKPT-ERASE",), (
+        "a checkpoint was erased because the prompt differed before its end",)),
+    Signature("checkpoint-evicted", ("ckpt_evict",), ("LC-CKPT-LIMIT",), (
+        "the slot had its maximum number of checkpoints, and one was erased",), flags=("-ctxcp",)),
+    Signature("checkpoint-too-close", ("ckpt_too_close",), ("LC-CKPT-SPACING",), (
+        "a checkpoint was erased because another is close",), flags=("-cms",)),
+    Signature("checkpoint-superseded", ("ckpt_supersede",), ("LC-CKPT-REPLACE",), ("a checkpoint was replaced",)),
+    Signature("checkpoint-not-created", ("do_ckpt", "no_ckpt"), (
+        "LC-CKPT-CREATE", "LC-CKPT-ON", "LC-CKPT-PERIODIC", "LC-CKPT-BREAK", "LC-CKPT-AFTER", "LC-CKPT-COUNT"),
+        ("no checkpoint was created there",), flags=_CKPT),
+    Signature("entry-evicted", ("pc_evict", "pc_evict_tokens"), ("LC-PC-UPDATE",), (
+        "an entry left the prompt cache to keep its limit",), flags=("-cram",)),
+    Signature("entry-too-big", ("pc_too_big",), ("LC-PC-ALLOC",), (
+        "the conversation is larger than the prompt cache and was not saved",), flags=("-cram",)),
+    Signature("entry-obsolete", ("pc_obsolete",), ("LC-PC-ALLOC",), (
+        "a shorter entry was removed from the prompt cache",)),
+    Signature("entry-consumed", ("pc_load",), ("LC-PC-LOAD",), ("an entry left the prompt cache when it was loaded",)),
+    Signature("entry-not-found", ("pc_search",), ("LC-PC-LOAD", "LC-PC-ASK"), (
+        "no entry of the prompt cache fits better than the slot",)),
+    Signature("cache-disabled", ("no_cache",), ("LC-PC-ASK", "LC-IDLE-SAVE"), ("the prompt cache is off",),
+              flags=("-cram",)),
+    Signature("slot-overwritten", ("slot_by_lru", "slot_by_lcp", "slot_by_id"), ("LC-SLOT-SELECT",), (
+        "the slot's conversation was overwritten",), flags=("-np",)),
+    Signature("slot-cleared", ("slot_clear",), ("LC-CLEAR", "LC-IDLE-SAVE"), ("the slot was cleared",)),
+    Signature("slot-purged", ("slot_purge", "kv_full"), ("LC-IDLE-PURGE", "LC-KV-FULL", "LC-KV-FAIL", "LC-DECODE"), (
+        "the slot was cleared to make room in the KV cache",), flags=("-c", "-kvu", "-np")),
+    Signature("context-shift", ("ctx_shift",), ("LC-SHIFT", "LC-KV-SHIFT"), ("the context was shifted",),
+              flags=("-c",)),
+    Signature("chunks-moved", ("reuse_chunk",), ("LC-NPAST-REUSE",), ("chunks of the slot were moved",),
+              flags=("--cache-reuse",)),
+)
+"""Signatures, in the order in which they are named if several apply."""
+
+UNLOGGED: Mapping[str, str] = {
+    "LC-CKPT-NOTE": "not logged: in the checkpoints that are examined",
+    "LC-KV-COPY": "not logged: in the answers of further completions",
+    "LC-KV-READ": "not logged: in the answers",
+    "LC-KV-UNDO": "not logged: in the reused tokens of the next request of the slot",
+    "LC-RS-SPLIT": "not logged: in the number of batches",
+}
+"""Beginnings of rule ids without a line, and where the decision becomes visible."""

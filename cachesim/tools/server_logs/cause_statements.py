@@ -1,0 +1,81 @@
+"""Causes of lost tokens that a log shows: signatures of the engine whose proof holds for a request."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Mapping
+
+from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.log_signatures import Evidence, Signature, Span
+from cachesim.tools.server_logs.derivations import Derived
+from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.statements import FOLLOWS, Statement
+
+_FIELD = re.compile(r"\{(\w+)\}")
+
+
+def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statement]:
+    """Yield the causes of a request whose deciding line and numbers are in the excerpt."""
+    request, seen = derived.request, set[str]()
+    if request.doubtful:
+        return
+    for signature in grammar.signatures:
+        lines = request.of(*signature.kinds)[:1]
+        if signature.proof is None or signature.key in seen or (signature.kinds and not lines):
+            continue
+        found = _evidence(derived, lines)
+        lost = signature.proof(found)
+        if lost is None:
+            continue
+        seen.add(signature.key)
+        numbers = {"cause": signature.key, "lost": lost[0] if lost[0] == lost[1] else list(lost)}
+        yield Statement(FOLLOWS, "cause", _proof_lines(derived, lines, found), request.slot, request.task, numbers,
+                        _sentence(signature, found, lost))  # fmt: skip
+
+
+def _evidence(derived: Derived, lines: list[ReadLine]) -> Evidence:
+    """Return the numbers of a request, with those of the deciding line."""
+    checks = []
+    for line in derived.request.of("ckpt_check"):
+        low, high, thold = line.number_of("pos_min"), line.number_of("pos_max"), line.number_of("thold")
+        if low is not None and high is not None and thold is not None:
+            checks.append((low, high, thold))
+    numbers = {name: value for line in lines for name in line.read.numbers
+               if (value := line.number_of(name)) is not None}  # fmt: skip
+    spans: dict[str, Span] = {name: (value.low, value.high) for name, value in derived.numbers.items()}
+    return Evidence(numbers, spans, tuple(checks), frozenset(line.kind for line in derived.request.lines))
+
+
+def _proof_lines(derived: Derived, lines: list[ReadLine], found: Evidence) -> tuple[int, ...]:
+    """Return the numbers of the lines that prove a cause: the deciding line, the checks, and those of the lengths."""
+    used = {line.number for line in lines}
+    if lines and found.checks:
+        used |= {line.number for line in derived.request.of("ckpt_check")}
+    for name in ("lcp", *(() if lines else ("n_tokens", "held", "lost"))):
+        if name in derived.numbers:
+            used |= derived.numbers[name].lines
+    return tuple(sorted(used))
+
+
+def _sentence(signature: Signature, found: Evidence, lost: Span) -> str:
+    """Return the most specific sentence of a signature whose numbers are all known."""
+    known = _known(found)
+    says = next((text for text in signature.says if set(_FIELD.findall(text)) <= set(known)), signature.key)
+    return f"{says.format_map(known)} ({_amount(lost)} lost)"
+
+
+def _known(found: Evidence) -> Mapping[str, str]:
+    """Return the numbers that a sentence may show."""
+    known = {name: f"{value:,}" for name, value in found.line.items()}
+    known |= {name: _amount(span) for name, span in found.numbers.items()}
+    if "pos_max" in found.line:
+        known["restored"] = f"{found.line.get('n_past', found.line['pos_max'] + 1):,}"
+    if found.checks:
+        low, high, thold = min(found.checks, key=lambda check: check[0])
+        known |= {"nearest": f"{low:,} to {high:,}", "thold": f"{thold:,}"}
+    return known
+
+
+def _amount(span: Span) -> str:
+    low, high = span
+    return f"{low:,}" if low == high else f"at least {low:,}" if high is None else f"{low:,} to {high:,}"

@@ -1,0 +1,55 @@
+"""Every rule that can cost a restore point has a signature in the logs of its engine, or says where it is visible."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.registry import BUILTIN
+from cachesim.engines.rule import RULES, Role, about
+from cachesim.engines.shared.log_signatures import Signature
+
+COSTLY = frozenset({
+    Role.LOAD, Role.HAND, Role.STORE, Role.CONSULT, Role.NEED, Role.PICK, Role.RESUME, Role.RESET, Role.ENABLE,
+    Role.PLAN, Role.CREATE, Role.DROP, Role.REMOVE, Role.FAIL, Role.MEMORY, Role.ASSIGN,
+})  # fmt: skip
+"""Roles of rules that can refuse, erase, evict, consume or not create a restore point."""
+OTHER_KEYS = {"lost-prefix", "server-warning"}
+
+
+def rules_of(engine: str) -> list[str]:
+    """Return the ids of the engine's costly rules."""
+    for profile in BUILTIN[engine].profiles:
+        BUILTIN[engine].rules(profile)
+    folder = f"cachesim.engines.{engine}."
+    return [name for name, rule in RULES.items() if rule.__module__.startswith(folder) and about(rule).role in COSTLY]
+
+
+def uncovered(rules: list[str], signatures: tuple[Signature, ...], unlogged: dict[str, str]) -> list[str]:
+    """Return the rules without a signature and without a place where they are visible."""
+    known = tuple(start for one in signatures for start in one.rules) + tuple(unlogged)
+    return [name for name in rules if not name.startswith(known)]
+
+
+@pytest.mark.parametrize("engine", BUILTIN)
+def test_every_costly_rule_has_a_signature(engine):
+    grammar = BUILTIN[engine].log()
+    assert uncovered(rules_of(engine), tuple(grammar.signatures), dict(grammar.unlogged)) == []
+
+
+@pytest.mark.parametrize("engine", BUILTIN)
+def test_every_signature_belongs_to_rules_and_lines(engine):
+    grammar, rules = BUILTIN[engine].log(), tuple(RULES)
+    rules_of(engine)
+    kinds = {line.ev for line in grammar.lines}
+    for one in grammar.signatures:
+        assert set(one.kinds) <= kinds, one.key
+        assert all(any(name.startswith(start) for name in RULES) for start in one.rules), one.key
+        assert one.rules or one.key in ("identical-prompt", "edited-prompt"), one.key
+    assert all(any(name.startswith(start) for name in RULES) for start in grammar.unlogged), rules
+    assert all(text.startswith("not logged: ") for text in grammar.unlogged.values())
+
+
+def test_a_rule_without_a_signature_is_found():
+    known = Signature("entry-evicted", ("pc_evict",), ("LC-PC-UPDATE",), ("evicted",))
+    assert uncovered(["LC-PC-UPDATE.PC6", "LC-CKPT-LIMIT.OLDEST"], (known,), {}) == ["LC-CKPT-LIMIT.OLDEST"]
+    assert uncovered(["LC-CKPT-LIMIT.OLDEST"], (known,), {"LC-CKPT": "not logged: in the answers"}) == []
