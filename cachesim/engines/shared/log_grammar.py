@@ -57,8 +57,8 @@ class Gives(NamedTuple):
     """Number of a request that a kind of line prints: the printed value of the first of ``fields`` that it has, or
     0 without fields.
 
-    ``unless``: kinds of lines of the request that make it false; ``absent``: such kinds, and the excerpt must prove that
-    no such line was printed. ``first``: only the first such line of a request counts, if the request's start is in the
+    ``unless``: kinds of lines of the request that make it false; ``absent``: such kinds, and the excerpt must prove
+    that no such line was printed. ``first``: only the first such line of a request counts, if the request's start is in the
     excerpt."""
 
     kind: str

@@ -13,7 +13,7 @@ Span = tuple[int, int | None]
 """Range of an integer; None = no upper end."""
 
 
-class Evidence(NamedTuple):
+class LogEvidence(NamedTuple):
     """Numbers of a request. ``line``: those of the deciding line; ``numbers``: derived ranges by name; ``checks``: the
     checkpoints that were examined, each with its first and last position and the position it must begin before.
     ``kinds``: kinds of the request's lines."""
@@ -32,7 +32,7 @@ class Evidence(NamedTuple):
         return (max(low, least), high) if high is None or high >= least else (low, high)
 
 
-Proof = Callable[[Evidence], Span | None]
+Proof = Callable[[LogEvidence], Span | None]
 
 
 class Signature(NamedTuple):
@@ -48,37 +48,37 @@ class Signature(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-def whole_prefix(found: Evidence) -> Span | None:
+def whole_prefix(found: LogEvidence) -> Span | None:
     """Return the common prefix: nothing of it was reused."""
     low, high = found.prefix
     return None if high == 0 else (max(1, low), high)
 
 
-def behind_restored(found: Evidence) -> Span | None:
+def behind_restored(found: LogEvidence) -> Span | None:
     """Return the tokens between the end of the restored checkpoint and the end of the common prefix."""
     restored = found.line.get("n_past", found.line.get("pos_max", -2) + 1)
     low, high = found.prefix
     return (low - restored, None if high is None else high - restored) if 0 <= restored < low else None
 
 
-def behind_refused(found: Evidence) -> Span | None:
+def behind_refused(found: LogEvidence) -> Span | None:
     """Return the tokens before the position from which a removal was refused: the slot was cleared."""
     kept, (low, high) = found.line.get("p0", 0), found.prefix
     return (max(kept, low), high) if kept > 0 and "reuse_chunk" not in found.kinds else None
 
 
-def last_token(found: Evidence) -> Span | None:
+def last_token(found: LogEvidence) -> Span | None:
     """Return at least 1 if the whole prompt was in the slot. Moved chunks may stand for a part of it."""
     return None if found.kinds & {"reuse_chunk", "reuse_result"} else found.numbers.get("lost", (1, None))
 
 
-def same_prompt(found: Evidence) -> Span | None:
+def same_prompt(found: LogEvidence) -> Span | None:
     """Return the lost tokens of a prompt that the slot holds completely."""
     lost, lcp, length = (found.numbers.get(name) for name in ("lost", "lcp", "n_tokens"))
     return lost if lost and lost[0] > 0 and lcp and length and lcp[0] == length[1] == length[0] else None
 
 
-def changed_prompt(found: Evidence) -> Span | None:
+def changed_prompt(found: LogEvidence) -> Span | None:
     """Return the lost tokens of a prompt that differs from the slot's contents before the end of both."""
     lost, lcp, length, held = (found.numbers.get(name) for name in ("lost", "lcp", "n_tokens", "held"))
     if not lost or lost[0] < 1 or lcp is None or lcp[1] is None or length is None or held is None:

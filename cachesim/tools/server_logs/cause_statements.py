@@ -6,7 +6,7 @@ import re
 from typing import Iterator, Mapping
 
 from cachesim.engines.shared.log_grammar import LogGrammar
-from cachesim.engines.shared.log_signatures import Evidence, Signature, Span
+from cachesim.engines.shared.log_signatures import LogEvidence, Signature, Span
 from cachesim.tools.server_logs.derivations import Derived
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
@@ -33,7 +33,7 @@ def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statemen
                         _sentence(signature, found, lost))  # fmt: skip
 
 
-def _evidence(derived: Derived, lines: list[ReadLine]) -> Evidence:
+def _evidence(derived: Derived, lines: list[ReadLine]) -> LogEvidence:
     """Return the numbers of a request, with those of the deciding line."""
     checks = []
     for line in derived.request.of("ckpt_check"):
@@ -43,10 +43,10 @@ def _evidence(derived: Derived, lines: list[ReadLine]) -> Evidence:
     numbers = {name: value for line in lines for name in line.read.numbers
                if (value := line.number_of(name)) is not None}  # fmt: skip
     spans: dict[str, Span] = {name: (value.low, value.high) for name, value in derived.numbers.items()}
-    return Evidence(numbers, spans, tuple(checks), frozenset(line.kind for line in derived.request.lines))
+    return LogEvidence(numbers, spans, tuple(checks), frozenset(line.kind for line in derived.request.lines))
 
 
-def _proof_lines(derived: Derived, lines: list[ReadLine], found: Evidence) -> tuple[int, ...]:
+def _proof_lines(derived: Derived, lines: list[ReadLine], found: LogEvidence) -> tuple[int, ...]:
     """Return the numbers of the lines that prove a cause: the deciding line, the checks, and those of the lengths."""
     used = {line.number for line in lines}
     if lines and found.checks:
@@ -57,14 +57,14 @@ def _proof_lines(derived: Derived, lines: list[ReadLine], found: Evidence) -> tu
     return tuple(sorted(used))
 
 
-def _sentence(signature: Signature, found: Evidence, lost: Span) -> str:
+def _sentence(signature: Signature, found: LogEvidence, lost: Span) -> str:
     """Return the most specific sentence of a signature whose numbers are all known."""
     known = _known(found)
     says = next((text for text in signature.says if set(_FIELD.findall(text)) <= set(known)), signature.key)
     return f"{says.format_map(known)} ({_amount(lost)} lost)"
 
 
-def _known(found: Evidence) -> Mapping[str, str]:
+def _known(found: LogEvidence) -> Mapping[str, str]:
     """Return the numbers that a sentence may show."""
     known = {name: f"{value:,}" for name, value in found.line.items()}
     known |= {name: _amount(span) for name, span in found.numbers.items()}
