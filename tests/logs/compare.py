@@ -117,8 +117,9 @@ def _tasks(excerpt: Excerpt, said: Said) -> list[tuple[FullLog, TaskTruth]]:
 
 def _without_truth(excerpt: Excerpt, said: Said) -> str:
     """Return the verdict about a statement on a task without a truth: a request that got no answer is not judged."""
-    cited = [excerpt.source(one) for one in _origins(excerpt, said)]
-    known = any(line.task == said["task"] and line.ev for line in cited)
+    cited = _origins(excerpt, said)
+    of_task = [line for one in cited for line in excerpt.logs[one.log].lines if line.ev and line.task == said["task"]]
+    known = of_task if said["task"] is not None else any(excerpt.source(one).ev for one in cited)
     return UNJUDGED if known else "no such task"
 
 
