@@ -14,7 +14,9 @@ import json
 import os
 import re
 import stat
+import sys
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Iterator, NoReturn
 
@@ -40,6 +42,15 @@ def path_of(name: str | Path) -> Path:
     if not str(name):
         raise BadInput("empty file name", hint="write . for the current folder")
     return Path(name)
+
+
+STDIN = Path("-")
+"""Standard input, for functions that read a whole file; this object only, so that no text in a file can name it."""
+
+
+def argument_path(name: str) -> Path:
+    """Return the path of an argument that may be ``-``, standard input."""
+    return STDIN if name == "-" else Path(name)
 
 
 def files_in(folder: Path, ending: str) -> list[Path]:
@@ -83,6 +94,9 @@ def _regular(path: Path, folder: str = "not a regular file") -> Iterator[BinaryI
     """Open a regular file. Raises BadInput if it is not a regular file, cannot be opened, or reading fails in the
     block. ``folder``: message for a folder."""
     file = str(path)
+    if path is STDIN:
+        yield io.BytesIO(_standard_input())
+        return
     try:
         if (found := kind(path)) in (OTHER, FOLDER):     # checked first: opening a device can have side effects
             raise BadInput(folder if found == FOLDER else "not a regular file", file=file)
@@ -95,6 +109,16 @@ def _regular(path: Path, folder: str = "not a regular file") -> Iterator[BinaryI
         raise BadInput(why, file=file) from None
     except ValueError:
         raise BadInput("no such file: the name contains a NUL", file=file) from None
+
+
+@cache
+def _standard_input() -> bytes:
+    """Return all of standard input. Raises BadInput beyond the limit of a file that is held in memory."""
+    stream = getattr(sys.stdin, "buffer", None)
+    data: bytes = b"" if stream is None else stream.read(TRACE_BYTES.now + 1)
+    if len(data) > TRACE_BYTES.now:
+        raise TRACE_BYTES.exceeded("standard input is larger than allowed")
+    return data
 
 
 def _lines(text: io.TextIOWrapper, longest: int) -> Iterator[str]:

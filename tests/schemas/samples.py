@@ -20,7 +20,9 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "diff-folder": ("diff scenarios/llama_cpp/lessons -p b9518 -p b10587 --provenance",),
     "explain": (
         "explain LC-CKPT-PICK", "explain LC-CKPT-SPACING.CR10", "explain pos_min", "explain 'swa full'",
-        "explain 'erased invalidated'", "explain 'selected slot by LRU, t_last = -1'",
+        "explain 'invalidated context'", "explain 'selected slot by LRU, t_last = -1'",
+        "explain 'srv log_server_r: done request: POST /v1/chat/completions 127.0.0.1 200'",
+        f"explain {LOGS}/verbosity_4.log",
     ),
     "profiles-list": ("profiles list",),
     "profiles-diff": ("profiles diff llama_cpp@b10809 llama_cpp@b11063",),

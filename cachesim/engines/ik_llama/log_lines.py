@@ -11,6 +11,7 @@ from typing import Mapping
 
 from cachesim.engines.ik_llama.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning, Number
+from cachesim.engines.shared.log_verdicts import VERDICTS
 
 _CKPT = "pos_min = {pos_min}, pos_max = {pos_max}"
 _AT = f"{_CKPT}, n_tokens = {{n_tokens}}"
@@ -223,8 +224,13 @@ FLAGS = {
 }
 """Printed numbers that are values of options."""
 
+WARNINGS = frozenset({"full_reprocess", "pc_load_failed", "ckpt_restore_failed", "kv_full", "pc_no_room", "cut_off",
+                      "window", "companion", "start_shift", "cache_clear"})  # fmt: skip
+"""Kinds of line that warn of lost tokens, of a flag without effect, or of an error."""
+
 GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
     "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
     "restored context checkpoint took", "MiB, took ",
 ), starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
+    warnings=WARNINGS, verdicts=VERDICTS,
     signatures=SIGNATURES, unlogged=UNLOGGED, end=5)  # fmt: skip

@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.log_events import EVENTS
 from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
+from cachesim.engines.llama_cpp.log_verdicts import ORDINARY, VERDICTS, WARNINGS
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number
 
 _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
@@ -277,6 +278,7 @@ GRAMMAR = LogGrammar(
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
     options=options, hints=hints, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
+    warnings=WARNINGS, verdicts=VERDICTS, ordinary=ORDINARY,
     signatures=SIGNATURES, unlogged=UNLOGGED, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),

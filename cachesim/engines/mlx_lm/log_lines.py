@@ -9,6 +9,7 @@ from typing import Mapping
 
 from cachesim.engines.mlx_lm.log_signatures import UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning
+from cachesim.engines.shared.log_verdicts import VERDICTS
 
 LINES = (
     Line("fetch", "Prompt Cache: {prompts} sequences, {gb} GB"),
@@ -70,4 +71,4 @@ GIVES = (
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, unlogged=UNLOGGED, signs=(
     "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
-), starts=("starting httpd at",))  # fmt: skip
+), starts=("starting httpd at",), verdicts=VERDICTS, warnings=frozenset({"thread_ended"}))  # fmt: skip

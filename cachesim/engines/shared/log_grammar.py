@@ -18,6 +18,7 @@ Number = bool | int | float
 LONGEST = 40                 # longest value [characters]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?(e[+-]?[0-9]{1,3})?", re.I)
+_WORD = re.compile(r" ?[^\s,()\[\]/']*")
 _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
 
 
@@ -78,6 +79,9 @@ class LogGrammar:
     signs: tuple[str, ...] = ()                                      # texts that occur only in logs of this engine
     starts: tuple[str, ...] = ()                                     # beginnings of messages at the start of a server
     warnings: frozenset[str] = frozenset()                           # kinds of line that warn of lost tokens or errors
+    # kind of line -> function from its numbers to a verdict on them
+    verdicts: Mapping[str, Callable[[Mapping[str, Number | str]], str]] = field(default_factory=dict)
+    ordinary: Mapping[str, str] = field(default_factory=dict)        # lines not about the cache: name -> pattern
     # fields of a log by name -> options of its server
     options: Callable[[Mapping[str, Number | str]], dict[str, Number | str]] = lambda facts: {}
     # options that logs often lack, with the values to try, most likely first
@@ -110,6 +114,12 @@ class LogGrammar:
         """Return whether the text starts like a message that has its own index entry."""
         return _head(collapsed(text)) in self._by_head
 
+    def beginning(self, text: str) -> Line | None:
+        """Return the kind of line that begins with a text, None if the text begins no kind of line, or several."""
+        plain = collapsed(text)
+        found = [line for line in self.lines if len(plain) >= SHORTEST and _is_beginning(line.template, plain)]
+        return found[0] if len({line.ev for line in found}) == 1 else None
+
     @cached_property
     def _by_head(self) -> Mapping[str, Sequence[Line]]:
         heads: dict[str, list[Line]] = {}
@@ -120,6 +130,28 @@ class LogGrammar:
 
 
 HEAD = 5           # characters of text that index a template; templates with a shorter start are always tried
+
+
+SHORTEST = 8       # characters of a text that can be recognised as the beginning of a line
+
+
+def _is_beginning(template: str, text: str) -> bool:
+    """Return whether a collapsed text is the beginning of a message of this template."""
+    literal = 0                                        # literal characters that agree
+    parts = re.findall(r"([^{]*)(?:\{(\w*)\}|$)", collapsed(template))
+    for number, (fixed, name) in enumerate(parts):
+        if len(text) <= len(fixed):
+            return literal + len(text) >= SHORTEST and fixed.lower().startswith(text.lower())
+        if not text.lower().startswith(fixed.lower()):
+            return False
+        literal, text = literal + len(fixed), text[len(fixed) :]
+        if not name:
+            return number + 1 < len(parts) and literal >= SHORTEST           # {} matches any text
+        word = _WORD.match(text)
+        if word is None:
+            return False
+        text = text[word.end() :]
+    return False
 
 
 def _head(text: str) -> str:

@@ -1,22 +1,22 @@
-"""Command ``cachesim explain X``: explain a rule, a family of rules, a term or a log line, or list related entries."""
+"""Command ``cachesim explain X``: explain a rule, a family of rules, a term or log lines, or list related entries."""
 
 from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import Any
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.untrusted_files import argument_path
 from cachesim.tools.run.arguments import add_json, add_profiles
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="X",
-                        help="rule id or its beginning, term such as pos_min, line of a server log, log file, or any "
-                             "words")  # fmt: skip
+                        help="rule id or its beginning, term such as pos_min, lines of a server log or their "
+                             "beginning, log file, - (standard input), or any words")  # fmt: skip
     add_profiles(parser, "additional Python file of rules, may be repeated")
     add_json(parser)
 
@@ -34,18 +34,32 @@ def run(args: Namespace) -> int:
 
 def _explained(what: str) -> dict[str, Any]:
     """Return the explanation of X by the first successful lookup; ``found`` names it. Raises BadInput if all fail."""
-    from cachesim.tools.rulebook import explain_report as search
-    from cachesim.tools.server_logs.recognise import explain_line, explain_log
+    from cachesim.tools.rulebook.glossary import find
 
-    if os.path.isfile(what):
-        return {"found": "log", "log": explain_log(Path(what))}
-    rules = search.rules_named(what)
-    if rules:
+    if (term := find(what)) is not None:             # first: the glossary needs no engine
+        return {"found": "term", "term": {"name": term.name, "also": list(term.also), "text": term.text}}
+    if what == "-" or os.path.isfile(what):
+        from cachesim.tools.server_logs.explanations import explain_log
+
+        return {"found": "log", "log": explain_log(argument_path(what))}
+    if len(what.splitlines()) < 2:
+        return _explained_line(what)
+    from cachesim.tools.server_logs.explanations import explain_text
+
+    return {"found": "log", "log": explain_text(what)}
+
+
+def _explained_line(what: str) -> dict[str, Any]:
+    """Return the explanation of a rule, of a line or its beginning, or of words."""
+    from cachesim.tools.rulebook import rule_search as search
+    from cachesim.tools.server_logs import explanations as lines
+
+    if rules := search.rules_named(what):
         return {"found": "rule" if len(rules) == 1 else "rules", "rules": search.about_rules(rules)}
-    if (term := search.term_named(what)) is not None:
-        return {"found": "term", "term": term}
-    if (line := explain_line(what)) is not None:
+    if (line := lines.explain_line(what) or lines.explain_beginning(what)) is not None:
         return {"found": "line", "line": line}
+    if (ordinary := lines.explain_ordinary(what)) is not None:
+        return {"found": "ordinary", "ordinary": ordinary}
     if (found := search.mentions_of(what)) is not None:
         return {"found": "text", **found}
     hint = search.nearest_word(what) or "see cachesim profiles show"

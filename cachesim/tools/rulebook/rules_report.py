@@ -15,6 +15,7 @@ from cachesim.engines.capabilities import Flag
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import about, rule_text
 from cachesim.engines.rule_files import file_with
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.evidence import grades_of_rule
 from cachesim.scenarios.corpus import shown_in
 
@@ -37,14 +38,24 @@ class Life(NamedTuple):
     flags: tuple[tuple[str, str], ...] = ()         # (spelling, help) of the options that govern the rule
 
 
-def tables() -> Tables:
-    """Return the rules of all registered rule sets."""
+def tables(rule: str = "") -> Tables:
+    """Return the rules of all registered rule sets; with ``rule``, only those of the first engine that has the rule
+    with this id."""
+    if rule:
+        for name, engine in registry.ENGINES.items():
+            found = {profile: _callables(rules) for profile, rules in engine.profiles.items()}
+            if any(_id(known) == rule for fields in found.values() for known in fields.values()):
+                return {name: found}
     return {
         engine.name: {
-            name: {field: rule for field, rule in rules.fields().items() if callable(rule)}
-            for name, rules in engine.profiles.items()
+            name: _callables(rules) for name, rules in engine.profiles.items()
         } for engine in registry.ENGINES.values()
     }  # fmt: skip
+
+
+def _callables(rules: RuleSet) -> Mapping[str, Rule]:
+    """Return the rules of a rule set by field."""
+    return {field: rule for field, rule in rules.fields().items() if callable(rule)}
 
 
 def life(rule: Rule, every: Tables) -> Life:

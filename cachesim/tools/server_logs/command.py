@@ -10,6 +10,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
 from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
+from cachesim.base.untrusted_files import argument_path
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings
@@ -17,7 +18,8 @@ from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+",
-                        help="server log of any build, or request bodies: JSON, JSON lines, HAR, folder")
+                        help="server log of any build (- = standard input), or request bodies: JSON, JSON lines, HAR, "
+                             "folder")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (for a single log)")
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument("--model", metavar="MODEL", default="",
@@ -53,8 +55,8 @@ def run(args: Namespace) -> int:
     server = parse_settings(args.settings, engine) if args.settings else {}
     results, logs = [], len(args.files)
     for name in args.files:
-        stem = Path(args.out).stem
-        data, text = import_log(Path(name), args.profiles, args.model, server, stem, _reading, args.with_text, logs)
+        stem, path = Path(args.out).stem, argument_path(name)
+        data, text = import_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, logs)
         if args.out:
             if not text:
                 raise BadInput("the log contains no complete request to simulate", file=name)

@@ -8,11 +8,11 @@ are dropped.
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Sequence
+from typing import Iterable, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Read
 from cachesim.tools.server_logs.line_handlers import handles, token_count
-from cachesim.tools.server_logs.logical_lines import logical_lines
+from cachesim.tools.server_logs.logical_lines import LineCounter, logical_lines
 from cachesim.tools.server_logs.session import LoggedRequest, LogSession, LogState
 
 
@@ -20,7 +20,7 @@ def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> LogS
     """Read a log of any length line by line. Return the server run with the most requests; ``others`` are the other
     runs in the file. Requests beyond the limit are only counted."""
     readers: dict[int, LogState] = {}
-    counted = _LineCounter(lines)
+    counted = LineCounter(lines)
     for line in logical_lines(grammar, counted):
         if line.run not in readers:
             readers[line.run] = LogState(LogSession(engine), grammar)
@@ -32,18 +32,6 @@ def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> LogS
     main.others = [run for run in runs if run is not main]
     main.lines = counted.number
     return main
-
-
-class _LineCounter:
-    """Iterator over lines that knows the number of the last line."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines, self.number = lines, 0
-
-    def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            self.number += 1
-            yield line
 
 
 def _settle(requests: Sequence[LoggedRequest]) -> None:

@@ -41,6 +41,18 @@ class LogicalLine(NamedTuple):
     run: int = 0
 
 
+class LineCounter:
+    """Iterator over lines that knows the number of the last line."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines, self.number = lines, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self.number += 1
+            yield line
+
+
 class _Piece(NamedTuple):
     """Part of a line that holds a message. ``fresh``: it begins with a prefix of its own."""
 

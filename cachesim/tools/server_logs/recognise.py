@@ -1,5 +1,4 @@
-"""Recognition of log lines: kind and engine of a line, or of a whole log, and explanations as data (for JSON and for
-the terminal)."""
+"""Recognition of log lines: kind and engine of a line, or of a whole log."""
 
 from __future__ import annotations
 
@@ -7,43 +6,15 @@ import re
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Iterable, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import LogGrammar, Meaning, Read
 from cachesim.tools.server_logs.line_prefixes import LogMessage, message, plain
 
 HEAD = 400                   # lines that are read to identify the engine
-
-
-def explain_line(line: str) -> dict[str, Any] | None:
-    """Return the explanation of a line by the engine that most likely printed it; None for an unknown line. ``also``:
-    other engines that print this line. Numbers are keyed by the names of their fields."""
-    found = recognise(line)
-    if not found:
-        return None
-    return {**_explained(found[0]), "also": [reading.engine for reading in found[1:]]}
-
-
-def explain_log(path: Path) -> dict[str, Any]:
-    """Return the explanation of every kind of line in a log, in order of first occurrence, with its number of
-    occurrences and first line. Raises BadInput for an unreadable file, and for a file without a known line."""
-    engine = engine_of_log(islice(open_lines(path), HEAD))
-    kinds: dict[str, dict[str, Any]] = {}
-    lines = known = 0
-    for number, line in enumerate(open_lines(path), 1):
-        lines = number
-        readings = recognise(line, () if engine is None else (engine,))
-        if readings:
-            known += 1
-            kind = kinds.setdefault(readings[0].read.line.ev, {**_explained(readings[0]), "line": number, "times": 0})
-            kind["times"] += 1
-    if engine is None or not known:
-        raise unknown_log(path)
-    return {"file": str(path), "engine": engine, "lines": lines, "known": known, "kinds": list(kinds.values())}
 
 
 def unknown_log(path: Path) -> BadInput:
@@ -52,25 +23,6 @@ def unknown_log(path: Path) -> BadInput:
     what = f"log of unsupported software: {name}" if name else "not a known server log"
     supported = ", ".join(ENGINES[engine].recorded.name for engine in grammars())
     return BadInput(what, file=str(path), hint=f"supported: {supported}")
-
-
-def _explained(recognised: RecognisedLine) -> dict[str, Any]:
-    """Return the explanation of a recognised line as data."""
-    engine, meaning, line = ENGINES[recognised.engine], recognised.meaning, recognised.read.line
-    return {
-        "engine": recognised.engine, "kind": line.ev, "text": recognised.text[:400], "says": meaning.says,
-        "numbers": dict(recognised.read.numbers), "slot": recognised.read.slot, "task": recognised.read.task,
-        "causes": list(meaning.causes), "flags": list(meaning.flags),
-        "rules": _rules(engine.newest or engine.line[-1], meaning.rules), "since": line.since, "until": line.until,
-    }  # fmt: skip
-
-
-def _rules(profile: str, families: Iterable[str]) -> list[str]:
-    """Return the rules of these families in a rule set."""
-    table = ENGINES[profile.partition("@")[0]].rules(profile)
-    rules = {getattr(value, "rule", "") for value in table.fields().values()}
-    wanted = tuple(families)
-    return sorted(rule for rule in rules if rule in RULES and rule.startswith(wanted)) if wanted else []
 
 
 FOREIGN: Mapping[str, re.Pattern[str]] = {

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import sys
 
 import pytest
 
-from cachesim.base import exits
+from cachesim.base import exits, untrusted_files
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
@@ -70,7 +73,7 @@ def test_a_log_is_explained_line_by_line(capsys, tmp_path):
 
 
 def test_a_part_of_a_log_line_finds_the_line(capsys):
-    found = data(capsys, "erased invalidated")
+    found = data(capsys, "invalidated context")
     assert found["found"] == "text"
     assert found["lines"][0]["form"].startswith("erased invalidated context checkpoint")
 
@@ -88,3 +91,72 @@ def test_flags_that_govern_rules_exist():
         families = {name.split(".")[0] for name in RULES}
         assert set(engine.rule_flags) <= families
         assert all(engine.manual.flag(name) for names in engine.rule_flags.values() for name in names)
+
+
+CHECK = "slot   operator(): id  2 | task 7 | checking checkpoint with [{}, {}] against {}..."
+
+
+@pytest.mark.parametrize(("what", "kind"), [
+    ("forcing full prompt re-processing", "full_reprocess"), ("erased invalidated", "ckpt_invalidate"),
+    ("I slot update_slots: id  0 | task 5 | checking checkpoint with [46260, 462", "ckpt_check"),
+    ("srv        update:  - cache state: 3 prompts, 12", "pc_state"), ("looking for better prompt", ""),
+    ("selected", ""), ("xy", ""),
+])  # fmt: skip
+def test_the_beginning_of_a_line_is_explained(capsys, what, kind):
+    """A beginning of several kinds of line lists them; two letters begin nothing."""
+    code, out, _ = explain(capsys, what, "--json")
+    found = json.loads(out) if code == exits.HOLDS else {"found": ""}
+    assert (found["line"]["kind"], found["line"]["numbers"]) == (kind, {}) if kind else found["found"] != "line"
+
+
+def test_the_example_of_the_readme_is_a_line(capsys):
+    code, out, _ = explain(capsys, "forcing full prompt re-processing")
+    assert code == exits.HOLDS and out.startswith("log line of llama_cpp; the same line in ik_llama")
+    assert "n_past = 0" in out and "no exact match" not in out
+
+
+def test_several_lines_are_explained_with_a_verdict_each(capsys):
+    lines = "\n".join(["0.01 hello", CHECK.format(30, 30, 20), CHECK.format(10, 10, 20), "[GIN] 2026"])
+    found = data(capsys, lines)
+    assert found["found"] == "log" and found["log"]["lines"] == 4 and found["log"]["known"] == 2
+    assert [(row["line"], row["verdict"]) for row in found["log"]["verdicts"]] == [
+        (2, "pos_min = 30 is not below the threshold 20: cannot be restored"),
+        (3, "pos_min = 10 is below the threshold 20: can be restored")]  # fmt: skip
+    assert found["log"]["ordinary"] == [{"is": "HTTP access line", "times": 1}]
+    assert "line 3: pos_min = 10 is below" in explain(capsys, lines)[1]
+    code, _, err = explain(capsys, "hello\nworld")
+    assert code == exits.BAD_INPUT and "none of these lines is known" in err
+
+
+def test_standard_input_is_read(capsys, monkeypatch):
+    untrusted_files._standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(CHECK.format(30, 31, 20).encode() + b"\n")))
+    found = data(capsys, "-")
+    untrusted_files._standard_input.cache_clear()
+    assert found["found"] == "log" and [kind["kind"] for kind in found["log"]["kinds"]] == ["ckpt_check"]
+
+
+@pytest.mark.parametrize(("line", "name", "engine"), [
+    ("srv  log_server_r: done request: POST /v1/chat/completions 127.0.0.1 200", "HTTP access line", "llama_cpp"),
+    ('127.0.0.1 - - [21/Nov/2026 10:00:00] "POST /v1/chat/completions HTTP/1.1" 200 -', "HTTP access line", ""),
+    ("slot print_timing: id  0 | task 5 |    graphs reused =      46499", "performance counter", "llama_cpp"),
+    ("srv  params_from_: Chat format: peg-native", "chat template", "llama_cpp"),
+])
+def test_ordinary_lines_are_not_about_the_cache(capsys, line, name, engine):
+    found = data(capsys, line)
+    assert found["found"] == "ordinary" and (found["ordinary"]["is"], found["ordinary"]["engine"]) == (name, engine)
+    assert explain(capsys, line)[1].startswith(f"not about the cache: {name}")
+
+
+def test_a_term_imports_no_engine():
+    code = "import sys; from cachesim.cli.main import main; main(['explain', 'checkpoint']); " \
+           "print([name for name in sys.modules if name.startswith(('cachesim.engines.', 'numpy'))])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert out.splitlines()[-1] == "[]"
+
+
+def test_a_rule_imports_only_the_engines_before_its_own():
+    code = "import sys; from cachesim.tools.rulebook.rule_search import about_rules, rules_named; " \
+           "about_rules(rules_named('LC-CKPT-PICK.PK3')); print('cachesim.engines.mlx_lm' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert out.strip() == "False"

@@ -1,0 +1,95 @@
+"""Search in rules, terms of the glossary, server flags and log lines, for ``explain``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Sequence
+
+from cachesim.base.errors import nearest
+from cachesim.engines.registry import ENGINES, profiles
+from cachesim.engines.rule import RULES
+from cachesim.tools.rulebook import glossary
+
+WORD = re.compile(r"[\w./-]+")
+
+
+_ID = re.compile(r"[A-Za-z][\w.-]*")
+
+
+def rules_named(text: str) -> list[str]:
+    """Return the ids of the rules that a text names, ignoring case: a rule, or all rules of a family or prefix. Imports
+    engines only until one of them has such rules."""
+    key = text.strip().upper()
+    if not _ID.fullmatch(key):
+        return []
+    for engine in ENGINES.values():
+        for rule_set in engine.profiles.values():
+            rule_set.fields()
+        exact = [name for name in RULES if name.upper() == key]
+        if exact and "." in key:
+            return exact
+        if found := [name for name in RULES if name.upper() == key or name.upper().startswith((f"{key}.", f"{key}-"))]:
+            return found
+    return []
+
+
+def _all_rules() -> list[str]:
+    """Return the ids of all rules of all engines. Imports all engines."""
+    for rule_set in profiles().values():
+        rule_set.fields()
+    return list(RULES)
+
+
+def about_rules(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return these rules, which are of the same engine, as data."""
+    from cachesim.tools.rulebook import rules_report
+
+    every = rules_report.tables(names[0])
+    return [rules_report.rule_data(name, RULES[name], every) for name in names]
+
+
+def mentions_of(text: str) -> dict[str, Any] | None:
+    """Return the log lines, rules, terms and flags that contain every word of a text, else None."""
+    from cachesim.tools.rulebook.rules_report import first_sentence, spelled, words_of
+
+    words = [word.lower() for word in WORD.findall(text)]
+    if not words:
+        return None
+    rules = [name for name in _all_rules() if _mentions(words, name, words_of(RULES[name]))]
+    terms = [term for term in glossary.terms() if _mentions(words, term.name, *term.also, term.text)]
+    flags = [(engine.name, flag) for engine in ENGINES.values() for flag in engine.manual.flags
+             if _mentions(words, flag.name, *flag.spellings, *flag.off, flag.help)]  # fmt: skip
+    lines = _lines(words)
+    if not (rules or terms or flags or lines):
+        return None
+    return {
+        "lines": lines,
+        "rules": [{"rule": name, "decides": first_sentence(words_of(RULES[name]))} for name in rules],
+        "terms": [{"name": term.name, "text": first_sentence(term.text)} for term in terms],
+        "flags": [{"engine": engine, "flag": spelled(flag), "help": flag.help} for engine, flag in flags],
+    }
+
+
+def _lines(words: list[str]) -> list[dict[str, str]]:
+    """Return the log lines that contain every word, a line per kind."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for engine in ENGINES.values():
+        grammar = engine.log()
+        for line in grammar.lines:
+            if _mentions(words, line.template) and line.ev in grammar.meanings:
+                row = {"engine": engine.name, "form": line.template, "says": grammar.meanings[line.ev].says}
+                found.setdefault((engine.name, line.ev), row)
+    return list(found.values())
+
+
+def _mentions(words: list[str], *texts: str) -> bool:
+    joined = " ".join(texts).lower()
+    return all(word in joined for word in words)
+
+
+def nearest_word(text: str) -> str:
+    """Return a hint with the most similar rule or term, "" if none is similar."""
+    every = _all_rules()
+    known = {name.split(".")[0]: "" for name in every} | dict.fromkeys(every, "")
+    words = {word: term.name for term in glossary.terms() for word in term.words}
+    return nearest(text.upper(), known) or nearest(glossary.plain(text), words)
