@@ -56,15 +56,16 @@ class Read(NamedTuple):
 
 class Gives(NamedTuple):
     """Number of a request that a kind of line prints: the printed value of the first of ``fields`` that it has, or
-    0 without fields.
+    0 without fields; it may be larger by ``plus``.
 
     ``unless``: kinds of lines of the request that make it false; ``absent``: such kinds, and the excerpt must prove
-    that no such line was printed. ``first``: only the first such line of a request counts, if the request's start is in the
-    excerpt."""
+    that no such line was printed. ``first``: only the first such line of a request counts, if the request's start is
+    in the excerpt."""
 
     kind: str
     name: str
     fields: tuple[str, ...] = ()
+    plus: int = 0
     unless: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     first: bool = False

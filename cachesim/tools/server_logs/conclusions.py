@@ -9,7 +9,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs.cause_statements import cause_statements
 from cachesim.tools.server_logs.derivations import Derived, build_statement, numbers_of, statements_of
-from cachesim.tools.server_logs.line_ties import bare_lines, tie_lines
+from cachesim.tools.server_logs.line_ties import tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement, read_statement
@@ -33,10 +33,7 @@ def _conclude_run(session: LogSession) -> Conclusions:
     """Return the statements about a server run."""
     lines, engine = session.read_lines, ENGINES[session.engine]
     grammar, builds = engine.log(), [build for name in engine.line if (build := _build(name))]
-    ties = tie_lines(lines)
-    for request, line in list(bare_lines(ties, lines)):
-        request.lines.append(line)
-    requests = [numbers_of(request, grammar, session.sieve) for request in ties]
+    requests = [numbers_of(request, grammar, session.sieve) for request in tie_lines(lines)]
     found = chain(
         map(read_statement, lines), build_statement(lines, builds), _options(lines, grammar),
         *map(statements_of, requests), *(cause_statements(request, grammar) for request in requests),

@@ -87,7 +87,8 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
         for line in _lines(request, gives):
             value = 0 if not gives.fields else line.number_of(*gives.fields)
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
-                found.add(gives.name, Range(value, value, frozenset({line.number}), f"printed in line {line.number}"))
+                how = f"printed in line {line.number}"
+                found.add(gives.name, Range(value, value + gives.plus, frozenset({line.number}), how))
     _shares_of_progress(request, found)
     _sums(request, found)
     _threshold(request, found)

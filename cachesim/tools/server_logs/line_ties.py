@@ -8,7 +8,7 @@ and the lines from a new prompt to its first batch.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterator, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 from cachesim.tools.server_logs.read_lines import ReadLine
 
@@ -136,26 +136,3 @@ class _Ties:
                 return
         self.block = TiedRequest(None, None, [line])
         self.requests.append(self.block)
-
-
-def several_slots(lines: Sequence[ReadLine]) -> bool:
-    """Return whether lines name more than a single slot."""
-    return len({line.slot for line in lines if line.slot is not None}) > 1
-
-
-def bare_lines(requests: Sequence[TiedRequest], lines: Sequence[ReadLine]) -> Iterator[tuple[TiedRequest, ReadLine]]:
-    """Yield the timings without slot and task, each with its request: the lines before and after name the same request,
-    and the log names no other slot."""
-    if several_slots(lines):
-        return
-    owner = {line.number: request for request in requests for line in request.lines}
-    bare: list[ReadLine] = []
-    before: TiedRequest | None = None
-    for line in lines:
-        request = owner.get(line.number)
-        if request is None and line.slot is None and line.kind in ("prompt_time", "eval_time"):
-            bare.append(line)
-        elif request is not None and request.task is not None:
-            if request is before and not request.doubtful:
-                yield from ((request, held) for held in bare)
-            before, bare = request, []
