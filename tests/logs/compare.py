@@ -234,6 +234,11 @@ def accepted(log: FullLog, truth: TaskTruth) -> Iterator[CauseTruth]:
     yield CauseTruth("chunks-moved", tuple(at for at in own if log.lines[at].ev == "reuse_chunk"))
 
 
+def own_lines(log: FullLog, task: int) -> list[int]:
+    """Return the lines that name a task. A cause is demanded only if its request is in the excerpt, too."""
+    return [at for at, line in enumerate(log.lines) if line.task == task and line.ev]
+
+
 WARNINGS = ("warn", "error", "no_cache", "no_ckpt", "reuse_unsupported", "kv_full", "pc_too_big", "pc_load_failed")
 FOLLOWS = {"request": _request, "build": _build, "option": _option, "memory": _memory, "cause": _cause,
            "contradiction": _contradiction}  # fmt: skip
@@ -265,7 +270,7 @@ def _count_causes(excerpt: Excerpt, statements: Sequence[Said], result: Result) 
         for task, truth in log.tasks.items():
             for causes, found in ((truth.causes or [], result.due), (truth.elsewhere, result.elsewhere)):
                 due = [cause for cause in causes if any((at, line) in present for line in cause.lines)]
-                if not due:
+                if not due or not any((at, line) in present for line in own_lines(log, task)):
                     continue
                 keys = {cause.key for cause in due} | {cause.key for cause in accepted(log, truth)}
                 done = any(

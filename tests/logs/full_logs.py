@@ -94,6 +94,7 @@ class Observer(JudgingObserver):
         super().__init__(scenario, profile, None)
         self.chosen: dict[int, Tokens] = {}  # slot -> contents at its choice
         self.before: dict[int, Tokens] = {}  # request -> contents of its slot at the choice
+        self.loaded: dict[int, Tokens] = {}  # request -> contents of its slot at the launch
         self.tasks: dict[int, tuple[int, bool]] = {}  # task -> request, whether it is a further completion
 
     def started(self, server: Any) -> None:
@@ -109,8 +110,10 @@ class Observer(JudgingObserver):
             answer, further = self.server.answer_at(event.slot), self.server.is_further(event.slot)
             if answer is not None:
                 self.tasks.setdefault(event.task, (answer.request, further))
-                if not further and event.slot in self.chosen:
-                    self.before.setdefault(answer.request, self.chosen.pop(event.slot))
+                if not further and answer.request not in self.loaded:
+                    self.loaded[answer.request] = self.server.tokens_of(event.slot)
+                    if event.slot in self.chosen:
+                        self.before[answer.request] = self.chosen.pop(event.slot)
 
 
 def is_restart(step: Step) -> bool:
@@ -164,7 +167,8 @@ def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
         if further:
             found[task] = TaskTruth(number, _child(judged, played, task))
             continue
-        numbers = _numbers(judged, observer.before.get(number))
+        loaded, before = observer.loaded.get(number), observer.before.get(number)
+        numbers = _numbers(judged, [tokens for tokens in (loaded, before) if tokens is not None])
         if task in ends:
             numbers["end"] = frozenset({ends[task]})
         for event in played.events:  # ik_llama.cpp compares again after a shift of the slot
@@ -173,7 +177,8 @@ def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
                 numbers["lcp"] |= {event.fields["n_past"]}
                 if "lost" in numbers:
                     numbers["lost"] |= {max(0, event.fields["n_past"] - judged.answer.cache_n)}
-        lost = max(0, judged.slot.lcp - judged.answer.cache_n) if judged.slot else 0
+        shared = common_prefix(loaded or (), prompt_of(judged.request, judged.answer))
+        lost = max(0, shared - judged.answer.cache_n)
         found[task] = TaskTruth(number, numbers, lost, charges=tuple(one.tokens for one in judged.ledger.charges))
     return found
 
@@ -191,15 +196,11 @@ def _counts(answer: Answer, n_tokens: int) -> Numbers:
     return {name: frozenset({count}) for name, count in counts.items()}
 
 
-def _numbers(judged: Judgement, before: Tokens | None) -> Numbers:
+def _numbers(judged: Judgement, contents: Sequence[Tokens]) -> Numbers:
     """Return the accepted numbers of a request. The slot's contents count at its choice or after a load."""
     prompt, answer = prompt_of(judged.request, judged.answer), judged.answer
     numbers = _counts(answer, len(prompt))
-    held, lcp = set[int](), set[int]()
-    if judged.slot is not None:
-        held, lcp = {judged.slot.held}, {judged.slot.lcp}
-    if before is not None:
-        held, lcp = held | {len(before)}, lcp | {common_prefix(before, prompt)}
+    held, lcp = {len(tokens) for tokens in contents}, {common_prefix(tokens, prompt) for tokens in contents}
     numbers |= {"held": frozenset(held), "lcp": frozenset(lcp)}
     numbers["lost"] = frozenset(max(0, one - answer.cache_n) for one in lcp)
     if answer.status != 200 or answer.died:
