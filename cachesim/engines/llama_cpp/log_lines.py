@@ -14,6 +14,9 @@ from typing import Mapping, Sequence
 from cachesim.engines.llama_cpp.log_events import EVENTS
 from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
+from cachesim.engines.llama_cpp.log_others import MEANINGS as OTHER_MEANINGS
+from cachesim.engines.llama_cpp.log_others import OTHERS
+from cachesim.engines.llama_cpp.log_others import WARNINGS as OTHER_WARNINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.llama_cpp.log_verdicts import ORDINARY, VERDICTS, WARNINGS
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number
@@ -23,7 +26,7 @@ _SWA = f"{_ENDS}, size = {{mib}} MiB"
 _END = f"{_ENDS}, pos_end = {{pos_end}}, n_tokens = {{n_tokens}}"
 
 LINES = (
-    *EVENTS, *FACTS,
+    *EVENTS, *FACTS, *OTHERS,
     # Slot selection, launch and release.
     Line("slot_by_lcp", "selected slot by LCP similarity, sim_best = {f_sim} (> {thold} thold), f_keep = {f_keep}",
          until=9829),
@@ -273,12 +276,12 @@ CONSTANTS: Mapping[str, Mapping[str, Number]] = {
 }
 
 GRAMMAR = LogGrammar(
-    LINES, MEANINGS,
+    LINES, {**MEANINGS, **OTHER_MEANINGS},
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
     options=options, hints=hints, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
-    warnings=WARNINGS, verdicts=VERDICTS, ordinary=ORDINARY,
+    warnings=WARNINGS | OTHER_WARNINGS, verdicts=VERDICTS, ordinary=ORDINARY,
     signatures=SIGNATURES, unlogged=UNLOGGED, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from cachesim.engines.mlx_lm.log_others import MEANINGS as OTHER_MEANINGS
+from cachesim.engines.mlx_lm.log_others import OTHERS, WARNINGS
 from cachesim.engines.mlx_lm.log_signatures import UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning
 from cachesim.engines.shared.log_verdicts import VERDICTS
@@ -20,10 +22,7 @@ LINES = (
     Line("usage", '"prompt_tokens": {n_tokens},'),
     Line("usage", '"completion_tokens": {predicted_n},'),
     Line("usage", '"cached_tokens": {cache_n}'),
-    Line("reused", "Prompt cache: using {cache_n}/{n_tokens} tokens from cache"),
-    Line("reused", "[cache_wrapper][INFO]: Prompt cache: using {cache_n}/{n_tokens} tokens from cache"),
-    Line("reused", "[coordinator][INFO]: Prompt cache restore: cached_tokens={cache_n} uncached_tokens={prompt_n}{}"),
-    Line("disk", "[cache_store][INFO]: {} prompt cache disk usage: used_mib={mib} cap_mib={limit_mib}{}"),
+    *OTHERS,
     Line("thread_ended", "mlx_lm.server generation thread died: {}"),
     Line("start", "Starting httpd at {} on port {port}..."),
 )
@@ -49,7 +48,6 @@ MEANINGS: Mapping[str, Meaning] = {
         "cached_tokens of prompt_tokens were found in the cache; completion_tokens were generated",
         rules=("ML-LRU",),
     ),
-    "disk": Meaning("LM Studio's prompt cache on disk (not simulated) and its limit"),
     "reused": Meaning(
         "cache_n of the prompt's n_tokens tokens were found in the cache; the rest is evaluated",
         causes=(
@@ -61,6 +59,7 @@ MEANINGS: Mapping[str, Meaning] = {
     ),
     "thread_ended": Meaning("an exception ended the generation thread; later requests get no answer"),
     "start": Meaning("the server is listening"),
+    **OTHER_MEANINGS,
 }
 
 GIVES = (
@@ -71,4 +70,4 @@ GIVES = (
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, unlogged=UNLOGGED, signs=(
     "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
-), starts=("starting httpd at",), verdicts=VERDICTS, warnings=frozenset({"thread_ended"}))  # fmt: skip
+), starts=("starting httpd at",), verdicts=VERDICTS, warnings=frozenset({"thread_ended", *WARNINGS}))  # fmt: skip

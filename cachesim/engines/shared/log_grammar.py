@@ -25,12 +25,15 @@ _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
 @dataclass(frozen=True, slots=True)
 class Line:
     """A kind of line with its event name ``ev``. ``since``: the oldest build known to print it, ``until``: the oldest
-    build known not to print it any more; 0 = unknown."""
+    build known not to print it any more; 0 = unknown. ``by``: the software that prints it, if it is not this engine.
+    ``needs``: field after the message that such a line has."""
 
     ev: str
     template: str
     since: int = 0
     until: int = 0
+    by: str = ""
+    needs: str = ""
 
 
 class Meaning(NamedTuple):

@@ -16,6 +16,7 @@ from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude
 from cachesim.tools.server_logs.line_prefixes import plain
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
+from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, unknown_log
@@ -117,6 +118,7 @@ def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, pl
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
         "recognised": sum(run.recognised for run in (session, *session.others)),
         "log_requests": len(session.requests) + session.beyond,
+        "contents": log_contents(session, engine.log()),
         "statements": [statement.as_data() for statement in said.statements],
         "requests": [_request(found, number) for number in range(len(found.requests))],
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],

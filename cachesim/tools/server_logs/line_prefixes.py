@@ -40,6 +40,7 @@ _HEAD = re.compile(
     r"|(?:stdout|stderr)\s+[FP]\s+"                                            # Kubernetes' files
     r"|\S{1,64}\s+(?P<process>[\w./@-]{1,64}\[\d{1,10}\]):\s+"                 # syslog after an ISO time stamp
     r"|\[(?P<pod>pod/[^\]\s]{1,200})\]\s+"                                     # kubectl
+    r"|\[\w{1,40}\]\[(?P<grade>DEBUG|INFO|WARNING|ERROR)\]:?\s+"               # mlx-engine
     r"|\[?(?:DEBUG|INFO|WARN|WARNING|ERROR)\]?\s*[:\-|]?\s+"
     r"|[-|>]\s+"
     r"|(?P<container>(?:\d{1,3}\|)?(?!\d+\s)[\w.-]{1,40})\s*\|\s+(?=\S+\s)"    # docker compose, pm2
@@ -155,13 +156,13 @@ def _with_ids(found: LogMessage) -> LogMessage:
 
 def _read_prefix(line: str) -> _Prefix:
     """Return the prefix of a line: time stamps, levels and container names at its start."""
-    end, level, stamp, source = 0, "", None, ""
+    end, level, stamp, source = len(line) - len(line.lstrip()), "", None, ""
     for _ in range(8):
         found = _HEAD.match(line, end)
-        if found is None or (end == 0 and line[0] == "-"):                      # a dash begins messages, too
+        if found is None or (line[end] == "-" and not line[:end].strip()):  # a dash begins messages, too
             break
         end = found.end()
-        level = found["level"] or found["letter"] or level
+        level = found["level"] or found["letter"] or (found["grade"] or "")[:1] or level
         if found["minutes"] is not None:
             stamp = _microseconds(found)
         source = " ".join(filter(None, [source, *(found[name] for name in _SOURCES)]))

@@ -57,7 +57,9 @@ def read_message(grammar: LogGrammar, logged: LogMessage) -> Read | None:
     slot = logged.slot if logged.slot is not None and logged.slot >= 0 else None
     task = logged.task if logged.task is not None and logged.task >= 0 else None
     read = grammar.read(logged.text, slot, task)
-    if read is None or not logged.fields:
+    if read is None or (read.line.needs and read.line.needs not in logged.fields):
+        return None
+    if not logged.fields:
         return read
     return read._replace(numbers={**logged.fields, **read.numbers})
 

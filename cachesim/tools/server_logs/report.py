@@ -12,6 +12,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_word
 from cachesim.tools.request_bodies.report import request_numbers
+from cachesim.tools.server_logs.log_contents import contents_report
 
 Data = dict[str, Any]
 SHOWN = 40                   # requests in the table; -v shows all
@@ -22,7 +23,8 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     parts: list[RenderableType] = [Text(""), *_result(data), *_causes(data)]
     if data["requests"]:
         parts += [Text(""), _table(data, everything)]
-    parts += [*_open(data), *_next(data, out)]
+    contents = contents_report(data["contents"], everything) if "contents" in data else ()
+    parts += [*_open(data), *contents, *_next(data, out)]
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
     return Group(Text.assemble((data["file"], "bold"), head), *parts)

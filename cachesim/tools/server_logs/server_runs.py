@@ -61,7 +61,7 @@ class ServerRuns:
 
     def _find(self, runs: list[_Run], logged: LogMessage) -> _Run | None:
         """Return the known run that printed a message, None if it is a new run or unclear."""
-        if not runs or logged.stamp is None or (len(runs) == 1 and runs[0].stamp is None):
+        if not runs or logged.stamp is None or runs[-1].stamp is None:
             return runs[-1] if runs else None
         owners = [run for run in runs if (logged.slot, logged.task) in run.tasks]
         gaps = sorted(((max(TOGETHER, logged.stamp - (run.stamp or 0)), run is not runs[-1], run.number, run)

@@ -1,0 +1,44 @@
+"""Cache lines of other software on llama.cpp, which is not simulated: Ollama's runners and LM Studio's engine.
+
+Source: Ollama runner/llamarunner/cache.go, runner/ollamarunner/cache.go (2024 to 2026), whose lines are
+``msg="loading cache slot" id=0 cache=53 prompt=62 used=0 remaining=62``; lmstudio-bug-tracker#778.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.shared.log_grammar import Line, Meaning
+
+_OLLAMA, _STUDIO = "Ollama's runner", "LM Studio's llama.cpp engine"
+OTHERS = (
+    Line("ollama_slot", "loading cache slot", by=_OLLAMA, needs="remaining"),
+    Line("ollama_evict", "evicting cache slot", by=_OLLAMA, needs="inputs"),
+    Line("ollama_fork", "forking cache slot", by=_OLLAMA, needs="inputs"),
+    Line("ollama_shift", "context limit hit - shifting", by=_OLLAMA, needs="discard"),
+    Line("ollama_cleared", "kv cache removal unsupported, clearing cache and returning inputs for reprocessing",
+         by=_OLLAMA, needs="id"),
+    Line("studio_reused", "Cache reuse summary: {cache_n}/{n_tokens} of prompt ({share}%), {prefix} prefix, "
+         "{moved} non-prefix", by=_STUDIO),
+    Line("studio_search", "Looking for non-prefix contiguous prompt sequences of size >= {n} to reuse from cache",
+         by=_STUDIO),
+    Line("studio_prompt", "Total prompt tokens: {n_tokens}", by=_STUDIO),
+    Line("studio_prompt", "Prompt tokens to decode: {prompt_n}", by=_STUDIO),
+)
+
+WARNINGS = frozenset({"ollama_cleared"})
+"""Kinds of line that report a lost cache."""
+
+MEANINGS: Mapping[str, Meaning] = {
+    "ollama_slot": Meaning("Ollama's runner (not simulated) assigns a slot: cache tokens were in it, used tokens of "
+                           "the prompt are reused, remaining tokens are evaluated"),
+    "ollama_evict": Meaning("Ollama's runner (not simulated) overwrites the slot that was used least recently"),
+    "ollama_fork": Meaning("Ollama's runner (not simulated) copies the common prefix of another slot"),
+    "ollama_shift": Meaning("Ollama's runner (not simulated): the context is full, tokens after the first keep tokens "
+                            "are discarded"),
+    "ollama_cleared": Meaning("Ollama's runner (not simulated): the memory cannot be shifted; all is evaluated"),
+    "studio_reused": Meaning("LM Studio (not simulated) reuses cache_n of n_tokens prompt tokens: prefix tokens of the "
+                             "common prefix and moved tokens after it"),
+    "studio_search": Meaning("LM Studio (not simulated) searches for blocks of at least n tokens to move"),
+    "studio_prompt": Meaning("LM Studio (not simulated): tokens of the prompt, or those that are evaluated"),
+}

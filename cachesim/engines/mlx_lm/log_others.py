@@ -1,0 +1,63 @@
+"""Cache lines of other software on MLX, which is not simulated: LM Studio's mlx-engine and Ollama's MLX runner.
+
+Source: mlx-engine (2026-08) cache_wrapper.py, model_kit/batched_vision/prompt_cache; Ollama (2026-08)
+x/mlxrunner/prefix_cache.go. Ollama prints ``msg="cache hit" total=.. matched=.. cached=.. left=..``.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from cachesim.engines.shared.log_grammar import Line, Meaning
+
+_STUDIO, _OLLAMA = "LM Studio's mlx-engine", "Ollama's MLX runner"
+OTHERS = (
+    Line("reused", "Prompt cache: using {cache_n}/{n_tokens} tokens from cache", by=_STUDIO),
+    Line("reused", "Prompt cache restore: cached_tokens={cache_n} uncached_tokens={prompt_n}{}", by=_STUDIO),
+    Line("disk", "VLM prompt cache disk usage: used_mib={mib} cap_mib={limit_mib}{}", by=_STUDIO),
+    Line("disk", "cache_store: VLM prompt cache disk usage: used_mib={mib} cap_mib={limit_mib}{}", by=_STUDIO),
+    Line("disk_start", "VLM prompt cache disk store{}", by=_STUDIO),
+    Line("disk_start", "VLM prompt cache disk budget: {}", by=_STUDIO),
+    Line("disk_start", "VLM prompt cache context target: configured={} fitted={} effective={}", by=_STUDIO),
+    Line("studio_trim", "Trimmed {n_tokens} tokens from the prompt cache", by=_STUDIO),
+    Line("studio_clear", "Tried to trim '{n_tokens}' tokens from the prompt cache, but could not: {}", by=_STUDIO),
+    Line("studio_clear", "Tokens trimmed from cache ({n_tokens}) is less than expected ({expected}). Clearing the "
+         "cache.", by=_STUDIO),
+    Line("studio_clear", "The number of tokens in the cache is greater than the number of prompt tokens. {}",
+         by=_STUDIO),
+    Line("studio_clear", "Clearing current prompt cache and adding draft model to the cache", by=_STUDIO),
+    Line("studio_clear", "Could not determine the number of tokens in the live cache. Resetting it.", by=_STUDIO),
+    Line("studio_clear", "The live cache is longer than the tracked token history. Resetting it.", by=_STUDIO),
+    Line("studio_miss", "Hot prompt cache restore failed; treating it as a cache miss.", by=_STUDIO),
+    Line("studio_miss", "Prompt cache store planning failed; treating it as a cache miss.", by=_STUDIO),
+    Line("studio_miss", "Prompt cache store restore failed; treating it as a cache miss.", by=_STUDIO),
+    Line("studio_unsaved", "Skipping prompt cache save for chunk [{c0}, {c1}) at snapshot {n_tokens}: {}", by=_STUDIO),
+    Line("studio_unsaved", "Skipping prompt cache save for chunk [{c0}, {c1}) at snapshot {n_tokens}.", by=_STUDIO),
+    Line("ollama_prefix", "cache hit", by=_OLLAMA, needs="matched"),
+    Line("ollama_prefix", "cache miss", by=_OLLAMA, needs="matched"),
+    Line("ollama_restore_failed", "failed to restore cache, freeing all caches", by=_OLLAMA, needs="offset"),
+    Line("ollama_switch", "switching cache path", by=_OLLAMA, needs="page_in"),
+    Line("ollama_snapshot", "created snapshot", by=_OLLAMA, needs="offset"),
+    Line("ollama_evict", "evicting leaf", by=_OLLAMA, needs="freed"),
+    Line("ollama_evict", "evicting interior node", by=_OLLAMA, needs="freed"),
+)
+
+WARNINGS = frozenset({"studio_clear", "studio_miss", "studio_unsaved", "ollama_restore_failed"})
+"""Kinds of line that report a lost or unused cache."""
+
+MEANINGS: Mapping[str, Meaning] = {
+    "disk": Meaning("LM Studio's prompt cache on disk (not simulated) and its limit"),
+    "disk_start": Meaning("settings of LM Studio's prompt cache on disk (not simulated)"),
+    "studio_trim": Meaning("LM Studio's mlx-engine (not simulated) removed the tokens after the common prefix"),
+    "studio_clear": Meaning("LM Studio's mlx-engine (not simulated) cleared its prompt cache: the whole prompt "
+                            "is evaluated", causes=("a cache that cannot be trimmed (recurrent state, window)",)),
+    "studio_miss": Meaning("LM Studio's mlx-engine (not simulated) could not use a stored cache: a miss"),
+    "studio_unsaved": Meaning("LM Studio's mlx-engine (not simulated) did not store this part of the prompt"),
+    "ollama_prefix": Meaning("Ollama's MLX runner (not simulated): total tokens of the prompt; matched tokens agree with "
+                             "stored ones; cached tokens are reused and left tokens evaluated. cached is less "
+                             "than matched if no snapshot is nearer"),
+    "ollama_restore_failed": Meaning("Ollama's MLX runner (not simulated) failed to restore its caches; they are cleared"),
+    "ollama_switch": Meaning("Ollama's MLX runner (not simulated) loads stored parts of another conversation"),
+    "ollama_snapshot": Meaning("Ollama's MLX runner (not simulated) stored the state at this offset"),
+    "ollama_evict": Meaning("Ollama's MLX runner (not simulated) removed stored tokens to free memory"),
+}

@@ -1,0 +1,157 @@
+"""Contents of logs without a request, with the line numbers of their values."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from cachesim.base import exits, untrusted_files
+from cachesim.cli.main import main
+from cachesim.tools.server_logs.log_contents import log_contents
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.recognise import engine_of_log, grammars
+
+CACHE = """\
+srv    load_model: prompt cache is enabled, size limit: 8192 MiB
+srv        update:  - cache state: 1 prompts, 20.000 MiB (limits: 8192.000 MiB, 0 tokens, 30000 est)
+srv        update:    - prompt 0x1:     900 tokens, checkpoints:  1,    20.000 MiB
+srv         alloc:  - making room for prompt cache entry, removing oldest entry (size = 20.000 MiB)
+srv        update:  - cache state: 2 prompts, 97.461 MiB (limits: 8192.000 MiB, 0 tokens, 346707 est)
+srv        update:    - prompt 0x2:    1286 tokens, checkpoints:  1,    39.231 MiB
+srv        update:    - prompt 0x3:    1261 tokens, checkpoints:  2,    58.230 MiB
+slot create_check: id  1 | task 4 | created context checkpoint 2 of 8 (pos_min = 166, pos_max = 805, size = 15.008 MiB)
+erasing old context checkpoint (pos_min = 16037, pos_max = 16037, size = 75.376 MiB)
+0.01.000.000 W srv  load_model: an unknown warning of 3 things
+srv  update_slots: a new kind of line
+srv  log_server_r: done request: POST /v1/chat/completions 127.0.0.1 200
+state_read_meta: failed to find available cells in kv cache
+"""
+OLLAMA = (
+    'time=2026-06-03T14:21:06.039+02:00 level=DEBUG source=cache.go:151 msg="loading cache slot" id=0 '
+    'cache=53 prompt=62 used=50 remaining=12\n'
+    'time=2026-06-03T14:21:06.039+02:00 level=DEBUG source=cache.go:211 msg="evicting cache slot" id=1 '
+    'inputs=640 used=2026-06-03T14:20:00\n'
+    'time=2026-06-03T14:21:07.039+02:00 level=DEBUG source=cache.go:300 msg="context limit hit - '
+    'shifting" id=0 limit=4096 input=4096 keep=4 discard=2046\n'
+)
+OLLAMA_MLX = (
+    'time=2026-08-21T10:00:00.000+02:00 level=INFO source=prefix_cache.go:125 msg="cache hit" total=900 '
+    'matched=700 cached=512 left=388\n'
+    'time=2026-08-21T10:00:00.000+02:00 level=WARN source=prefix_cache.go:252 msg="failed to restore '
+    'cache, freeing all caches" offset=512\n'
+)
+STUDIO_MLX = """\
+2026-09-19 01:57:01 [DEBUG]
+ [cache_wrapper][INFO]: Trimmed 41 tokens from the prompt cache
+2026-09-19 01:57:07 [DEBUG]
+ [cache_wrapper][WARNING]: Tried to trim '71' tokens from the prompt cache, but could not: Cache is not trimmable.
+[coordinator][INFO]: Prompt cache restore: cached_tokens=17408 uncached_tokens=24 lifetime_efficiency=62.41%
+cache_store: VLM prompt cache disk usage: used_mib=7244.8 cap_mib=166720.0 records=232 lifetime=model_load
+"""
+STUDIO = """\
+[2025-07-19 20:33:33][DEBUG] Looking for non-prefix contiguous prompt sequences of size >= 256 to reuse from cache
+Cache reuse summary: 939/940 of prompt (99%), 939 prefix, 0 non-prefix
+Total prompt tokens: 940
+Prompt tokens to decode: 1
+"""
+
+
+def contents(text):
+    lines = text.splitlines()
+    engine = engine_of_log(lines)
+    return log_contents(read_session(engine, grammars()[engine], lines), grammars()[engine])
+
+
+def imported(capsys, tmp_path, text, *argv):
+    (tmp_path / "server.log").write_text(text, "utf-8")
+    code = main(["import", str(tmp_path / "server.log"), *argv])
+    return code, " ".join(capsys.readouterr().out.split())
+
+
+def test_the_last_state_of_the_prompt_cache_counts():
+    found = contents(CACHE)
+    assert found["cache"]["line"] == 5 and found["cache"]["numbers"]["prompts"] == 2
+    assert [(row["line"], row["numbers"]) for row in found["entries"]] == [
+        (6, {"n_tokens": 1286, "checkpoints": 1, "mib": 39.231}), (7, {"n_tokens": 1261, "checkpoints": 2, "mib": 58.23})]
+    assert [(row["line"], row["numbers"]["mib"], row["what"]) for row in found["evictions"]] == [(4, 20.0, "size limit")]
+    assert contents(CACHE.splitlines()[0])["cache"]["numbers"] == {"limit_mib": 8192}
+    assert contents("slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0")["cache"] is None
+
+
+def test_checkpoints_are_listed_with_their_slots():
+    found = contents(CACHE)["checkpoints"]
+    assert [(row["line"], row["what"], row["slot"], row["task"], row["numbers"]["pos_max"]) for row in found] == [
+        (8, "created", 1, 4, 805), (9, "erased", None, None, 16037)]
+
+
+def test_warnings_are_quoted_and_unknown_lines_listed():
+    found = contents(CACHE)
+    assert [(row["line"], row["text"]) for row in found["warnings"]] == [
+        (10, "an unknown warning of 3 things"), (13, "state_read_meta: failed to find available cells in kv cache")]
+    assert [row["line"] for row in found["unknown"]] == [10, 11]       # not the HTTP access line
+
+
+def test_a_log_without_requests_is_summarised(capsys, tmp_path):
+    code, out = imported(capsys, tmp_path, "".join(CACHE.splitlines(True)[:7]))
+    assert code == exits.UNDECIDED and "prompt cache: cache state: 2 prompts" in out
+    out = imported(capsys, tmp_path, CACHE)[1]
+    for text in ("prompt cache: cache state: 2 prompts, 97.461 MiB (limits: 8192.000 MiB, 0 tokens, 346707 est) (line 5)",
+                 "entries: 2: 1,286 tokens, 39.231 MiB (line 6), 1,261 tokens, 58.23 MiB (line 7)",
+                 "checkpoints created: 1: slot 1 [166, 805] (line 8)", "checkpoints erased: 1: [16037, 16037] (line 9)",
+                 "evictions: 1: 20.0 MiB, size limit (line 4)", 'warning in line 10: "an unknown warning of 3 things"',
+                 "2 unknown lines; -v lists them"):  # fmt: skip
+        assert text in out
+    assert "a new kind of line" not in out
+    assert "unknown line 11: a new kind of line" in imported(capsys, tmp_path, CACHE, "-v")[1]
+
+
+@pytest.mark.parametrize(("text", "name", "numbers"), [
+    (OLLAMA, "Ollama's runner", {"ollama_slot": {"id": 0, "cache": 53, "prompt": 62, "used": 50, "remaining": 12}}),
+    (OLLAMA_MLX, "Ollama's MLX runner", {"ollama_prefix": {"total": 900, "matched": 700, "cached": 512, "left": 388}}),
+    (STUDIO_MLX, "LM Studio's mlx-engine", {"studio_trim": {"n_tokens": 41}, "studio_clear": {"n_tokens": 71},
+                                            "disk": {"mib": 7244.8, "limit_mib": 166720.0}}),
+    (STUDIO, "LM Studio's llama.cpp engine",
+     {"studio_reused": {"cache_n": 939, "n_tokens": 940, "share": 99, "prefix": 939, "moved": 0}}),
+])  # fmt: skip
+def test_other_software_is_named_and_summarised(capsys, tmp_path, text, name, numbers):
+    code, out = imported(capsys, tmp_path, text, "--json")
+    [log] = json.loads(out)["logs"]
+    assert log["contents"]["software"] == [name] and log["contents"]["only_others"]
+    read = {one["what"]: one["numbers"] for one in log["statements"] if one["kind"] == "read"}
+    assert numbers.items() <= read.items()
+    assert f"Log of {name}, which is not simulated." in imported(capsys, tmp_path, text)[1]
+
+
+@pytest.mark.parametrize("line", ['msg="cache hit" key=7', 'msg="evicting leaf"', "cache hit", "created snapshot"])
+def test_words_of_unrelated_software_are_not_taken_for_ollama(line):
+    assert engine_of_log([line]) is None
+
+
+def test_lines_of_other_software_in_a_simulated_log_are_named():
+    found = contents(CACHE + OLLAMA)
+    assert found["software"] == ["Ollama's runner"] and not found["only_others"]
+
+
+def test_runs_have_their_lines():
+    text = CACHE + "slot launch_slot_: id  0 | task 7 | processing task, is_child = 0\n"
+    found = contents(text + "build: 9999 (abc) with gcc\n" + text)
+    assert [(run["first"], run["last"]) for run in found["runs"]] == [(1, 14), (15, 29)]
+
+
+def test_a_log_is_read_from_standard_input(capsys, monkeypatch):
+    untrusted_files._standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(CACHE.encode())))
+    main(["import", "-", "--json"])
+    untrusted_files._standard_input.cache_clear()
+    [log] = json.loads(capsys.readouterr().out)["logs"]
+    assert log["file"] == "-" and log["lines"] == 13 and log["contents"]["cache"]["line"] == 5
+
+
+def test_only_an_argument_names_standard_input(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(untrusted_files.BadInput, match="no such file"):
+        list(untrusted_files.open_lines(tmp_path.__class__("-")))
+    assert untrusted_files.argument_path("-") is untrusted_files.STDIN
+    assert str(untrusted_files.argument_path("./-")) == "-"
