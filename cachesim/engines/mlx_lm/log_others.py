@@ -53,10 +53,9 @@ MEANINGS: Mapping[str, Meaning] = {
                             "is evaluated", causes=("a cache that cannot be trimmed (recurrent state, window)",)),
     "studio_miss": Meaning("LM Studio's mlx-engine (not simulated) could not use a stored cache: a miss"),
     "studio_unsaved": Meaning("LM Studio's mlx-engine (not simulated) did not store this part of the prompt"),
-    "ollama_prefix": Meaning("Ollama's MLX runner (not simulated): total tokens of the prompt; matched tokens agree with "
-                             "stored ones; cached tokens are reused and left tokens evaluated. cached is less "
-                             "than matched if no snapshot is nearer"),
-    "ollama_restore_failed": Meaning("Ollama's MLX runner (not simulated) failed to restore its caches; they are cleared"),
+    "ollama_prefix": Meaning("Ollama's MLX runner (not simulated): total tokens of the prompt; matched tokens agree "
+                             "with stored ones; cached tokens are reused and left tokens evaluated"),
+    "ollama_restore_failed": Meaning("Ollama's MLX runner (not simulated) failed to restore a state and clears all"),
     "ollama_switch": Meaning("Ollama's MLX runner (not simulated) loads stored parts of another conversation"),
     "ollama_snapshot": Meaning("Ollama's MLX runner (not simulated) stored the state at this offset"),
     "ollama_evict": Meaning("Ollama's MLX runner (not simulated) removed stored tokens to free memory"),

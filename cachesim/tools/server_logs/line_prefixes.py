@@ -156,17 +156,18 @@ def _with_ids(found: LogMessage) -> LogMessage:
 
 def _read_prefix(line: str) -> _Prefix:
     """Return the prefix of a line: time stamps, levels and container names at its start."""
-    end, level, stamp, source = len(line) - len(line.lstrip()), "", None, ""
+    blank = end = len(line) - len(line.lstrip())
+    level, stamp, source = "", None, ""
     for _ in range(8):
         found = _HEAD.match(line, end)
-        if found is None or (line[end] == "-" and not line[:end].strip()):  # a dash begins messages, too
+        if found is None or (end == blank and line[end] == "-"):        # a dash begins messages, too
             break
         end = found.end()
         level = found["level"] or found["letter"] or (found["grade"] or "")[:1] or level
         if found["minutes"] is not None:
             stamp = _microseconds(found)
         source = " ".join(filter(None, [source, *(found[name] for name in _SOURCES)]))
-    return _Prefix(end, level, stamp, source)
+    return _Prefix(end if end > blank else 0, level, stamp, source)
 
 
 def _microseconds(found: re.Match[str]) -> int:

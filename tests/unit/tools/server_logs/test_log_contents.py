@@ -74,8 +74,10 @@ def test_the_last_state_of_the_prompt_cache_counts():
     found = contents(CACHE)
     assert found["cache"]["line"] == 5 and found["cache"]["numbers"]["prompts"] == 2
     assert [(row["line"], row["numbers"]) for row in found["entries"]] == [
-        (6, {"n_tokens": 1286, "checkpoints": 1, "mib": 39.231}), (7, {"n_tokens": 1261, "checkpoints": 2, "mib": 58.23})]
-    assert [(row["line"], row["numbers"]["mib"], row["what"]) for row in found["evictions"]] == [(4, 20.0, "size limit")]
+        (6, {"n_tokens": 1286, "checkpoints": 1, "mib": 39.231}),
+        (7, {"n_tokens": 1261, "checkpoints": 2, "mib": 58.23})]  # fmt: skip
+    evicted = [(row["line"], row["numbers"]["mib"], row["what"]) for row in found["evictions"]]
+    assert evicted == [(4, 20.0, "size limit")]
     assert contents(CACHE.splitlines()[0])["cache"]["numbers"] == {"limit_mib": 8192}
     assert contents("slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0")["cache"] is None
 
@@ -97,7 +99,7 @@ def test_a_log_without_requests_is_summarised(capsys, tmp_path):
     code, out = imported(capsys, tmp_path, "".join(CACHE.splitlines(True)[:7]))
     assert code == exits.UNDECIDED and "prompt cache: cache state: 2 prompts" in out
     out = imported(capsys, tmp_path, CACHE)[1]
-    for text in ("prompt cache: cache state: 2 prompts, 97.461 MiB (limits: 8192.000 MiB, 0 tokens, 346707 est) (line 5)",
+    for text in ("97.461 MiB (limits: 8192.000 MiB, 0 tokens, 346707 est) (line 5)",
                  "entries: 2: 1,286 tokens, 39.231 MiB (line 6), 1,261 tokens, 58.23 MiB (line 7)",
                  "checkpoints created: 1: slot 1 [166, 805] (line 8)", "checkpoints erased: 1: [16037, 16037] (line 9)",
                  "evictions: 1: 20.0 MiB, size limit (line 4)", 'warning in line 10: "an unknown warning of 3 things"',
@@ -116,7 +118,7 @@ def test_a_log_without_requests_is_summarised(capsys, tmp_path):
      {"studio_reused": {"cache_n": 939, "n_tokens": 940, "share": 99, "prefix": 939, "moved": 0}}),
 ])  # fmt: skip
 def test_other_software_is_named_and_summarised(capsys, tmp_path, text, name, numbers):
-    code, out = imported(capsys, tmp_path, text, "--json")
+    _, out = imported(capsys, tmp_path, text, "--json")
     [log] = json.loads(out)["logs"]
     assert log["contents"]["software"] == [name] and log["contents"]["only_others"]
     read = {one["what"]: one["numbers"] for one in log["statements"] if one["kind"] == "read"}
