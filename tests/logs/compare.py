@@ -272,7 +272,7 @@ def _count_causes(excerpt: Excerpt, statements: Sequence[Said], result: Result) 
                 due = [cause for cause in causes if any((at, line) in present for line in cause.lines)]
                 if not due or not any((at, line) in present for line in own_lines(log, task)):
                     continue
-                keys = {cause.key for cause in due} | {"identical-prompt"}     # false where the prompt was another
+                keys = {cause.key for cause in due} | {"identical-prompt"}  # false where the prompt was another
                 done = any(
                     said["numbers"].get("cause") in keys and _about(excerpt, said, task, truth) for said in named
                 )

@@ -45,7 +45,8 @@ class Tally:
         self.said.update(result.said)
         self.lines.update(cache=result.cache_lines, covered=result.covered, unjudged=result.unjudged)
         for key, named, task in result.due:
-            for value in ("all", f"cut {excerpt.cut.split()[0]}", f"build {log.profile}", f"cause {key}"):
+            cut = excerpt.cut.split()[0]
+            for value in ("all", f"cut {cut}", f"build {log.profile}", f"cause {key}", f"cut {cut}, cause {key}"):
                 self.cells[value, "", named] += 1
             if not named and len(self.misses) < KEPT:
                 self.misses.append(f"{where} task {task}: {key} ({log.profile})")
