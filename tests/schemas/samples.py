@@ -40,6 +40,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "workload": ("workload tests/workloads/data --scale 16 -np 2 -p llama_cpp@latest -p ik_llama@main",
                  "workload tests/workloads/data/agents.json --sessions 2 --detail counts"),
     "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log",
+               f"import {LOGS}/parallel_slots.log", f"import {LOGS}/prompt_cache.log",
                f"import {BODIES}/agent.jsonl"),
     "verify": (),
     "check": (),

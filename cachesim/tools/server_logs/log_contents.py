@@ -36,7 +36,8 @@ def log_contents(session: LogSession, grammar: LogGrammar) -> Data:
         "runs": [{"first": run.first, "last": run.lines if run is not session else _last(run), "known": run.recognised}
                  for run in runs],
         "cache": _last_state(lines), "entries": _entries(lines),
-        "checkpoints": [_row(line, _CHECKPOINT_FIELDS, what=_CHECKPOINTS[line.kind], kind=line.kind)
+        "checkpoints": [_row(line, _CHECKPOINT_FIELDS, what=_CHECKPOINTS[line.kind], kind=line.kind,
+                             slot=line.slot, task=line.task)
                         for line in lines if line.kind in _CHECKPOINTS][:MOST],
         "evictions": [_row(line, ("n_tokens", "mib", "limit_mib"), what=_EVICTIONS[line.kind], kind=line.kind)
                       for line in lines if line.kind in _EVICTIONS][:MOST],
@@ -55,7 +56,7 @@ def _last(run: LogSession) -> int:
 def _row(line: ReadLine, fields: Sequence[str], **more: Any) -> Data:
     """Return a line with the named numbers that it prints."""
     found = {name: line.read.numbers[name] for name in fields if name in line.read.numbers}
-    return {"line": line.number, "slot": line.slot, "task": line.task, **more, "numbers": found}
+    return {"line": line.number, **more, "numbers": found}
 
 
 def _last_state(lines: Sequence[ReadLine]) -> Data | None:
