@@ -71,7 +71,7 @@ def add_causes(log: FullLog, played: Played, scenario: Scenario) -> None:
             continue
         slot = judged.answer.id_slot
         own = [
-            CauseTruth(key, found)
+            CauseTruth(key, found, True)
             for key, evs in OWN
             if (found := tuple(at for at in _lines(log, evs, task, truth.step) if log.lines[at].slot in (None, slot)))
         ]

@@ -31,7 +31,7 @@ class Result:
     covered: int = 0
     silent: list[str] = field(default_factory=list)  # cache lines without a statement
     due: list[tuple[str, bool, int]] = field(default_factory=list)  # key, named, task
-    elsewhere: list[tuple[str, bool, int]] = field(default_factory=list)
+    apart: list[tuple[str, bool]] = field(default_factory=list)  # causes that are not demanded
     said: Counter[str] = field(default_factory=Counter)
     unjudged: int = 0
 
@@ -263,20 +263,33 @@ def _cover(excerpt: Excerpt, statements: Sequence[Said], result: Result) -> None
 
 
 def _count_causes(excerpt: Excerpt, statements: Sequence[Said], result: Result) -> None:
-    """Count the tasks whose cause is in the excerpt, and those of them whose cause was named."""
+    """Count the requests whose cause is in the excerpt, and those of them whose cause was named.
+
+    The decision within the request counts. If its build does not log it, an earlier decision counts that the ledger
+    charges. Where both are in the excerpt, the earlier is counted apart: was it named, too?
+    """
     named = [said for said in statements if said["what"] == "cause" and said["kind"] == "follows"]
     present = {(one.log, one.line) for origins in excerpt.origins for one in origins if one.whole}
     for at, log in enumerate(excerpt.logs):
+
+        def here(causes: Sequence[CauseTruth], at: int = at) -> list[CauseTruth]:
+            return [cause for cause in causes if any((at, line) in present for line in cause.lines)]
+
         for task, truth in log.tasks.items():
-            for causes, found in ((truth.causes or [], result.due), (truth.elsewhere, result.elsewhere)):
-                due = [cause for cause in causes if any((at, line) in present for line in cause.lines)]
-                if not due or not any((at, line) in present for line in own_lines(log, task)):
-                    continue
-                keys = {cause.key for cause in due} | {"identical-prompt"}  # false where the prompt was another
-                done = any(
-                    said["numbers"].get("cause") in keys and _about(excerpt, said, task, truth) for said in named
-                )
-                found.append((due[0].key, done, task))
+            said_keys = {said["numbers"].get("cause") for said in named if _about(excerpt, said, task, truth)}
+            own = [cause for cause in truth.causes or [] if cause.own]
+            earlier = here([cause for cause in truth.causes or [] if not cause.own])
+            shown = any((at, line) in present for line in own_lines(log, task))
+            due = here(own) if own else earlier if shown else []
+            if due:
+                keys = {cause.key for cause in [*due, *earlier]} | {"identical-prompt"}  # false for another prompt
+                result.due.append((due[0].key, bool(keys & said_keys), task))
+            if due and own:
+                result.apart += [(f"earlier decision: {cause.key}", cause.key in said_keys) for cause in earlier]
+            if shown:
+                result.apart += [
+                    (f"another text: {cause.key}", cause.key in said_keys) for cause in here(truth.elsewhere)
+                ]
 
 
 def _about(excerpt: Excerpt, said: Said, task: int, truth: TaskTruth) -> bool:

@@ -44,10 +44,12 @@ class LoggedLine:
 
 
 class CauseTruth(NamedTuple):
-    """A cause that may be named for a task: a signature key, and the lines that log the deciding event (indices)."""
+    """A cause that may be named for a task: a signature key, and the lines that log the deciding event (indices).
+    ``own``: it was decided in the request itself."""
 
     key: str
     lines: tuple[int, ...]
+    own: bool = False
 
 
 @dataclass(slots=True)

@@ -292,6 +292,7 @@ CACHE_KINDS = frozenset(line.ev for table in TABLES.values() for line in table) 
     "idle", "prompt_time", "eval_time", "total_time", "cancel"}  # fmt: skip
 """Kinds of lines about slots, checkpoints, prompt caches and batches."""
 _FIELD = re.compile(r"\{(\w+)(?::(\.?)(\d+))?\}")
+WITHOUT_TASK = BEFORE - {"slot_skip_busy"}  # of a slot that has no task, so that -1 is printed
 _BARE = {"pc_info", "cache_lcp"}  # ik_llama.cpp prints these without a prefix
 
 
@@ -367,7 +368,7 @@ def prefixed(style: Style, ev: str, text: str, slot: int, task: int, clock: int)
     function = _function(style, ev)
     if ev in BY_SERVER or ev == "idle":
         return f"{style.port}{stamp}srv  {function:>12}: {text}"
-    return f"{style.port}{stamp}slot {function:>12}: id {slot:>2} | task {-1 if ev in BEFORE else task} | {text}"
+    return f"{style.port}{stamp}slot {function:>12}: id {slot:>2} | task {-1 if ev in WITHOUT_TASK else task} | {text}"
 
 
 def _function(style: Style, ev: str) -> str:
@@ -379,7 +380,7 @@ def _function(style: Style, ev: str) -> str:
         return "apply_checkp"
     if ev == "idle":
         return "update_slots"
-    known = FUNCTIONS.get(ev, "")
+    known = "stop" if ev == "cancel" else FUNCTIONS.get(ev, "")
     return (
         known
         if known and (ev[:5] != "ckpt_" or style.build >= 8200)

@@ -36,7 +36,7 @@ class Tally:
     examples: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
     silent: Counter[str] = field(default_factory=Counter)  # kinds of lines without a statement
-    elsewhere: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    apart: Counter[tuple[str, bool]] = field(default_factory=Counter)
 
     def add(self, number: int, excerpt: Excerpt, result: Result) -> None:
         """Add the result of an excerpt of a source."""
@@ -50,8 +50,8 @@ class Tally:
                 self.cells[value, "", named] += 1
             if not named and len(self.misses) < KEPT:
                 self.misses.append(f"{where} task {task}: {key} ({log.profile})")
-        for key, named, _ in result.elsewhere:
-            self.elsewhere[key, named] += 1
+        for key, named in result.apart:
+            self.apart[key, named] += 1
         for wrong in result.false:
             reason = "".join(" # " if sign.isdigit() else sign for sign in wrong.why).replace("  #", "")[:60]
             self.false[f"{wrong.said['kind']} {wrong.said['what']} {sorted(wrong.said['numbers'])[:3]}: {reason}"] += 1
@@ -63,7 +63,7 @@ class Tally:
 
     def merge(self, further: Tally) -> None:
         """Add the counts of another tally."""
-        for name in ("excerpts", "said", "lines", "cells", "false", "silent", "elsewhere"):
+        for name in ("excerpts", "said", "lines", "cells", "false", "silent", "apart"):
             getattr(self, name).update(getattr(further, name))
         self.examples = (self.examples + further.examples)[:KEPT]
         self.misses = (self.misses + further.misses)[:KEPT]
@@ -107,10 +107,13 @@ def report(tally: Tally, shown: int) -> str:
         "causes named, of those whose deciding line is in the excerpt:",
     ]
     out += [f"  {cell:<44} {share}" for cell, share in tally.shares().items()]
-    out += ["", "tokens that the slot did not share (not demanded):"]
-    for key in sorted({key for key, _ in tally.elsewhere}):
-        named = tally.elsewhere[key, True]
-        out.append(f"  {key:<44} {Share(named, named + tally.elsewhere[key, False])}")
+    out += [
+        "",
+        "causes that are not demanded (of other texts than the slot's; earlier decisions beside the request's own):",
+    ]
+    for key in sorted({key for key, _ in tally.apart}):
+        named = tally.apart[key, True]
+        out.append(f"  {key:<44} {Share(named, named + tally.apart[key, False])}")
     out += ["", f"false statements: {sum(tally.false.values())}"]
     out += [f"  {times:>6} {what}" for what, times in tally.false.most_common(40)]
     out += [f"  {one}" for one in tally.examples[:shown]]

@@ -39,7 +39,7 @@ LINES = (
 TRUTH = TaskTruth(
     1, {"n_tokens": frozenset({90}), "cache_n": frozenset({0}), "prompt_n": frozenset({90}), "lcp": frozenset({50}),
         "held": frozenset({50}), "lost": frozenset({50})},
-    50, [CauseTruth("no-checkpoint", (1,))],
+    50, [CauseTruth("no-checkpoint", (1,), True)],
 )  # fmt: skip
 LOG = FullLog(
     "planted", "llama_cpp", "llama_cpp@b9473", 9473, list(LINES), {7: TRUTH}, {"parallel": 2}, frozenset({"none"})
