@@ -21,20 +21,20 @@ def masked(text: str) -> str:
     return UNRECORDED.sub("#", text)
 
 
-@pytest.mark.parametrize("one", REAL, ids=lambda one: one["event"]["ev"])
-def test_a_line_is_spelled_as_llama_server_prints_it(one):
-    event = one["event"]
+@pytest.mark.parametrize("real", REAL, ids=lambda real: real["event"]["ev"])
+def test_a_line_is_spelled_as_llama_server_prints_it(real):
+    event = real["event"]
     if event["ev"] in ("warn", "error"):
         pytest.skip("the text is part of the event")
-    if re.search("failed to restore state", one["line"]):
+    if re.search("failed to restore state", real["line"]):
         pytest.skip("a second line of the same event")
     fields = {name: value for name, value in event.items() if name not in ("ev", "slot", "task")}
     spelled = spell("llama_cpp", 11549, event["ev"], fields)
     assert spelled is not None
     task = -1 if event["task"] is None else event["task"]
     line = prefixed(Style("llama_cpp", 11549, True), event["ev"], spelled[0], event["slot"] or 0, task, 0)
-    real = re.sub(r"^\d+\.\d\d\.\d{3}\.\d{3}", "0.00.000.000", one["line"])
-    assert masked(line[15:]) == masked(real[15:])
+    printed = re.sub(r"^\d+\.\d\d\.\d{3}\.\d{3}", "0.00.000.000", real["line"])
+    assert masked(line[15:]) == masked(printed[15:])
 
 
 @pytest.mark.parametrize("engine", TABLES)
