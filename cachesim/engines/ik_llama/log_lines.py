@@ -231,6 +231,7 @@ WARNINGS = frozenset({"full_reprocess", "pc_load_failed", "ckpt_restore_failed",
 GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
     "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
     "restored context checkpoint took", "MiB, took ",
-), starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
+), words=("task error id_multi=",),
+    starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
     warnings=WARNINGS, verdicts=VERDICTS,
     signatures=SIGNATURES, unlogged=UNLOGGED, end=5)  # fmt: skip

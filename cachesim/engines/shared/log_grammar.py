@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Callable, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_signatures import Signature
 
@@ -82,6 +82,7 @@ class LogGrammar:
     meanings: Mapping[str, Meaning] = field(default_factory=dict)    # meaning by kind of line
     signs: tuple[str, ...] = ()                                      # texts that occur only in logs of this engine
     starts: tuple[str, ...] = ()                                     # beginnings of messages at the start of a server
+    words: tuple[str, ...] = ()                                      # beginnings of messages that are no kind of line
     warnings: frozenset[str] = frozenset()                           # kinds of line that warn of lost tokens or errors
     # kind of line -> function from its numbers to a verdict on them
     verdicts: Mapping[str, Callable[[Mapping[str, Number | str]], str]] = field(default_factory=dict)
@@ -118,6 +119,16 @@ class LogGrammar:
         """Return whether the text starts like a message that has its own index entry."""
         return _head(collapsed(text)) in self._by_head
 
+    def beginnings(self, text: str) -> Iterator[int]:
+        """Yield the positions after the start of a text at which the fixed words of a message begin."""
+        return (found.start() for found in self._words.finditer(text, 1))
+
+    @cached_property
+    def _words(self) -> re.Pattern[str]:
+        heads = {collapsed(line.template.partition("{")[0]) for line in self.lines} | {*self.words}
+        words = sorted((head for head in heads if len(head) >= WORDS), key=len, reverse=True)
+        return re.compile("|".join(re.escape(head).replace("\\ ", " +") for head in words) or "(?!)", re.I)
+
     def beginning(self, text: str) -> Line | None:
         """Return the kind of line that begins with a text, None if the text begins no kind of line, or several."""
         plain = collapsed(text)
@@ -136,6 +147,7 @@ class LogGrammar:
 HEAD = 5           # characters of text that index a template; templates with a shorter start are always tried
 
 
+WORDS = 12         # characters of fixed words that show where a message begins
 SHORTEST = 8       # characters of a text that can be recognised as the beginning of a line
 
 
@@ -178,7 +190,7 @@ def pattern(template: str) -> re.Pattern[str]:
     for literal, place, name in re.findall(r"([^{]*)(\{(\w*)\}|$)", collapsed(template)):
         out.append(re.escape(literal))
         if place:
-            out.append(rf" ?(?P<{name}>[^\s,()\[\]/']+)" if name else ".*")
+            out.append(rf" ?(?P<{name}>[^\s,()\[\]/']+)" if name else ".*?")
     return re.compile("".join(out), re.I)
 
 

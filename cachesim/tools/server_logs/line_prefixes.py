@@ -27,6 +27,7 @@ _LOST = re.compile(r"(?:[^|\"{]{0,60}?(?:\bid\s+(?P<slot>\d{1,18})\s*)?\|\s*|)ta
 _FIELDS = re.compile(r"\b(?P<level>INFO|WARN|ERR|VERB)\s*\[\s*(?P<function>[\w:]{1,60})\s*\](?P<text>[^|]*+)\|")
 _FIELD = re.compile(r"(\w{1,40})=(\"[^\"]{0,200}\"|\S{1,200})")
 _STAMP = r"(?P<minutes>\d{1,6})\.(?P<s>\d{2})\.(?P<ms>\d{3})\.(?P<us>\d{3})\s+(?P<level>[DIWE])"
+_GLUED = re.compile(r"-?\d+[^\d.,:e+-]")                   # a number with the text of another message after it
 _TIME = r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\dZ+:-]*"
 _HEAD = re.compile(
     r"(?:"
@@ -50,7 +51,8 @@ _OWN = re.compile(rf"(?<![\d.]){_STAMP}\s*$")
 _SOURCES = ("port", "unit", "app", "process", "pod", "container")
 _LOGFMT = re.compile(r"\bmsg=(?:\"((?:[^\"\\]|\\.){0,4000})\"|(\S{1,400}))")
 _TEXTS = ("msg", "message", "log", "MESSAGE")
-_IDS = {"id_slot": "slot", "slot_id": "slot", "id_task": "task", "task_id": "task"}
+IDS = {"id_slot": "slot", "slot_id": "slot", "id_task": "task", "task_id": "task"}
+"""Fields that name the slot and the task of a line."""
 _LEVELS = {"WARN": "W", "ERR": "E", "INFO": "I", "VERB": "D"}
 
 
@@ -132,7 +134,8 @@ def _parse_plain(line: str) -> LogMessage:
         task = None if slot["task"] is None else int(slot["task"])
         return _in(prefix, LogMessage(slot["text"].strip(), int(slot["slot"]), task, part["function"]))
     if (found := _FIELDS.search(line, 0, line.rfind("|") + 1)) is not None:      # linear: a bar follows every start
-        numbers = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, found.end())}
+        numbers = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, found.end())
+                   if not _GLUED.match(word)}  # fmt: skip
         logged = LogMessage(found["text"].strip(), function=found["function"], fields=numbers)
         return _in(prefix._replace(level=_LEVELS[found["level"]]), _with_ids(logged))
     text = line[prefix.end :].strip()
@@ -149,8 +152,8 @@ def _in(prefix: _Prefix, found: LogMessage) -> LogMessage:
 
 def _with_ids(found: LogMessage) -> LogMessage:
     """Return the message with slot and task moved out of its fields."""
-    ids = {_IDS[name]: number for name, number in found.fields.items() if name in _IDS and isinstance(number, int)}
-    rest = {name: number for name, number in found.fields.items() if name not in _IDS}
+    ids = {IDS[name]: number for name, number in found.fields.items() if name in IDS and isinstance(number, int)}
+    rest = {name: number for name, number in found.fields.items() if name not in IDS}
     return found._replace(slot=ids.get("slot"), task=ids.get("task"), fields=rest)
 
 

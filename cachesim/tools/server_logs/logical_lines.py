@@ -12,7 +12,7 @@ from itertools import islice, product
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Read
-from cachesim.tools.server_logs.line_prefixes import LogMessage, message, plain, prefix_end
+from cachesim.tools.server_logs.line_prefixes import IDS, LogMessage, message, plain, prefix_end
 from cachesim.tools.server_logs.recognise import read_message
 from cachesim.tools.server_logs.server_runs import ServerRuns
 
@@ -23,11 +23,14 @@ _BEGIN = re.compile(
     r"|(?:srv|que|cmn|(?<![A-Za-z])(?:spec|res))\s{1,14}[\w():~]{1,12}:\s"
     r"|(?:INFO|WARN|ERR|VERB)\s{0,4}\[\s*\w{1,60}\s*\]"
     r"|[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S{1,64}\s\S{1,64}\[\d+\]:\s"
-    r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+    r"|(?<!=)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
+    r"|={8} (?:Prompt cache|Cache): |(?:(?:prompt|generation) eval|(?<!prompt )(?<!generation )eval|total) time = "
 )
 """Texts that begin a message, wherever they stand in a line."""
-_TID = re.compile(r'\btid="\d{1,20}"')
+_QUOTED = re.compile(r'\b\w{1,40}="[^"]{0,200}"')
 _OPEN = re.compile(r"\{(\w+)\}$")
+_FIELD = re.compile(r"\b(\w{1,40})=\S*$")
+_MORE_FIELDS = re.compile(r"\S*(?:\s+\w{1,40}=\S+)*\s*")
 
 
 class LogicalLine(NamedTuple):
@@ -61,6 +64,7 @@ class _Piece(NamedTuple):
     logged: LogMessage
     read: Read | None
     fresh: bool
+    width: int = 0           # length of its line in the file
 
 
 def logical_lines(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[LogicalLine]:
@@ -75,7 +79,7 @@ def logical_lines(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[Logical
         if not ahead:
             return
         first = ahead.popleft()
-        found, used = _unwrap(grammar, first, ahead, widths) if ahead else (first, 0)
+        found, used = _unwrap(grammar, first, ahead, widths)
         for _ in range(used):
             ahead.popleft()
         yield LogicalLine(*found[:4], runs.run_of(found.logged, found.read))
@@ -85,13 +89,39 @@ def _pieces(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[_Piece]:
     """Yield the parts of all lines."""
     minutes: int | None = None               # of the last time stamp
     for number, line in enumerate(lines, 1):
-        for text, is_exact in _split(grammar, line, minutes):
-            logged = message(text)
-            read = read_message(grammar, logged)
-            if logged.stamp is not None:
+        is_certain = True                    # the first digits of the message
+        for text, is_exact, logged, read in _messages(grammar, line, minutes):
+            if logged.stamp is not None and is_certain:
                 minutes = logged.stamp // 60_000_000
             fresh = bool(logged.function) or text.startswith("{") or (text[:1] != "|" and prefix_end(text) > 0)
-            yield _Piece(number, text, logged, read if is_exact or read is None else _without_last(read), fresh)
+            piece = _Piece(number, text, logged, read, fresh, len(line.rstrip("\r\n")))
+            is_certain = is_exact
+            yield piece if is_exact else _without_last(piece)
+
+
+def _messages(
+    grammar: LogGrammar, line: str, minutes: int | None,
+) -> Iterator[tuple[str, bool, LogMessage, Read | None]]:
+    """Yield the messages of a line as ``_split`` does, and their recognised lines. A message without a prefix is split
+    off where the text before it is a message, too."""
+    for text, is_exact in _split(grammar, line, minutes):
+        while True:
+            logged = message(text)
+            read = read_message(grammar, logged)
+            if read is not None and "{}" not in read.line.template and not logged.fields:
+                break
+            at = next((at for at in grammar.beginnings(text) if _is_whole(grammar, text[:at])), 0)
+            if not at:
+                break
+            logged = message(text[:at])
+            yield text[:at], True, logged, read_message(grammar, logged)
+            text = text[at:]
+        yield text, is_exact, logged, read
+
+
+def _is_whole(grammar: LogGrammar, text: str) -> bool:
+    """Return whether a text is a recognised message, and not the beginning of one with another word."""
+    return read_message(grammar, message(text)) is not None and not text.endswith("print_timings: ")
 
 
 def _split(grammar: LogGrammar, line: str, minutes: int | None) -> Iterator[tuple[str, bool]]:
@@ -100,12 +130,12 @@ def _split(grammar: LogGrammar, line: str, minutes: int | None) -> Iterator[tupl
     if line.lstrip().startswith("{"):
         yield line, True
         return
-    line, begun = plain(line), 0
+    line, begun, is_exact = plain(line), 0, True
     for place in _BEGIN.finditer(line):
         head = line[begun : place.start()]
-        if '"' in _TID.sub("", head) or not head.strip() or prefix_end(head + "x") == len(head):
+        if '"' in _QUOTED.sub("", head) or prefix_end(head + "x") == len(head) or not _is_message(head):
             continue                         # quoted text, or only a prefix before it
-        stamp = message(head).stamp
+        stamp = message(head).stamp if is_exact else None          # else its first digits are uncertain
         minutes = minutes if stamp is None else stamp // 60_000_000
         at, is_exact = _boundary(grammar, line, begun, place, minutes)
         yield line[begun:at], is_exact
@@ -126,11 +156,26 @@ def _boundary(grammar: LogGrammar, line: str, begun: int, place: re.Match[str],
     return (later or fits)[0], len(fits) == 1 or len(later) == 1
 
 
-def _without_last(read: Read) -> Read:
+def _is_message(head: str) -> bool:
+    """Return whether a text contains a message, and not only a prefix or a heading."""
+    text = message(head).text
+    return bool(text) and not text.endswith(":")
+
+
+def _last_number(piece: _Piece) -> str:
+    """Return the name of the number at the end of a line, "" if it ends with other text."""
+    last = _FIELD.search(piece.text) or (piece.read and _OPEN.search(piece.read.line.template))
+    return last[1] if last else ""
+
+
+def _without_last(piece: _Piece) -> _Piece:
     """Return a recognised line without the number at its end."""
-    last = _OPEN.search(read.line.template)
-    gone = last[1] if last else ""
-    return read._replace(numbers={name: found for name, found in read.numbers.items() if name != gone})
+    if piece.read is None:
+        return piece
+    name = _last_number(piece)
+    where = {IDS[name]: None} if name in IDS else {}
+    kept = {key: found for key, found in piece.read.numbers.items() if key != name}
+    return piece._replace(read=piece.read._replace(numbers=kept, **where), logged=piece.logged._replace(**where))
 
 
 def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths: set[int]) -> tuple[_Piece, int]:
@@ -138,6 +183,8 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
     of these lines. Adds the length of a line that was certainly wrapped to ``widths``."""
     after: list[str] = []
     found, used = first, 0
+    if not ahead and first.width in widths and first.read is not None:
+        return _without_last(first), 0
     for piece in islice(ahead, WRAPPED):
         if piece.fresh or piece.read is not None or not piece.text.strip() or not _can_begin(grammar, first):
             break
@@ -146,13 +193,13 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
         if joined is None or joined.read is None:
             continue
         if found.read is not None and joined.read.line is found.read.line:
-            if used or not _OPEN.search(found.read.line.template):
+            if not _last_number(found) or not _MORE_FIELDS.fullmatch(piece.text):
                 break                        # the text after an open end: nothing is new
-            if len(first.text) not in widths:
-                return first._replace(read=_without_last(found.read)), 0
+            if first.width not in widths and "=" not in piece.text:
+                return _without_last(found), used
         found, used = joined, len(after)
     if used and first.read is None:
-        widths.add(len(first.text))
+        widths.add(first.width)
     return found, used
 
 
@@ -169,7 +216,7 @@ def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | 
         text = first.text + "".join(space + line for space, line in zip(spaces, after, strict=True))
         logged = message(text)
         if (read := read_message(grammar, logged)) is not None:
-            found.append(_Piece(first.number, text, logged, read, first.fresh))
+            found.append(_Piece(first.number, text, logged, read, first.fresh, first.width))
     if not found:
         return None
     sure = dict.items(dict(found[0].read.numbers)) if found[0].read else ()

@@ -72,7 +72,7 @@ def test_a_quoted_log_in_a_request_is_not_read():
 def test_wrapped_lines_are_joined(width):
     """Each message keeps the number of its first line, and every number is whole."""
     lines, expected = [], []
-    for line in (CREATED, RELEASED, IDLE, LAUNCHED):
+    for line in (CREATED, RELEASED, LAUNCHED, IDLE):
         expected.append((len(lines) + 1, *read([line])[0][1:]))
         lines += wrapped(line, width)
     assert read(lines) == expected
@@ -115,3 +115,36 @@ def test_lost_prefixes_leave_slot_and_task_unknown():
     assert [found[2:4] for found in read([text, f"task 5 | {text}", f"| task 5 | {text}", f"0 | task 5 | {text}",
                                           f"id  0 | task 5 | {text}", f"check: id  3 | task 5 | {text}"])] == [
         (None, None), (None, 5), (None, 5), (None, 5), (0, 5), (3, 5)]  # fmt: skip
+
+
+def test_an_uncertain_time_stamp_does_not_make_the_next_one_certain():
+    lines = ["0.00.464.475 I llama_context: n_batch       = 640.00.020.920 I llama_context: n_ubatch      = 16"
+             "0.00.655.301 I srv    load_model: initializing slots, n_slots = 1"]  # fmt: skip
+    assert [found[4] for found in read(lines)] == [{}, {"n_ubatch": 16}, {"n_slots": 1}]
+
+
+def test_messages_without_a_prefix_are_split():
+    timings = ["prompt eval time =    1728.17 ms /    14 tokens (  123.44 ms per token)",
+               "       eval time =     724.57 ms /    12 runs   (   60.38 ms per token)",
+               "llama_context: n_batch = 64", "llama_context: n_ubatch = 16"]  # fmt: skip
+    expected = [found[1:] for found in read(timings)]
+    assert len(expected) == 4 and [found[1:] for found in read(["".join(timings)])] == expected
+    fields = 'INFO [ update_slots] kv cache rm [p0, end) | tid="1" timestamp=2 id_slot=0 id_task=4 p0=192'
+    error = 'task error id_multi=-1 id_task=4 error="the request exceeds the available context size"'
+    for gap in ("", " "):
+        [rm] = read([f"{fields}{gap}{error}"], IK)
+        assert (rm[1], rm[4]) == ("batch", {"tid": 1, "timestamp": 2, "p0": 192})
+
+
+@pytest.mark.parametrize("cut", [1, 3, 20])
+def test_fields_after_the_bar_are_joined(cut):
+    line = 'INFO [ update_slots] slot released | tid="137" timestamp=178330 id_slot=0 id_task=12 n_ctx=2048 n_past=7'
+    [found] = read([line[:-cut], line[-cut:], "", IDLE[15:]], IK)[:1]
+    assert found[4].get("n_past", 7) == 7 and found[4].get("n_ctx", 2048) == 2048 and found[3] in (None, 12)
+    assert found[4] == read([line], IK)[0][4] or cut < 20             # "t=7" may be a line of its own
+
+
+def test_a_number_at_the_wrap_column_is_dropped_at_the_end_of_the_log():
+    end = "slot release: id  0 | n_tokens = 2555"
+    assert read([CREATED, end])[-1][4] == {"n_tokens": 2555}
+    assert read([*wrapped(CREATED, len(end)), end])[-1][4] == {}
