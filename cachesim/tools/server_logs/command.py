@@ -40,6 +40,7 @@ def run(args: Namespace) -> int:
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.server_logs.import_log import import_log
     from cachesim.tools.server_logs.report import import_report
+    from cachesim.tools.server_logs.statement_report import causes, headline
 
     if are_bodies(args.files):
         return run_bodies(args)
@@ -69,7 +70,9 @@ def run(args: Namespace) -> int:
         for data, text in results:
             print_tip(args, text if data["line"] else "", args.out)
     if wanted(args) and results[0][1]:
-        draw_text(args, results[0][1], Shown(f"cachesim import {shell_word(args.files[0])}"))
+        said = results[0][0]["statements"]
+        note = " ".join(line.plain for line in (headline(said), *causes(said, False)))
+        draw_text(args, results[0][1], Shown(f"cachesim import {shell_word(args.files[0])}", f"From the log: {note}"))
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
     return exits.UNDECIDED if undecided else exits.HOLDS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
@@ -27,6 +27,18 @@ def conclude(session: LogSession) -> Conclusions:
     found = [_conclude_run(run) for run in (session, *session.others)]
     statements = sorted((one for run in found for one in run.statements), key=lambda one: one.lines)
     return Conclusions(statements, [request for run in found for request in run.requests])
+
+
+def possible_profiles(profiles: Sequence[str], statements: Iterable[Statement]) -> tuple[str, ...]:
+    """Return the rule sets of builds in the range that the log shows, all if that leaves none. ``profiles``: in the
+    order of builds; a rule set holds until the next."""
+    ends = [said.numbers["build"] for said in statements if said.what == "build"]
+    low, high = max((end[0] or 0 for end in ends), default=0), min((end[1] for end in ends if end[1]), default=None)
+    builds = [_build(name) for name in profiles]
+    after = [*builds[1:], 0]
+    kept = [name for name, build, then in zip(profiles, builds, after, strict=True)
+            if not build or ((high is None or build <= high) and (not then or then > low))]  # fmt: skip
+    return tuple(kept) or tuple(profiles)
 
 
 def _conclude_run(session: LogSession) -> Conclusions:

@@ -278,6 +278,11 @@ def build_statement(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterato
     low: ReadLine | None = None
     high: ReadLine | None = None
     for line in lines:
+        build = line.number_of("build") if line.kind == "version" else None
+        if build:
+            says = f"build {build}: printed in line {line.number}"
+            yield Statement(FOLLOWS, "build", (line.number,), None, None, {"build": [build, build]}, says)
+            return
         spelling = line.read.line
         if spelling.since and (low is None or spelling.since > low.read.line.since):
             low = line

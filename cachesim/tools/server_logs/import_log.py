@@ -13,7 +13,7 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.server_logs.conclusions import Conclusions, conclude
+from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles
 from cachesim.tools.server_logs.line_prefixes import plain
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_contents import log_contents
@@ -40,13 +40,15 @@ def import_log(
     session = read_session(engine.name, grammar, reading(open_lines(path)))
     options = {**_options(engine, grammar, session), **(server or {})}
     lengths = [(request.n_tokens, request.cache_n) for request in session.requests if request.n_tokens]
+    said = conclude(session)
+    possible = possible_profiles(engine.line, said.statements)
+    newest = [engine.newest] if engine.newest in possible else []
     found = solve(session, SearchSpace(
-        tuple(profiles) or tuple(dict.fromkeys([engine.newest or engine.line[-1], *reversed(engine.line)])),
+        tuple(profiles) or tuple(dict.fromkeys([*newest, *reversed(possible)])),
         (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in grammar.hints(lengths).items() if name not in options},
     ), SOUGHT.now // logs)  # fmt: skip
-    said = conclude(session)
     data = _data(path, engine, session, said, found, bool(profiles), bool(model))
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:

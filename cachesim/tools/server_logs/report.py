@@ -13,18 +13,25 @@ from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_word
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.log_contents import contents_report
+from cachesim.tools.server_logs.statement_report import causes, follows_section, headline, read_section
 
 Data = dict[str, Any]
-SHOWN = 40                   # requests in the table; -v shows all
+FEW = 1                      # changes of the client, and assumptions, that are shown without -v
 
 
 def import_report(data: Data, out: str, everything: bool = False) -> RenderableType:
-    """Return the report: result, causes, table of requests, open points, and next commands."""
-    parts: list[RenderableType] = [Text(""), *_result(data), *_causes(data)]
-    if data["requests"]:
-        parts += [Text(""), _table(data, everything)]
+    """Return the report: what the log shows, what follows from it, what the simulation adds, what is not shown, and
+    the next commands. Headline and causes rest on the log alone."""
+    said = data["statements"]
+    parts: list[RenderableType] = [headline(said), *causes(said, everything)]
     contents = contents_report(data["contents"], everything) if "contents" in data else ()
-    parts += [*_open(data), *contents, *_next(data, out)]
+    parts += [*read_section(said, everything), *contents, *follows_section(said, everything)]
+    if data["line"]:
+        parts += [Text("Simulated, with assumed texts:", "bold"), *_open(data, everything), *_result(data),
+                  *_causes(data, everything)]
+        if everything and data["requests"]:
+            parts.append(_table(data))
+    parts += [*_unknown(data), *_next(data, out)]
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
     return Group(Text.assemble((data["file"], "bold"), head), *parts)
@@ -58,37 +65,33 @@ def short(tokens: int) -> str:
     return f"{tokens:,}" if tokens < 10_000 else f"{tokens / 1000:,.0f}k"
 
 
-def _causes(data: Data) -> Iterator[Text]:
-    """Yield the causes of re-evaluated tokens, with advice."""
-    for cause in data["summary"]["causes"]:
-        if not cause["lost"]:
-            continue
+def _causes(data: Data, everything: bool) -> Iterator[Text]:
+    """Yield what the client changed in the simulated requests that lost tokens, with advice."""
+    costly = [cause for cause in data["summary"]["causes"] if cause["lost"]]
+    for cause in costly if everything else costly[:FEW]:
         where = f"{request_numbers(cause['requests'])}: {cause['lost']:,} tokens re-evaluated"
-        yield Text.assemble(("Cause: ", "bold"), f"{cause['says']} ({where}).")
+        yield Text.assemble(("Client: ", "bold"), f"{cause['says']} ({where}).")
         if cause["advice"]:
             yield Text.assemble(("Try: ", "bold"), f"{cause['advice']}.")
 
 
-def _table(data: Data, everything: bool) -> Table:
-    """Return the table of requests; -v shows all."""
+def _table(data: Data) -> Table:
+    """Return the table of simulated requests."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for name in ("#", "slot", "prompt", "common", "evaluated", "reused", "simulated"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("from the log")
-    rows = data["requests"] if everything else data["requests"][:SHOWN]
-    for row in rows:
+    for row in data["requests"]:
         style = "red" if row["agrees"] is False else "yellow" if row["left_out"] else ""
         note = row["left_out"] or ("differs" if row["agrees"] is False else "undecided" if row["undecided"]
                                    else "assumed" if row["assumed"] else "exact")  # fmt: skip
         cells = (row["slot"], row["n_tokens"], row["lcp"] or None, row["prompt_n"], row["cache_n"], row["simulated"])
         numbers = ("-" if cell is None else f"{cell:,}" for cell in cells)
         table.add_row(str(row["request"]), *numbers, Text(note), style=style)
-    if len(rows) < len(data["requests"]):
-        table.add_row("...", *[""] * 6, Text(f"{len(data['requests']) - len(rows)} more with -v"))
     return table
 
 
-def _open(data: Data) -> Iterator[Text]:
+def _open(data: Data, everything: bool) -> Iterator[Text]:
     """Yield the simulated settings, their agreement with the log, and the assumptions."""
     if data["line"]:
         worse = data["differ"] or data["undecided"]
@@ -105,12 +108,18 @@ def _open(data: Data) -> Iterator[Text]:
         yield Text(f"log and simulation differ at {where}: the log is evidence, so the simulator or an assumption "
                    "is wrong there", "yellow")  # fmt: skip
     for number, request in enumerate(request for request in data["requests"] if request["assumed"]):
-        if number == 6:
-            yield Text("  ... more assumptions in the scenario file and in --json", "dim")
+        if number == FEW and not everything:
+            yield Text("  ... more assumptions with -v, in the scenario file and in --json", "dim")
             break
         yield Text(f"  assumed at request {request['request']}: {request['assumed']}", "dim")
+
+
+def _unknown(data: Data) -> Iterator[Text]:
+    """Yield what the log does not show."""
+    if data["missing"]:
+        yield Text("Not shown by this log:", "bold")
     for text in data["missing"]:
-        yield Text(f"note: {text}", "dim")
+        yield Text(f"  {text}", "dim")
 
 
 def _next(data: Data, out: str) -> Iterator[Text]:

@@ -91,7 +91,9 @@ def test_an_existing_file_is_not_overwritten(tmp_path, capsys):
 def test_the_result_comes_first(capsys):
     assert main(["import", str(CACHED)]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "lines known, 7 requests 2 of 7 requests were evaluated from position 0 despite a common prefix" in text
+    assert "lines known, 7 requests 3 requests evaluated at least " in text
+    assert text.index("Cause:") < text.index("Read from the log:") < text.index("Follows from the log:")
+    assert text.index("Follows from the log:") < text.index("Simulated, with assumed texts:")
 
 
 @pytest.mark.parametrize("cut", range(0, 58, 3))
@@ -173,7 +175,8 @@ def test_prefixes_of_three_slots_are_taken_from_the_log():
     data, _ = import_log(LOGS / "llamacpp-b6992-gptoss-17118.log")
     assert [(one["slot"], one["n_tokens"], one["lcp"]) for one in data["requests"]] == [
         (0, 5752, 331), (1, 6325, 331), (3, 870, 333)]  # fmt: skip
-    assert data["model"] == "W128 A" and data["server"]["ctx_checkpoints"] == 8
+    assert data["model"] == "G W128" and data["server"]["ctx_checkpoints"] == 8
+    assert data["profile"] == "llama_cpp@b8152"        # the spelling of its lines ended before b8218
     assert data["summary"]["from_nothing"] and data["summary"]["causes"][0]["cause"] == "start"
 
 

@@ -1,0 +1,168 @@
+"""Sections of the report that rest on the log alone: headline, causes, what its lines say and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from cachesim.base.errors import counted
+from cachesim.base.escaping import printable_line
+
+Said = Mapping[str, Any]
+"""Statement as in ``import --json``."""
+CAUSES, ROWS, KINDS, LINES, FEW = 2, 5, 6, 6, 1
+"""Causes, requests, kinds of lines, line numbers of a proof and of a kind that are shown without -v."""
+COLUMNS = {"n_tokens": "prompt", "held": "held", "lcp": "common", "cache_n": "reused", "prompt_n": "evaluated",
+           "lost": "lost", "end": "after"}  # fmt: skip
+"""Columns of the table of requests, by the name of the number."""
+
+
+class ShownRequest(NamedTuple):
+    """Numbers of a request that follow from the log: its name, the number of its first line, and ranges by name."""
+
+    name: str
+    line: int
+    numbers: Mapping[str, Any]
+
+
+def shown_requests(statements: Sequence[Said]) -> list[ShownRequest]:
+    """Return the requests with derived numbers, in the order of the log."""
+    numbers: dict[Any, dict[str, Any]] = {}
+    first: dict[Any, int] = {}
+    for said in statements:
+        if said["kind"] == "follows" and said["what"] in ("request", "cause"):
+            key = _key(said)
+            first[key] = min(first.get(key, said["lines"][0]), said["lines"][0])
+            found = numbers.setdefault(key, {})
+            for name, value in said["numbers"].items():
+                if said["what"] == "request" or (name == "lost" and name not in found):
+                    found[name] = value
+    return [ShownRequest(_name(key), first[key], found) for key, found in sorted(
+        numbers.items(), key=lambda pair: first[pair[0]])]  # fmt: skip
+
+
+def _key(said: Said) -> tuple[Any, Any, int]:
+    """Return what identifies a request: slot and task, else its first line."""
+    return said["slot"], said["task"], said["lines"][0] if said["task"] is None else -1
+
+
+def _name(key: tuple[Any, Any, int]) -> str:
+    slot, task, line = key
+    return f"slot {slot}, task {task}" if task is not None else f"line {line}"
+
+
+def headline(statements: Sequence[Said]) -> Text:
+    """Return the result in a sentence, from what the log shows alone."""
+    requests = shown_requests(statements)
+    spans = [_span(one.numbers["lost"]) for one in requests if "lost" in one.numbers]
+    lost = [span for span in spans if span[0] > 0]
+    counts = [(one.numbers["prompt_n"], one.numbers["n_tokens"]) for one in requests
+              if all(isinstance(one.numbers.get(name), int) for name in ("prompt_n", "n_tokens"))]  # fmt: skip
+    evaluated, tokens = sum(pair[0] for pair in counts), sum(pair[1] for pair in counts)
+    share = f"{100 * evaluated / max(1, tokens):.0f} % of {tokens:,} prompt tokens evaluated"
+    share = f" ({share} in {counted(len(counts), 'request')} with known lengths)" if counts else ""
+    if lost:
+        exact = all(low == high for low, high in lost)
+        total = f"{'' if exact else 'at least '}{sum(low for low, _ in lost):,}"
+        return Text(f"{counted(len(lost), 'request')} evaluated {total} tokens of a common prefix again{share}.",
+                    "bold red")  # fmt: skip
+    known = [one for one in requests if all(name in one.numbers for name in ("lcp", "cache_n"))]
+    if requests and len(known) == len(requests):
+        return Text(f"No tokens of a common prefix were evaluated again{share}.", "bold green")
+    if not requests:
+        return Text("The log shows no lengths of a request.", "bold yellow")
+    return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
+
+
+def _span(value: Any) -> tuple[int, int | None]:
+    return (value, value) if isinstance(value, int) else (value[0] or 0, value[1])
+
+
+def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
+    """Yield the causes that the log proves, most expensive first: each with its costliest request."""
+    found = [said for said in statements if said["kind"] == "follows" and said["what"] == "cause"]
+    groups: dict[str, list[Said]] = {}
+    for said in sorted(found, key=lambda said: -_span(said["numbers"]["lost"])[0]):
+        groups.setdefault(said["numbers"]["cause"], []).append(said)
+    for number, group in enumerate(groups.values()):
+        if number == CAUSES and not everything:
+            yield Text(f"  {counted(len(groups) - CAUSES, 'more cause')} with -v", "dim")
+            return
+        for said in group if everything else group[:1]:
+            also = "" if everything or len(group) == 1 else f"; likewise {counted(len(group) - 1, 'request')}"
+            yield Text.assemble(("Cause: ", "bold"), f"{_name(_key(said))}: {printable_line(said['says'])}, "
+                                f"{_lines(said['lines'], everything)}{also}.")  # fmt: skip
+
+
+def _lines(lines: Sequence[int], everything: bool = False) -> str:
+    shown = lines if everything else lines[:LINES]
+    more = ", ..." if len(lines) > len(shown) else ""
+    return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, shown))}{more}"
+
+
+def read_section(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
+    """Yield what the lines say: with -v every line, else each kind with its lines."""
+    found = [said for said in statements if said["kind"] == "read"]
+    if not found:
+        return
+    yield Text("Read from the log:", "bold")
+    if everything:
+        for said in found:
+            yield Text(f"  line {said['lines'][0]}: {printable_line(said['says'])}")
+        return
+    lines: dict[str, list[int]] = {}
+    for said in found:
+        lines.setdefault(said["what"], []).extend(said["lines"])
+    ranked = sorted(lines.items(), key=lambda pair: -len(pair[1]))
+    parts = [f"{kind} {len(numbers):,} ({_few(numbers)})" for kind, numbers in ranked[:KINDS]]
+    more = f"; {counted(len(ranked) - KINDS, 'more kind')} with -v" if len(ranked) > KINDS else ""
+    yield Text(f"  kinds of lines: {', '.join(parts)}{more}")
+
+
+def _few(numbers: Sequence[int]) -> str:
+    """Return the first line numbers of a kind."""
+    return f"line {', '.join(map(str, numbers[:FEW]))}{', ...' if len(numbers) > FEW else ''}"
+
+
+def follows_section(statements: Sequence[Said], everything: bool) -> Iterator[Text | Table]:
+    """Yield what follows from the log: a table of requests, and facts about the server; with -v every statement."""
+    found = [said for said in statements if said["kind"] == "follows"]
+    if not found:
+        return
+    yield Text("Follows from the log:", "bold")
+    if everything:
+        for said in found:
+            where = f"{_name(_key(said))}: " if said["what"] in ("request", "cause") else ""
+            yield Text(f"  {where}{printable_line(said['says'])}, {_lines(said['lines'], True)}")
+        return
+    facts = [said["says"] for said in found if said["what"] not in ("request", "cause")]
+    if facts:
+        yield Text(f"  {printable_line('; '.join(facts))}")
+    requests = shown_requests(found)
+    if requests:
+        yield _table(requests)
+
+
+def _table(requests: Sequence[ShownRequest]) -> Table:
+    """Return the table of the requests that lost most, in the order of the log."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    columns = [name for name in COLUMNS if any(name in one.numbers for one in requests)]
+    table.add_column("request", no_wrap=True)
+    for name in columns:
+        table.add_column(COLUMNS[name], justify="right", no_wrap=True)
+    costly = sorted(requests, key=lambda one: -_span(one.numbers.get("lost", 0))[0])[:ROWS]
+    for one in (one for one in requests if one in costly):
+        style = "red" if _span(one.numbers.get("lost", 0))[0] else ""
+        table.add_row(one.name, *(_cell(one.numbers.get(name)) for name in columns), style=style)
+    if len(requests) > ROWS:
+        table.add_row(f"{len(requests) - ROWS} more with -v", *[""] * len(columns), style="dim")
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    low, high = _span(value)
+    return f"{low:,}" if low == high else f">= {low:,}" if high is None else f"{low:,}-{high:,}"
