@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator, Mapping
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
@@ -40,7 +40,6 @@ def run(args: Namespace) -> int:
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.server_logs.import_log import import_log
     from cachesim.tools.server_logs.report import import_report
-    from cachesim.tools.server_logs.statement_report import causes, headline
 
     if are_bodies(args.files):
         return run_bodies(args)
@@ -69,12 +68,19 @@ def run(args: Namespace) -> int:
         show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in results))
         for data, text in results:
             print_tip(args, text if data["line"] else "", args.out)
-    if wanted(args) and results[0][1]:
-        said = results[0][0]["statements"]
-        note = " ".join(line.plain for line in (headline(said), *causes(said, False)))
-        draw_text(args, results[0][1], Shown(f"cachesim import {shell_word(args.files[0])}", f"From the log: {note}"))
+    if wanted(args):
+        _draw(args, *results[0])
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
     return exits.UNDECIDED if undecided else exits.HOLDS
+
+
+def _draw(args: Namespace, data: Mapping[str, Any], text: str) -> None:
+    """Draw the scenario of a log, if there is one, below what the log shows."""
+    from cachesim.tools.server_logs.statement_report import in_short
+
+    if text:
+        shown = Shown(f"cachesim import {shell_word(args.files[0])}", in_short(data["statements"]))
+        draw_text(args, text, shown)
 
 
 def _reading(lines: Iterator[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Sections of the report that rest on the log alone: headline, causes, what its lines say and what follows from them."""
+"""Sections of the report that rest on the log alone: headline, causes, what its lines say, what follows from them."""
 
 from __future__ import annotations
 
@@ -74,6 +74,11 @@ def headline(statements: Sequence[Said]) -> Text:
     if not requests:
         return Text("The log shows no lengths of a request.", "bold yellow")
     return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
+
+
+def in_short(statements: Sequence[Said]) -> str:
+    """Return the headline and the most expensive causes on a line, for a page."""
+    return f"From the log: {' '.join(line.plain for line in (headline(statements), *causes(statements, False)))}"
 
 
 def _span(value: Any) -> tuple[int, int | None]:
