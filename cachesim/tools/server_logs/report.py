@@ -16,6 +16,7 @@ from cachesim.tools.server_logs.log_contents import contents_report
 from cachesim.tools.server_logs.statement_report import causes, follows_section, headline, read_section
 
 Data = dict[str, Any]
+CONTENTS = 2                 # lines about the contents of a log with a cause that are shown without -v
 FEW = 1                      # changes of the client, and assumptions, that are shown without -v
 
 
@@ -24,8 +25,7 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     the next commands. Headline and causes rest on the log alone."""
     said = data["statements"]
     parts: list[RenderableType] = [headline(said), *causes(said, everything)]
-    contents = contents_report(data["contents"], everything) if "contents" in data else ()
-    parts += [*read_section(said, everything), *contents, *follows_section(said, everything)]
+    parts += [*_read(data, everything), *follows_section(said, everything)]
     if data["line"]:
         parts += [Text("Simulated, with assumed texts:", "bold"), *_open(data, everything), *_result(data),
                   *_causes(data, everything)]
@@ -35,6 +35,17 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
     return Group(Text.assemble((data["file"], "bold"), head), *parts)
+
+
+def _read(data: Data, everything: bool) -> Iterator[Text]:
+    """Yield what the lines say: the contents of the log, in short if a cause is named, and with -v every line."""
+    contents = list(contents_report(data["contents"], everything)) if "contents" in data else []
+    named = any(said["what"] == "cause" for said in data["statements"])
+    shown = contents[:CONTENTS] if named and not everything else contents
+    yield from read_section(data["statements"], everything, bool(shown))
+    yield from shown
+    if len(shown) < len(contents):
+        yield Text(f"{counted(len(contents) - len(shown), 'more line')} about its contents with -v", "dim")
 
 
 def _result(data: Data) -> Iterator[Text]:

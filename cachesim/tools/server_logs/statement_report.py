@@ -12,7 +12,7 @@ from cachesim.base.escaping import printable_line
 
 Said = Mapping[str, Any]
 """Statement as in ``import --json``."""
-CAUSES, ROWS, KINDS, LINES, FEW = 2, 5, 6, 6, 1
+CAUSES, ROWS, KINDS, LINES, FEW = 2, 3, 6, 4, 1
 """Causes, requests, kinds of lines, line numbers of a proof and of a kind that are shown without -v."""
 COLUMNS = {"n_tokens": "prompt", "held": "held", "lcp": "common", "cache_n": "reused", "prompt_n": "evaluated",
            "lost": "lost", "end": "after"}  # fmt: skip
@@ -107,8 +107,8 @@ def _lines(lines: Sequence[int], everything: bool = False) -> str:
     return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, shown))}{more}"
 
 
-def read_section(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
-    """Yield what the lines say: with -v every line, else each kind with its lines."""
+def read_section(statements: Sequence[Said], everything: bool, heading: bool = False) -> Iterator[Text]:
+    """Yield what the lines say: with -v every line, else each kind with its lines, or only the ``heading``."""
     found = [said for said in statements if said["kind"] == "read"]
     if not found:
         return
@@ -116,6 +116,7 @@ def read_section(statements: Sequence[Said], everything: bool) -> Iterator[Text]
     if everything:
         for said in found:
             yield Text(f"  line {said['lines'][0]}: {printable_line(said['says'])}")
+    if everything or heading:
         return
     lines: dict[str, list[int]] = {}
     for said in found:
@@ -142,7 +143,10 @@ def follows_section(statements: Sequence[Said], everything: bool) -> Iterator[Te
             where = f"{_name(_key(said))}: " if said["what"] in ("request", "cause") else ""
             yield Text(f"  {where}{printable_line(said['says'])}, {_lines(said['lines'], True)}")
         return
-    facts = [said["says"] for said in found if said["what"] not in ("request", "cause")]
+    facts = [said["says"] for said in found if said["what"] not in ("request", "cause", "option")]
+    options = sum(said["what"] == "option" for said in found)
+    if options:
+        facts.append(f"{counted(options, 'option')} of the server with -v")
     if facts:
         yield Text(f"  {printable_line('; '.join(facts))}")
     requests = shown_requests(found)
