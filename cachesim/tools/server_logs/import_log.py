@@ -134,7 +134,8 @@ def _request(found: Reconstruction, number: int) -> dict[str, Any]:
     request = found.requests[number]
     logged = request.logged
     return {
-        "request": number, "step": request.step, "text": request.text, "slot": logged.slot, "task": logged.task,
+        "request": number, "step": request.step, "text": request.text,
+        "slot": logged.slot if logged.slot_known else None, "task": logged.task,
         "lines": list(logged.lines), "n_tokens": logged.n_tokens, "cache_n": logged.cache_n,
         "prompt_n": logged.prompt_n, "predicted_n": logged.predicted_n, "simulated": request.simulated_n,
         "agrees": found.agrees(number), "undecided": found.open(number),

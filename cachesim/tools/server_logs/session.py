@@ -55,6 +55,7 @@ class LoggedRequest:
     seen: int = 0                                                # minimum number of tokens in the slot before it
     guessed: bool = False                                        # n_tokens is the minimum possible length
     whole: bool = False                                          # its beginning is in the log
+    slot_known: bool = True                                          # its slot was printed
     named: bool = True                                               # its lines contain slot and task
     done: int = -1                                                   # tokens evaluated at the last progress line
 
@@ -187,11 +188,11 @@ class LogState:
     def request_of(self, read: Read, number: int, begins: bool = False, late: bool = False) -> LoggedRequest | None:
         """Return the request that a line is about. Begin a new request if the task is new or the slot has no open
         request. ``late``: old builds print this line after the end of the request."""
-        slot = read.slot if read.slot is not None else self.last_slot
+        slot, is_known = read.slot if read.slot is not None else self.last_slot, True
         if slot is None:
             if not begins:
                 return None
-            slot = 0
+            slot, is_known = 0, False
         request = self.open.get(slot)
         before = self.closed.get(slot)
         if before is not None and read.task is not None and read.task == before.task:
@@ -201,6 +202,7 @@ class LogState:
         is_new = request is not None and None not in (request.task, read.task) and request.task != read.task
         if request is None or is_new or (begins and request.end is not None):
             request = self._new(slot, read.task, number, begins)
+            request.slot_known = is_known
         request.task = read.task if request.task is None else request.task
         request.lines = request.lines[0], number
         return request

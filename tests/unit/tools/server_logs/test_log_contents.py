@@ -131,6 +131,15 @@ def test_words_of_unrelated_software_are_not_taken_for_ollama(line):
     assert engine_of_log([line]) is None
 
 
+def test_a_request_whose_prefix_is_lost_has_no_slot(capsys, tmp_path):
+    text = "new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 50\n"
+    rows = {}
+    for name, line in (("lost", text), ("printed", f"slot update_slots: id  0 | task 5 | {text}")):
+        [log] = json.loads(imported(capsys, tmp_path, line, "--json")[1])["logs"]
+        rows[name] = [(row["slot"], row["task"]) for row in log["requests"]]
+    assert rows == {"lost": [(None, None)], "printed": [(0, 5)]}
+
+
 def test_lines_of_other_software_in_a_simulated_log_are_named():
     found = contents(CACHE + OLLAMA)
     assert found["software"] == ["Ollama's runner"] and not found["only_others"]
