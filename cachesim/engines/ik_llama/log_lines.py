@@ -71,6 +71,7 @@ LINES = (
     Line("prompt_time", "prompt eval time = {} ms / {prompt_n} tokens{}"),
     Line("eval_time", "generation eval time = {} ms / {predicted_n} runs{}"),
     Line("eval_time", "eval time = {} ms / {predicted_n} tokens{}"),
+    Line("total_time", "total time = {} ms / {total} tokens{}"),
     Line("total_time", "total time = {} ms{}"),
     Line("release", "slot released"),
     Line("idle", "all slots are idle"),
@@ -234,4 +235,4 @@ GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
 ), words=("task error id_multi=",),
     starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
     warnings=WARNINGS, verdicts=VERDICTS,
-    signatures=SIGNATURES, unlogged=UNLOGGED, end=5)  # fmt: skip
+    end_slack=1, signatures=SIGNATURES, unlogged=UNLOGGED, end=5)  # fmt: skip

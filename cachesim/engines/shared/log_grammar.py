@@ -97,6 +97,8 @@ class LogGrammar:
     flags: Mapping[tuple[str, str], str] = field(default_factory=dict)
     # kind of line -> numbers that it means without printing them
     constants: Mapping[str, Mapping[str, Number]] = field(default_factory=dict)
+    # tokens that a slot may hold after a request beyond the prompt and all but the last generated token
+    end_slack: int = 0
     signatures: Sequence[Signature] = ()                             # causes, and the lines that show them
     # beginning of a rule id -> where its decision becomes visible, as no line reports it
     unlogged: Mapping[str, str] = field(default_factory=dict)

@@ -90,10 +90,10 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
                 how = f"printed in line {line.number}"
                 found.add(gives.name, Range(value, value + gives.plus, frozenset({line.number}), how))
     _shares_of_progress(request, found)
-    _sums(request, found)
+    _sums(request, found, grammar.end_slack)
     _threshold(request, found)
     _choice(request, found)
-    _sums(request, found)
+    _sums(request, found, grammar.end_slack)
     return Derived(request, {} if found.clashes else found.numbers, tuple(found.clashes))
 
 
@@ -233,13 +233,14 @@ def _held(found: _Found, choice: ReadLine) -> None:
         found.add("held", Range(low, high, lcp.lines | {choice.number}, how))
 
 
-def _sums(request: TiedRequest, found: _Found) -> None:
+def _sums(request: TiedRequest, found: _Found, slack: int) -> None:
     """Derive numbers from the others: a prompt is reused or evaluated, and the slot holds prompt and answer."""
     end, made = found.get("end"), found.get("predicted_n")
     release = request.of("release")
     whole = (bool(release) and release[-1].read.numbers.get("truncated") in (0, False) and not request.of("ctx_shift"))
     if end is not None and made is not None and whole:
-        found.add("n_tokens", end.less(made, 1 if made.low else 0, f"{end} tokens in the slot - {made} generated + 1"))
+        how = f"{end} tokens in the slot - {made} generated, the last of which is not in it"
+        found.add("n_tokens", _lower(end.less(made, 1 if made.low else 0, how), slack))
     n_tokens, prompt_n, cache_n = found.get("n_tokens"), found.get("prompt_n"), found.get("cache_n")
     if n_tokens is None and prompt_n is not None and cache_n is not None:
         found.add("n_tokens", prompt_n.more(cache_n, 0, f"{cache_n} reused + {prompt_n} evaluated"))
@@ -250,12 +251,18 @@ def _sums(request: TiedRequest, found: _Found) -> None:
     if n_tokens is not None and cache_n is not None:
         found.add("prompt_n", n_tokens.less(cache_n, 0, f"{n_tokens} prompt tokens - {cache_n} reused"))
     if n_tokens is not None and end is not None and whole and end.low > (n_tokens.high or end.low):
-        found.add("predicted_n", end.less(n_tokens, 1, f"{end} tokens in the slot - {n_tokens} of the prompt + 1"))
+        how = f"{end} tokens in the slot - {n_tokens} of the prompt, and the last"
+        found.add("predicted_n", _lower(end.less(n_tokens, 1, how), slack))
     lcp, held = found.get("lcp"), found.get("held")
     if lcp is not None and held is not None and lcp.low > (held.high if held.high is not None else lcp.low):
         found.clashes.append(("lcp", lcp, held))
     if lcp is not None and cache_n is not None and lcp.low >= (cache_n.high or 0) and (lcp.high or 0) > cache_n.low:
         found.add("lost", lcp.less(cache_n, 0, f"common prefix {lcp} - {cache_n} reused"))
+
+
+def _lower(found: Range | None, slack: int) -> Range | None:
+    """Return a range that may be lower by ``slack``."""
+    return found and found._replace(low=max(0, found.low - slack))
 
 
 def statements_of(derived: Derived) -> Iterator[Statement]:

@@ -63,6 +63,19 @@ def tie_lines(lines: Sequence[ReadLine]) -> list[TiedRequest]:
     return _Ties(any(line.kind == "launch" for line in lines)).tied(lines)
 
 
+def _whole_timings(lines: Sequence[ReadLine]) -> set[int]:
+    """Return the numbers of the timings below a heading whose token counts add up, so that no line of another request
+    stands among them."""
+    found: set[int] = set()
+    for first, second, third in zip(lines, lines[1:], lines[2:], strict=False):
+        if (first.kind, second.kind, third.kind) == ("prompt_time", "eval_time", "total_time"):
+            counts = first.number_of("prompt_n"), second.number_of("predicted_n"), third.number_of("total")
+            same = first.heading is not None and first.heading == second.heading == third.heading
+            if same and None not in counts and (counts[0] or 0) + (counts[1] or 0) == counts[2]:
+                found |= {first.number, second.number, third.number}
+    return found
+
+
 class _Ties:
     """State of the pass over the lines."""
 
@@ -75,8 +88,9 @@ class _Ties:
 
     def tied(self, lines: Sequence[ReadLine]) -> list[TiedRequest]:
         """Return the requests of these lines."""
+        timed = _whole_timings(lines)
         for line in lines:
-            where = line.heading or (line.slot, line.task)
+            where = line.heading if line.heading and line.number in timed else (line.slot, line.task)
             block, self.block = self.block, None
             if line.kind in _BEGINS and self.open:
                 self.open, self.pending = {}, _Pending(None, None, [], [])
