@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections import deque
 from itertools import islice, product
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Read
 from cachesim.tools.server_logs.line_prefixes import IDS, LogMessage, message, plain, prefix_end
 from cachesim.tools.server_logs.recognise import read_message
 from cachesim.tools.server_logs.server_runs import ServerRuns
 
-WRAPPED = 5                  # lines that a wrapped message has after its first, at most
+PIECES = 16                  # messages without a prefix in a line, at most
+WRAPPED = 4                  # lines that a wrapped message has after its first, at most
 _BEGIN = re.compile(
     r"(?:\[\d{1,5}\]\s)?(?P<minutes>\d{1,6})\.\d{2}\.\d{3}\.\d{3}\s[DIWE]\s"
     r"|slot\s{1,14}[\w():~]{1,12}:\s+id\s+\d+\s*\|"
@@ -105,17 +106,20 @@ def _messages(
     """Yield the messages of a line as ``_split`` does, and their recognised lines. A message without a prefix is split
     off where the text before it is a message, too."""
     for text, is_exact in _split(grammar, line, minutes):
-        while True:
-            logged = message(text)
-            read = read_message(grammar, logged)
-            if read is not None and "{}" not in read.line.template and not logged.fields:
+        logged = message(text)
+        read = read_message(grammar, logged)
+        for _ in range(PIECES):
+            is_closed = read is not None and "{}" not in read.line.template and not logged.fields
+            if is_closed or (read is None and not grammar.begins(logged.text)):
                 break
             at = next((at for at in grammar.beginnings(text) if _is_whole(grammar, text[:at])), 0)
             if not at:
                 break
-            logged = message(text[:at])
-            yield text[:at], True, logged, read_message(grammar, logged)
+            left = message(text[:at])
+            yield text[:at], True, left, read_message(grammar, left)
             text = text[at:]
+            logged = message(text)
+            read = read_message(grammar, logged)
         yield text, is_exact, logged, read
 
 
@@ -173,7 +177,7 @@ def _without_last(piece: _Piece) -> _Piece:
     if piece.read is None:
         return piece
     name = _last_number(piece)
-    where = {IDS[name]: None} if name in IDS else {}
+    where: dict[str, Any] = {IDS[name]: None} if name in IDS else {}
     kept = {key: found for key, found in piece.read.numbers.items() if key != name}
     return piece._replace(read=piece.read._replace(numbers=kept, **where), logged=piece.logged._replace(**where))
 
