@@ -110,7 +110,8 @@ def _messages(
         read = read_message(grammar, logged)
         for _ in range(PIECES):
             is_closed = read is not None and "{}" not in read.line.template and not logged.fields
-            if is_closed or (read is None and not grammar.begins(logged.text)):
+            is_short = read is not None and len(logged.text) < len(read.line.template) and not logged.fields
+            if is_closed or is_short or (read is None and not grammar.begins(logged.text)):
                 break
             at = next((at for at in grammar.beginnings(text) if _is_whole(grammar, text[:at])), 0)
             if not at:
@@ -135,7 +136,10 @@ def _split(grammar: LogGrammar, line: str, minutes: int | None) -> Iterator[tupl
         yield line, True
         return
     line, begun, is_exact = plain(line), 0, True
+    start = prefix_end(line)
     for place in _BEGIN.finditer(line):
+        if place.start() <= start:
+            continue                         # the line's own prefix
         head = line[begun : place.start()]
         if '"' in _QUOTED.sub("", head) or prefix_end(head + "x") == len(head) or not _is_message(head):
             continue                         # quoted text, or only a prefix before it
