@@ -17,10 +17,6 @@ def tally() -> Tally:
     return tally_of(SAMPLE, shared=False)
 
 
-OPEN = pytest.mark.xfail(reason="issue 31: timings of two mixed ik_llama servers", strict=False)
-
-
-@OPEN
 def test_no_statement_is_false(tally):
     assert sum(tally.excerpts.values()) > 250 and tally.said["read"] > 5000
     assert not tally.false, report(tally, 5)
