@@ -5,39 +5,26 @@ Each change rewrites a line. Prompts that continue a changed prompt are rewritte
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterator, NamedTuple
 
 from cachesim.engines.capabilities import Load, Manual
-from cachesim.scenarios.notation.normalise import split
-from cachesim.scenarios.notation.tree import PLAIN, Asked, Pieces, ScenarioLine, texts
+from cachesim.scenarios.notation.tree import PLAIN, Asked, Pieces, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import predicted, prompt_size
+from cachesim.tools.advise.changed_middle import move_changing_last, send_unchanged, sort_parts
+from cachesim.tools.advise.line_pieces import (
+    RequestPieces,
+    Steps,
+    bare,
+    common,
+    requests,
+    said,
+    with_requests,
+    without_slices,
+)
 
 # Continuations: which requests of a line continue which earlier requests.
 
 NOBODY = -1
-
-
-class RequestPieces(NamedTuple):
-    """Pieces of a request without marks (of a chat: of all messages), and pieces of its answer."""
-
-    prompt: Pieces
-    answer: Pieces
-
-
-def said(step: Asked) -> RequestPieces:
-    """Return the prompt and the answer of a request as pieces without marks."""
-    prompt = (*step.prompt, *(piece for _, text in step.chat for piece in text))
-    return RequestPieces(bare(prompt), bare(step.answer or ()))
-
-
-def bare(pieces: Pieces) -> Pieces:
-    """Return the pieces without the marks of user messages."""
-    return tuple(piece._replace(user=False) for piece in pieces)
-
-
-def requests(line: ScenarioLine) -> Iterator[tuple[int, Asked]]:
-    """Yield the requests of a line with their step numbers."""
-    return ((i, step) for i, step in enumerate(line.steps) if isinstance(step, Asked))
 
 
 def parents(line: ScenarioLine) -> dict[int, int]:
@@ -68,12 +55,6 @@ def load_of(line: ScenarioLine) -> Load:
         tokens = prompt_size(step, line.words) + max(0, predicted(step, line.words))
         longest[of[i]] = max(longest.get(of[i], 0), tokens)
     return Load(max(longest.values(), default=0), sum(longest.values()), len(longest))
-
-
-def common(lists: Sequence[Pieces]) -> int:
-    """Return the number of pieces in the common prefix of all lists."""
-    first = min(lists, key=len, default=())
-    return next((i for i, piece in enumerate(first) if any(other[i] != piece for other in lists)), len(first))
 
 
 # Changes that a client can make. Each applies only if the line shows the pattern that it addresses.
@@ -136,6 +117,8 @@ def client_changes(manual: Manual) -> Iterator[ClientChange]:
         ClientChange("keep the answer", "send every answer back whole, including its reasoning", keep_answers),
         ClientChange("changing part last", "put the changing part after everything that stays the same",
                      move_changing_last),
+        ClientChange("unchanged history", "send everything that was sent before unchanged", send_unchanged),
+        ClientChange("constant order", "send the tools, and other lists, in a constant order (sort them)", sort_parts),
         ClientChange("one after another", "wait for each answer before sending the next request",
                      _every(lambda one: one._replace(together=False, after=0))),
         ClientChange("no id_slot", "name no slot (id_slot)", _every(lambda step: step._replace(id_slot=-1)), "id_slot"),
@@ -144,21 +127,6 @@ def client_changes(manual: Manual) -> Iterator[ClientChange]:
         ClientChange("warm up", "send the shared beginning once before the conversations start", warmed),
     ]  # fmt: skip
     return (one for one in changes if not one.needs or one.needs in manual.takes)
-
-
-Steps = dict[int, Asked]
-
-
-def without_slices(line: ScenarioLine) -> ScenarioLine:
-    """Return the line without slices: every part of a sliced word becomes a word."""
-    cut = any(piece[2:] != (None, None) for step in line.steps for text in texts(step) for piece in text)
-    return split(line) if cut else line
-
-
-def with_requests(line: ScenarioLine, changed: Mapping[int, Asked]) -> ScenarioLine | None:
-    """Return the line with these requests replaced, None if nothing changes."""
-    steps = tuple(changed.get(i, step) for i, step in enumerate(line.steps))
-    return None if steps == line.steps else line._replace(steps=steps)
 
 
 def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
@@ -211,51 +179,6 @@ def _kept(rest: Pieces, answer: Pieces) -> int:
             return n
         left = left[left.index(piece) + 1 :]
     return len(rest)
-
-
-def move_changing_last(line: ScenarioLine) -> ScenarioLine | None:
-    """Move text in the middle of a prompt that differs from an earlier prompt to the end; None without such text.
-
-    Such text lies between two common parts: the prompts diverge, and later continue with a common piece (a date or
-    a status has changed). Answers are not moved.
-    """
-    line = without_slices(line)
-    answers = {piece.word for _, step in requests(line) for text in texts(step._replace(prompt=(), chat=()))
-               for piece in text}  # fmt: skip
-    moving: set[str] = set()
-    before: list[Pieces] = []
-    for _, step in requests(line):
-        text = said(step).prompt
-        if before:
-            moving |= _between(max(before, key=lambda other: common((other, text))), text)
-        before.append(text)
-    moving -= answers
-    return _told_last(line, moving) if moving else None
-
-
-def _between(old: Pieces, new: Pieces) -> set[str]:
-    """Return the words in which two texts differ between their common prefix and the next common piece."""
-    n = common((old, new))
-    for i, piece in enumerate(new[n:]):
-        if piece in old[n:]:
-            return {one.word for one in (*new[n : n + i], *old[n : n + old[n:].index(piece)])} if i else set()
-    return set()
-
-
-def _told_last(line: ScenarioLine, moving: set[str]) -> ScenarioLine | None:
-    def last(text: Pieces) -> Pieces:
-        return (*(one for one in text if one.word not in moving), *(one for one in text if one.word in moving))
-
-    new = {}
-    for i, step in requests(line):
-        if step.chat:
-            moved = tuple(piece for _, text in step.chat for piece in text if piece.word in moving)
-            chat = [(role, tuple(one for one in text if one.word not in moving)) for role, text in step.chat]
-            chat[-1] = (chat[-1][0], (*chat[-1][1], *moved))
-            new[i] = step._replace(chat=tuple((role, text) for role, text in chat if text))
-        else:
-            new[i] = step._replace(prompt=last(step.prompt))
-    return with_requests(line, new)
 
 
 def marked(line: ScenarioLine) -> ScenarioLine | None:

@@ -133,21 +133,19 @@ def best_of_families(found: Iterable[Trial]) -> list[Trial]:
     return [min(each, key=rank) for each in families(found).values()]
 
 
-def matters(trial: Trial, base: Trial, least: int) -> bool:
+def matters(trial: Trial, base: Trial) -> bool:
     """True if more answers are correct, or the saving is worth a suggestion."""
-    return bad(trial) < bad(base) or _saves(trial, base, least)
+    return bad(trial) < bad(base) or _saves(trial, base)
 
 
-def _saves(trial: Trial, base: Trial, least: int) -> bool:
-    """True if 1/WORTH of all tokens is saved, or half of the tokens above the lower bound ``least``."""
-    tokens = base.outcome.evaluated
-    saved = tokens - trial.outcome.evaluated
-    return saved * WORTH >= tokens or 2 * saved >= tokens - least
+def _saves(trial: Trial, base: Trial) -> bool:
+    """True if 1/WORTH of all tokens is saved."""
+    return (base.outcome.evaluated - trial.outcome.evaluated) * WORTH >= base.outcome.evaluated
 
 
-def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
-    """Select the advice among all trials. ``least``: lower bound of the tokens of the unchanged case."""
-    good = [one for one in found if helps(one, base) and matters(one, base, least) and has_command_line(one)]
+def choose(base: Trial, found: list[Trial], sizes: Sizes) -> Advice:
+    """Select the advice among all trials."""
+    good = [one for one in found if helps(one, base) and matters(one, base) and has_command_line(one)]
     good = [one for one in good if not _in_a_release(one, good)]
     singles = [one for one in good if len(one.changes) == 1]
     pieces = [piece for each in families(singles).values() for piece in _pieces(each, found)]
@@ -156,7 +154,7 @@ def choose(base: Trial, least: int, found: list[Trial], sizes: Sizes) -> Advice:
     first += [RankedAdvice(one, 0) for one in sorted(pairs, key=rank)[:1]]
     sized = [one._replace(bytes=peak_bytes(one.tried.case, sizes)) for one in first]
     sized.sort(key=lambda one: (*key(one.tried), len(one.tried.outcome.corrupt), one.bytes, one.tried.dearness))
-    wrong = [one for one in found if is_trap(one, base) and _saves(one, base, least)]
+    wrong = [one for one in found if is_trap(one, base) and _saves(one, base)]
     traps = sorted(best_of_families(wrong), key=lambda one: one.outcome.evaluated)[:TRAPS]
     as_is, *tempting = (RankedAdvice(one, peak_bytes(one.case, sizes)) for one in (base, *traps))
     return Advice(as_is, tuple(_dated(one) for one in sized[:SHOWN]), tuple(tempting))

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted
+from cachesim.base.escaping import shell_word
 from cachesim.base.layout import indented
 from cachesim.engines.registry import engine_of
 from cachesim.judging.reproduce_command import flag_text
@@ -33,7 +34,28 @@ def try_sentence(data: Data) -> str:
     if not data["advice"]:
         return ""
     best = data["advice"][0]
-    return f"Try: {_changes(best, data)} ({data['base']['evaluated']:,} -> {best['evaluated']:,} tokens evaluated)"
+    return f"Try: {changes_text(best, data)} ({data['base']['evaluated']:,} -> {best['evaluated']:,} tokens evaluated)"
+
+
+def saved_report(saved: Data | None, case: str, about: str = "") -> Iterator[Text]:
+    """Yield the tokens that another client or other flags would have saved, in a sentence, and what it rests on.
+    ``case``: the argument of ``cachesim advise`` for all suggestions; ``about``: mark of estimated counts."""
+    command = f"cachesim advise {shell_word(case)}"
+    if saved is None:
+        return
+    if saved["skipped"]:
+        yield Text(f"Savings by another client or other flags are not computed here (too slow): {command}")
+        return
+    who = "another client" if saved["client"] else "other flags"
+    tokens = f"{about}{saved['saved']:,} of {about}{saved['evaluated']:,} evaluated tokens"
+    yield Text(f"Simulated: {who} would have saved {tokens} "
+               f"({saved['share']:.0%}): {saved['text'].removeprefix('client: ')}.", "bold yellow")  # fmt: skip
+    basis = f"Under {saved['profile']}, model {saved['model']}"
+    if saved["assumes"]:
+        basis += f"; holds only if {saved['assumes']}"
+    if saved["least"] < saved["most"]:
+        basis += f" ({saved['varied']}: {saved['least']:,} to {saved['most']:,} saved)"
+    yield Text(f"{basis}. All suggestions: {command}", "dim")
 
 
 def _head(data: Data) -> Iterator[RenderableType]:
@@ -44,6 +66,8 @@ def _head(data: Data) -> Iterator[RenderableType]:
     if data["rule_sets"] > 1:
         yield indented(f"newest of its {data['rule_sets']} rule sets with re-evaluated tokens or wrong answers "
                        "(-p selects another)", "dim")  # fmt: skip
+    if data.get("assumes"):
+        yield indented(f"suggestions for the client hold only if {data['assumes']}", "dim")
     if marks := _marks(base, data["requests"]):
         yield indented(marks, "bold red")
     yield from predicted_lines(base["predicted"])
@@ -62,7 +86,7 @@ def _piece(number: str, item: Data, data: Data) -> Iterator[RenderableType]:
     tokens = f"{base['evaluated']:,} -> {item['evaluated']:,} tokens ({-item['share']:+.0%})"
     memory = "" if item["mib"] is None else f", {base['mib']:,.1f} -> {item['mib']:,.1f} MiB"
     yield Text.assemble((f"{number}  ", "dim"), (tokens + memory, "bold"))
-    yield indented(_changes(item, data), "", 3)
+    yield indented(changes_text(item, data), "", 3)
     for note in _notes(item, data):
         yield indented(note, "dim", 3)
     if marks := _marks(item, data["requests"], base):
@@ -71,7 +95,8 @@ def _piece(number: str, item: Data, data: Data) -> Iterator[RenderableType]:
     yield as_typed(f"   {item['command']}", "cyan")
 
 
-def _changes(item: Data, data: Data) -> str:
+def changes_text(item: Data, data: Data) -> str:
+    """Return the changes of a suggestion in words."""
     return "; and ".join(_change(each, item, data) for each in item["changes"])
 
 

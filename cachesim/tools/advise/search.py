@@ -41,21 +41,21 @@ class AdviceSearch:
         self.base = run_trial(case)
         self.bound = self.base.bound
         self.found: list[Trial] = []
-        self._singles = list(single_changes(case, self.engine))
+        self.singles = list(single_changes(case, self.engine))
 
     def __len__(self) -> int:
         """Return the maximum number of trials."""
-        return len(self._singles) + PAIRED * (PAIRED - 1) // 2
+        return len(self.singles) + PAIRED * (PAIRED - 1) // 2
 
     def __iter__(self) -> Iterator[Trial | None]:
         """Try the changes in order. Yield each trial, or None if a change is not possible or has no effect. ``found``
         stays valid if the iteration is abandoned."""
         whole = self.base.outcome.evaluated > self.bound.total or self.base.outcome.wrong or self.base.outcome.failed
-        for one in self._singles:
+        for one in self.singles:
             if whole or one.kind is ChangeKind.CLIENT:       # at the bound only other requests can save tokens
-                yield self._try((one,))
+                yield self.attempt((one,))
         for pair in self._pairs():
-            yield self._try(pair)
+            yield self.attempt(pair)
 
     def _pairs(self) -> Iterator[tuple[SetupChange, ...]]:
         """Yield pairs of the best changes of flags, of the client and of released builds."""
@@ -65,7 +65,7 @@ class AdviceSearch:
             if not clashes(*pair):
                 yield tuple(sorted(pair, key=lambda one: one.kind))
 
-    def _try(self, changes: tuple[SetupChange, ...]) -> Trial | None:
+    def attempt(self, changes: tuple[SetupChange, ...]) -> Trial | None:
         """Run the case with these changes. Return None if the profile does not support them or they have no effect."""
         case: Setup | None = self.case
         with suppress(BadInput):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Sequence
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import BODIES, BODY_BYTES, PARSER_MEMORY, PARSER_OUTPUT, PARSER_TIME
 from cachesim.tools.picture.picture_options import Shown, draw_text, wanted
+
+if TYPE_CHECKING:
+    from cachesim.tools.advise.saved_tokens import RepairCase
 
 MODEL = "GGGA"
 
@@ -35,7 +39,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.base.files import write_whole
     from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.advise.command import print_tip
+    from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
     from cachesim.tools.request_bodies.report import bodies_report
     from cachesim.tools.run.arguments import known_profiles
@@ -51,12 +55,43 @@ def run_bodies(args: Namespace) -> int:
     data, text = import_bodies([Path(name) for name in args.files], options)
     if not text and (args.out or wanted(args)):
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
+    case = None if args.quiet or not text else repair_case(data, text)
+    data["saved"] = case and saved_tokens(case)
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:
         say_json({"logs": [], "bodies": {**data, "toml": text}})
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
-        print_tip(args, text, args.out)
     draw_text(args, text, Shown(f"cachesim import {shell_command(args.files)}"))
     return exits.HOLDS
+
+
+def repair_case(data: dict[str, Any], text: str) -> RepairCase:
+    """Return the conversation of request bodies for a search of repairs, from their report and scenario file. A text
+    that changes each time cannot be sent unchanged, and an edited history cannot be put last."""
+    from cachesim.engines.registry import profiles
+    from cachesim.scenarios.load import load_text
+    from cachesim.tools.advise.saved_tokens import RepairCase
+    from cachesim.tools.request_bodies.changed_text import BILLING, COUNTER, DATE, ID, LISTING
+    from cachesim.tools.request_bodies.prompt_causes import CHANGED
+
+    found = {cause["cause"] for cause in data["causes"] if not cause["harmless"]}
+    changing = found & {BILLING, COUNTER, DATE, ID, LISTING, CHANGED}
+    excluded = {"unchanged history"} if changing == found else {"changing part last"} if not changing else set[str]()
+    return RepairCase(load_text(text, profiles().keys()), excluded=excluded)
+
+
+def bodies_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
+    """Return the conversation of request bodies for ``cachesim advise``. Raise BadInput without a request to
+    simulate."""
+    from cachesim.scenarios.option_checks import parse_settings
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+    from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
+
+    profile = profiles[0] if profiles else DEFAULT_PROFILE
+    server = parse_settings(list(settings), profile.partition("@")[0]) if settings else {}
+    data, text = import_bodies([path], ImportOptions(profile=profile, model=model or MODEL, server=server))
+    if not text:
+        raise BadInput(f"no request can be simulated: {data['simulation']['limit']}", file=str(path))
+    return repair_case(data, text)._replace(excluded=frozenset())

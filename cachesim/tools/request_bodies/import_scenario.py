@@ -22,19 +22,22 @@ from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.request_bodies.request_diff import PromptRecord
+from cachesim.tools.request_bodies.sent_again import SentRange
 
 
 class WordPart(NamedTuple):
-    """First ``take`` of the ``full`` tokens of a word. ``user``: a user message begins with it."""
+    """Tokens ``start`` to ``start + take`` of a word of ``full`` tokens. ``user``: a user message begins with it."""
 
     word: str
     take: int
     full: int
     user: bool = False
+    start: int = 0
 
     def piece(self) -> Piece:
         """Return the part in the notation."""
-        return Piece(self.word, self.user, None, None if self.take == self.full else self.take)
+        stop = self.start + self.take
+        return Piece(self.word, self.user, self.start or None, None if stop == self.full else stop)
 
 
 def first(text: Sequence[WordPart], tokens: int) -> list[WordPart]:
@@ -45,6 +48,17 @@ def first(text: Sequence[WordPart], tokens: int) -> list[WordPart]:
             break
         out.append(part._replace(take=min(part.take, tokens)))
         tokens -= part.take
+    return out
+
+
+def cut(text: Sequence[WordPart], start: int, tokens: int) -> list[WordPart]:
+    """Return ``tokens`` tokens of a text from token ``start`` on, or as many as there are, without marks."""
+    out, at = [], 0
+    for part in text:
+        low, high = max(start - at, 0), min(start + tokens - at, part.take)
+        if low < high:
+            out.append(part._replace(start=part.start + low, take=high - low, user=False))
+        at += part.take
     return out
 
 
@@ -61,6 +75,9 @@ class TokenRequest(NamedTuple):
     common: int              # tokens shared with that prompt and answer
     answer: int              # tokens of the answer
     user: int = -1           # position of the newest user message, -1 = unknown
+    before: int = -1         # previous request of the conversation, -1 = none
+    shared: int = 0          # tokens shared with its prompt
+    again: Sequence[SentRange] = ()    # what follows them: text of that request, or other text
 
 
 class ScenarioWords:
@@ -75,6 +92,7 @@ class ScenarioWords:
         """Add a request and return it in the notation."""
         base = self.texts[request.base] if request.base >= 0 else []
         prompt = first(base, request.common)
+        prompt += self._sent_again(request, base)
         at = size(prompt)
         cuts = [cut for cut in (request.user,) if at < cut < request.prompt]
         for stop in (*cuts, request.prompt):
@@ -86,6 +104,22 @@ class ScenarioWords:
         answer = WordPart(self._word(name, request.answer), request.answer, request.answer)
         self.texts.append([*prompt, answer])
         return Asked(tuple(part.piece() for part in prompt), (answer.piece(),))
+
+    def _sent_again(self, request: TokenRequest, base: Sequence[WordPart]) -> list[WordPart]:
+        """Return the text after the first ``common`` tokens that the previous request contains, too, with other text
+        between. Its first token differs from the text of ``base``; at least a token is left for new text."""
+        before = self.texts[request.before] if request.before >= 0 else []
+        parts: list[WordPart] = []
+        for start, tokens in request.again:
+            size_now = min(tokens, request.prompt - 1 - request.shared - size(parts))
+            if start >= 0:
+                parts += cut(before, start, size_now)
+            elif size_now > 0:
+                parts.append(WordPart(self._word(next(self.names), size_now), size_now, size_now))
+        parts = cut(parts, request.common - request.shared, size(parts))
+        if parts and cut(parts, 0, 1) == cut(base, request.common, 1):
+            return [WordPart(self._word(next(self.names), 1), 1, 1), *cut(parts, 1, size(parts))]
+        return parts
 
     def _word(self, name: str, tokens: int) -> str:
         self.words[name] = tokens
@@ -155,7 +189,8 @@ def _token_request(record: PromptRecord) -> TokenRequest:
     last = max((number for number, message in enumerate(messages) if message.role == "user"), default=-1)
     if last >= 0 and not record.body.raw and record.plain.text:
         user = round(record.tokens * record.plain.begins[last] / len(record.plain.text))
-    return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user)
+    return TokenRequest(record.tokens, record.base, record.best, min(record.answer, ANSWER), user, record.link.before,
+                        record.shared, record.again)  # fmt: skip
 
 
 def _fitting_count(records: Sequence[PromptRecord]) -> tuple[int, OverLimit | None]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cachesim.base.errors import counted, cut
 from cachesim.base.escaping import printable_line
+from cachesim.tools.advise.report import saved_report
 
 Data = dict[str, Any]
 SHOWN, CAUSES, NUMBERS = 40, 6, 12     # maximum requests in the table (-v shows all), causes, numbers in a list
@@ -23,8 +24,9 @@ def bodies_report(data: Data, out: str, everything: bool = False) -> RenderableT
     worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]), default=None)
     following = f"why {out} {worst['request']}" if out and worst is not None else "import ... -o case.toml"
     next_command = [Text(f"next: cachesim {following}", "dim")] if data["simulation"]["played"] else []
+    saved = saved_report(data.get("saved"), out or data["files"][0], "" if data["tokens_exact"] else "~")
     return Group(
-        *_result(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
+        *saved, *_result(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
         *next_command,
     )  # fmt: skip
 

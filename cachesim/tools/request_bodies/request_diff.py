@@ -13,6 +13,7 @@ from cachesim.tools.request_bodies.body import IMAGE, MARK, REASONING, TEXT, Bod
 from cachesim.tools.request_bodies.conversations import ConversationLinker, Link
 from cachesim.tools.request_bodies.plain_render import BodyPlace, Rendered, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
+from cachesim.tools.request_bodies.sent_again import SentRange, TokenPositions, find_region, sent_ranges
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
@@ -41,6 +42,7 @@ class PromptRecord:
     answer: int = 1                     # tokens of its answer
     returned: int = 0                   # answer tokens that the next request sends back unchanged
     known_answer: str = ""              # text of its answer, "" = unknown
+    again: tuple[SentRange, ...] = ()   # text after the change that the previous prompt contains, too
 
     @property
     def tokens(self) -> int:
@@ -75,6 +77,8 @@ def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], toke
         if record.link.before >= 0:
             _compare(out[record.link.before], record, prompt is not None, tokenizer)
         _find_reusable(out, record, tokenizer)
+        if record.link.before >= 0 and not record.harmless:
+            _find_sent_again(out[record.link.before], record, tokenizer)
     return out
 
 
@@ -97,6 +101,14 @@ def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Token
         b.place, b.old_place = b.place._replace(character=0), b.old_place._replace(character=0)
         b.seen = evidence(a.plain.text, b.plain.text, b.plain.start(at), WHOLE)
     _store_answer(a, b, tokenizer)
+
+
+def _find_sent_again(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
+    """Store in ``b`` the text after its first change that the prompt of ``a`` contains, too."""
+    region = find_region(a.text, b.text, b.common, (len(a.text), a.history))
+    if region is not None:
+        positions = TokenPositions(a.text, a.tokens, tokenizer)
+        b.again = sent_ranges(positions, b.text, region, b.shared, a.known_answer, a.answer)
 
 
 def find_place(record: PromptRecord, at: int) -> BodyPlace:

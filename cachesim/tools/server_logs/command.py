@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
@@ -14,6 +14,9 @@ from cachesim.base.untrusted_files import argument_path
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings
+
+if TYPE_CHECKING:
+    from cachesim.tools.advise.saved_tokens import RepairCase
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -36,9 +39,10 @@ def run(args: Namespace) -> int:
     from cachesim.base.console import say_json, show
     from cachesim.base.files import write_whole
     from cachesim.scenarios.option_checks import parse_settings
-    from cachesim.tools.advise.command import print_tip
+    from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.body_files import are_bodies
-    from cachesim.tools.server_logs.import_log import import_log
+    from cachesim.tools.server_logs.assumed_history import repair_case
+    from cachesim.tools.server_logs.import_log import rebuild_log
     from cachesim.tools.server_logs.report import import_report
 
     if are_bodies(args.files):
@@ -56,7 +60,9 @@ def run(args: Namespace) -> int:
     results, logs = [], len(args.files)
     for name in args.files:
         stem, path = Path(args.out).stem, argument_path(name)
-        data, text = import_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, logs)
+        data, text, found = rebuild_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, logs)
+        case = None if found is None or args.quiet else repair_case(found)
+        data["saved"] = case and saved_tokens(case)
         if args.out:
             if not text:
                 raise BadInput("the log contains no complete request to simulate", file=name)
@@ -66,8 +72,6 @@ def run(args: Namespace) -> int:
         say_json({"logs": [{**data, "toml": text} for data, text in results]})
     else:
         show(*(import_report(data, args.out, bool(getattr(args, "verbose", 0))) for data, _ in results))
-        for data, text in results:
-            print_tip(args, text if data["line"] else "", args.out)
     if wanted(args):
         _draw(args, *results[0])
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
@@ -81,6 +85,23 @@ def _draw(args: Namespace, data: Mapping[str, Any], text: str) -> None:
     if text:
         shown = Shown(f"cachesim import {shell_word(args.files[0])}", in_short(data["statements"]))
         draw_text(args, text, shown)
+
+
+def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
+    """Return the conversation of a log for ``cachesim advise``. Raise BadInput without a request to simulate."""
+    from cachesim.scenarios.option_checks import parse_settings
+    from cachesim.tools.advise.saved_tokens import RepairCase
+    from cachesim.tools.server_logs.assumed_history import repair_case
+    from cachesim.tools.server_logs.import_log import rebuild_log
+
+    engine = profiles[0].partition("@")[0] if profiles else ""
+    if settings and not engine:
+        raise BadInput("--set needs -p (options depend on the engine)")
+    server = parse_settings(list(settings), engine) if settings else {}
+    found = rebuild_log(path, profiles, model, server, reading=_reading).found
+    if found is None or not found.line:
+        raise BadInput("the log contains no complete request to simulate", file=str(path))
+    return repair_case(found) or RepairCase(found.scenario)
 
 
 def _reading(lines: Iterator[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import counted
 from cachesim.base.limits import REBUILT, SOUGHT
@@ -24,11 +24,25 @@ from cachesim.tools.server_logs.reconstruction import Reconstruction
 from cachesim.tools.server_logs.session import LoggedRequest, LogSession
 
 
-def import_log(
+class LogImport(NamedTuple):
+    """Report on a log as data, the scenario file made from it ("" if no request can be simulated), and the
+    reconstruction behind both."""
+
+    data: dict[str, Any]
+    text: str
+    found: Reconstruction | None
+
+
+def import_log(path: Path, *args: Any, **named: Any) -> tuple[dict[str, Any], str]:
+    """Return the report on a log as data, and the scenario file, as ``rebuild_log`` makes them."""
+    return rebuild_log(path, *args, **named)[:2]
+
+
+def rebuild_log(
     path: Path, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None, name: str = "",
     reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False, logs: int = 1,
-) -> tuple[dict[str, Any], str]:
-    """Return the report on a log as data, and the scenario file made from it ("" if no request can be simulated).
+) -> LogImport:
+    """Return the report on a log, its scenario file, and its reconstruction.
 
     ``profiles``, ``model``, ``server``: rule sets, model and options given by the user, which override the log.
     ``name``: id of the scenario, "" = derived from the file name. ``reading`` wraps the iterator of lines, for a
@@ -53,7 +67,7 @@ def import_log(
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
-    return data, "" if found is None else _file(path, engine, found, name) + quoted
+    return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found)
 
 
 def _engine(path: Path, profiles: Sequence[str]) -> Engine:
@@ -134,7 +148,7 @@ def _request(found: Reconstruction, number: int) -> dict[str, Any]:
     request = found.requests[number]
     logged = request.logged
     return {
-        "request": number, "step": request.step, "text": request.text,
+        "request": None if request.step < 0 else request.step, "step": request.step, "text": request.text,
         "slot": logged.slot if logged.slot_known else None, "task": logged.task,
         "lines": list(logged.lines), "n_tokens": logged.n_tokens, "cache_n": logged.cache_n,
         "prompt_n": logged.prompt_n, "predicted_n": logged.predicted_n, "simulated": request.simulated_n,
@@ -160,6 +174,8 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
         yield "the log has no timings: evaluated tokens are known only from batches or checkpoints"
     if any(not request.whole for request in session.requests):
         yield "the log starts in the middle of a request"
+    if found is not None and (first := next((one.step for one in found.requests if one.step >= 0), 0)):
+        yield f"{counted(first, 'request')} at the start of the scenario: what the slot held before the log begins"
     if found is not None and found.undecided:
         prefixes = [f"prefixes of {counted(len(found.untried_requests), 'request')}"] if found.untried_requests else []
         yield f"the search stopped early, after {SOUGHT.now:,} {SOUGHT.unit}; not all values were tried of: " \

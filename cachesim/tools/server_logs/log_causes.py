@@ -104,7 +104,7 @@ OFTEN = 3                    # requests that differ at the same token: so many s
 class LogTurn(NamedTuple):
     """Classified request of a log."""
 
-    number: int
+    number: int              # of the request in the scenario
     how: str                 # class of the client's change, a key of HOWS
     lcp: int                 # tokens in common with the slot
     evaluated: int           # prompt tokens evaluated
@@ -136,7 +136,7 @@ ADVICE = {
 
 def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]:
     """Return the classified requests: those that are simulated and whose length is known."""
-    found = [_turn(number, one) for number, one in enumerate(requests) if one.step >= 0 and one.logged.n_tokens]
+    found = [_turn(one.step, one) for one in requests if one.step >= 0 and one.logged.n_tokens]
     same = Counter(one.lcp // NEAR for one in found if one.how == "history")
     often = {where for where, times in same.items() if times >= OFTEN}
     return [one._replace(how="start") if one.how == "history" and one.lcp // NEAR in often else one for one in found]

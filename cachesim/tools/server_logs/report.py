@@ -11,6 +11,7 @@ from rich.text import Text
 
 from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_word
+from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.log_contents import contents_report
 from cachesim.tools.server_logs.statement_report import causes, follows_section, headline, read_section
@@ -24,7 +25,8 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     """Return the report: what the log shows, what follows from it, what the simulation adds, what is not shown, and
     the next commands. Headline and causes rest on the log alone."""
     said = data["statements"]
-    parts: list[RenderableType] = [headline(said), *causes(said, everything)]
+    saved = saved_report(data.get("saved"), out or data["file"])
+    parts: list[RenderableType] = [headline(said), *saved, *causes(said, everything)]
     parts += [*_read(data, everything), *follows_section(said, everything)]
     if data["line"]:
         parts += [Text("Simulated, with assumed texts:", "bold"), *_open(data, everything), *_result(data),
@@ -98,7 +100,7 @@ def _table(data: Data) -> Table:
                                    else "assumed" if row["assumed"] else "exact")  # fmt: skip
         cells = (row["slot"], row["n_tokens"], row["lcp"] or None, row["prompt_n"], row["cache_n"], row["simulated"])
         numbers = ("-" if cell is None else f"{cell:,}" for cell in cells)
-        table.add_row(str(row["request"]), *numbers, Text(note), style=style)
+        table.add_row("-" if row["request"] is None else str(row["request"]), *numbers, Text(note), style=style)
     return table
 
 
@@ -138,10 +140,9 @@ def _next(data: Data, out: str) -> Iterator[Text]:
     if not data["line"]:
         return
     worst = max(data["turns"], key=lambda turn: turn["lost"], default=None)
-    steps = {turn["request"]: turn["step"] for turn in data["requests"]}
     if not out:
         yield Text("next: cachesim import LOG -o case.toml", "dim")
     elif worst is not None:
-        yield Text(f"next: cachesim why {shell_word(out)} {steps[worst['number']]}", "dim")
+        yield Text(f"next: cachesim why {shell_word(out)} {worst['number']}", "dim")
     if data["summary"]["lost"]:
-        yield Text(f"next: cachesim advise {shell_word(out or 'case.toml')}", "dim")
+        yield Text(f"next: cachesim advise {shell_word(out or data['file'])}", "dim")

@@ -160,7 +160,7 @@ def test_diff_and_advise_say_what_is_predicted(tables):
     data = diff_data(run, run_judged(run.scenario, "llama_cpp@b11549-repaired", "provenance"))
     assert data["a"]["predicted"] and PREDICTED in " ".join(as_text(diff_report(data)).split())
     search = AdviceSearch(Setup(run.scenario, PROFILE))
-    advice = advice_data(search, choose(search.base, search.bound.total, [], UNITS), UNITS)
+    advice = advice_data(search, choose(search.base, [], UNITS), UNITS)
     assert "verdict" in [one["what"] for one in advice["base"]["predicted"]]
     assert PREDICTED in " ".join(as_text(advise_report({**advice, "rule_sets": 1})).split())
 

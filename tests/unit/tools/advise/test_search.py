@@ -27,7 +27,7 @@ def searched(line, profile=B11549, model="GGGA", **server):
 
 def chosen(search, sizes=UNITS):
     """Return the chosen advice of a search."""
-    return choose(search.base, search.bound.total, search.found, sizes)
+    return choose(search.base, search.found, sizes)
 
 
 def test_the_best_comes_first_and_everything_helps():

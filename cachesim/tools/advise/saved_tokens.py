@@ -1,0 +1,79 @@
+"""Tokens that another client or other flags would have saved: a number for a whole conversation, computed by running
+the repaired conversation."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import AbstractSet, Any, NamedTuple
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.schema import Scenario
+from cachesim.tools.advise.memory_meter import UNITS
+from cachesim.tools.advise.ranking import choose
+from cachesim.tools.advise.report import changes_text
+from cachesim.tools.advise.search import AdviceSearch, advice_data
+from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, Trial, run_trial
+
+TOKENS, SENT = 1_000_000, 200    # limits of a search that was not requested: prompt tokens and requests to run,
+ROUNDS, PART = 11_000, 128       # and generated tokens; PART prompt tokens take as long as a generated token
+Data = dict[str, Any]
+
+
+class RepairCase(NamedTuple):
+    """A conversation to repair. ``assumes``: what is assumed about its texts; ``variants``: the same conversation with
+    other lengths of the assumed texts; ``excluded``: names of client changes that do not apply to it."""
+
+    scenario: Scenario
+    assumes: str = ""
+    variants: tuple[Scenario, ...] = ()
+    varied: str = ""                           # lengths of the assumed texts in the case and its variants
+    excluded: AbstractSet[str] = frozenset()
+
+
+def saved_tokens(case: RepairCase) -> Data | None:
+    """Return the evaluated tokens of a conversation, and how many of them the best change of the client or of flags
+    saves; None if no change saves enough, or if the case cannot run. The work is limited independently of time;
+    ``skipped`` is True if the limits do not allow a trial."""
+    scenario = case.scenario
+    tokens = sum(len(step.request.prompt) for step in scenario.steps)
+    tries = min(TOKENS // max(1, tokens), SENT // len(scenario.steps) - 1)       # the unchanged case is run first
+    cost = sum(max(0, step.request.n_predict) for step in scenario.steps) + tokens // PART
+    if tries <= 0 or 2 * cost > ROUNDS:
+        return {"skipped": True}
+    try:
+        search = AdviceSearch(Setup(scenario, scenario.profiles[0]))
+        singles = sorted(filter(partial(_applies, case), search.singles), key=lambda one: one.kind, reverse=True)
+        for one in singles[:tries]:
+            search.attempt((one,))
+            if cost * (2 + len(search.found)) > ROUNDS:
+                break
+        data = advice_data(search, choose(search.base, search.found, UNITS), UNITS)
+    except BadInput:
+        return None
+    if not data["advice"] or data["advice"][0]["saved"] <= 0:
+        return None
+    best = data["advice"][0]
+    trial = next(one for one in search.found if list(one.outcome.each) == best["each"])
+    every = [best["saved"], *(_saved(other, trial) for other in case.variants)]
+    client = any(change["kind"] == "client" for change in best["changes"])
+    return {
+        "skipped": False, "evaluated": data["base"]["evaluated"], "saved": best["saved"], "share": best["share"],
+        "least": min(every), "most": max(every), "changes": best["changes"], "text": changes_text(best, data),
+        "client": client, "command": best["command"], "profile": data["profile"], "model": data["model"],
+        "assumes": case.assumes if client else "", "varied": case.varied if client else "",
+    }  # fmt: skip
+
+
+def _applies(case: RepairCase, change: SetupChange) -> bool:
+    """Return whether a change is one of flags, or one of the client that applies to the case."""
+    client = change.client is not None and change.client.name not in case.excluded
+    return change.kind is ChangeKind.FLAG or (client and not change.options)
+
+
+def _saved(scenario: Scenario, trial: Trial) -> int:
+    """Return the tokens that the changes of a trial save in another scenario; 0 if they have no effect."""
+    base = Setup(scenario, scenario.profiles[0])
+    case: Setup | None = base
+    for one in trial.changes:
+        case = case and one.of(case)
+    return run_trial(base).outcome.evaluated - run_trial(case).outcome.evaluated if case is not None else 0

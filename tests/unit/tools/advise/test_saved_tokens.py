@@ -1,0 +1,53 @@
+"""Tests of the tokens that a repair saves: the number is that of a run, and the work is bounded."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.advise import saved_tokens as module
+from cachesim.tools.advise.report import saved_report
+from cachesim.tools.advise.saved_tokens import RepairCase, saved_tokens
+from cachesim.tools.advise.search import AdviceSearch
+
+PROFILE = "llama_cpp@b11549"
+DATED = "h30.d2.S400.|u20>a9/h.e2.S.|u.a.|v20>b9/h.f2.S.|u.a.|v.b.|w20"
+
+
+def case(line, model="GGGA", **more):
+    return from_line(line, model=model, profiles=(PROFILE,), server={"parallel": 1}, **more)
+
+
+def test_the_number_is_that_of_a_run_with_the_change():
+    saved = saved_tokens(RepairCase(case(DATED), excluded={"unchanged history"}))
+    line = "h30.S400.|u20.d2>a9/h.S.|u.a.|v20.e2>b9/h.S.|u.a.|v.b.|w20.f2"
+    last = AdviceSearch(module.Setup(case(line), PROFILE)).base
+    assert saved["changes"][0]["name"] == "changing part last" and saved["client"]
+    assert saved["evaluated"] - saved["saved"] == last.outcome.evaluated
+    assert (saved["least"], saved["most"]) == (saved["saved"], saved["saved"])
+
+
+def test_variants_give_a_range():
+    longer = case(DATED.replace("d2", "d20").replace("e2", "e20").replace("f2", "f20"))
+    saved = saved_tokens(RepairCase(case(DATED), "x", (longer,), "2 to 20 tokens", {"unchanged history"}))
+    assert saved["least"] < saved["most"] == saved["saved"] and saved["assumes"] == "x"
+    text = " ".join(line.plain for line in saved_report(saved, "x.log"))
+    assert f"{saved['saved']:,} of {saved['evaluated']:,} evaluated tokens" in text and text.startswith("Simulated: ")
+    assert f"holds only if x (2 to 20 tokens: {saved['least']:,} to {saved['most']:,} saved)" in text
+
+
+def test_nothing_is_said_if_nothing_is_saved():
+    assert saved_tokens(RepairCase(case("A40>a2/A.a.B9"))) is None
+    assert list(saved_report(None, "x.log")) == []
+
+
+@pytest.mark.parametrize(("rounds", "played"), [(50, 0), (10**4, 3)])
+def test_the_work_is_bounded_by_the_tokens_that_are_generated(monkeypatch, rounds, played):
+    made = []
+    monkeypatch.setattr(module, "ROUNDS", rounds)
+    monkeypatch.setattr(AdviceSearch, "attempt", lambda self, _: made.append(self.found.append(self.base)))
+    saved = saved_tokens(RepairCase(case("A40>a2500")))
+    assert len(made) == played
+    assert (saved == {"skipped": True}) == (not played)
+    if saved:
+        assert "too slow" in next(saved_report(saved, "x.log")).plain

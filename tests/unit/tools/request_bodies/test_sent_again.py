@@ -1,0 +1,94 @@
+"""Tests of text after a change that the previous prompt contains, too: the scenario repeats its words there, so that
+`advise` can move, restore and sort it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cachesim.base.tokens import common_prefix
+from cachesim.engines.registry import profiles
+from cachesim.scenarios.load import load_text
+from cachesim.scenarios.notation.canonical_text import spell
+from cachesim.tools.advise.saved_tokens import saved_tokens
+from cachesim.tools.request_bodies.command import repair_case
+from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
+from cachesim.tools.request_bodies.sent_again import ChangedRegion, find_region
+from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat
+
+ASKED = "Tell me about the number N, and about all of its friends and relatives, please. " * 5
+SAID = "It is a very fine number, and all of its friends say so whenever they are asked. " * 6
+ORDERS = ((0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1))
+
+
+def turns(number, system, **more):
+    texts = [ASKED.replace("N", str(i)) if i % 2 == 0 else f"{SAID}{i}" for i in range(2 * number - 1)]
+    return chat(*texts, system=system, **more)
+
+
+def dated(changes):
+    return [turns(n, f"You help. Today is 2026-11-2{n if changes else 1}. {LONG * 4}") for n in (1, 2, 3, 4)]
+
+
+def with_tools(changes):
+    return [turns(n + 1, LONG * 4, tools=[TOOLS[i] for i in (order if changes else ORDERS[0])])
+            for n, order in enumerate(ORDERS)]  # fmt: skip
+
+
+def with_reasoning(changes):
+    """The client removes reasoning from all answers but the newest."""
+    out = []
+    for number in (1, 2, 3, 4):
+        body = turns(number, LONG)
+        for i, message in enumerate(body["messages"]):
+            if message["role"] == "assistant" and (not changes or i >= 2 * number - 2):
+                message["reasoning_content"] = "I think of many things. " * 20
+        out.append(body)
+    return out
+
+
+def imported(tmp_path, bodies):
+    file = tmp_path / "bodies.jsonl"
+    file.write_text("".join(json.dumps(one) + "\n" for one in bodies), "utf-8")
+    return import_bodies([file], ImportOptions(model="A"))
+
+
+@pytest.mark.parametrize(("made", "name", "slack"), [
+    (dated, "changing part last", 370), (with_tools, "constant order", 4), (with_reasoning, "unchanged history", 4)])
+def test_the_saved_tokens_are_those_of_repaired_bodies(tmp_path, made, name, slack):
+    """Positions of characters are rounded to tokens. After a date at the end, the answer is evaluated again."""
+    data, text = imported(tmp_path, made(True))
+    saved = saved_tokens(repair_case(data, text))
+    repaired, _ = imported(tmp_path, made(False))
+    best = sum(row["tokens"] - row["simulated"] for row in repaired["requests"])
+    assert saved["changes"][0]["name"] == name
+    assert saved["evaluated"] - saved["saved"] == pytest.approx(best, abs=slack)
+
+
+@pytest.mark.parametrize("made", [dated, with_tools, with_reasoning])
+def test_lengths_and_common_prefixes_do_not_change(tmp_path, made):
+    data, text = imported(tmp_path, made(True))
+    scenario = load_text(text, profiles().keys())
+    assert [len(step.request.prompt) for step in scenario.steps] == [row["tokens"] for row in data["requests"]]
+    for row, step in zip(data["requests"], scenario.steps, strict=True):
+        if row["reusable_from"] >= 0:
+            before = scenario.steps[row["reusable_from"]].request
+            n = common_prefix(before.prompt, step.request.prompt)
+            assert n == min(row["reusable"], len(before.prompt))
+
+
+def test_the_words_of_a_date(tmp_path):
+    _, text = imported(tmp_path, dated(True)[:2])
+    line = spell(load_text(text, profiles().keys()).line)
+    assert line.startswith("A") and ".B1.A[" in line.replace("D1", "B1")
+
+
+@pytest.mark.parametrize(("old", "new", "region"), [
+    ("head one tail of this long text", "head two tail of this long text, and more", ChangedRegion(5, 8, 8, 31)),
+    ("head tail of this long text", "head more tail of this long text!", ChangedRegion(5, 5, 10, 27)),
+    ("head one tail of this long text", "head something quite different", None), ("head one", "head two", None),
+])  # fmt: skip
+def test_the_region_ends_where_the_rest_follows(old, new, region):
+    start = next(i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y)
+    assert find_region(old, new, start, (len(old),)) == region

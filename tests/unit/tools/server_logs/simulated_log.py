@@ -1,0 +1,54 @@
+"""The log of a simulated conversation, written with the grammar of llama-server's lines."""
+
+from __future__ import annotations
+
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
+from tests.replay.log_writer import write_log
+
+PROFILE = "llama_cpp@b11549"
+USERS, ANSWERS = (150, 180, 160, 140), (300, 250, 280, 200)
+SYSTEM, BEFORE = 6000, 31    # tokens of the system prompt, and before its date
+
+
+def dated_line(date: int, last: bool, turns: int = 4) -> str:
+    """Four turns with a system prompt that contains a date, which changes each turn, after its token 31. ``last``: the
+    date is at the end of the prompt instead. ``date``: its tokens."""
+    out: list[str] = []
+    history = ""
+    for turn in range(turns):
+        name = "ABCDEFGH"[turn]
+        head = ["H" if turn else f"H{BEFORE}", "S" if turn else f"S{SYSTEM - BEFORE - date}"]
+        new = f"D{name}{date}"
+        prompt = ".".join(head if last else [head[0], new, head[1]])
+        user = f".|U{name}"
+        tail = f".{new}" if last else ""
+        out.append(f"{prompt}{history}{user}{USERS[turn % 4]}{tail}>a{name.lower()}{ANSWERS[turn % 4]}")
+        history += f"{user}.a{name.lower()}"
+    return "/".join(out)
+
+
+def simulated(line: str, model: str = "GGGA", **server):
+    """Return the judged run of a line."""
+    options = {"parallel": 1, "ctx_size": 32768, **server}
+    return run_judged(from_line(line, model=model, profiles=(PROFILE,), server=options), PROFILE, "provenance")
+
+
+def evaluated(line: str, model: str = "GGGA", **server) -> int:
+    """Return the prompt tokens that a run of the line evaluates."""
+    return sum(one.answer.prompt_n for one in simulated(line, model, **server).requests)
+
+
+def simulated_log(line: str, model: str = "GGGA", verbosity: int = 3, **server) -> str:
+    """Return the log of a run of the line, whose requests are sent one after another."""
+    run = simulated(line, model, **server)
+    slots = run.scenario.server["parallel"]
+    ctx = run.scenario.server["ctx_size"]
+    start = {"n_slots": slots, "n_ctx_slot": ctx, "kv_unified": True, "n_swa": 0, "n_ctx_seq": ctx, "n_batch": 2048,
+             "n_ubatch": 512}  # fmt: skip
+    members = [{"response": {"status": 200, "predicted_n": one.answer.predicted_n, "prompt_n": one.answer.prompt_n,
+                             "id_slot": one.answer.id_slot}} for one in run.requests]  # fmt: skip
+    tasks = {task: task for event in run.log.events if (task := getattr(event, "task", None)) is not None}
+    events = [event.record(False, tasks) for event in run.log.events if event.logged]
+    steps = [{"op": "parallel", "events": events, "steps": members}]
+    return "\n".join(write_log({"server": start, "flags": [], "steps": steps}, verbosity)) + "\n"

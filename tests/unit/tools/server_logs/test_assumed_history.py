@@ -1,0 +1,110 @@
+"""Tests of the saved tokens of a log: the number is that of a run with the changing text at the end."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from cachesim.cli.main import main
+from cachesim.tools.advise.saved_tokens import saved_tokens
+from cachesim.tools.server_logs.assumed_history import CHANGED, repair_case
+from cachesim.tools.server_logs.import_log import rebuild_log
+from tests.unit.tools.server_logs.simulated_log import dated_line, evaluated, simulated, simulated_log
+
+DATE = CHANGED[0]
+
+
+def imported(tmp_path, line, model="GGGA", cut=slice(None), **server):
+    """Return the import of the log of a line, or of some lines of the log."""
+    log = tmp_path / "server.log"
+    lines = simulated_log(line, model, 4, **server).splitlines(keepends=True)
+    log.write_text("".join(lines[cut]), "utf-8")
+    return rebuild_log(log)
+
+
+@pytest.mark.parametrize("model", ["GGGA", "A", "S"])
+def test_the_number_is_that_of_a_run_with_the_date_at_the_end(tmp_path, model):
+    """Four turns, a system prompt of 6,000 tokens with a date at its token 31: 93 tokens of common prefixes are
+    evaluated again, and 19,000 are lost."""
+    found = imported(tmp_path, dated_line(DATE, False), model)
+    saved = saved_tokens(repair_case(found.found))
+    before, after = evaluated(dated_line(DATE, False), model), evaluated(dated_line(DATE, True), model)
+    assert (saved["evaluated"], saved["saved"]) == (before, before - after) and before - after > 19_000
+    assert saved["changes"][0]["name"] == "changing part last" and "after token 31" in saved["assumes"]
+    assert "requests 1, 2, 3" in saved["assumes"]
+
+
+@pytest.mark.parametrize("date", [1, 3, 12, 40, 64])
+@pytest.mark.parametrize("model", ["GGGA", "A"])
+def test_the_range_contains_the_numbers_of_other_dates(tmp_path, model, date):
+    saved = saved_tokens(repair_case(imported(tmp_path, dated_line(date, False), model).found))
+    own = evaluated(dated_line(date, False), model) - evaluated(dated_line(date, True), model)
+    assert saved["least"] <= own <= saved["most"]
+
+
+def test_the_assumed_line_evaluates_the_same_tokens(tmp_path):
+    found = imported(tmp_path, dated_line(DATE, False)).found
+    case = repair_case(found)
+    assert case.scenario.steps != found.scenario.steps
+    own = [one.answer.prompt_n for one in simulated(dated_line(DATE, False)).requests]
+    assert [row.logged.prompt_n for row in found.requests] == own
+    for old, new in pairwise(case.scenario.steps):
+        assert new.request.prompt[31 + DATE :][: 5000] == old.request.prompt[31 + DATE :][: 5000]
+
+
+def test_the_report_and_json_begin_with_it(tmp_path, capsys):
+    imported(tmp_path, dated_line(DATE, False))
+    log = str(tmp_path / "server.log")
+    assert main(["import", log]) == 0
+    lines = " ".join(capsys.readouterr().out.split())
+    own = evaluated(dated_line(DATE, False)) - evaluated(dated_line(DATE, True))
+    assert f"Simulated: another client would have saved {own:,} of 27,280 evaluated tokens (71%): put the" in lines
+    assert "holds only if requests 1, 2, 3 differ from the earlier prompt only in 8 tokens after token 31" in lines
+    assert lines.index("would have saved") < lines.index("93 of them re-evaluated")
+    main(["advise", log])
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"27,280 -> {27_280 - own:,} tokens" in text and "client hold only if requests 1, 2, 3 differ" in text
+
+
+def test_no_number_without_the_whole_conversation(tmp_path):
+    """The slot held something before the excerpt; a request is not simulated; the simulation contradicts the log."""
+    line = dated_line(DATE, False)
+    begins = [i for i, text in enumerate(simulated_log(line, verbosity=4).splitlines()) if "processing task" in text]
+    assert repair_case(imported(tmp_path, line, cut=slice(begins[1] - 8, None)).found) is None
+    found = imported(tmp_path, line).found
+    found.requests[1].left_out, found.requests[1].step = "no prompt length in the log", -1
+    assert repair_case(found) is None
+    found = imported(tmp_path, line).found
+    found.requests[1].logged.cache_n = 30
+    assert repair_case(found) is None
+
+
+def test_a_single_difference_is_not_assumed_to_be_a_date(tmp_path):
+    case = repair_case(imported(tmp_path, "S2000.|A500>a40/S.|A[:200].B900>b9", "A").found)
+    assert case.assumes == ""
+
+
+def test_new_conversations_are_not_repaired(tmp_path):
+    """Two users share a header: nothing of a prompt follows in the next."""
+    case = repair_case(imported(tmp_path, "S300.|A900>a40/S.|B700>b40/S.|C400>c4", "A").found)
+    assert case.assumes == ""
+
+
+def test_request_numbers_are_those_of_the_scenario(tmp_path, capsys):
+    """An excerpt from the middle: the first prompt of the scenario is what the slot held."""
+    line = dated_line(DATE, False)
+    begins = [i for i, text in enumerate(simulated_log(line, verbosity=4).splitlines()) if "processing task" in text]
+    found = imported(tmp_path, line, cut=slice(begins[1] - 8, None))
+    steps = [row["step"] for row in found.data["requests"]]
+    assert [row["request"] for row in found.data["requests"]] == steps and steps[0] > 0
+    numbers = [turn["number"] for turn in found.data["turns"]]
+    assert set(numbers) <= set(steps)
+    out = tmp_path / "case.toml"
+    main(["import", str(tmp_path / "server.log"), "-o", str(out)])
+    text = " ".join(capsys.readouterr().out.replace("\n", "").split())
+    number = int(re.search(r"case.toml ?(\d+)next", text)[1])
+    row = next(row for row in found.data["requests"] if row["step"] == number)
+    assert main(["why", str(out), str(number), "--json"]) == 0
+    assert f'"prompt_n": {row["prompt_n"]}' in capsys.readouterr().out
