@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.escaping import shell_command
+from cachesim.base.untrusted_files import argument_path
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import add_case, add_json, add_limits, add_profiles, case_of, chosen_profiles, count
 
@@ -77,14 +77,15 @@ def run(args: Namespace) -> int:
 def imported_case(args: Namespace) -> RepairCase | None:
     """Return the conversation of a log or of request bodies, None if the argument names a scenario. Raise BadInput for
     a log without a request that can be simulated."""
-    path = Path(args.case)
+    path = argument_path(args.case)
     if path.suffix == ".toml" or not path.exists() or any(path.glob("*.toml")):
         return None
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.request_bodies.command import bodies_case
     from cachesim.tools.server_logs.command import log_case
 
-    return (bodies_case if are_bodies([args.case]) else log_case)(path, args.profiles, args.model or "", args.settings)
+    read = bodies_case if args.case != "-" and are_bodies([args.case]) else log_case
+    return read(path, args.profiles, args.model or "", args.settings)
 
 
 def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario, Sizes]:

@@ -43,7 +43,7 @@ def saved_report(saved: Data | None, case: str, about: str = "") -> Iterator[Tex
     command = f"cachesim advise {shell_word(case)}"
     if saved is None:
         return
-    if saved["skipped"]:
+    if saved["too_slow"]:
         yield Text(f"Savings by another client or other flags are not computed here (too slow): {command}")
         return
     who = "another client" if saved["client"] else "other flags"
@@ -53,8 +53,8 @@ def saved_report(saved: Data | None, case: str, about: str = "") -> Iterator[Tex
     basis = f"Under {saved['profile']}, model {saved['model']}"
     if saved["assumes"]:
         basis += f"; holds only if {saved['assumes']}"
-    if saved["least"] < saved["most"]:
-        basis += f" ({saved['varied']}: {saved['least']:,} to {saved['most']:,} saved)"
+    if saved["lowest"] < saved["highest"]:
+        basis += f" ({saved['varied']}: {saved['lowest']:,} to {saved['highest']:,} saved)"
     yield Text(f"{basis}. All suggestions: {command}", "dim")
 
 

@@ -33,13 +33,13 @@ class RepairCase(NamedTuple):
 def saved_tokens(case: RepairCase) -> Data | None:
     """Return the evaluated tokens of a conversation, and how many of them the best change of the client or of flags
     saves; None if no change saves enough, or if the case cannot run. The work is limited independently of time;
-    ``skipped`` is True if the limits do not allow a trial."""
+    ``too_slow`` is True if the limits do not allow a trial."""
     scenario = case.scenario
     tokens = sum(len(step.request.prompt) for step in scenario.steps)
     tries = min(TOKENS // max(1, tokens), SENT // len(scenario.steps) - 1)       # the unchanged case is run first
     cost = sum(max(0, step.request.n_predict) for step in scenario.steps) + tokens // PART
     if tries <= 0 or 2 * cost > ROUNDS:
-        return {"skipped": True}
+        return {"too_slow": True}
     try:
         search = AdviceSearch(Setup(scenario, scenario.profiles[0]))
         singles = sorted(filter(partial(_applies, case), search.singles), key=lambda one: one.kind, reverse=True)
@@ -57,8 +57,9 @@ def saved_tokens(case: RepairCase) -> Data | None:
     every = [best["saved"], *(_saved(other, trial) for other in case.variants)]
     client = any(change["kind"] == "client" for change in best["changes"])
     return {
-        "skipped": False, "evaluated": data["base"]["evaluated"], "saved": best["saved"], "share": best["share"],
-        "least": min(every), "most": max(every), "changes": best["changes"], "text": changes_text(best, data),
+        "too_slow": False, "evaluated": data["base"]["evaluated"], "saved": best["saved"], "share": best["share"],
+        "lowest": min(every), "highest": max(every), "changes": [change["name"] for change in best["changes"]],
+        "text": changes_text(best, data),
         "client": client, "command": best["command"], "profile": data["profile"], "model": data["model"],
         "assumes": case.assumes if client else "", "varied": case.varied if client else "",
     }  # fmt: skip

@@ -10,11 +10,11 @@ from cachesim.tools.server_logs.session import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 
 
-def request(lcp, n_tokens, evaluated, prompt=100, size=110, **more):
+def request(lcp, n_tokens, evaluated, prompt=100, size=110, step=0, **more):
     """Return a request after a slot that holds a prompt and its answer, ``size`` tokens in all."""
     logged = LoggedRequest(0, n_tokens=n_tokens, prompt_n=evaluated, **more)
     before = SlotText((WordRange("A", size, size),) if size else (), prompt)
-    return ReconstructedRequest(logged, step=0, lcp=lcp, before=before)
+    return ReconstructedRequest(logged, step=step, lcp=lcp, before=before)
 
 
 @pytest.mark.parametrize("lcp, how", [
@@ -50,10 +50,10 @@ def test_unlogged_counts_come_from_the_simulation():
 
 
 def test_only_simulated_requests_with_a_length_count():
-    left_out = request(100, 150, 50)
-    left_out.step = -1
-    found = classify_requests([left_out, request(100, None, 50), request(100, 150, 50)])
-    assert [one.number for one in found] == [2]
+    """A request has its number in the scenario, which may begin with what the slots held."""
+    left_out = request(100, 150, 50, step=-1)
+    found = classify_requests([left_out, request(100, None, 50, step=3), request(100, 150, 50, step=4)])
+    assert [one.number for one in found] == [4]
 
 
 def test_three_differences_at_the_same_token_are_a_changing_start():
@@ -71,7 +71,8 @@ def test_a_full_evaluation_without_a_logged_prefix_is_forced():
 
 def test_the_summary_adds_up_and_names_the_most_expensive_cause_first():
     found = summary(classify_requests([
-        request(100, 150, 150), request(110, 200, 200), request(110, 200, 90), request(0, 50, 50, full=True),
+        request(100, 150, 150), request(110, 200, 200, step=1), request(110, 200, 90, step=2),
+        request(0, 50, 50, step=3, full=True),
     ]))  # fmt: skip
     assert (found["requests"], found["tokens"], found["evaluated"], found["lost"]) == (4, 600, 490, 210)
     assert (found["forced"], found["from_nothing"], found["again"]) == ([3], [0, 1], [0, 1])

@@ -101,9 +101,9 @@ def test_differences_assumptions_and_gaps_are_listed():
 
 
 def test_the_next_step_is_about_the_worst_request():
-    rows, turns = [request(0), request(1, step=7)], [{"number": 0, "lost": 1}, {"number": 1, "lost": 9}]
+    rows, turns = [request(0), request(1, step=7)], [{"number": 0, "lost": 1}, {"number": 7, "lost": 9}]
     text = rendered(data(rows, {"lost": 10}, turns=turns), "x.toml")
     assert "next: cachesim why x.toml 7\n" in text and "next: cachesim advise x.toml\n" in text
     text = rendered(data(rows, {"lost": 10}, turns=turns))
-    assert "next: cachesim import LOG -o case.toml\n" in text and "next: cachesim advise case.toml\n" in text
+    assert "next: cachesim import LOG -o case.toml\n" in text and "next: cachesim advise a.log\n" in text
     assert "next:" not in rendered(data(rows, line="")) and "advise" not in rendered(data(rows, turns=turns), "x.toml")
