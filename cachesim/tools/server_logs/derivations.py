@@ -11,63 +11,14 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import Gives, LogGrammar
 from cachesim.tools.server_logs.line_ties import TiedRequest
+from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
 
 SINGLE = 3e-7                # relative error of a share that a server computes with 32-bit numbers
 
 
-class Range(NamedTuple):
-    """Integers from ``low`` to ``high`` (None = no upper end), the lines that prove them, and how."""
-
-    low: int
-    high: int | None
-    lines: frozenset[int] = frozenset()
-    how: str = ""
-
-    @property
-    def exact(self) -> bool:
-        """Whether the range holds a single integer."""
-        return self.low == self.high
-
-    @property
-    def data(self) -> int | list[int | None]:
-        """Value for JSON: an integer, or a list of the ends."""
-        return self.low if self.exact else [self.low, self.high]
-
-    def __str__(self) -> str:
-        if self.exact:
-            return f"{self.low:,}"
-        return f"at least {self.low:,}" if self.high is None else f"{self.low:,} to {self.high:,}"
-
-    def less(self, second: Range, plus: int, how: str) -> Range | None:
-        """Return this minus ``second`` plus a constant, None if it may be negative."""
-        if second.high is None or self.high is None:
-            return None
-        low, high = self.low - second.high + plus, self.high - second.low + plus
-        return Range(low, high, self.lines | second.lines, how) if low >= 0 else None
-
-    def more(self, second: Range, plus: int, how: str) -> Range | None:
-        """Return the sum with ``second`` and a constant."""
-        if second.high is None or self.high is None:
-            return None
-        return Range(self.low + second.low + plus, self.high + second.high + plus, self.lines | second.lines, how)
-
-    def meets(self, second: Range) -> bool:
-        """Return whether the ranges have a common integer."""
-        return (second.high is None or self.low <= second.high) and (self.high is None or second.low <= self.high)
-
-    def within(self, second: Range) -> Range:
-        """Return the common integers of two ranges that meet; the lines of the range that decides."""
-        low = max(self.low, second.low)
-        high = self.high if second.high is None else second.high if self.high is None else min(self.high, second.high)
-        for one in (self, second):
-            if (one.low, one.high) == (low, high):
-                return one
-        return Range(low, high, self.lines | second.lines, f"{self.how}; {second.how}")
-
-
-Numbers = dict[str, Range]
+Numbers = dict[str, ProvenRange]
 
 
 class Derived(NamedTuple):
@@ -75,7 +26,7 @@ class Derived(NamedTuple):
 
     request: TiedRequest
     numbers: Numbers
-    clashes: tuple[tuple[str, Range, Range], ...] = ()
+    clashes: tuple[tuple[str, ProvenRange, ProvenRange], ...] = ()
 
 
 def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Derived:
@@ -88,7 +39,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
             value = 0 if not gives.fields else line.number_of(*gives.fields)
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
                 how = f"printed in line {line.number}"
-                found.add(gives.name, Range(value, value + gives.plus, frozenset({line.number}), how))
+                found.add(gives.name, ProvenRange(value, value + gives.plus, frozenset({line.number}), how))
     _shares_of_progress(request, found)
     _sums(request, found, grammar.end_slack)
     _threshold(request, found)
@@ -102,9 +53,9 @@ class _Found:
 
     def __init__(self) -> None:
         self.numbers: Numbers = {}
-        self.clashes: list[tuple[str, Range, Range]] = []
+        self.clashes: list[tuple[str, ProvenRange, ProvenRange]] = []
 
-    def add(self, name: str, value: Range | None) -> None:
+    def add(self, name: str, value: ProvenRange | None) -> None:
         """Add a range for a number; two ranges without a common integer clash."""
         if value is None or value.low < 0:
             return
@@ -116,7 +67,7 @@ class _Found:
         else:
             self.clashes.append((name, held, value))
 
-    def get(self, name: str) -> Range | None:
+    def get(self, name: str) -> ProvenRange | None:
         """Return the range of a number, None if nothing is known about it."""
         return self.numbers.get(name)
 
@@ -166,7 +117,7 @@ def _shares_of_progress(request: TiedRequest, found: _Found) -> None:
         low, high = max(done, ceil(done / share[1])), floor(done / share[0])
         if low <= high:
             how = f"{done:,} tokens are {line.read.words['share']} of it"
-            found.add("n_tokens", Range(low, high, frozenset({line.number}), how))
+            found.add("n_tokens", ProvenRange(low, high, frozenset({line.number}), how))
 
 
 def _threshold(request: TiedRequest, found: _Found) -> None:
@@ -178,7 +129,7 @@ def _threshold(request: TiedRequest, found: _Found) -> None:
         return
     low = (checks[0].number_of("thold") or 0) + (windows[0].number_of("n_swa") or 0)
     how = f"threshold {checks[0].number_of('thold'):,} + window {windows[0].number_of('n_swa'):,}"
-    found.add("lcp", Range(low, low + 1, frozenset({checks[0].number, windows[0].number}), how))
+    found.add("lcp", ProvenRange(low, low + 1, frozenset({checks[0].number, windows[0].number}), how))
 
 
 def _choice(request: TiedRequest, found: _Found) -> None:
@@ -186,7 +137,7 @@ def _choice(request: TiedRequest, found: _Found) -> None:
     for line in request.similar:
         length = line.number_of("n")
         if length:
-            found.add("n_tokens", Range(length, length, frozenset({line.number}), "printed with the similarity"))
+            found.add("n_tokens", ProvenRange(length, length, frozenset({line.number}), "printed with the similarity"))
     loaded = [line for line in request.cache if line.kind == "pc_load"]
     choice = request.choice
     if found.get("lcp") is not None or choice is None:
@@ -197,7 +148,8 @@ def _choice(request: TiedRequest, found: _Found) -> None:
     for line in request.similar[-1:]:
         lcp = line.number_of("lcp")
         if lcp is not None:
-            found.add("lcp", Range(lcp, lcp, frozenset({line.number, choice.number}), "printed with the similarity"))
+            how = "printed with the similarity"
+            found.add("lcp", ProvenRange(lcp, lcp, frozenset({line.number, choice.number}), how))
     if "lcs" in choice.read.line.template or choice.kind != "slot_by_lcp":
         return                                                # a common substring, or no similarity
     n_tokens, f_sim = found.get("n_tokens"), _word_range(choice, "f_sim")
@@ -205,7 +157,7 @@ def _choice(request: TiedRequest, found: _Found) -> None:
         low, high = max(0, ceil(f_sim[0] * n_tokens.low)), min(n_tokens.high, floor(f_sim[1] * n_tokens.high))
         if low <= high:
             how = f"f_sim = {choice.read.words['f_sim']} of {n_tokens} prompt tokens"
-            found.add("lcp", Range(low, high, n_tokens.lines | {choice.number}, how))
+            found.add("lcp", ProvenRange(low, high, n_tokens.lines | {choice.number}, how))
     _held(found, choice)
 
 
@@ -219,7 +171,7 @@ def _loaded(request: TiedRequest, found: _Found, load: ReadLine) -> None:
         value = entries[-1].number_of(field)
         if value is not None:
             how = "entry of the prompt cache that was loaded"
-            found.add(name, Range(value, value, frozenset({entries[-1].number, load.number}), how))
+            found.add(name, ProvenRange(value, value, frozenset({entries[-1].number, load.number}), how))
 
 
 def _held(found: _Found, choice: ReadLine) -> None:
@@ -230,7 +182,7 @@ def _held(found: _Found, choice: ReadLine) -> None:
     low, high = max(lcp.low, ceil(lcp.low / keep[1])), floor(lcp.high / keep[0])
     if low <= high:
         how = f"common prefix {lcp} / f_keep = {choice.read.words['f_keep']}"
-        found.add("held", Range(low, high, lcp.lines | {choice.number}, how))
+        found.add("held", ProvenRange(low, high, lcp.lines | {choice.number}, how))
 
 
 def _sums(request: TiedRequest, found: _Found, slack: int) -> None:
@@ -260,7 +212,7 @@ def _sums(request: TiedRequest, found: _Found, slack: int) -> None:
         found.add("lost", lcp.less(cache_n, 0, f"common prefix {lcp} - {cache_n} reused"))
 
 
-def _lower(found: Range | None, slack: int) -> Range | None:
+def _lower(found: ProvenRange | None, slack: int) -> ProvenRange | None:
     """Return a range that may be lower by ``slack``."""
     return found and found._replace(low=max(0, found.low - slack))
 
@@ -271,6 +223,10 @@ def statements_of(derived: Derived) -> Iterator[Statement]:
     for name, value in derived.numbers.items():
         yield Statement(FOLLOWS, "request", tuple(sorted(value.lines)), request.slot, request.task,
                         {name: value.data}, f"{LABELS[name]}: {value} ({value.how})")  # fmt: skip
+    for name, first, second in derived.clashes:
+        says = f"{LABELS[name]} cannot be both {first} ({first.how}) and {second} ({second.how})"
+        yield Statement(FOLLOWS, "contradiction", tuple(sorted(first.lines | second.lines)), request.slot, request.task,
+                        {name: [first.data, second.data]}, says)  # fmt: skip
 
 
 LABELS: Mapping[str, str] = {

@@ -1,0 +1,170 @@
+"""Conclusions from the lines of a log: numbers of requests, facts about the server, and causes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.server_logs.conclusions import conclude, possible_profiles
+from cachesim.tools.server_logs.derivations import printed_range
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.read_lines import Sieve
+from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.statement_report import causes, headline, shown_requests
+from cachesim.tools.server_logs.statements import FOLLOWS, Statement
+
+
+def slot(text, task=7, slot_id=0):
+    return f"slot update_slots: id  {slot_id} | task {task} | {text}"
+
+
+LAUNCH, NEW = slot("processing task"), slot("new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 150")
+CHOICE = slot("selected slot by LCP similarity, f_sim_best = 0.800 (> 0.100 thold), f_keep = 0.968", -1)
+CHECKS = [slot(f"checking checkpoint with [{at}, {at}] against 80...") for at in (99, 90)]
+FULL = slot("forcing full prompt re-processing due to lack of cache data")
+TIMES = [slot("prompt eval time = 9.00 ms / 34 tokens (1 ms per token)"), slot("eval time = 9.00 ms / 4 tokens (x)")]
+RELEASE = slot("stop processing: n_tokens = 153, truncated = 0")
+NOISE = "the server says something else"
+
+
+def follows(*lines, engine="llama_cpp"):
+    found = conclude(read_session(engine, grammars()[engine], lines)).statements
+    return [said for said in found if said.kind == FOLLOWS]
+
+
+def numbers(*lines, engine="llama_cpp"):
+    return {name: value for said in follows(*lines, engine=engine) if said.what == "request"
+            for name, value in said.numbers.items()}  # fmt: skip
+
+
+def test_sums_give_the_prompt_and_the_reused_tokens():
+    assert numbers(LAUNCH, *TIMES, RELEASE) == {
+        "n_tokens": 150, "cache_n": 116, "prompt_n": 34, "predicted_n": 4, "end": 153}  # fmt: skip
+    assert "n_tokens" not in numbers(LAUNCH, *TIMES, RELEASE.replace("truncated = 0", "truncated = 1"))
+
+
+def test_the_last_generated_token_of_ik_may_be_in_the_slot():
+    found = numbers(*TIMES, "INFO [ release_slots] slot released | id_slot=0 id_task=7 n_cache_tokens=153 truncated=0",
+                    engine="ik_llama")  # fmt: skip
+    assert (found["n_tokens"], found["cache_n"]) == ([149, 150], [115, 116])
+
+
+def test_shares_give_ranges_within_their_rounding():
+    found = numbers(CHOICE, LAUNCH, NEW, *TIMES)
+    assert found["lcp"] == 120 and found["held"] == 124 and found["lost"] == 4
+    long = numbers(CHOICE, LAUNCH, NEW.replace("150", "15000"))
+    assert long["lcp"] == [11993, 12007] and "lost" not in long
+
+
+def test_each_conclusion_names_the_lines_that_it_follows_from():
+    lost = next(said for said in follows(NOISE, CHOICE, LAUNCH, NEW, *TIMES) if "lost" in said.numbers)
+    assert lost.lines == (2, 4, 5) and (lost.slot, lost.task) == (0, 7)
+    assert "common prefix 120 - 116 reused" in lost.says
+
+
+@pytest.mark.parametrize("share, n_tokens", [("0.926437", 870), ("0.93", [863, 871])])
+def test_progress_gives_the_length_of_the_prompt(share, n_tokens):
+    text = f"prompt processing progress, n_tokens = 806, batch.n_tokens = 9, progress = {share}"
+    assert numbers(slot(text))["n_tokens"] == n_tokens
+
+
+def test_lines_of_two_requests_with_the_same_ids_are_not_combined():
+    assert numbers(NEW, *TIMES, NEW.replace("150", "90")) == {}
+
+
+def test_a_selection_belongs_to_the_next_launch_only():
+    assert "lcp" not in numbers(CHOICE, slot("processing task", 5), LAUNCH, NEW)
+    assert "lcp" not in numbers(CHOICE, slot("processing task", 7, 1), LAUNCH, NEW)
+
+
+def test_a_first_batch_counts_only_if_no_refusal_can_be_hidden():
+    batch = slot("n_tokens = 116, memory_seq_rm [116, end)")
+    assert numbers(LAUNCH, NEW, batch, NOISE, RELEASE)["cache_n"] == 116
+    assert "cache_n" not in numbers(LAUNCH, NEW, batch, NOISE)                # nothing follows the batch
+    assert "cache_n" not in numbers(NEW, batch, batch)                      # found by a search for "n_tokens"
+    refused = slot("failed to truncate tokens with position >= 116 - clearing the memory")
+    assert numbers(LAUNCH, NEW, batch, refused, NOISE, RELEASE)["cache_n"] == 0
+    assert "cache_n" not in numbers(batch, NOISE, RELEASE)                  # not the first batch, perhaps
+
+
+def test_the_entry_that_was_loaded_is_the_prefix():
+    lines = (CHOICE, "srv load:    - prompt with length     200, lcp =     140, f_keep = 0.700, f_sim = 0.933",
+             "srv load:  - found better prompt with f_keep = 0.700, f_sim = 0.933", LAUNCH, NEW)  # fmt: skip
+    assert (numbers(*lines)["lcp"], numbers(*lines)["held"]) == (140, 200)
+    assert "lcp" not in numbers(CHOICE, *lines[2:])
+
+
+def test_printed_numbers_that_contradict_each_other_give_none():
+    lines = NEW, slot("prompt done, n_tokens = 151, batch.n_tokens = 9")
+    assert numbers(*lines) == {}
+    assert [(said.what, said.numbers, said.lines) for said in follows(*lines)] == [
+        ("contradiction", {"n_tokens": [150, 151]}, (1, 2))]  # fmt: skip
+
+
+@pytest.mark.parametrize("word, low, high", [("0.800", 0.7995, 0.8005), ("1.0", 0.95, 1.05), ("3", None, None)])
+def test_the_range_of_a_printed_number(word, low, high):
+    assert printed_range(word) == (None if low is None else pytest.approx((low, high), abs=1e-6))
+
+
+def test_a_search_hides_the_lines_without_its_word():
+    sieve = Sieve()
+    assert sieve.hides(["any"])
+    for line in ("checkpoint a", "", "the checkpoint b"):
+        sieve.add(line)
+    assert sieve.hides(["release"]) and not sieve.hides(["created checkpoint 3"])
+    sieve.add("release c")
+    assert not sieve.hides(["xyz"])
+
+
+def test_the_spelling_dates_the_build():
+    sim = slot("selected slot by LCP similarity, sim_best = 0.8 (> 0.1 thold), f_keep = 0.9", -1)
+    assert [said.numbers for said in follows(sim) if said.what == "build"] == [{"build": [None, 9828]}]
+    shared = slot(" - copying shared prompt (9 tokens) to child 2")
+    assert [said.numbers for said in follows(shared) if said.what == "build"] == [{"build": [11313, None]}]
+    assert [said.numbers for said in follows("build: 8000 (abc) with gcc", sim)
+            if said.what == "build"] == [{"build": [8000, 8000]}]  # fmt: skip
+
+
+def test_rule_sets_of_other_builds_are_not_possible():
+    found = [Statement(FOLLOWS, "build", (1,), None, None, {"build": [8153, 9000]})]
+    names = ("x@b8100", "x@b8152", "x@b8260", "x@b9231", "x@main")
+    assert possible_profiles(names, found) == ("x@b8152", "x@b8260", "x@main")
+    assert possible_profiles(names, []) == names
+
+
+def named(*lines):
+    return {said.numbers["cause"]: (said.numbers["lost"], said.lines) for said in follows(*lines)
+            if said.what == "cause"}  # fmt: skip
+
+
+def test_a_full_evaluation_has_a_cause_with_the_checks():
+    assert named(*CHECKS, FULL) == {"no-checkpoint": ([80, None], (1, 2, 3))}
+    says = next(said.says for said in follows(*CHECKS, FULL) if said.what == "cause")
+    assert says.startswith("no checkpoint can be restored: the nearest covers 90 to 90, it must begin before 80")
+    assert named(*CHECKS) == {}
+
+
+def test_a_restored_checkpoint_is_a_cause_only_if_tokens_are_lost():
+    restore = slot("restored context checkpoint (pos_min = 69, pos_max = 69, n_tokens = 70, n_past = 70, size = 1 MiB)")
+    assert named(*CHECKS, restore) == {"checkpoint-too-late": ([10, None], (1, 2, 3))}
+    assert named(restore) == {} and named(CHECKS[0].replace("80", "70"), restore) == {}
+
+
+def test_changed_and_identical_prompts_have_causes():
+    assert named(CHOICE, LAUNCH, NEW, *TIMES) == {"edited-prompt": (4, (1, 3, 4))}
+    same = slot("need to evaluate at least 1 token for each active slot (n_past = 150, task.n_tokens() = 150)")
+    assert named(same) == {"identical-prompt": ([1, None], (1,))}
+    refused = slot("failed to truncate tokens with position >= 116 - clearing the memory")
+    assert named(refused) == {"trim-refused": ([116, None], (1,))}
+
+
+def data(*lines):
+    return [said.as_data() for said in conclude(read_session("llama_cpp", grammars()["llama_cpp"], lines)).statements]
+
+
+def test_the_headline_rests_on_the_log_alone():
+    assert headline(data(*CHECKS, FULL)).plain == "1 request evaluated at least 80 tokens of a common prefix again."
+    found = data(CHOICE, LAUNCH, NEW, *TIMES)
+    assert headline(found).plain.startswith("1 request evaluated 4 tokens of a common prefix again (23 % of 150")
+    assert "does not show whether" in headline(data(NEW)).plain and "no lengths" in headline(data(LAUNCH)).plain
+    assert [one.name for one in shown_requests(found)] == ["slot 0, task 7"]
+    assert "lines 1, 3, 4" in next(iter(causes(found, False))).plain
