@@ -123,13 +123,18 @@ class LogGrammar:
 
     def beginnings(self, text: str) -> Iterator[int]:
         """Yield the positions after the start of a text at which the fixed words of a message begin."""
-        return (found.start() for found in self._words.finditer(text, 1))
+        return (found.start() for found in self._words.finditer(text.translate(_LOWER), 1))
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
+        """Pattern of the fixed words in lower case. It is grouped by first letters, because a search with as many
+        alternatives as there are lines is slow."""
         heads = {collapsed(line.template.partition("{")[0]) for line in self.lines} | {*self.words}
-        words = sorted((head for head in heads if len(head) >= WORDS), key=len, reverse=True)
-        return re.compile("|".join(re.escape(head).replace("\\ ", " +") for head in words) or "(?!)", re.I)
+        groups: dict[str, list[str]] = {}
+        for head in sorted((head.lower() for head in heads if len(head) >= WORDS), key=lambda head: (-len(head), head)):
+            groups.setdefault(head[0], []).append(re.escape(head[1:]).replace("\\ ", " +"))
+        parts = (f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in groups.items())
+        return re.compile("|".join(parts) or "(?!)")
 
     def beginning(self, text: str) -> Line | None:
         """Return the kind of line that begins with a text, None if the text begins no kind of line, or several."""
@@ -147,10 +152,12 @@ class LogGrammar:
 
 
 HEAD = 5           # characters of text that index a template; templates with a shorter start are always tried
-
-
 WORDS = 12         # characters of fixed words that show where a message begins
 SHORTEST = 8       # characters of a text that can be recognised as the beginning of a line
+
+
+_LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
+"""Changes capital letters and keeps positions, unlike ``str.lower``."""
 
 
 def _is_beginning(template: str, text: str) -> bool:
