@@ -49,10 +49,7 @@ def run(args: Namespace) -> int:
         return run_bodies(args)
     if wanted(args) and len(args.files) > 1:
         raise BadInput("a picture can show one log only, found several")
-    if args.out and len(args.files) > 1:
-        raise BadInput("-o writes one scenario file, found several logs (import each log by itself)")
-    if args.out and not args.force and Path(args.out).exists():
-        raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
+    _check_out(args)
     engine = args.profiles[0].partition("@")[0] if args.profiles else ""
     if args.settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
@@ -76,6 +73,14 @@ def run(args: Namespace) -> int:
         _draw(args, *results[0])
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
     return exits.UNDECIDED if undecided else exits.HOLDS
+
+
+def _check_out(args: Namespace) -> None:
+    """Raise BadInput if the scenario file cannot be written."""
+    if args.out and len(args.files) > 1:
+        raise BadInput("-o writes one scenario file, found several logs (import each log by itself)")
+    if args.out and not args.force and Path(args.out).exists():
+        raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
 
 
 def _draw(args: Namespace, data: Mapping[str, Any], text: str) -> None:
