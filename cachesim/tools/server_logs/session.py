@@ -5,6 +5,7 @@ Values that the log does not contain are None. `reconstruct` fills them in.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Sequence
 
@@ -118,12 +119,20 @@ class LogSession:
     alarms: list[tuple[int, str]] = field(default_factory=list)    # unrecognised warnings and errors, likewise
 
     def note_unknown(self, line: LogicalLine) -> None:
-        """Store a line that is not recognised."""
-        text = line.logged.text[:LONGEST_QUOTE]
+        """Store a line that is not recognised, without quoted texts and JSON objects: these may be prompts."""
+        text = _TEXTS.sub(_left_out, line.logged.text)[:LONGEST_QUOTE]
         if text and len(self.unknown) < UNKNOWN:
             self.unknown.append((line.number, text))
         if line.logged.level in ("W", "E") and len(self.alarms) < UNKNOWN:
             self.alarms.append((line.number, text))
+
+
+_TEXTS = re.compile(r"\{.*|\"(?:[^\"\\]|\\.)*\"?|(?<!\w)'.*'(?!\w)", re.S)
+
+
+def _left_out(found: re.Match[str]) -> str:
+    """Return the replacement of a quoted text or a JSON object."""
+    return found[0][0] + "..." + {"{": "}"}.get(found[0][0], found[0][0])
 
 
 def overlapping(requests: Sequence[LoggedRequest]) -> Iterator[list[LoggedRequest]]:

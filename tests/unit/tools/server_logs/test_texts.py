@@ -27,6 +27,16 @@ def with_bodies(tmp_path: Path, *bodies: str) -> Path:
     return file
 
 
+@pytest.mark.parametrize("line, shown", [
+    ('srv  log: prompt: "once upon a time"', 'prompt: "..."'), ("srv  log: text 'once upon', n = 3", "text '...', n = 3"),
+    ('srv  log: {"a": "once upon"} later', "{...}"), ('srv  log: say "once upon', 'say "..."'),
+    ("srv  log: the server's n = 3", "the server's n = 3"), ('srv  log: a "x\\"once upon" b', 'a "..." b'),
+])  # fmt: skip
+def test_an_unknown_line_is_shown_without_texts(tmp_path, line, shown):
+    data, _ = import_log(with_bodies(tmp_path, line))
+    assert [one["text"] for one in data["contents"]["unknown"]][-1:] == [shown]
+
+
 def lines_of(*bodies: str) -> list[str]:
     return [line for body in bodies for line in body.splitlines()]
 
