@@ -207,6 +207,8 @@ def _run(argv: list[str]) -> int:
     import_module("cachesim.tools.run.arguments").lift_limits(args)
     if hasattr(_module(chosen), "PARSERS"):
         args.parsers = _parsers(COMMANDS)
+    if hasattr(_module(chosen), "IMPORTS"):
+        args.imported = import_module("cachesim.cli.imported_case").imported_case
     code: int = _module(chosen).run(args)
     return code
 

@@ -34,8 +34,6 @@ TOOL_ARROWS = {
     ("run", "picture"): "`run`, `try`, `why` and `diff` draw what they have judged",
     ("rulebook", "server_logs"): "`explain` says what a line of a log means",
     ("request_bodies", "advise"): "what an import found is followed by the advice that would have helped",
-    ("advise", "server_logs"): "advises about the conversation of a log",
-    ("advise", "request_bodies"): "advises about the conversation of request bodies",
     ("server_logs", "advise"): "what an import found is followed by the advice that would have helped",
     ("server_logs", "request_bodies"): "`import` reads a log or request bodies, whichever the file holds",
     ("search", "workload"): "`merge` puts campaigns and workloads of several machines together",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.escaping import shell_command
-from cachesim.base.untrusted_files import argument_path
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
 from cachesim.tools.run.arguments import add_case, add_json, add_limits, add_profiles, case_of, chosen_profiles, count
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
 
 SECONDS = 60           # default time limit of a search
+IMPORTS = True         # ``args.imported`` reads logs and request bodies, whose tools need this one
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def seconds(text: str) -> int:
 def run(args: Namespace) -> int:
     from cachesim.tools.advise.report import advise_report, try_sentence
 
-    imported = imported_case(args)
+    imported: RepairCase | None = args.imported(args)
     scenario, sizes = sized(args, imported)
     other = args.model or args.sizes
     asked = [] if imported else [args.case, *(["--model", scenario.model] if other else ()),
@@ -72,20 +72,6 @@ def run(args: Namespace) -> int:
     if ended is not None:
         return exits.interrupted(ended)
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS
-
-
-def imported_case(args: Namespace) -> RepairCase | None:
-    """Return the conversation of a log or of request bodies, None if the argument names a scenario. Raise BadInput for
-    a log without a request that can be simulated."""
-    path = argument_path(args.case)
-    if path.suffix == ".toml" or not path.exists() or any(path.glob("*.toml")):
-        return None
-    from cachesim.tools.request_bodies.body_files import are_bodies
-    from cachesim.tools.request_bodies.command import bodies_case
-    from cachesim.tools.server_logs.command import log_case
-
-    read = bodies_case if args.case != "-" and are_bodies([args.case]) else log_case
-    return read(path, args.profiles, args.model or "", args.settings)
 
 
 def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario, Sizes]:

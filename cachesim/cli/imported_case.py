@@ -1,0 +1,25 @@
+"""Conversation of a log or of request bodies, for a command about a single case."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from cachesim.base.untrusted_files import argument_path
+
+if TYPE_CHECKING:
+    from cachesim.tools.advise.saved_tokens import RepairCase
+
+
+def imported_case(args: Namespace) -> RepairCase | None:
+    """Return the conversation in the file ``args.case``, None if the argument names a scenario. Raise BadInput for a
+    log without a request that can be simulated."""
+    path = argument_path(args.case)
+    if path.suffix == ".toml" or not path.exists() or any(path.glob("*.toml")):
+        return None
+    from cachesim.tools.request_bodies.body_files import are_bodies
+    from cachesim.tools.request_bodies.command import bodies_case
+    from cachesim.tools.server_logs.command import log_case
+
+    read = bodies_case if args.case != "-" and are_bodies([args.case]) else log_case
+    return read(path, args.profiles, args.model or "", args.settings)
