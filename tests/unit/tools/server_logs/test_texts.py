@@ -28,7 +28,8 @@ def with_bodies(tmp_path: Path, *bodies: str) -> Path:
 
 
 @pytest.mark.parametrize("line, shown", [
-    ('srv  log: prompt: "once upon a time"', 'prompt: "..."'), ("srv  log: text 'once upon', n = 3", "text '...', n = 3"),
+    ('srv  log: prompt: "once upon a time"', 'prompt: "..."'),
+    ("srv  log: text 'once upon', n = 3", "text '...', n = 3"),
     ('srv  log: {"a": "once upon"} later', "{...}"), ('srv  log: say "once upon', 'say "..."'),
     ("srv  log: the server's n = 3", "the server's n = 3"), ('srv  log: a "x\\"once upon" b', 'a "..." b'),
 ])  # fmt: skip
