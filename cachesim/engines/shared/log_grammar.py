@@ -111,10 +111,11 @@ class LogGrammar:
         for line in (*self._by_head.get(_head(plain), ()), *self._by_head.get("", ())):
             found = pattern(line.template).fullmatch(plain)
             if found is not None:
-                numbers = {name: value(word) for name, word in found.groupdict().items() if word is not None}
+                words = {name: word for name, word in found.groupdict().items() if word is not None}
+                numbers = {name: value(word) for name, word in words.items()}
                 where = numbers.pop("slot", slot), numbers.pop("task", task)
-                words = {name: word[:LONGEST] for name, word in found.groupdict().items() if word is not None}
-                return Read(line, _id(where[0]), _id(where[1]), numbers, words)
+                kept = {name: word[:LONGEST] for name, word in words.items()}
+                return Read(line, _id(where[0]), _id(where[1]), numbers, kept)
         return None
 
     def begins(self, text: str) -> bool:

@@ -48,7 +48,6 @@ _HEAD = re.compile(
     r")"
 )
 _OWN = re.compile(rf"(?<![\d.]){_STAMP}\s*$")
-_SOURCES = ("port", "unit", "app", "process", "pod", "container")
 _LOGFMT = re.compile(r"\bmsg=(?:\"((?:[^\"\\]|\\.){0,4000})\"|(\S{1,400}))")
 _TEXTS = ("msg", "message", "log", "MESSAGE")
 IDS = {"id_slot": "slot", "slot_id": "slot", "id_task": "task", "task_id": "task"}
@@ -68,6 +67,7 @@ class LogMessage(NamedTuple):
     level: str = ""                # D, I, W or E, "" = not printed
     stamp: int | None = None       # time since the start of the server [us]
     source: str = ""               # printing process: port of a router's child, container, unit; "" = not printed
+    prefix: int = 0                # characters before the message that are a prefix
 
 
 class _Prefix(NamedTuple):
@@ -86,7 +86,7 @@ def message(line: str) -> LogMessage:
         line, fields = _parse_json(line.strip())
         if fields:
             return _with_ids(LogMessage(plain(line), fields=fields))
-    return _parse_plain(plain(line))
+    return plain_message(plain(line))
 
 
 def plain(line: str) -> str:
@@ -117,13 +117,20 @@ def _parse_json(line: str) -> tuple[str, dict[str, Number | str]]:
     return text, flat if "id_slot" in flat or "slot_id" in flat else {}
 
 
-def _parse_plain(line: str) -> LogMessage:
+def plain_message(line: str) -> LogMessage:
     """Return the message of a plain line: logfmt, ``slot``/``srv`` with a function name, or ``text | key=value``."""
-    prefix, fields = _read_prefix(line), {}
-    if "msg=" in line and (packed := _LOGFMT.search(line)):
-        fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, packed.end())}
-        line = (packed[1] or packed[2] or "").replace('\\"', '"')
-        prefix = _read_prefix(line)._replace(source=prefix.source)
+    line = line[:LONGEST].rstrip()
+    prefix = _read_prefix(line)
+    if "msg=" not in line or (packed := _LOGFMT.search(line)) is None:
+        return _message_after(line, prefix, {})
+    fields = {name: value(word.strip('"')) for name, word in _FIELD.findall(line, packed.end())}
+    line = (packed[1] or packed[2] or "").replace('\\"', '"')
+    inner = _read_prefix(line)._replace(source=prefix.source)
+    return _message_after(line, inner, fields)._replace(prefix=prefix.end)
+
+
+def _message_after(line: str, prefix: _Prefix, fields: Mapping[str, Number | str]) -> LogMessage:
+    """Return the message of a line after its prefix. ``fields``: those of a message without fields of its own."""
     part = _PART.search(line)
     if part is not None and '"' not in line[: part.start()]:          # a quoted log in a request is not a message
         if prefix.stamp is None and (found := _OWN.search(line, 0, part.start())) is not None:
@@ -147,7 +154,7 @@ def _parse_plain(line: str) -> LogMessage:
 
 def _in(prefix: _Prefix, found: LogMessage) -> LogMessage:
     """Return the message with the values of its prefix."""
-    return found._replace(level=prefix.level, stamp=prefix.stamp, source=prefix.source)
+    return found._replace(level=prefix.level, stamp=prefix.stamp, source=prefix.source, prefix=prefix.end)
 
 
 def _with_ids(found: LogMessage) -> LogMessage:
@@ -165,15 +172,17 @@ def _read_prefix(line: str) -> _Prefix:
         found = _HEAD.match(line, end)
         if found is None or (end == blank and line[end] == "-"):        # a dash begins messages, too
             break
-        end = found.end()
-        level = found["level"] or found["letter"] or (found["grade"] or "")[:1] or level
-        if found["minutes"] is not None:
-            stamp = _microseconds(found)
-        source = " ".join(filter(None, [source, *(found[name] for name in _SOURCES)]))
+        end, name = found.end(), found.lastgroup
+        if name == "level":
+            level, stamp = found["level"], _microseconds(found)
+        elif name in ("letter", "grade"):
+            level = found[name][:1]
+        elif name is not None:                                                  # the name of a process
+            source = f"{source} {found[name]}".lstrip()
     return _Prefix(end if end > blank else 0, level, stamp, source)
 
 
 def _microseconds(found: re.Match[str]) -> int:
     """Return the time of llama.cpp's time stamp."""
-    minutes, seconds, thousandths, millionths = (int(found[name]) for name in ("minutes", "s", "ms", "us"))
+    minutes, seconds, thousandths, millionths = map(int, found.group("minutes", "s", "ms", "us"))
     return ((minutes * 60 + seconds) * 1000 + thousandths) * 1000 + millionths

@@ -12,21 +12,25 @@ from itertools import islice, product
 from typing import Any, Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Read
-from cachesim.tools.server_logs.line_prefixes import IDS, LogMessage, message, plain, prefix_end
+from cachesim.tools.server_logs.line_prefixes import IDS, LogMessage, message, plain, plain_message, prefix_end
 from cachesim.tools.server_logs.recognise import read_message
 from cachesim.tools.server_logs.server_runs import ServerRuns
 
 PIECES = 16                  # messages without a prefix in a line, at most
 WRAPPED = 4                  # lines that a wrapped message has after its first, at most
-_BEGIN = re.compile(
-    r"(?:\[\d{1,5}\]\s)?(?P<minutes>\d{1,6})\.\d{2}\.\d{3}\.\d{3}\s[DIWE]\s"
-    r"|slot\s{1,14}[\w():~]{1,12}:\s+id\s+\d+\s*\|"
-    r"|(?:srv|que|cmn|(?<![A-Za-z])(?:spec|res))\s{1,14}[\w():~]{1,12}:\s"
-    r"|(?:INFO|WARN|ERR|VERB)\s{0,4}\[\s*\w{1,60}\s*\]"
-    r"|[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S{1,64}\s\S{1,64}\[\d+\]:\s"
-    r"|(?<!=)\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"
-    r"|={8} (?:Prompt cache|Cache): |(?:(?:prompt|generation) eval|(?<!prompt )(?<!generation )eval|total) time = "
-)
+_CLOCK = r"\.\d{2}\.\d{3}\.\d{3}\s[DIWE]\s"
+_NAMED = r"\s{1,14}[\w():~]{1,12}:\s"
+_LEVEL = r"\s{0,4}\[\s*\w{1,60}\s*\]"
+_BEGIN = re.compile("(?=[0-9=A-Z[cegpqrst])(?:" + "|".join((     # fast: the first letter excludes most alternatives
+    rf"[0-9]\d{{0,5}}(?P<seconds>){_CLOCK}", rf"\[\d{{1,5}}\]\s\d{{1,6}}{_CLOCK}",
+    r"slot\s{1,14}[\w():~]{1,12}:\s+id\s+\d+\s*\|",
+    *(word + _NAMED for word in ("srv", "que", "cmn", "s(?<![A-Za-z]s)pec", "r(?<![A-Za-z]r)es")),
+    *(word + _LEVEL for word in ("INFO", "WARN", "ERR", "VERB")),
+    r"[A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S{1,64}\s\S{1,64}\[\d+\]:\s",
+    r"[0-9](?<!=\d)\d{3}-\d\d-\d\d[T ]\d\d:\d\d:\d\d",
+    "={8} Prompt cache: ", "={8} Cache: ",
+    "prompt eval time = ", "generation eval time = ", "e(?<!prompt e)(?<!generation e)val time = ", "total time = ",
+)) + ")")  # fmt: skip
 """Texts that begin a message, wherever they stand in a line."""
 _QUOTED = re.compile(r'\b\w{1,40}="[^"]{0,200}"')
 _OPEN = re.compile(r"\{(\w+)\}$")
@@ -94,7 +98,7 @@ def _pieces(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[_Piece]:
         for text, is_exact, logged, read in _messages(grammar, line, minutes):
             if logged.stamp is not None and is_certain:
                 minutes = logged.stamp // 60_000_000
-            fresh = bool(logged.function) or text.startswith("{") or (text[:1] != "|" and prefix_end(text) > 0)
+            fresh = bool(logged.function) or text.startswith("{") or (text[:1] != "|" and logged.prefix > 0)
             piece = _Piece(number, text, logged, read, fresh, len(line.rstrip("\r\n")))
             is_certain = is_exact
             yield piece if is_exact else _without_last(piece)
@@ -105,9 +109,12 @@ def _messages(
 ) -> Iterator[tuple[str, bool, LogMessage, Read | None]]:
     """Yield the messages of a line as ``_split`` does, and their recognised lines. A message without a prefix is split
     off where the text before it is a message, too."""
-    for text, is_exact in _split(grammar, line, minutes):
-        logged = message(text)
-        read = read_message(grammar, logged)
+    if line.lstrip().startswith("{"):
+        logged = message(line)
+        yield line, True, logged, read_message(grammar, logged)
+        return
+    for text, is_exact in _split(grammar, plain(line), minutes):
+        logged, read = _read(grammar, text)
         for _ in range(PIECES):
             is_closed = read is not None and "{}" not in read.line.template and not logged.fields
             is_short = read is not None and len(logged.text) < len(read.line.template) and not logged.fields
@@ -116,34 +123,35 @@ def _messages(
             at = next((at for at in grammar.beginnings(text) if _is_whole(grammar, text[:at])), 0)
             if not at:
                 break
-            left = message(text[:at])
-            yield text[:at], True, left, read_message(grammar, left)
+            yield text[:at], True, *_read(grammar, text[:at])
             text = text[at:]
-            logged = message(text)
-            read = read_message(grammar, logged)
+            logged, read = _read(grammar, text)
         yield text, is_exact, logged, read
+
+
+def _read(grammar: LogGrammar, text: str) -> tuple[LogMessage, Read | None]:
+    """Return the message of a plain text, and its recognised line."""
+    logged = plain_message(text)
+    return logged, read_message(grammar, logged)
 
 
 def _is_whole(grammar: LogGrammar, text: str) -> bool:
     """Return whether a text is a recognised message, and not the beginning of one with another word."""
-    return read_message(grammar, message(text)) is not None and not text.endswith("print_timings: ")
+    return _read(grammar, text)[1] is not None and not text.endswith("print_timings: ")
 
 
 def _split(grammar: LogGrammar, line: str, minutes: int | None) -> Iterator[tuple[str, bool]]:
-    """Yield the messages of a line, each with whether its last number is certain. ``minutes``: those of the last time
-    stamp, to tell a number from the time stamp that a lost line end appended to it."""
-    if line.lstrip().startswith("{"):
-        yield line, True
-        return
-    line, begun, is_exact = plain(line), 0, True
-    start = prefix_end(line)
+    """Yield the messages of a plain line, each with whether its last number is certain. ``minutes``: those of the last
+    time stamp, to tell a number from the time stamp that a lost line end appended to it."""
+    begun, is_exact, end = 0, True, 0        # end: of the prefix so far
     for place in _BEGIN.finditer(line):
-        if place.start() <= start:
+        if place.start() == end or place.start() <= prefix_end(line):
+            end = place.end()
             continue                         # the line's own prefix
         head = line[begun : place.start()]
         if '"' in _QUOTED.sub("", head) or prefix_end(head + "x") == len(head) or not _is_message(head):
             continue                         # quoted text, or only a prefix before it
-        stamp = message(head).stamp if is_exact else None          # else its first digits are uncertain
+        stamp = plain_message(head).stamp if is_exact else None          # else its first digits are uncertain
         minutes = minutes if stamp is None else stamp // 60_000_000
         at, is_exact = _boundary(grammar, line, begun, place, minutes)
         yield line[begun:at], is_exact
@@ -155,18 +163,18 @@ def _boundary(grammar: LogGrammar, line: str, begun: int, place: re.Match[str],
               minutes: int | None) -> tuple[int, bool]:
     """Return the position at which the next message begins, and whether it is certain: the first digits of a time stamp
     may belong to the number before it."""
-    if place["minutes"] is None or len(place["minutes"]) == 1 or place.start("minutes") != place.start():
-        return place.start(), True
-    first, end = place.span("minutes")
+    first, end = place.start(), place.start("seconds")       # of the minutes; end is -1 without a time stamp
+    if end - first < 2:
+        return first, True
     fits = [at for at in range(first, end) if line[at] != "0" or at == end - 1]
-    fits = [at for at in fits if read_message(grammar, message(line[begun:at])) is not None] or [first]
+    fits = [at for at in fits if _read(grammar, line[begun:at])[1] is not None] or [first]
     later = [at for at in fits if minutes is not None and 0 <= int(line[at:end]) - minutes < 60]
     return (later or fits)[0], len(fits) == 1 or len(later) == 1
 
 
 def _is_message(head: str) -> bool:
     """Return whether a text contains a message, and not only a prefix or a heading."""
-    text = message(head).text
+    text = plain_message(head).text
     return bool(text) and not text.endswith(":")
 
 
@@ -222,8 +230,8 @@ def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | 
     found: list[_Piece] = []
     for spaces in product(("", " "), repeat=len(after)):
         text = first.text + "".join(space + line for space, line in zip(spaces, after, strict=True))
-        logged = message(text)
-        if (read := read_message(grammar, logged)) is not None:
+        logged, read = _read(grammar, text)
+        if read is not None:
             found.append(_Piece(first.number, text, logged, read, first.fresh, first.width))
     if not found:
         return None

@@ -47,9 +47,8 @@ class ServerRuns:
         if run is None or self._is_restart(run, logged, read):
             run = _Run(self._count)
             self._count += 1
-        if run in runs:
-            runs.remove(run)
-        runs[:] = [*runs[1 - KEPT :], run]                 # the last is the current one
+        if not runs or run is not runs[-1]:
+            runs[:] = [*[known for known in runs if known is not run][1 - KEPT :], run]   # the last is the current one
         run.stamp = run.stamp if logged.stamp is None else logged.stamp
         if read is not None and not _STARTUP.match(read.line.ev):
             run.is_active = True
