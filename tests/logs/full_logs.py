@@ -11,11 +11,14 @@ import re
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from pathlib import Path
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of
+from cachesim.engines.ik_llama.memory import model_layout as ik_llama
+from cachesim.engines.llama_cpp.memory import model_layout as llama_cpp
+from cachesim.engines.mlx_lm import model_layout as mlx_lm
 from cachesim.engines.registry import ENGINES, engine_of
 from cachesim.events import Compared, Event, Launch
 from cachesim.events.slot_and_prompt_cache import SlotById, SlotByLcp, SlotByLru
@@ -212,15 +215,19 @@ def _numbers(judged: Judgement, contents: Sequence[Tokens]) -> Numbers:
     return numbers
 
 
-def memory_of(scenario: Scenario, observer: Observer) -> frozenset[str]:
-    """Return what the memory of a server allows: to cut anywhere, within a window, or nowhere."""
-    assert observer.server.model is not None
-    layers = observer.server.model.spec.layers
-    window = any(layer.window for layer in layers)
-    found = {"none"} if any(layer.recurrence is not None for layer in layers) else set[str]()
-    if window:
-        found |= {"window", "any"} if scenario.server.get("swa_full") else {"window"}
+def memory_of(model: str, engine: str, swa_full: bool) -> frozenset[str]:
+    """Return what the memory of a model allows: to cut anywhere, within a window, or nowhere."""
+    kind = KINDS[engine](model)
+    if any(layer.recurrence is not None for layer in kind.spec.layers):
+        return frozenset({"none"})
+    found = {"none"} if getattr(kind, "private", False) else set[str]()
+    if any(layer.window for layer in kind.spec.layers):
+        found |= {"window", "any"} if swa_full else {"window"}
     return frozenset(found or {"any"})
+
+
+KINDS: Mapping[str, Callable[[str], Any]] = {
+    "llama_cpp": llama_cpp.model_kind, "ik_llama": ik_llama.model_kind, "mlx_lm": mlx_lm.model_kind}  # fmt: skip
 
 
 def trace_scenario(trace: Trace) -> Scenario | None:

@@ -52,9 +52,8 @@ def full_log(name: str, scenario: Scenario, profile: str, played: Played, seed: 
         lines = [*writer.start(played), *writer.lines()]
     flags = played.observer.server.settings.flags
     options = {option: getattr(flags, option) for option in dir(flags) if not option.startswith("_")}
-    log = FullLog(
-        name, engine.name, profile, style.build, lines, writer.tasks, options, memory_of(scenario, played.observer)
-    )
+    cuts = memory_of(scenario.model, engine.name, bool(scenario.server.get("swa_full")))
+    log = FullLog(name, engine.name, profile, style.build, lines, writer.tasks, options, cuts)
     add_causes(log, played, scenario)
     return log
 
@@ -66,7 +65,7 @@ def recorded_log(name: str, trace: Trace, seed: int) -> FullLog | None:
     if not events:
         return None
     lines = list(_Writer(events, tasks, style, rng.one((3, 4, 4, 4, 4, 5)), rng).lines())
-    cuts = frozenset({"none", "window", "any"})
+    cuts = memory_of(trace.model, style.engine, bool(trace.flags.get("swa_full")))
     return FullLog(name, style.engine, trace.profile, style.build, lines, tasks, trace.flags, cuts)
 
 

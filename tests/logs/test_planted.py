@@ -87,6 +87,7 @@ FALSE = (
     said("build", [3], {"build": [9474, None]}),
     said("option", [1], {"parallel": 4}, task=None),
     said("memory", [2], {"cut": "any"}, task=None),
+    said("memory", [2], {"cut": "window"}, task=None),
     said("contradiction", [2, 3], {}, task=None),
     said("guess", [2], {}),
 )

@@ -15,14 +15,6 @@ from tests.shared import SHARED, absent
 LOGS = SHARED / "logs"
 LISTS: Mapping[str, Mapping[str, Any]] = tomllib.loads(Path(__file__).with_name("real_logs.toml").read_text("utf-8"))
 pytestmark = pytest.mark.skipif(not LOGS.exists(), reason=absent(LOGS))
-OPEN = pytest.mark.xfail(reason="issue 31: the statements are not complete yet", strict=False)
-INCOMPLETE = (
-    "buun-2026-05-hybrid-42", "fork-posend-24035", "ik-2026-06-mtp-1931", "ik-2026-07-restore-2088",
-    "ik-2026-08-cap6-2226", "llamacpp-2023-11-ctxshift-3969", "llamacpp-2023-12-nocache-4288",
-    "llamacpp-2026-02-opencode-19408", "llamacpp-22746-maintainer-0618", "llamacpp-b10078-operator-27527",
-    "llamacpp-b5609-infill-14059", "llamacpp-b6992-gptoss-17118", "llamacpp-b8871-every8192-22275",
-)  # fmt: skip
-"""Logs of which the importer does not state everything that is listed."""
 
 Said = Mapping[str, Any]
 
@@ -81,7 +73,7 @@ def test_every_log_has_a_list():
     assert {path.stem for path in LOGS.glob("*.log")} == set(LISTS)
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=OPEN) if one in INCOMPLETE else one for one in LISTS])
+@pytest.mark.parametrize("name", LISTS)
 def test_every_listed_statement_is_found(name):
     stated = statements(lines_of(name))
     missing = [one for one in LISTS[name]["shows"] if not any(is_found(one, said) for said in stated)]

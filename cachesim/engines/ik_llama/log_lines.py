@@ -11,6 +11,7 @@ from typing import Mapping
 
 from cachesim.engines.ik_llama.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning, Number
+from cachesim.engines.shared.log_memory import holds_last_position
 from cachesim.engines.shared.log_verdicts import VERDICTS
 
 _CKPT = "pos_min = {pos_min}, pos_max = {pos_max}"
@@ -229,7 +230,14 @@ WARNINGS = frozenset({"full_reprocess", "pc_load_failed", "ckpt_restore_failed",
                       "window", "companion", "start_shift", "cache_clear"})  # fmt: skip
 """Kinds of line that warn of lost tokens, of a flag without effect, or of an error."""
 
-GRAMMAR = LogGrammar(LINES, MEANINGS, signs=(
+
+def memory(numbers: Mapping[str, Number | str]) -> str:
+    """Return what the positions in a line show that the memory allows. A first position above 0 does not show a
+    window: without recurrent layers the server prints the position in the first cell."""
+    return "none" if holds_last_position(numbers) else ""
+
+
+GRAMMAR = LogGrammar(LINES, MEANINGS, memory=memory, signs=(
     "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
     "restored context checkpoint took", "MiB, took ",
 ), words=("task error id_multi=",),

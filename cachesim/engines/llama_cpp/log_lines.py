@@ -20,6 +20,7 @@ from cachesim.engines.llama_cpp.log_others import WARNINGS as OTHER_WARNINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.llama_cpp.log_verdicts import ORDINARY, VERDICTS, WARNINGS
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number
+from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_positions
 
 _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
 _SWA = f"{_ENDS}, size = {{mib}} MiB"
@@ -252,15 +253,15 @@ GIVES = (
     Gives("too_long", "n_tokens", ("n_tokens",)), Gives("need_one", "n_tokens", ("n_tokens",)),
     Gives("prompt_done", "n_tokens", ("n_tokens",)), Gives("prompt_size", "n_tokens", ("n_tokens",)),
     Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),
-    Gives("in_cache", "cache_n", ("n_past",)), Gives("in_cache", "prompt_n", ("prompt_n",)),
     Gives("n_past", "lcp", ("n_past",), unless=_REUSE), Gives("n_past", "held", ("held",)),
     Gives("full_reprocess", "cache_n"), Gives("trim_failed", "cache_n"),
-    Gives("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one")),
+    Gives("ckpt_invalidate", "lcp", ("prefix_end",), unless=_REUSE),
+    Gives("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one"), inside=True),
     Gives("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True),
     Gives("release", "end", ("n_tokens",)),
 )
 """Numbers of a request that lines print. A restored position may be the end of the prompt, whose last token is then
-evaluated; a refused removal clears the slot."""
+evaluated; a refused removal clears the slot. Neither happens within the prompt, after the end of a restored state."""
 
 FLAGS = {
     ("server", "n_batch"): "batch_size", ("server", "n_ubatch"): "ubatch_size", ("server", "n_slots"): "parallel",
@@ -275,12 +276,18 @@ CONSTANTS: Mapping[str, Mapping[str, Number]] = {
     "no_limit": {"limit_mib": -1}, "no_cache": {"limit_mib": 0}, "no_ckpt": {"max": 0},
 }
 
+
+def memory(numbers: Mapping[str, Number | str]) -> str:
+    """Return what the positions in a line show that the memory allows."""
+    return "none" if holds_last_position(numbers) else "window" if lacks_first_positions(numbers) else ""
+
+
 GRAMMAR = LogGrammar(
     LINES, {**MEANINGS, **OTHER_MEANINGS},
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
-    options=options, hints=hints, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
+    options=options, hints=hints, memory=memory, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
     warnings=WARNINGS | OTHER_WARNINGS, verdicts=VERDICTS, ordinary=ORDINARY,
     signatures=SIGNATURES, unlogged=UNLOGGED, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),

@@ -62,8 +62,9 @@ class Gives(NamedTuple):
     0 without fields; it may be larger by ``plus``.
 
     ``unless``: kinds of lines of the request that make it false; ``absent``: such kinds, and the excerpt must prove
-    that no such line was printed. ``first``: only the first such line of a request counts, if the request's start is
-    in the excerpt."""
+    that no such line was printed. ``inside``: that is proven, too, if the prompt is longer than the number and the
+    printed memory (pos_min, pos_max) ends before it or has no recurrent state. ``first``: only the first such line of a
+    request counts, if the request's start is in the excerpt."""
 
     kind: str
     name: str
@@ -71,6 +72,7 @@ class Gives(NamedTuple):
     plus: int = 0
     unless: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    inside: bool = False
     first: bool = False
 
 
@@ -100,6 +102,8 @@ class LogGrammar:
     # tokens that a slot may hold after a request beyond the prompt and all but the last generated token
     end_slack: int = 0
     signatures: Sequence[Signature] = ()                             # causes, and the lines that show them
+    # numbers of a line -> what they show that the memory allows: "none", "window", "" = nothing
+    memory: Callable[[Mapping[str, Number | str]], str] = lambda numbers: ""
     # beginning of a rule id -> where its decision becomes visible, as no line reports it
     unlogged: Mapping[str, str] = field(default_factory=dict)
     # (length, reused tokens) of each prompt -> option values to try with every kind of model

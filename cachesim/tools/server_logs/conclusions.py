@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, Iterable, Iterator, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs.cause_statements import cause_statements
-from cachesim.tools.server_logs.derivations import Derived, build_statement, numbers_of, statements_of
+from cachesim.tools.server_logs.derivations import Derived, numbers_of, statements_of
 from cachesim.tools.server_logs.line_ties import tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
@@ -47,16 +47,59 @@ def _conclude_run(session: LogSession) -> Conclusions:
     grammar, builds = engine.log(), [build for name in engine.line if (build := _build(name))]
     requests = [numbers_of(request, grammar, session.sieve) for request in tie_lines(lines)]
     found = chain(
-        map(read_statement, lines), build_statement(lines, builds), _options(lines, grammar),
+        map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
         *map(statements_of, requests), *(cause_statements(request, grammar) for request in requests),
     )  # fmt: skip
     return Conclusions(list(found), requests)
+
+
+MEMORIES: Mapping[str, str] = {
+    "none": "the memory holds a state of the last position alone, so no tokens can be removed from its end",
+    "window": "the memory holds a window of the last positions, so only tokens within it can be removed",
+}
+"""What a memory allows, as a sentence."""
+
+
+def _memory(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
+    """Yield what the memory allows, proven by the first line of each kind that shows it, unless lines differ."""
+    found: dict[str, dict[str, int]] = {}
+    for line in lines:
+        if cut := grammar.memory(line.read.numbers):
+            found.setdefault(cut, {}).setdefault(line.kind, line.number)
+    if len(found) == 1:
+        ((cut, numbers),) = found.items()
+        yield Statement(FOLLOWS, "memory", tuple(sorted({*numbers.values()})), None, None, {"cut": cut}, MEMORIES[cut])
 
 
 def _build(profile: str) -> int:
     """Return the build number in the name of a rule set, 0 if it has none."""
     name = profile.partition("@")[2]
     return int(name[1:]) if name[:1] == "b" and name[1:].isdigit() else 0
+
+
+def _build_range(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[Statement]:
+    """Yield the range of builds that print the spellings of these lines. ``builds``: known builds, in order."""
+    low: ReadLine | None = None
+    high: ReadLine | None = None
+    for line in lines:
+        build = line.number_of("build") if line.kind == "version" else None
+        if build:
+            says = f"build {build}: printed in line {line.number}"
+            yield Statement(FOLLOWS, "build", (line.number,), None, None, {"build": [build, build]}, says)
+            return
+        spelling = line.read.line
+        if spelling.since and (low is None or spelling.since > low.read.line.since):
+            low = line
+        if spelling.until and (high is None or spelling.until < high.read.line.until):
+            high = line
+    since = 0 if low is None else low.read.line.since
+    least = max((build + 1 for build in builds if build < since), default=None)
+    most = None if high is None else high.read.line.until - 1
+    if (least is None and most is None) or (least is not None and most is not None and least > most):
+        return
+    used = tuple(sorted({line.number for line in (low if least is not None else None, high) if line is not None}))
+    says = f"build {least if least is not None else '?'} to {most if most is not None else '?'}: spelling of its lines"
+    yield Statement(FOLLOWS, "build", used, None, None, {"build": [least, most]}, says)
 
 
 def _options(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:

@@ -7,7 +7,7 @@ could make false is not drawn.
 from __future__ import annotations
 
 from math import ceil, floor
-from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import Gives, LogGrammar
 from cachesim.tools.server_logs.line_ties import TiedRequest
@@ -40,10 +40,12 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
                 how = f"printed in line {line.number}"
                 found.add(gives.name, ProvenRange(value, value + gives.plus, frozenset({line.number}), how))
+    _in_cache(request, found)
     _shares_of_progress(request, found)
     _sums(request, found, grammar.end_slack)
     _threshold(request, found)
     _choice(request, found)
+    _restored(request, found, grammar)
     _sums(request, found, grammar.end_slack)
     return Derived(request, {} if found.clashes else found.numbers, tuple(found.clashes))
 
@@ -84,8 +86,10 @@ def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: Log
     """Return whether a line in or outside the excerpt makes the number of a line false."""
     if request.of(*gives.unless, *gives.absent):
         return True
+    if not gives.absent or (gives.name == "cache_n" and line.number_of(*gives.fields) == 0):
+        return False                                          # fewer than 0 tokens are not reused
     after = any(held.number > line.number for held in request.lines)
-    return bool(gives.absent) and (not after or may_hide(grammar, sieve, line.head, gives.absent))
+    return not after or may_hide(grammar, sieve, line.head, gives.absent)
 
 
 def may_hide(grammar: LogGrammar, sieve: Sieve, head: str, kinds: Sequence[str]) -> bool:
@@ -106,6 +110,40 @@ def _word_range(line: ReadLine, name: str) -> tuple[float, float] | None:
     word = line.read.words.get(name) if name in line.read.numbers else None
     found = printed_range(word) if word else None
     return found if found is not None and found[1] > 0 and found[0] <= 1 else None
+
+
+def _in_cache(request: TiedRequest, found: _Found) -> None:
+    """Derive the counts of a prompt from its tokens in the slot and the others. At least the last is evaluated."""
+    for line in request.of("in_cache"):
+        n_past, rest = line.number_of("n_past"), line.number_of("prompt_n")
+        if n_past is None or rest is None:
+            continue
+        spare, n_tokens = max(0, 1 - rest), n_past + rest
+        for name, value in (("n_tokens", n_tokens), ("cache_n", n_past - spare), ("prompt_n", rest + spare)):
+            how = f"{n_past:,} tokens in the slot, {rest:,} others"
+            found.add(name, ProvenRange(value, value, frozenset({line.number}), how))
+
+
+def _restored(request: TiedRequest, found: _Found, grammar: LogGrammar) -> None:
+    """Derive the reused tokens from a restored checkpoint that ends within the prompt."""
+    for gives in (gives for gives in grammar.gives if gives.inside):
+        for line in _lines(request, gives):
+            n_past, first, last = (line.number_of(name) for name in (*gives.fields, "pos_min", "pos_max"))
+            longer = _longer(request, found, n_past or 0)
+            if longer is None or first is None or last is None or request.of(*gives.unless, *gives.absent):
+                continue
+            if n_past is not None and (last < n_past or first < last):
+                how = f"printed in line {line.number}, within a prompt of more tokens"
+                found.add(gives.name, ProvenRange(n_past, n_past + gives.plus, longer | {line.number}, how))
+
+
+def _longer(request: TiedRequest, found: _Found, n_past: int) -> frozenset[int] | None:
+    """Return the lines that show a prompt of more than ``n_past`` tokens, None if none does."""
+    for number in (found.get("n_tokens"), found.get("lcp")):
+        if number is not None and number.low > n_past:
+            return number.lines
+    checks = (line.number for line in request.of("ckpt_check") if (line.number_of("thold") or 0) > n_past)
+    return next((frozenset({number}) for number in checks), None)
 
 
 def _shares_of_progress(request: TiedRequest, found: _Found) -> None:
@@ -234,30 +272,3 @@ LABELS: Mapping[str, str] = {
     "predicted_n": "tokens generated", "lcp": "common prefix", "held": "tokens in the slot before",
     "end": "tokens in the slot after", "lost": "tokens of the common prefix evaluated again",
 }
-
-
-def build_statement(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[Statement]:
-    """Yield the range of builds that print the spellings of these lines. ``builds``: known builds, in order."""
-    low: ReadLine | None = None
-    high: ReadLine | None = None
-    for line in lines:
-        build = line.number_of("build") if line.kind == "version" else None
-        if build:
-            says = f"build {build}: printed in line {line.number}"
-            yield Statement(FOLLOWS, "build", (line.number,), None, None, {"build": [build, build]}, says)
-            return
-        spelling = line.read.line
-        if spelling.since and (low is None or spelling.since > low.read.line.since):
-            low = line
-        if spelling.until and (high is None or spelling.until < high.read.line.until):
-            high = line
-    since = 0 if low is None else low.read.line.since
-    least = max((build + 1 for build in builds if build < since), default=None)
-    most = None if high is None else high.read.line.until - 1
-    if (least is None and most is None) or (least is not None and most is not None and least > most):
-        return
-    used = tuple(sorted({line.number for line in (low if least is not None else None, high) if line is not None}))
-    says = f"build {least if least is not None else '?'} to {most if most is not None else '?'}: spelling of its lines"
-    yield Statement(FOLLOWS, "build", used, None, None, {"build": [least, most]}, says)
-
-

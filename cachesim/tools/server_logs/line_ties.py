@@ -2,7 +2,8 @@
 
 Lines belong together if they name the same slot and the same task. A line that names neither belongs to a request only
 where a server prints nothing else in between: timings below their heading, the selection of a slot before its launch,
-and the lines from a new prompt to its first batch.
+and the lines from a new prompt to its first batch. Servers of 2023 name the task only at its launch: the lines of the
+slot follow in a fixed order, and timings belong to the only request since all slots were idle.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _ORDER = ("launch", "new_prompt", "prefix", "n_past", "ckpt_check", "ckpt_restor
 """Lines from the start of a prompt to its first batch, in the order in which servers print them."""
 _PHASE = {kind: number for number, kind in enumerate(_ORDER)} | {
     "full_reprocess": 5, "need_one": 6, "reuse_chunk": 3, "reuse_result": 3, "reuse_unsupported": 3, "trim_failed": 7}
+_IN_SLOT = {"launch": 0, "in_cache": 1, "batch": 2, "ctx_shift": 3, "release": 4}
+"""Lines of a slot without their task, in the order in which servers of 2023 print them."""
 _BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache", "no_ckpt", "memory"})
 """Lines that a server prints when it starts."""
 
@@ -85,6 +88,8 @@ class _Ties:
         self.open: dict[tuple[int, int], TiedRequest] = {}
         self.pending = _Pending(None, None, [], [])
         self.block: TiedRequest | None = None
+        self.in_slot: dict[int, TiedRequest] = {}                # slot -> request of its lines without a task
+        self.since_idle: list[TiedRequest] | None = None         # launched since all slots were idle, None = unknown
 
     def tied(self, lines: Sequence[ReadLine]) -> list[TiedRequest]:
         """Return the requests of these lines."""
@@ -92,10 +97,18 @@ class _Ties:
         for line in lines:
             where = line.heading if line.heading and line.number in timed else (line.slot, line.task)
             block, self.block = self.block, None
-            if line.kind in _BEGINS and self.open:
-                self.open, self.pending = {}, _Pending(None, None, [], [])
+            if line.kind == "idle":
+                self.in_slot, self.since_idle = {}, []
+            if line.kind in _BEGINS and (self.open or self.in_slot):
+                self.open, self.pending, self.in_slot, self.since_idle = {}, _Pending(None, None, [], []), {}, None
             elif where[0] is not None and where[1] is not None:
+                self._take_prefix(block, self.open.get((where[0], where[1])), line)
                 self._add((where[0], where[1]), line)
+            elif where[0] is not None and "{slot}" in line.read.line.template and line.kind in _IN_SLOT:
+                self._add_in_slot(where[0], line)
+            elif line.read.line.template.startswith("print_timings: "):
+                if self.since_idle is not None and len(self.since_idle) == 1:
+                    self.since_idle[0].lines.append(line)
             elif line.kind in CHOICES or line.kind == "slot_sim" or line.kind.startswith("pc_"):
                 self._choose(line)
             elif where == (None, None) and line.kind in _PHASE:
@@ -119,12 +132,39 @@ class _Ties:
             request = self.open[key] = TiedRequest(*key)
             self.requests.append(request)
         request.lines.append(line)
+        if line.kind == "launch":
+            self.in_slot[key[0]] = request
+            if self.since_idle is not None:
+                self.since_idle.append(request)
         if line.read.numbers.get("is_child"):
             return
         if line.kind == self.start and self.pending.slot in (None, key[0]) and len(request.lines) == 1:
             request.choice, request.cache = self.pending.choice, self.pending.cache
             request.similar = [held for held in self.pending.similar if held.slot == key[0]]
         self.pending = _Pending(None, None, [], [])
+
+    def _add_in_slot(self, slot: int, line: ReadLine) -> None:
+        """Add a line without a task to the last request of its slot, or to a new one if the line cannot follow."""
+        request, phase = self.in_slot.get(slot), _IN_SLOT[line.kind]
+        last = None if request is None else max(_IN_SLOT.get(held.kind, 0) for held in request.lines)
+        if request is None or last is None or last > phase or (last == phase and line.kind != "ctx_shift"):
+            request = self.in_slot[slot] = TiedRequest(slot, None)
+            self.requests.append(request)
+        request.lines.append(line)
+        if line.kind == "release":
+            del self.in_slot[slot]
+
+    def _take_prefix(self, block: TiedRequest | None, request: TiedRequest | None, line: ReadLine) -> None:
+        """Add the common prefix, printed without slot and task, to the launched request whose next line agrees."""
+        if block is None or [held.kind for held in block.lines] != ["prefix"]:
+            return
+        if request is None or request.start is None or any(_PHASE.get(held.kind, 0) > 1 for held in request.lines):
+            return
+        prefix = block.lines[0]
+        n_past, names = prefix.number_of("n_past"), {"batch": ("p0",), "n_past": ("n_past",)}.get(line.kind, ())
+        same = n_past is not None and n_past == prefix.number_of("n_past_prompt") == line.number_of(*names)
+        if same and (line.kind == "batch" or line.number_of("held") == prefix.number_of("held")):
+            request.lines.append(self.requests.pop().lines[0])
 
     def _choose(self, line: ReadLine) -> None:
         """Keep a line that a server prints before a launch."""

@@ -86,6 +86,77 @@ def test_a_first_batch_counts_only_if_no_refusal_can_be_hidden():
     assert "cache_n" not in numbers(batch, NOISE, RELEASE)                  # not the first batch, perhaps
 
 
+def test_a_first_batch_from_position_0_reuses_nothing_whatever_follows():
+    assert numbers(LAUNCH, NEW, slot("n_tokens = 0, memory_seq_rm [0, end)"))["cache_n"] == 0
+
+
+RESTORED = "restored context checkpoint (pos_min = {0}, pos_max = {1}, n_tokens = 70, n_past = {2}, size = 1 MiB)"
+
+
+@pytest.mark.parametrize("more, restored, cache_n", [
+    ([NEW], (69, 69, 70), 70),
+    ([CHECKS[0]], (69, 69, 70), 70),
+    ([NEW], (30, 69, 69), 69),                                      # a window: its memory removes any tokens
+    ([NEW], (69, 69, 69), None),                                    # the state contains the position
+    ([NEW.replace("150", "70")], (69, 69, 70), None),               # the last token of the prompt is evaluated
+    ([], (69, 69, 70), None),
+    ([NEW, slot("need to evaluate at least 1 token to generate logits, n_past = 70, n_prompt_tokens = 150")],
+     (69, 69, 70), None),
+])  # fmt: skip
+def test_a_checkpoint_within_the_prompt_is_reused_whatever_follows(more, restored, cache_n):
+    assert numbers(*more, slot(RESTORED.format(*restored))).get("cache_n") == cache_n
+
+
+def test_an_ik_checkpoint_may_still_be_refused():
+    lines = [slot("n_past = 90, slot.prompt.tokens.size() = 99, seq_id = 0, pos_min = 98"),
+             slot("restored context checkpoint took 9 ms (pos_min = 69, pos_max = 69, n_tokens = 70, n_past = 70, "
+                  "size = 1 MiB)")]  # fmt: skip
+    assert "cache_n" not in numbers(*lines, engine="ik_llama")
+
+
+def test_an_erased_checkpoint_may_print_the_common_prefix():
+    erased = slot("erased invalidated context checkpoint (pos_min = 99, pos_max = 99, pos_end = 100, n_tokens = 100, "
+                  "n_swa = 0, prefix_end = 95, pos_next = 70, size = 1 MiB)")  # fmt: skip
+    found = numbers(slot(RESTORED.format(69, 69, 70)), erased)
+    assert (found["lcp"], found["cache_n"], found["lost"]) == (95, 70, 25)
+    assert named(slot(RESTORED.format(69, 69, 70)), erased)["checkpoint-too-late"] == (25, (1, 2))
+    moved = slot("reusing chunk with size 9, shifting KV cache [9, 18) -> [5, 14)")
+    assert "lcp" not in numbers(moved, erased)
+
+
+@pytest.mark.parametrize("rest, found", [(9, (49, 40, 9)), (0, (40, 39, 1))])
+def test_a_server_of_2023_prints_reused_and_other_tokens(rest, found):
+    counted = numbers(f"slot 0 : in cache: 40 tokens | to process: {rest} tokens")
+    assert (counted["n_tokens"], counted["cache_n"], counted["prompt_n"]) == found
+
+
+def memory(*lines, engine="llama_cpp"):
+    return [(said.numbers, said.lines) for said in follows(*lines, engine=engine) if said.what == "memory"]
+
+
+HELD = "n_past = 40, slot.prompt.tokens.size() = 100, seq_id = 0, pos_min = {0}, n_swa = {1}"
+CREATED = "created context checkpoint 1 of 8 (pos_min = {0}, pos_max = 99, n_tokens = 100, size = 1 MiB)"
+
+
+@pytest.mark.parametrize("text, cut", [
+    (HELD.format(99, 1), "none"), (HELD.format(60, 32), "window"), (HELD.format(60, 0), None), (CHECKS[0], "none"),
+    (CREATED.format(99), "none"), (CREATED.format(60), "window"), (CREATED.format(0), None), (LAUNCH, None),
+])  # fmt: skip
+def test_positions_show_what_the_memory_allows(text, cut):
+    assert memory(text if "task" in text else slot(text)) == ([({"cut": cut}, (1,))] if cut else [])
+
+
+def test_a_memory_is_shown_by_a_line_of_each_kind_and_by_none_if_they_differ():
+    assert memory(*CHECKS, NOISE, slot(HELD.format(99, 0))) == [({"cut": "none"}, (1, 4))]
+    assert memory(*CHECKS, slot(CREATED.format(60))) == []
+
+
+def test_ik_prints_the_position_in_the_first_cell_without_states():
+    created = "created context checkpoint 1 of 8 (pos_min = {}, pos_max = 99, size = 1 MiB, took 9 ms)"
+    assert memory(slot(created.format(60)), engine="ik_llama") == []
+    assert memory(slot(created.format(99)), engine="ik_llama") == [({"cut": "none"}, (1,))]
+
+
 def test_the_entry_that_was_loaded_is_the_prefix():
     lines = (CHOICE, "srv load:    - prompt with length     200, lcp =     140, f_keep = 0.700, f_sim = 0.933",
              "srv load:  - found better prompt with f_keep = 0.700, f_sim = 0.933", LAUNCH, NEW)  # fmt: skip

@@ -1,0 +1,75 @@
+"""Lines that belong to the same request although they do not name it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.server_logs.line_ties import tie_lines
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.recognise import grammars
+
+LAUNCHES = ["slot 0 is processing [task id: 5]", "slot 1 is processing [task id: 6]"]
+BODY = ["slot {0} : in cache: 40 tokens | to process: 9 tokens", "slot {0} : kv cache rm - [40, end)"]
+SHIFT = "slot 0: context shift - n_keep = 4, n_left = 90, n_discard = 45"
+RELEASED = "slot 0 released (60 tokens in cache)"
+IDLE = "all slots are idle and system prompt is empty, clear the KV cache"
+TIMES = ["print_timings: prompt eval time = 17.17 ms / 9 tokens (1 ms per token)",
+         "print_timings: eval time = 7.57 ms / 12 runs (1 ms per token)"]  # fmt: skip
+MEANWHILE = "slot unavailable"
+
+
+def tied(*lines, engine="llama_cpp"):
+    """Return slot and task of each request, with the numbers of its lines."""
+    session = read_session(engine, grammars()[engine], lines)
+    return [(one.slot, one.task, [line.number for line in one.lines]) for one in tie_lines(session.read_lines)]
+
+
+def test_lines_of_a_slot_belong_to_the_task_launched_in_it():
+    body = [text.format(0) for text in BODY]
+    assert tied(LAUNCHES[0], *body, SHIFT, SHIFT, MEANWHILE, RELEASED) == [(0, 5, [1, 2, 3, 4, 5, 7])]
+    assert tied(*LAUNCHES, *(text.format(1) for text in BODY), *body) == [(0, 5, [1, 5, 6]), (1, 6, [2, 3, 4])]
+
+
+def test_lines_of_a_slot_without_a_launch_have_no_task():
+    body = [text.format(0) for text in BODY]
+    assert tied(*body, RELEASED, LAUNCHES[0], *body) == [(0, None, [1, 2, 3]), (0, 5, [4, 5, 6])]
+
+
+@pytest.mark.parametrize("between", [RELEASED, IDLE, "build: 1500 (abc) with gcc"])
+def test_a_request_ends_with_its_release_and_when_all_slots_are_idle(between):
+    assert (0, None, [3, 4]) in tied(LAUNCHES[0], between, *(text.format(0) for text in BODY))
+
+
+def test_lines_that_cannot_follow_begin_another_request():
+    body = [text.format(0) for text in BODY]
+    assert tied(LAUNCHES[0], *body, *body) == [(0, 5, [1, 2, 3]), (0, None, [4, 5])]
+    assert tied(LAUNCHES[0], body[1], body[0]) == [(0, 5, [1, 2]), (0, None, [3])]
+
+
+def test_timings_belong_to_the_only_request_since_all_slots_were_idle():
+    assert tied(IDLE, LAUNCHES[0], *TIMES, RELEASED) == [(0, 5, [2, 3, 4, 5])]
+    assert tied(LAUNCHES[0], *TIMES) == [(0, 5, [1])]                            # another slot may be busy
+    assert tied(IDLE, *LAUNCHES, *TIMES) == [(0, 5, [2]), (1, 6, [3])]
+    assert tied(IDLE, LAUNCHES[0], RELEASED, IDLE, LAUNCHES[1], *TIMES)[1] == (1, 6, [5, 6, 7])
+
+
+IK_LAUNCH = "INFO [ launch_slot_with_task] slot is processing task | id_slot=0 id_task=5"
+PREFIX = "======== Cache: cache_size = 60, n_past = 40, n_past_prompt = 40"
+BATCH = "INFO [ batch_pending_prompt] kv cache rm [p0, end) | id_slot=0 id_task=5 p0=40"
+N_PAST = "slot apply_checkp: id  0 | task 5 | n_past = 40, slot.prompt.tokens.size() = 60, seq_id = 0, pos_min = 59"
+
+
+@pytest.mark.parametrize("following", [BATCH, N_PAST])
+def test_the_prefix_of_ik_belongs_to_the_launched_request_that_agrees_with_it(following):
+    assert tied(IK_LAUNCH, PREFIX, following, engine="ik_llama") == [(0, 5, [1, 2, 3])]
+
+
+@pytest.mark.parametrize("lines", [
+    (IK_LAUNCH, PREFIX, BATCH.replace("p0=40", "p0=41")), (IK_LAUNCH, PREFIX, N_PAST.replace("= 60", "= 61")),
+    (IK_LAUNCH, PREFIX, BATCH.replace("id_task=5", "id_task=6")), (PREFIX, BATCH),
+    (IK_LAUNCH, PREFIX.replace("prompt = 40", "prompt = 41"), BATCH), (IK_LAUNCH, BATCH, PREFIX, BATCH),
+    (IK_LAUNCH, PREFIX, IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=6"), BATCH),
+])  # fmt: skip
+def test_another_prefix_stays_alone(lines):
+    prefix = next(number for number, line in enumerate(lines, 1) if "Cache" in line)
+    assert (None, None, [prefix]) in tied(*lines, engine="ik_llama")
