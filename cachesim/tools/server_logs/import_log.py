@@ -54,16 +54,16 @@ def rebuild_log(
     session = read_session(engine.name, grammar, reading(open_lines(path)))
     options = {**_options(engine, grammar, session), **(server or {})}
     lengths = [(request.n_tokens, request.cache_n) for request in session.requests if request.n_tokens]
-    said = conclude(session)
+    said, contents = conclude(session), log_contents(session, grammar)
     possible = possible_profiles(engine.line, said.statements)
     newest = [engine.newest] if engine.newest in possible else []
-    found = solve(session, SearchSpace(
+    found = None if contents["only_others"] else solve(session, SearchSpace(
         tuple(profiles) or tuple(dict.fromkeys([*newest, *reversed(possible)])),
         (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in grammar.hints(lengths).items() if name not in options},
     ), SOUGHT.now // logs)  # fmt: skip
-    data = _data(path, engine, session, said, found, bool(profiles), bool(model))
+    data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
@@ -125,8 +125,8 @@ def _lost(request: LoggedRequest) -> bool:
     return shared is not None and request.cache_n is not None and request.cache_n + 1 < shared
 
 
-def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, played: Reconstruction | None,
-          given: bool, model: bool) -> dict[str, Any]:
+def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, contents: Mapping[str, Any],
+          played: Reconstruction | None, given: bool, model: bool) -> dict[str, Any]:
     found = played or Reconstruction("", "", {})
     happened = classify_requests(found.requests)
     return {
@@ -134,12 +134,12 @@ def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, pl
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
         "recognised": sum(run.recognised for run in (session, *session.others)),
         "log_requests": len(session.requests) + session.beyond,
-        "contents": log_contents(session, engine.log()),
+        "contents": contents,
         "statements": [statement.as_data() for statement in said.statements],
         "requests": [_request(found, number) for number in range(len(found.requests))],
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
-        "summary": summary(happened), "missing": list(_missing(session, played)),
+        "summary": summary(happened), "missing": [] if contents["only_others"] else list(_missing(session, played)),
         "line": found.line,
     }  # fmt: skip
 

@@ -126,6 +126,14 @@ def test_other_software_is_named_and_summarised(capsys, tmp_path, text, name, nu
     assert f"Log of {name}, which is not simulated." in imported(capsys, tmp_path, text)[1]
 
 
+def test_a_request_of_other_software_is_not_simulated(capsys, tmp_path):
+    line = "[cache_wrapper][INFO]: Prompt cache: using 0/3968 tokens from cache\n"
+    [log] = json.loads(imported(capsys, tmp_path, line, "--json")[1])["logs"]
+    assert (log["line"], log["profile"], log["toml"], log["missing"]) == ("", "", "", [])
+    code, out = imported(capsys, tmp_path, line)
+    assert code == exits.UNDECIDED and "3,968" in out and "imulated under" not in out and "-lv 4" not in out
+
+
 @pytest.mark.parametrize("line", ['msg="cache hit" key=7', 'msg="evicting leaf"', "cache hit", "created snapshot"])
 def test_words_of_unrelated_software_are_not_taken_for_ollama(line):
     assert engine_of_log([line]) is None

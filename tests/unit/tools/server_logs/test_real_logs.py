@@ -95,9 +95,10 @@ AGREE = {"buun-2026-05-hybrid-42": 1, "fork-posend-24035": 1, "ik-2026-06-mtp-19
          "llamacpp-2026-09-minstep-28302": 1, "llamacpp-22746-maintainer-0618": 1, "llamacpp-22929-corrm-0522": 1,
          "llamacpp-22929-corrm-0523": 2, "llamacpp-b10078-operator-27527": 1, "llamacpp-b4384-cachermi-10958": 1,
          "llamacpp-b5609-infill-14059": 2, "llamacpp-b6992-gptoss-17118": 2, "llamacpp-b9479-router-21831": 1,
-         "llamacpp-mtp-dev-am17an-6": 1, "lmstudio-0.4.5-truncate-1563": 1,
-         "mlxengine-lmstudio-zero-1917": 1}  # fmt: skip
+         "llamacpp-mtp-dev-am17an-6": 1, "lmstudio-0.4.5-truncate-1563": 1}  # fmt: skip
 """Number of requests whose reused tokens are in the log: the simulation agrees at each. Other logs: 0."""
+NOT_SIMULATED = ("mlxengine-lmstudio-zero-1917", "ollama-0.33-ramlimit-18072")
+"""Logs of software that is not simulated, and without a request."""
 
 pytestmark = pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is missing")
 
@@ -127,6 +128,6 @@ def test_a_log_is_read_as_by_hand(name):
 def test_the_simulation_agrees_with_the_log(name):
     data, text = import_log(LOGS / f"{name}.log")
     assert (data["agree"], data["differ"]) == (AGREE.get(name, 0), 0)
-    assert bool(text) == bool(EXPECTED[name][2]) and data["log_requests"] == len(EXPECTED[name][2])
-    assert all(one["assumed"] for one, expected in zip(data["requests"], EXPECTED[name][2], strict=True)
+    assert bool(text) == (name not in NOT_SIMULATED) and data["log_requests"] == len(EXPECTED[name][2])
+    assert all(one["assumed"] for one, expected in zip(data["requests"], EXPECTED[name][2], strict=bool(text))
                if expected["n_tokens"] is OPEN)  # fmt: skip
