@@ -106,7 +106,7 @@ def _answered(reader: LogState, usage: dict[str, int], number: int) -> None:
     fits = [request for request in reader.unnamed if request.prompt_n is None]
     fits += [request for request in reader.unnamed if request.prompt_n == n_tokens - cache_n]
     request = fits[-1] if fits else reader.add_request(LoggedRequest(0, None, (number, number), named=False))
-    reader.unnamed = [request for request in reader.unnamed if request is not request]
+    reader.unnamed = [held for held in reader.unnamed if held is not request]
     request.n_tokens, request.cache_n, request.prompt_n = n_tokens, cache_n, n_tokens - cache_n
     request.predicted_n = usage.get("predicted_n")
     request.lines = request.lines[0], number

@@ -45,6 +45,12 @@ def test_a_stream_does_not_take_the_answer_of_a_later_request():
     assert read(*lines)[1] == (40, 31, 9, 2, False)
 
 
+def test_an_answer_ends_only_its_own_request():
+    lines = [info(FETCH, 0), info(FETCH, 0), info(PROGRESS, 592, 592), info(PROGRESS, 700, 700)]
+    found = read(*lines, *reply(592, 3, 0), *reply(700, 4, 0))
+    assert found == [(592, 0, 592, 3, False), (700, 0, 700, 4, False)]
+
+
 def test_concurrent_requests_are_distinguished_by_their_evaluated_tokens():
     lines = [info(FETCH, 0), info(FETCH, 0), info(PROGRESS, 500, 592), info(PROGRESS, 2048, 12699),
              info(PROGRESS, 592, 592), info(PROGRESS, 12699, 12699)]  # fmt: skip
