@@ -16,17 +16,22 @@ from cachesim.tools.server_logs.statements import FOLLOWS, Statement, read_state
 
 
 class Conclusions(NamedTuple):
-    """Statements about a log, and the requests whose numbers they give."""
+    """Statements about a log, and the requests whose numbers they give. ``main``: number of the run with the most
+    requests."""
 
     statements: list[Statement]
     requests: list[Derived]
+    main: int = 0
 
 
 def conclude(session: LogSession) -> Conclusions:
     """Return all statements about a log, those about all server runs in the order of its lines."""
-    found = [_conclude_run(run) for run in (session, *session.others)]
-    statements = sorted((one for run in found for one in run.statements), key=lambda one: one.lines)
-    return Conclusions(statements, [request for run in found for request in run.requests])
+    runs = sorted((session, *session.others), key=lambda run: [line.number for line in run.read_lines[:1]])
+    found = [_conclude_run(run) for run in runs]
+    statements = sorted((said._replace(run=number) for number, run in enumerate(found) for said in run.statements),
+                        key=lambda said: said.lines)  # fmt: skip
+    main = next(number for number, run in enumerate(runs) if run is session)
+    return Conclusions(statements, [request for run in found for request in run.requests], main)
 
 
 def possible_profiles(profiles: Sequence[str], statements: Iterable[Statement]) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def rebuild_log(
     options = {**_options(engine, grammar, session), **(server or {})}
     lengths = [(request.n_tokens, request.cache_n) for request in session.requests if request.n_tokens]
     said, contents = conclude(session), log_contents(session, grammar)
-    possible = possible_profiles(engine.line, said.statements)
+    possible = possible_profiles(engine.line, (one for one in said.statements if one.run == said.main))
     newest = [engine.newest] if engine.newest in possible else []
     found = None if contents["only_others"] else solve(session, SearchSpace(
         tuple(profiles) or tuple(dict.fromkeys([*newest, *reversed(possible)])),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +15,7 @@ from cachesim.base.escaping import shell_word
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.log_contents import contents_report
-from cachesim.tools.server_logs.statement_report import causes, follows_section, headline, read_section
+from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, read_rows
 
 Data = dict[str, Any]
 CONTENTS = 2                 # lines about the contents of a log with a cause that are shown without -v
@@ -25,18 +26,19 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     """Return the report: what the log shows, what follows from it, what the simulation adds, what is not shown, and
     the next commands. Headline and causes rest on the log alone."""
     said = data["statements"]
-    saved = saved_report(data.get("saved"), out or data["file"])
-    parts: list[RenderableType] = [headline(said), *saved, *causes(said, everything)]
-    parts += [*_read(data, everything), *follows_section(said, everything)]
-    if data["line"]:
-        parts += [Text("Simulated, with assumed texts:", "bold"), *_open(data, everything), *_result(data),
-                  *_causes(data, everything)]
-        if everything and data["requests"]:
-            parts.append(_table(data))
-    parts += [*_unknown(data), *_next(data, out)]
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
-    return Group(Text.assemble((data["file"], "bold"), head), *parts)
+    parts: list[RenderableType] = [
+        Text.assemble((data["file"], "bold"), head), headline(said), *saved_report(data.get("saved"), out or data["file"]),
+        *causes(said, everything),
+    ]  # fmt: skip
+    for heading, rows in (
+        ("Read from the log", _read(data, everything)), ("Follows from the log", follows_rows(said, everything)),
+        (_assumed(data), _simulated(data, everything)), ("Not shown by this log", map(Text, data["missing"])),
+    ):  # fmt: skip
+        if shown := [Padding(row, (0, 0, 0, 2), expand=False) for row in rows]:
+            parts += ["", Text(f"{heading}:", "bold"), *shown]
+    return Group(*parts, *_next(data, out))
 
 
 def _read(data: Data, everything: bool) -> Iterator[Text]:
@@ -44,17 +46,36 @@ def _read(data: Data, everything: bool) -> Iterator[Text]:
     contents = list(contents_report(data["contents"], everything)) if "contents" in data else []
     named = any(said["what"] == "cause" for said in data["statements"])
     shown = contents[:CONTENTS] if named and not everything else contents
-    yield from read_section(data["statements"], everything, bool(shown))
+    if everything or not shown:
+        yield from read_rows(data["statements"], everything)
     yield from shown
     if len(shown) < len(contents):
         yield Text(f"{counted(len(contents) - len(shown), 'more line')} about its contents with -v", "dim")
+
+
+def _assumed(data: Data) -> str:
+    """Return the assumptions of the simulation, as a heading."""
+    worse = data["differ"] or data["undecided"]
+    given = "given" if data["profile_given"] else "best of those tried" if worse else "most likely"
+    return f"Simulated with assumed texts, {data['profile']} ({given}), model {data['model']}"
+
+
+def _simulated(data: Data, everything: bool) -> Iterator[RenderableType]:
+    """Yield what the simulation of the log adds."""
+    if not data["line"]:
+        return
+    yield from _agreement(data, everything)
+    yield from _result(data)
+    yield from _causes(data, everything)
+    if everything and data["requests"]:
+        yield _table(data)
 
 
 def _result(data: Data) -> Iterator[Text]:
     """Yield the result in a sentence: the prompt tokens evaluated, and those that need not have been."""
     found = data["summary"]
     if not found["requests"]:
-        yield Text("No complete request to simulate: the log contains no prompt length.", "bold yellow")
+        yield Text("No complete request to simulate: the log contains no prompt length.", "yellow")
         return
     nothing, lost, total = len(found["from_nothing"]), found["lost"], found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"
@@ -62,15 +83,15 @@ def _result(data: Data) -> Iterator[Text]:
     again = f"{of}, {short(lost)} of them re-evaluated"
     if nothing:
         which = "The request was" if total == 1 else f"{nothing} of {total} requests were"
-        yield Text(f"{which} evaluated from position 0 despite a common prefix: {again}.", "bold red")
+        yield Text(f"{which} evaluated from position 0 despite a common prefix: {again}.", "red")
     elif lost:
-        yield Text(f"{again[0].upper()}{again[1:]}.", "bold yellow")
+        yield Text(f"{again[0].upper()}{again[1:]}.", "yellow")
     elif not found["forced"]:
-        yield Text(f"No tokens re-evaluated: {of}.", "bold green")
+        yield Text(f"No tokens re-evaluated: {of}.", "green")
     if found["forced"]:
         where = ", ".join(map(str, found["forced"][:12]))
         yield Text(f"The server forced full re-processing at request {where}: {of}; the log does not show the common "
-                   "prefix with the slot.", "bold yellow")  # fmt: skip
+                   "prefix with the slot.", "yellow")  # fmt: skip
 
 
 def short(tokens: int) -> str:
@@ -104,41 +125,29 @@ def _table(data: Data) -> Table:
     return table
 
 
-def _open(data: Data, everything: bool) -> Iterator[Text]:
-    """Yield the simulated settings, their agreement with the log, and the assumptions."""
-    if data["line"]:
-        worse = data["differ"] or data["undecided"]
-        given = "given" if data["profile_given"] else "best of those tried" if worse else "most likely"
-        compared = data["agree"] + data["differ"] + data["undecided"]
-        agreement = f"{data['agree']} of {counted(compared, 'request')} reused as many tokens as in the log"
-        if data["undecided"]:
-            agreement += f", {data['undecided']} undecided: the search stopped early"
-        if not compared:
-            agreement = "the log does not show how many tokens were reused"
-        yield Text(f"simulated under {data['profile']} ({given}), model {data['model']}: {agreement}", "dim")
+def _agreement(data: Data, everything: bool) -> Iterator[Text]:
+    """Yield how far the simulation agrees with the log, and its assumptions."""
+    compared = data["agree"] + data["differ"] + data["undecided"]
+    agreement = f"{data['agree']} of {counted(compared, 'request')} reused as many tokens as in the log"
+    if data["undecided"]:
+        agreement += f", {data['undecided']} undecided: the search stopped early"
+    yield Text(agreement if compared else "the log does not show how many tokens were reused", "dim")
     if wrong := [str(request["request"]) for request in data["requests"] if request["agrees"] is False]:
         where = ", ".join(wrong[:12]) + (", ..." if len(wrong) > 12 else "")
         yield Text(f"log and simulation differ at {where}: the log is evidence, so the simulator or an assumption "
                    "is wrong there", "yellow")  # fmt: skip
     for number, request in enumerate(request for request in data["requests"] if request["assumed"]):
         if number == FEW and not everything:
-            yield Text("  ... more assumptions with -v, in the scenario file and in --json", "dim")
+            yield Text("... more assumptions with -v, in the scenario file and in --json", "dim")
             break
-        yield Text(f"  assumed at request {request['request']}: {request['assumed']}", "dim")
-
-
-def _unknown(data: Data) -> Iterator[Text]:
-    """Yield what the log does not show."""
-    if data["missing"]:
-        yield Text("Not shown by this log:", "bold")
-    for text in data["missing"]:
-        yield Text(f"  {text}", "dim")
+        yield Text(f"assumed at request {request['request']}: {request['assumed']}", "dim")
 
 
 def _next(data: Data, out: str) -> Iterator[Text]:
-    """Yield the commands to try next."""
+    """Yield the commands to try next, after an empty line."""
     if not data["line"]:
         return
+    yield Text()
     worst = max(data["turns"], key=lambda turn: turn["lost"], default=None)
     if not out:
         yield Text("next: cachesim import LOG -o case.toml", "dim")

@@ -43,14 +43,14 @@ def shown_requests(statements: Sequence[Said]) -> list[ShownRequest]:
         numbers.items(), key=lambda pair: first[pair[0]])]  # fmt: skip
 
 
-def _key(said: Said) -> tuple[Any, Any, int]:
-    """Return what identifies a request: slot and task, else its first line."""
-    return said["slot"], said["task"], said["lines"][0] if said["task"] is None else -1
+def _key(said: Said) -> tuple[Any, Any, Any, int]:
+    """Return what identifies a request: server run, slot and task, else its first line."""
+    return said["run"], said["slot"], said["task"], said["lines"][0] if said["task"] is None else -1
 
 
-def _name(key: tuple[Any, Any, int]) -> str:
-    slot, task, line = key
-    return f"slot {slot}, task {task}" if task is not None else f"line {line}"
+def _name(key: tuple[Any, Any, Any, int]) -> str:
+    run, slot, task, line = key
+    return f"{f'run {run + 1}, ' if run else ''}slot {slot}, task {task}" if task is not None else f"line {line}"
 
 
 def headline(statements: Sequence[Said]) -> Text:
@@ -102,21 +102,25 @@ def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
 
 
 def _lines(lines: Sequence[int], everything: bool = False) -> str:
-    shown = lines if everything else lines[:LINES]
-    more = ", ..." if len(lines) > len(shown) else ""
-    return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, shown))}{more}"
+    """Return line numbers as text, consecutive numbers as a range."""
+    spans: list[list[int]] = []
+    for line in lines:
+        if spans and line == spans[-1][1] + 1:
+            spans[-1][1] = line
+        else:
+            spans.append([line, line])
+    shown = spans if everything else spans[:LINES]
+    more = ", ..." if len(spans) > len(shown) else ""
+    texts = (str(low) if low == high else f"{low}-{high}" for low, high in shown)
+    return f"line{'s' if len(lines) > 1 else ''} {', '.join(texts)}{more}"
 
 
-def read_section(statements: Sequence[Said], everything: bool, heading: bool = False) -> Iterator[Text]:
-    """Yield what the lines say: with -v every line, else each kind with its lines, or only the ``heading``."""
+def read_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
+    """Yield what the lines say: with -v every line, else each kind with its lines."""
     found = [said for said in statements if said["kind"] == "read"]
-    if not found:
-        return
-    yield Text("Read from the log:", "bold")
     if everything:
         for said in found:
-            yield Text(f"  line {said['lines'][0]}: {printable_line(said['says'])}")
-    if everything or heading:
+            yield Text(f"line {said['lines'][0]}: {printable_line(said['says'])}")
         return
     lines: dict[str, list[int]] = {}
     for said in found:
@@ -124,7 +128,8 @@ def read_section(statements: Sequence[Said], everything: bool, heading: bool = F
     ranked = sorted(lines.items(), key=lambda pair: -len(pair[1]))
     parts = [f"{kind} {len(numbers):,} ({_few(numbers)})" for kind, numbers in ranked[:KINDS]]
     more = f"; {counted(len(ranked) - KINDS, 'more kind')} with -v" if len(ranked) > KINDS else ""
-    yield Text(f"  kinds of lines: {', '.join(parts)}{more}")
+    if parts:
+        yield Text(f"kinds of lines: {', '.join(parts)}{more}")
 
 
 def _few(numbers: Sequence[int]) -> str:
@@ -132,23 +137,20 @@ def _few(numbers: Sequence[int]) -> str:
     return f"line {', '.join(map(str, numbers[:FEW]))}{', ...' if len(numbers) > FEW else ''}"
 
 
-def follows_section(statements: Sequence[Said], everything: bool) -> Iterator[Text | Table]:
+def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text | Table]:
     """Yield what follows from the log: a table of requests, and facts about the server; with -v every statement."""
     found = [said for said in statements if said["kind"] == "follows"]
-    if not found:
-        return
-    yield Text("Follows from the log:", "bold")
     if everything:
         for said in found:
             where = f"{_name(_key(said))}: " if said["what"] in ("request", "cause") else ""
-            yield Text(f"  {where}{printable_line(said['says'])}, {_lines(said['lines'], True)}")
+            yield Text(f"{where}{printable_line(said['says'])}, {_lines(said['lines'], True)}")
         return
     facts = [said["says"] for said in found if said["what"] not in ("request", "cause", "option")]
     options = sum(said["what"] == "option" for said in found)
     if options:
         facts.append(f"{counted(options, 'option')} of the server with -v")
     if facts:
-        yield Text(f"  {printable_line('; '.join(facts))}")
+        yield Text(printable_line("; ".join(facts)))
     requests = shown_requests(found)
     if requests:
         yield _table(requests)

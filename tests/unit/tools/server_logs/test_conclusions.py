@@ -238,4 +238,6 @@ def test_the_headline_rests_on_the_log_alone():
     assert headline(found).plain.startswith("1 request evaluated 4 tokens of a common prefix again (23 % of 150")
     assert "does not show whether" in headline(data(NEW)).plain and "no lengths" in headline(data(LAUNCH)).plain
     assert [one.name for one in shown_requests(found)] == ["slot 0, task 7"]
-    assert "lines 1, 3, 4" in next(iter(causes(found, False))).plain
+    again = shown_requests(data(CHOICE, LAUNCH, NEW, *TIMES, CHOICE, LAUNCH, NEW, *TIMES))
+    assert [one.name for one in again] == ["slot 0, task 7", "run 2, slot 0, task 7"]       # the server was restarted
+    assert "lines 1, 3-4" in next(iter(causes(found, False))).plain

@@ -93,7 +93,7 @@ def test_the_result_comes_first(capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "lines known, 7 requests 3 requests evaluated 164 tokens of a common prefix again" in text
     assert text.index("Cause:") < text.index("Read from the log:") < text.index("Follows from the log:")
-    assert text.index("Follows from the log:") < text.index("Simulated, with assumed texts:")
+    assert text.index("Follows from the log:") < text.index("Simulated with assumed texts")
     assert text.index("Simulated: other flags would have saved 104 of 674") < text.index("Cause:")
 
 

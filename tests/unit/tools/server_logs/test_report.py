@@ -79,10 +79,10 @@ def test_the_table_of_the_simulation_is_shown_only_with_v():
 
 
 @pytest.mark.parametrize("numbers, says", [
-    ((5, 0, 0), "simulated under llama_cpp@x (most likely), model A: 5 of 5 requests reused as many tokens as in the"),
-    ((5, 2, 0), "simulated under llama_cpp@x (best of those tried), model A: 5 of 7 requests reused as many"),
+    ((5, 0, 0), "llama_cpp@x (most likely), model A:\n  5 of 5 requests reused as many tokens as in the log"),
+    ((5, 2, 0), "llama_cpp@x (best of those tried), model A:\n  5 of 7 requests reused as many"),
     ((5, 2, 3), "5 of 10 requests reused as many tokens as in the log, 3 undecided: the search stopped early"),
-    ((0, 0, 0), "model A: the log does not show how many tokens were reused"),
+    ((0, 0, 0), "model A:\n  the log does not show how many tokens were reused"),
 ])
 def test_the_agreement_of_simulation_and_log(numbers, says):
     agree, differ, undecided = numbers
