@@ -99,7 +99,7 @@ class _Ties:
             block, self.block = self.block, None
             if line.kind == "idle":
                 self.in_slot, self.since_idle = {}, []
-            if line.kind in _BEGINS and (self.open or self.in_slot):
+            if line.kind in _BEGINS:
                 self.open, self.pending, self.in_slot, self.since_idle = {}, _Pending(None, None, [], []), {}, None
             elif where[0] is not None and where[1] is not None:
                 self._take_prefix(block, self.open.get((where[0], where[1])), line)
@@ -151,8 +151,6 @@ class _Ties:
             request = self.in_slot[slot] = TiedRequest(slot, None)
             self.requests.append(request)
         request.lines.append(line)
-        if line.kind == "release":
-            del self.in_slot[slot]
 
     def _take_prefix(self, block: TiedRequest | None, request: TiedRequest | None, line: ReadLine) -> None:
         """Add the common prefix, printed without slot and task, to the launched request whose next line agrees."""

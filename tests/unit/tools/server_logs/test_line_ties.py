@@ -16,6 +16,7 @@ IDLE = "all slots are idle and system prompt is empty, clear the KV cache"
 TIMES = ["print_timings: prompt eval time = 17.17 ms / 9 tokens (1 ms per token)",
          "print_timings: eval time = 7.57 ms / 12 runs (1 ms per token)"]  # fmt: skip
 MEANWHILE = "slot unavailable"
+BEGIN = "srv load_model: prompt cache is enabled, size limit: 8192 MiB"
 
 
 def tied(*lines, engine="llama_cpp"):
@@ -35,7 +36,7 @@ def test_lines_of_a_slot_without_a_launch_have_no_task():
     assert tied(*body, RELEASED, LAUNCHES[0], *body) == [(0, None, [1, 2, 3]), (0, 5, [4, 5, 6])]
 
 
-@pytest.mark.parametrize("between", [RELEASED, IDLE, "build: 1500 (abc) with gcc"])
+@pytest.mark.parametrize("between", [RELEASED, IDLE, BEGIN])
 def test_a_request_ends_with_its_release_and_when_all_slots_are_idle(between):
     assert (0, None, [3, 4]) in tied(LAUNCHES[0], between, *(text.format(0) for text in BODY))
 
@@ -43,12 +44,14 @@ def test_a_request_ends_with_its_release_and_when_all_slots_are_idle(between):
 def test_lines_that_cannot_follow_begin_another_request():
     body = [text.format(0) for text in BODY]
     assert tied(LAUNCHES[0], *body, *body) == [(0, 5, [1, 2, 3]), (0, None, [4, 5])]
+    assert tied(LAUNCHES[0], body[0], body[0]) == [(0, 5, [1, 2]), (0, None, [3])]
     assert tied(LAUNCHES[0], body[1], body[0]) == [(0, 5, [1, 2]), (0, None, [3])]
 
 
 def test_timings_belong_to_the_only_request_since_all_slots_were_idle():
     assert tied(IDLE, LAUNCHES[0], *TIMES, RELEASED) == [(0, 5, [2, 3, 4, 5])]
     assert tied(LAUNCHES[0], *TIMES) == [(0, 5, [1])]                            # another slot may be busy
+    assert tied(IDLE, LAUNCHES[0], BEGIN, *TIMES) == [(0, 5, [2])]               # the server was started again
     assert tied(IDLE, *LAUNCHES, *TIMES) == [(0, 5, [2]), (1, 6, [3])]
     assert tied(IDLE, LAUNCHES[0], RELEASED, IDLE, LAUNCHES[1], *TIMES)[1] == (1, 6, [5, 6, 7])
 
@@ -68,6 +71,7 @@ def test_the_prefix_of_ik_belongs_to_the_launched_request_that_agrees_with_it(fo
     (IK_LAUNCH, PREFIX, BATCH.replace("p0=40", "p0=41")), (IK_LAUNCH, PREFIX, N_PAST.replace("= 60", "= 61")),
     (IK_LAUNCH, PREFIX, BATCH.replace("id_task=5", "id_task=6")), (PREFIX, BATCH),
     (IK_LAUNCH, PREFIX.replace("prompt = 40", "prompt = 41"), BATCH), (IK_LAUNCH, BATCH, PREFIX, BATCH),
+    ("slot print_timing: id  0 | task 5 | total time = 9 ms / 9 tokens", PREFIX, BATCH),
     (IK_LAUNCH, PREFIX, IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=6"), BATCH),
 ])  # fmt: skip
 def test_another_prefix_stays_alone(lines):
