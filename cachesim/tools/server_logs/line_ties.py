@@ -17,7 +17,8 @@ CHOICES = frozenset({"slot_by_lcp", "slot_by_lru", "slot_by_id"})
 STARTS = frozenset({"launch", "new_prompt"})
 _ONCE = frozenset({"launch", "new_prompt", "prefix", "n_past", "ckpt_restore", "full_reprocess", "prompt_time",
                    "eval_time", "release", "in_cache", "prompt_done"})  # fmt: skip
-_LATE = frozenset({"prompt_time", "eval_time", "total_time", "ckpt_create", "ckpt_evict", "release", "drafts"})
+_LATE = frozenset({"ckpt_create", "ckpt_evict", "release", "drafts"})
+_TIMES = frozenset({"prompt_time", "eval_time", "total_time"})
 _ORDER = ("launch", "new_prompt", "prefix", "n_past", "ckpt_check", "ckpt_restore", "ckpt_invalidate", "batch")
 """Lines from the start of a prompt to its first batch, in the order in which servers print them."""
 _PHASE = {kind: number for number, kind in enumerate(_ORDER)} | {
@@ -79,6 +80,12 @@ def _whole_timings(lines: Sequence[ReadLine]) -> set[int]:
     return found
 
 
+def _are_released_first(request: TiedRequest, line: ReadLine) -> bool:
+    """Return whether a line may be a timing that follows the release, as in servers that print n_past with it."""
+    first = "n_past" in request.of("release")[0].read.line.template
+    return first and line.kind in _TIMES and request.lines[-1].kind in {"release", *_TIMES}
+
+
 class _Ties:
     """State of the pass over the lines."""
 
@@ -126,7 +133,7 @@ class _Ties:
             early = line.kind in STARTS and not again and any(held.kind not in STARTS for held in request.lines)
             if again and over and line.kind in STARTS:
                 request = None                                   # the server was started again
-            elif again or early or (over and line.kind not in _LATE):
+            elif again or early or (over and line.kind not in _LATE and not _are_released_first(request, line)):
                 request.doubtful = True
         if request is None:
             request = self.open[key] = TiedRequest(*key)

@@ -48,6 +48,15 @@ def test_the_last_generated_token_of_ik_may_be_in_the_slot():
     assert (found["n_tokens"], found["cache_n"]) == ([149, 150], [115, 116])
 
 
+def test_timings_after_the_release_may_be_those_of_another_server():
+    assert "n_tokens" not in numbers(LAUNCH, RELEASE, *TIMES)
+    before = RELEASE.replace("n_tokens", "n_past")                               # servers of 2024 and 2025
+    assert numbers(LAUNCH, before, *TIMES)["n_tokens"] == 150
+    created = slot("created context checkpoint 1 of 8 (pos_min = 9, pos_max = 9, n_tokens = 10, size = 1 MiB)")
+    assert "n_tokens" not in numbers(LAUNCH, before, created, *TIMES)
+    assert numbers(LAUNCH, *TIMES, RELEASE, created)["n_tokens"] == 150
+
+
 def test_shares_give_ranges_within_their_rounding():
     found = numbers(CHOICE, LAUNCH, NEW, *TIMES)
     assert found["lcp"] == 120 and found["held"] == 124 and found["lost"] == 4
