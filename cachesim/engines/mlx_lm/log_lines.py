@@ -17,7 +17,6 @@ LINES = (
     Line("fetch", "Prompt Cache: {prompts} sequences, {gb} GB"),
     Line("fetch_kind", "{kind}: {prompts} sequences, {gb} GB"),
     Line("progress_of", "Prompt processing progress: {n_tokens}/{total}"),
-    Line("progress_share", "{}Prompt processing progress: {share}%"),
     Line("reply", "Outgoing Response: {}"),
     Line("usage", '"prompt_tokens": {n_tokens},'),
     Line("usage", '"completion_tokens": {predicted_n},'),
@@ -42,7 +41,6 @@ MEANINGS: Mapping[str, Meaning] = {
         "n_tokens of total are evaluated; total is the part of the prompt that was not in the cache",
         flags=("--prefill-step-size",),
     ),
-    "progress_share": Meaning("evaluated share of what was not in the cache; LM Studio prints no token counts"),
     "reply": Meaning("an answer, line by line as JSON; its `usage` contains the number of reused tokens"),
     "usage": Meaning(
         "cached_tokens of prompt_tokens were found in the cache; completion_tokens were generated",

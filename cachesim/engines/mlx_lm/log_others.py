@@ -14,6 +14,7 @@ _STUDIO, _OLLAMA = "LM Studio's mlx-engine", "Ollama's MLX runner"
 OTHERS = (
     Line("reused", "Prompt cache: using {cache_n}/{n_tokens} tokens from cache", by=_STUDIO),
     Line("reused", "Prompt cache restore: cached_tokens={cache_n} uncached_tokens={prompt_n}{}", by=_STUDIO),
+    Line("progress_share", "{}Prompt processing progress: {share}%", by=_STUDIO),
     Line("disk", "VLM prompt cache disk usage: used_mib={mib} cap_mib={limit_mib}{}", by=_STUDIO),
     Line("disk", "cache_store: VLM prompt cache disk usage: used_mib={mib} cap_mib={limit_mib}{}", by=_STUDIO),
     Line("disk_start", "VLM prompt cache disk store{}", by=_STUDIO),
@@ -46,6 +47,7 @@ WARNINGS = frozenset({"studio_clear", "studio_miss", "studio_unsaved", "ollama_r
 """Kinds of line that report a lost or unused cache."""
 
 MEANINGS: Mapping[str, Meaning] = {
+    "progress_share": Meaning("share of the tokens to evaluate that LM Studio's mlx-engine (not simulated) has done"),
     "disk": Meaning("LM Studio's prompt cache on disk (not simulated) and its limit"),
     "disk_start": Meaning("settings of LM Studio's prompt cache on disk (not simulated)"),
     "studio_trim": Meaning("LM Studio's mlx-engine (not simulated) removed the tokens after the common prefix"),

@@ -127,7 +127,7 @@ def test_other_software_is_named_and_summarised(capsys, tmp_path, text, name, nu
 
 
 def test_a_request_of_other_software_is_not_simulated(capsys, tmp_path):
-    line = "[cache_wrapper][INFO]: Prompt cache: using 0/3968 tokens from cache\n"
+    line = "[cache_wrapper][INFO]: Prompt cache: using 0/3968 tokens from cache\nPrompt processing progress: 25.0%\n"
     [log] = json.loads(imported(capsys, tmp_path, line, "--json")[1])["logs"]
     assert (log["line"], log["profile"], log["toml"], log["missing"]) == ("", "", "", [])
     code, out = imported(capsys, tmp_path, line)
