@@ -230,7 +230,10 @@ def _sums(request: TiedRequest, found: _Found, slack: int) -> None:
     whole = (bool(release) and release[-1].read.numbers.get("truncated") in (0, False) and not request.of("ctx_shift"))
     if end is not None and made is not None and whole:
         how = f"{end} tokens in the slot - {made} generated, the last of which is not in it"
-        found.add("n_tokens", _lower(end.less(made, 1 if made.low else 0, how), slack))
+        length = _lower(end.less(made, 1 if made.low else 0, how), slack)
+        if length is not None and (length.high or 0) < _evaluated(request, found):
+            return
+        found.add("n_tokens", length)
     n_tokens, prompt_n, cache_n = found.get("n_tokens"), found.get("prompt_n"), found.get("cache_n")
     if n_tokens is None and prompt_n is not None and cache_n is not None:
         found.add("n_tokens", prompt_n.more(cache_n, 0, f"{cache_n} reused + {prompt_n} evaluated"))
@@ -248,6 +251,13 @@ def _sums(request: TiedRequest, found: _Found, slack: int) -> None:
         found.clashes.append(("lcp", lcp, held))
     if lcp is not None and cache_n is not None and lcp.low >= (cache_n.high or 0) and (lcp.high or 0) > cache_n.low:
         found.add("lost", lcp.less(cache_n, 0, f"common prefix {lcp} - {cache_n} reused"))
+
+
+def _evaluated(request: TiedRequest, found: _Found) -> int:
+    """Return the least length of a prompt of which so many tokens were evaluated. (A release may be that of another
+    server's request, and with drafts some builds count evaluated tokens twice.)"""
+    prompt_n = found.get("prompt_n")
+    return max([0 if prompt_n is None else prompt_n.low, *(line.number_of("p0") or 0 for line in request.of("batch"))])
 
 
 def _lower(found: ProvenRange | None, slack: int) -> ProvenRange | None:

@@ -57,6 +57,14 @@ def test_timings_after_the_release_may_be_those_of_another_server():
     assert numbers(LAUNCH, *TIMES, RELEASE, created)["n_tokens"] == 150
 
 
+def test_a_release_with_fewer_tokens_than_evaluated_gives_no_length():
+    few = RELEASE.replace("153", "36")
+    assert "n_tokens" not in numbers(LAUNCH, *TIMES, few)
+    assert "n_tokens" not in numbers(LAUNCH, FULL, *TIMES, few)                  # nor does the sum with reused tokens
+    assert numbers(LAUNCH, *TIMES, few.replace("36", "37"))["n_tokens"] == 34
+    assert "n_tokens" not in numbers(slot("n_tokens = 151, memory_seq_rm [151, end)"), TIMES[1], RELEASE)
+
+
 def test_shares_give_ranges_within_their_rounding():
     found = numbers(CHOICE, LAUNCH, NEW, *TIMES)
     assert found["lcp"] == 120 and found["held"] == 124 and found["lost"] == 4
