@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cachesim.judging.recompute_ledger import Charge
 from cachesim.scenarios.schema import Scenario
 from tests.logs.full_logs import CauseTruth, FullLog, LoggedLine, Played, TaskTruth
+from tests.logs.lost_points import LostPoint
 
 OWN = (
     ("no-checkpoint", ("full_reprocess",)),
@@ -59,7 +60,7 @@ CHARGED = (
     Charged("not chosen", "entry", "", "entry-not-found", ("pc_search",)),
     Charged("not chosen", "entry", "", "restore-failed", ("pc_load_failed",)),
     Charged("advanced", "", "", "checkpoint-not-created", ("do_ckpt",)),
-    Charged("never captured", "", "", "checkpoint-not-created", ("do_ckpt", "no_ckpt")),
+    Charged("never captured", "", "", "checkpoint-not-created", ("no_ckpt",)),
 )
 
 
@@ -79,26 +80,36 @@ def add_causes(log: FullLog, played: Played, scenario: Scenario) -> None:
         at = judged.ledger.n_past
         shared = at + truth.lost
         for charge in reversed(judged.ledger.charges):  # from the beginning of the prompt
-            for cause in _charged(log, charge, truth):
-                of_slot = truth.lost and at < shared and cause.key not in OTHER_TEXTS
-                (truth.causes if of_slot else truth.elsewhere).append(cause)
-            at += charge.tokens
+            reach = at + charge.tokens
+            for cause in _charged(log, charge, reach, truth):
+                cause = cause._replace(shown=reach <= shared and cause.key.startswith("checkpoint-"))
+                (truth.causes if truth.lost and at < shared else truth.elsewhere).append(cause)
+            at = reach
+        for point in played.observer.points.lost_points.get(truth.step, ()):
+            lost = frozenset({point.reach - judged.ledger.n_past})
+            truth.also += [cause._replace(lost=lost) for cause in _charged(log, point, point.reach, truth)]
 
 
-OTHER_TEXTS = ("slot-overwritten", "entry-evicted", "entry-obsolete", "entry-consumed", "entry-not-found")
-"""Keys of decisions about other texts than the slot's at the start of the request: a log does not show that they had a
-prefix of this prompt. They may be named and are counted apart, but are not demanded."""
-
-
-def _charged(log: FullLog, charge: Charge, truth: TaskTruth) -> list[CauseTruth]:
-    """Return the keys of a charge, with the lines of the request in which its decision fell."""
+def _charged(log: FullLog, charge: Charge | LostPoint, reach: int, truth: TaskTruth) -> list[CauseTruth]:
+    """Return the keys of the loss of a restore point after ``reach`` tokens, with the lines of the request in which the
+    decision fell. Lines about another checkpoint do not log it."""
     out = []
     for row in CHARGED:
         if charge.event == row.event and charge.kind.startswith(row.kind) and charge.rule.startswith(row.rule):
             step = truth.step if charge.at < 0 else charge.at
-            if lines := tuple(_lines(log, row.evs, None, step)):
+            if lines := tuple(at for at in _lines(log, row.evs, None, step) if _concerns(log.lines[at], reach)):
                 out.append(CauseTruth(row.key, lines))
     return out
+
+
+def _concerns(line: LoggedLine, reach: int) -> bool:
+    """Return whether a line is about a restore point after ``reach`` tokens, or prints no position."""
+    end = line.fields.get("n_tokens", line.fields.get("pos_max", reach - 1) + 1)
+    return line.ev not in POSITIONED or reach <= end <= reach + 1
+
+
+POSITIONED = ("ckpt_invalidate", "ckpt_evict", "ckpt_too_close", "ckpt_supersede", "do_ckpt")
+"""Events whose lines print the restore point that they are about."""
 
 
 def _lines(log: FullLog, evs: tuple[str, ...], task: int | None, step: int) -> list[int]:

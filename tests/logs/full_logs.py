@@ -29,6 +29,8 @@ from cachesim.replay.replay import records, without_cancel
 from cachesim.scenarios.notation.tree import PLAIN, Action
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Scenario, Step, at_once
+from tests.logs.lost_points import PointLedger
+from tests.logs.spelling import WITHOUT_TASK
 
 Numbers = dict[str, frozenset[int]]
 """Accepted values by the name of a number: several if its definition leaves the moment open."""
@@ -48,11 +50,15 @@ class LoggedLine:
 
 class CauseTruth(NamedTuple):
     """A cause that may be named for a task: a signature key, and the lines that log the deciding event (indices).
-    ``own``: it was decided in the request itself."""
+    ``own``: it was decided in the request itself. ``lost``: tokens that may be stated with it, empty = see `TaskTruth`.
+    ``shown``: a log may show it, because it prints the positions of the lost restore point, and they lie within the
+    common prefix with the slot; a log contains no text and so does not show whether a lost text was needed again."""
 
     key: str
     lines: tuple[int, ...]
     own: bool = False
+    lost: frozenset[int] = frozenset()
+    shown: bool = False
 
 
 @dataclass(slots=True)
@@ -65,7 +71,10 @@ class TaskTruth:
     lost: int = 0
     causes: list[CauseTruth] | None = None
     elsewhere: list[CauseTruth] = field(default_factory=list)
+    also: list[CauseTruth] = field(default_factory=list)  # losses of shorter restore points, which are not charged
     charges: tuple[int, ...] = ()  # tokens of each charge of the ledger
+    compared: frozenset[tuple[int, int]] = frozenset()  # (common prefix, tokens) of the slot at its choice, after loads
+    was_cut: bool = False  # a checkpoint was needed, or a removal refused: the memory could not be cut anywhere
 
 
 @dataclass(slots=True)
@@ -104,6 +113,10 @@ class Observer(JudgingObserver):
 
     def started(self, server: Any) -> None:
         super().started(server)
+        usual = self.ledger
+        self.ledger = self.points = PointLedger(
+            usual.inspect, usual.cold, usual.slot_tokens, usual.slot_request, usual.covers
+        )
         server.log.kinds = server.log.kinds | LEDGER_EVENTS | {SlotById, SlotByLcp, SlotByLru}
 
     def on_event(self, event: Event) -> None:
@@ -156,9 +169,13 @@ def run_scenario(scenario: Scenario, profile: str) -> Played | None:
             fields = event.record(False, None)
             for name in (*rules.unlogged.get(event.ev, ()), "ev", "slot", "task"):
                 fields.pop(name, None)
-            where = getattr(event, "slot", None), getattr(event, "task", None)
-            events.append(EventAt(event.ev, fields, *where, steps))
+            task = None if event.ev in WITHOUT_TASK else getattr(event, "task", None)
+            events.append(EventAt(event.ev, fields, getattr(event, "slot", None), task, steps))
     return Played(events, observer)
+
+
+CUTTING = ("ckpt_search", "ckpt_restore", "full_reprocess", "trim_refused")
+"""Events of requests for which the memory could not simply be cut at the end of the common prefix."""
 
 
 def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
@@ -173,18 +190,26 @@ def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
             found[task] = TaskTruth(number, _child(judged, played, task))
             continue
         loaded, before = observer.loaded.get(number), observer.before.get(number)
-        numbers = _numbers(judged, [tokens for tokens in (loaded, before) if tokens is not None])
+        prompt = prompt_of(judged.request, judged.answer)
+        contents = [tokens for tokens in (loaded, before) if tokens is not None]
+        compared = {(common_prefix(tokens, prompt), len(tokens)) for tokens in contents}
+        numbers = _numbers(judged, contents)
         if task in ends:
             numbers["end"] = frozenset({ends[task]})
         for event in played.events:  # ik_llama.cpp compares again after a shift of the slot
             if event.ev == "cache_lcp" and event.task == task:
                 numbers["held"] |= {event.fields["n_tokens"]}
                 numbers["lcp"] |= {event.fields["n_past"]}
+                compared.add((event.fields["n_past"], event.fields["n_tokens"]))
                 if "lost" in numbers:
                     numbers["lost"] |= {max(0, event.fields["n_past"] - judged.answer.cache_n)}
-        shared = common_prefix(loaded or (), prompt_of(judged.request, judged.answer))
-        lost = max(0, shared - judged.answer.cache_n)
-        found[task] = TaskTruth(number, numbers, lost, charges=tuple(one.tokens for one in judged.ledger.charges))
+        shared = [n for n, held in compared if held == len(loaded or ())] or [0]
+        lost = max(0, max(shared) - judged.answer.cache_n)
+        charges = tuple(one.tokens for one in judged.ledger.charges)
+        was_cut = any(event.ev in CUTTING and event.task == task for event in played.events)
+        found[task] = TaskTruth(
+            number, numbers, lost, charges=charges, compared=frozenset(compared), was_cut=was_cut
+        )
     return found
 
 

@@ -36,7 +36,8 @@ class Tally:
     examples: list[str] = field(default_factory=list)
     misses: list[str] = field(default_factory=list)
     silent: Counter[str] = field(default_factory=Counter)  # kinds of lines without a statement
-    apart: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    earlier: Counter[tuple[str, bool, bool]] = field(default_factory=Counter)  # earlier decisions for the slot's prefix
+    apart: Counter[tuple[str, bool]] = field(default_factory=Counter)  # decisions for other texts
 
     def add(self, number: int, excerpt: Excerpt, result: Result) -> None:
         """Add the result of an excerpt of a source."""
@@ -44,14 +45,17 @@ class Tally:
         self.excerpts[excerpt.cut.split()[0]] += 1
         self.said.update(result.said)
         self.lines.update(cache=result.cache_lines, covered=result.covered, unjudged=result.unjudged)
-        for key, named, task in result.due:
+        for key, named, task, own in result.due:
             cut = excerpt.cut.split()[0]
-            for value in ("all", f"cut {cut}", f"build {log.profile}", f"cause {key}", f"cut {cut}, cause {key}"):
+            which = "own decision is there" if own else "only earlier decisions are there"
+            for value in (
+                "all", which, f"cut {cut}", f"build {log.profile}", f"cause {key}", f"cut {cut}, cause {key}"
+            ):
                 self.cells[value, "", named] += 1
             if not named and len(self.misses) < KEPT:
                 self.misses.append(f"{where} task {task}: {key} ({log.profile})")
-        for key, named in result.apart:
-            self.apart[key, named] += 1
+        self.earlier.update(result.earlier)
+        self.apart.update(result.apart)
         for wrong in result.false:
             reason = "".join(" # " if sign.isdigit() else sign for sign in wrong.why).replace("  #", "")[:60]
             self.false[f"{wrong.said['kind']} {wrong.said['what']} {sorted(wrong.said['numbers'])[:3]}: {reason}"] += 1
@@ -63,7 +67,7 @@ class Tally:
 
     def merge(self, further: Tally) -> None:
         """Add the counts of another tally."""
-        for name in ("excerpts", "said", "lines", "cells", "false", "silent", "apart"):
+        for name in ("excerpts", "said", "lines", "cells", "false", "silent", "earlier", "apart"):
             getattr(self, name).update(getattr(further, name))
         self.examples = (self.examples + further.examples)[:KEPT]
         self.misses = (self.misses + further.misses)[:KEPT]
@@ -107,13 +111,14 @@ def report(tally: Tally, shown: int) -> str:
         "causes named, of those whose deciding line is in the excerpt:",
     ]
     out += [f"  {cell:<44} {share}" for cell, share in tally.shares().items()]
-    out += [
-        "",
-        "causes that are not demanded (of other texts than the slot's; earlier decisions beside the request's own):",
-    ]
+    out += ["", "earlier decisions that the ledger charges for the slot's common prefix; is this key named?"]
+    for key, provable in sorted({cell[:2] for cell in tally.earlier}, key=lambda cell: (not cell[1], cell[0])):
+        counts = [tally.earlier[key, provable, named] for named in (True, False)]
+        name = key if provable else f"{key} (not provable from a log)"
+        out.append(f"  {name:<62} {Share(counts[0], sum(counts))}")
+    out += ["", "decisions for tokens of other texts, not demanded; is this key named?"]
     for key in sorted({key for key, _ in tally.apart}):
-        named = tally.apart[key, True]
-        out.append(f"  {key:<44} {Share(named, named + tally.apart[key, False])}")
+        out.append(f"  {key:<62} {Share(tally.apart[key, True], tally.apart[key, True] + tally.apart[key, False])}")
     out += ["", f"false statements: {sum(tally.false.values())}"]
     out += [f"  {times:>6} {what}" for what, times in tally.false.most_common(40)]
     out += [f"  {one}" for one in tally.examples[:shown]]

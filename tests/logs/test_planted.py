@@ -9,6 +9,7 @@ import pytest
 from tests.logs.compare import Result, compare, contains
 from tests.logs.cuts import Excerpt, Origin
 from tests.logs.full_logs import CauseTruth, FullLog, LoggedLine, TaskTruth
+from tests.logs.judged import Due
 
 LINES = (
     LoggedLine(
@@ -116,9 +117,9 @@ def due(*kept: int, statements: tuple[dict[str, Any], ...] = ()) -> Result:
 
 def test_a_cause_is_due_only_if_its_line_is_there():
     assert due(0, 2).due == []
-    assert due(0, 1).due == [("no-checkpoint", False, 7)]
+    assert due(0, 1).due == [Due("no-checkpoint", False, 7)]
     named = said("cause", [2], {"cause": "no-checkpoint", "lost": 50})
-    assert due(0, 1, statements=(named,)).due == [("no-checkpoint", True, 7)]
+    assert due(0, 1, statements=(named,)).due == [Due("no-checkpoint", True, 7)]
 
 
 def test_a_cause_of_another_task_counts_as_missed():

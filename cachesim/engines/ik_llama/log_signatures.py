@@ -10,7 +10,9 @@ from cachesim.engines.shared.log_signatures import (
     behind_restored,
     changed_prompt,
     last_token,
+    removed_checkpoint,
     same_prompt,
+    when_measured,
     whole_prefix,
 )
 
@@ -20,11 +22,11 @@ SIGNATURES = (
     Signature("no-checkpoint", ("full_reprocess",), ("IK-CKPT-RESET", "IK-CKPT-NEED", "IK-CKPT-PICK"), (
         "no checkpoint ends at or before the {lcp} common tokens",
         "the memory cannot go back to the common prefix, and no checkpoint can be restored",
-    ), whole_prefix, _CKPT),
+    ), when_measured(whole_prefix), _CKPT),
     Signature("checkpoint-too-late", ("ckpt_restore",), ("IK-CKPT-RESUME", "IK-CKPT-PICK"), (
         "the nearest checkpoint that can be restored ends at {restored}, before the {lcp} common tokens",
         "the nearest checkpoint that can be restored ends at {restored}, before the common prefix does",
-    ), behind_restored, _CKPT),
+    ), when_measured(behind_restored), _CKPT),
     Signature("restore-failed", ("ckpt_restore_failed", "pc_load_failed"), ("IK-REFUSED", "IK-PC-FAILED"), (
         "a saved state could not be restored",)),
     Signature("identical-prompt", ("need_one",), ("IK-ONE",), (
@@ -35,9 +37,11 @@ SIGNATURES = (
     Signature("trim-refused", ("companion", "window"), ("IK-TRIM", "IK-SEQ-RM", "IK-WINDOW"), (
         "the memory could not remove the tokens behind the common prefix",)),
     Signature("checkpoint-erased", ("ckpt_invalidate",), ("IK-CKPT-ERASE",), (
-        "a checkpoint was erased because the prompt differed before its end",)),
+        "an earlier prompt erased a checkpoint behind the position that it resumed from",),
+        removed=removed_checkpoint),
     Signature("checkpoint-evicted", ("ckpt_evict",), ("IK-CKPT-EVICT",), (
-        "the slot had its maximum number of checkpoints, and one was erased",), flags=_CKPT),
+        "the slot had its maximum number of checkpoints, and one was erased",), flags=_CKPT,
+        removed=removed_checkpoint),
     Signature("entry-evicted", ("pc_evict",), ("IK-PC-UPDATE",), ("an entry left the prompt cache to keep its limit",),
               flags=("-cram",)),
     Signature("entry-obsolete", ("pc_obsolete",), ("IK-PC-ALLOC",), (

@@ -11,6 +11,7 @@ from cachesim.engines.shared.log_signatures import (
     behind_restored,
     changed_prompt,
     last_token,
+    removed_checkpoint,
     same_prompt,
     whole_prefix,
 )
@@ -38,15 +39,17 @@ SIGNATURES = (
     Signature("edited-prompt", (), (), (
         "the prompt differs from the slot's contents after {lcp} tokens, the slot held {held}",), changed_prompt),
     Signature("checkpoint-erased", ("ckpt_invalidate",), ("LC-CKPT-ERASE",), (
-        "a checkpoint was erased because the prompt differed before its end",)),
+        "an earlier prompt erased a checkpoint behind the position that it resumed from",),
+        removed=removed_checkpoint),
     Signature("checkpoint-evicted", ("ckpt_evict",), ("LC-CKPT-LIMIT",), (
-        "the slot had its maximum number of checkpoints, and one was erased",), flags=("-ctxcp",)),
+        "the slot had its maximum number of checkpoints, and one was erased",), flags=("-ctxcp",),
+        removed=removed_checkpoint),
     Signature("checkpoint-too-close", ("ckpt_too_close",), ("LC-CKPT-SPACING",), (
-        "a checkpoint was erased because another is close",), flags=("-cms",)),
+        "a checkpoint was erased because another is close",), flags=("-cms",), removed=removed_checkpoint),
     Signature("checkpoint-superseded", ("ckpt_supersede",), ("LC-CKPT-REPLACE",), ("a checkpoint was replaced",)),
     Signature("checkpoint-not-created", ("do_ckpt", "no_ckpt"), (
         "LC-CKPT-CREATE", "LC-CKPT-ON", "LC-CKPT-PERIODIC", "LC-CKPT-BREAK", "LC-CKPT-AFTER", "LC-CKPT-COUNT"),
-        ("no checkpoint was created there",), flags=_CKPT),
+        ("no checkpoint was created there",), flags=_CKPT, removed=removed_checkpoint),
     Signature("entry-evicted", ("pc_evict", "pc_evict_tokens"), ("LC-PC-UPDATE",), (
         "an entry left the prompt cache to keep its limit",), flags=("-cram",)),
     Signature("entry-too-big", ("pc_too_big",), ("LC-PC-ALLOC",), (

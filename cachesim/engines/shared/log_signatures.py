@@ -7,7 +7,7 @@ were lost. Without a proof the log shows the decision but not whose prefix it co
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 Span = tuple[int, int | None]
 """Range of an integer; None = no upper end."""
@@ -35,10 +35,31 @@ class LogEvidence(NamedTuple):
 Proof = Callable[[LogEvidence], Span | None]
 
 
+class RemovedPoint(NamedTuple):
+    """Restore point that a line reports as removed: its first and last position, and the tokens after which a request
+    that restores it continues (range)."""
+
+    first: int
+    last: int
+    low: int
+    high: int
+
+
+def removed_checkpoint(line: Mapping[str, Any]) -> RemovedPoint | None:
+    """Return the checkpoint with these printed numbers. Its state holds a window, whose last token is evaluated again,
+    or only the last position."""
+    first, last = line.get("pos_min"), line.get("pos_max")
+    if not isinstance(first, int) or not isinstance(last, int) or not 0 <= first <= last or line.get("yes"):
+        return None
+    end = line.get("n_tokens", last + 1)
+    return RemovedPoint(first, last, max(first + 1, last), end) if end in (last, last + 1) else None
+
+
 class Signature(NamedTuple):
     """Signature of a cause. ``rules``: beginnings of the ids of the rules that decide it; ``kinds``: kinds of lines
     that log the decision, () = the numbers of the request alone show it; ``says``: sentences, the first of which all
-    fields are known is used; ``flags``: options that may cure it."""
+    fields are known is used; ``flags``: options that may cure it; ``removed``: the restore point that such a line
+    removes from later requests; ``unproved``: why no printed number shows whose prefix the decision concerned."""
 
     key: str
     kinds: tuple[str, ...]
@@ -46,19 +67,39 @@ class Signature(NamedTuple):
     says: tuple[str, ...]
     proof: Proof | None = None
     flags: tuple[str, ...] = ()
+    removed: Callable[[Mapping[str, Any]], RemovedPoint | None] | None = None
+    unproved: str = ""
 
 
 def whole_prefix(found: LogEvidence) -> Span | None:
-    """Return the common prefix: nothing of it was reused."""
-    low, high = found.prefix
-    return None if high == 0 else (max(1, low), high)
+    """Return the tokens of the common prefix that were not reused: no checkpoint was restored."""
+    (low, high), (least, most) = found.prefix, found.numbers.get("cache_n", (0, 0))
+    if high is not None and high <= least:
+        return None
+    return max(1, low - (low if most is None else most)), None if high is None else high - least
 
 
 def behind_restored(found: LogEvidence) -> Span | None:
-    """Return the tokens between the end of the restored checkpoint and the end of the common prefix."""
-    restored = found.line.get("n_past", found.line.get("pos_max", -2) + 1)
-    low, high = found.prefix
-    return (low - restored, None if high is None else high - restored) if 0 <= restored < low else None
+    """Return the tokens between the end of the restored checkpoint and the end of the common prefix. Builds that do not
+    print where they continue do so at the checkpoint's last position or up to two tokens later."""
+    last, (low, high) = found.line.get("pos_max", -1), found.prefix
+    least, most = found.numbers.get("cache_n", (max(0, last), last + 2))
+    if "n_past" in found.line:
+        least = most = found.line["n_past"]
+    if last < 0 or most is None or not most < low:
+        return None
+    return low - most, None if high is None else high - least
+
+
+def when_measured(proof: Proof) -> Proof:
+    """Return a proof that holds only if the number of reused tokens is known, for servers that may reuse others than
+    they report."""
+
+    def measured(found: LogEvidence) -> Span | None:
+        kept, restored = found.numbers.get("cache_n"), found.line.get("n_past")
+        return proof(found) if kept is not None and restored in (None, kept[0]) else None
+
+    return measured
 
 
 def behind_refused(found: LogEvidence) -> Span | None:
@@ -72,15 +113,28 @@ def last_token(found: LogEvidence) -> Span | None:
     return None if found.kinds & {"reuse_chunk", "reuse_result"} else found.numbers.get("lost", (1, None))
 
 
+SEARCHES = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reprocess", "trim_failed"})
+"""Kinds of lines that a request has only if the memory could not be cut where its prompt leaves the slot's contents."""
+
+
+def _reuses(found: LogEvidence) -> bool:
+    """Return whether the client allowed reuse: the server searched a checkpoint, or reused tokens."""
+    return bool(found.kinds & SEARCHES) or found.numbers.get("cache_n", (0, None))[0] > 0
+
+
 def same_prompt(found: LogEvidence) -> Span | None:
     """Return the lost tokens of a prompt that the slot holds completely."""
     lost, lcp, length = (found.numbers.get(name) for name in ("lost", "lcp", "n_tokens"))
-    return lost if lost and lost[0] > 0 and lcp and length and lcp[0] == length[1] == length[0] else None
+    if not lost or lost[0] < 1 or not lcp or not length or not lcp[0] == length[1] == length[0]:
+        return None
+    return lost if lost == (1, 1) or _reuses(found) else None
 
 
 def changed_prompt(found: LogEvidence) -> Span | None:
     """Return the lost tokens of a prompt that differs from the slot's contents before the end of both."""
     lost, lcp, length, held = (found.numbers.get(name) for name in ("lost", "lcp", "n_tokens", "held"))
     if not lost or lost[0] < 1 or lcp is None or lcp[1] is None or length is None or held is None:
+        return None
+    if not _reuses(found):
         return None
     return lost if lcp[0] > 0 and lcp[1] < min(length[0], held[0]) else None

@@ -17,7 +17,7 @@ _FIELD = re.compile(r"\{(\w+)\}")
 def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statement]:
     """Yield the causes of a request whose deciding line and numbers are in the excerpt."""
     request, seen = derived.request, set[str]()
-    if request.doubtful:
+    if request.doubtful or derived.clashes:
         return
     for signature in grammar.signatures:
         lines = request.of(*signature.kinds)[:1]

@@ -9,6 +9,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs.cause_statements import cause_statements
 from cachesim.tools.server_logs.derivations import Derived, numbers_of, statements_of
+from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.line_ties import tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
@@ -51,9 +52,11 @@ def _conclude_run(session: LogSession) -> Conclusions:
     lines, engine = session.read_lines, ENGINES[session.engine]
     grammar, builds = engine.log(), [build for name in engine.line if (build := _build(name))]
     requests = [numbers_of(request, grammar, session.sieve) for request in tie_lines(lines)]
+    earlier = EarlierCauses(lines, requests, grammar, session.sieve)
     found = chain(
         map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
         *map(statements_of, requests), *(cause_statements(request, grammar) for request in requests),
+        *map(earlier.of, requests),
     )  # fmt: skip
     return Conclusions(list(found), requests)
 

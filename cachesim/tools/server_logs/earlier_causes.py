@@ -1,0 +1,152 @@
+"""Earlier decisions that cost a request a restore point: a removed checkpoint that the request could have resumed from.
+
+Such a cause is stated only if printed numbers prove it: every request of the slot since the removal had the removed
+tokens in common with the slot, no line shows that the slot lost or replaced them, and the excerpt cannot lack such a
+line.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.log_signatures import SEARCHES, RemovedPoint, Signature
+from cachesim.tools.server_logs.derivations import Derived
+from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
+from cachesim.tools.server_logs.statements import FOLLOWS, Statement
+
+_OF_SLOT = frozenset({"slot_clear", "ctx_shift", "reuse_chunk", "reuse_result", "trim_failed", "copy_to_child",
+                      "copy_shared", "ckpt_from_file", "ckpt_restore_failed", "spec_restore"})  # fmt: skip
+_OF_SERVER = frozenset({"pc_load", "slot_purge", "cache_clear", "kv_full", "pc_load_failed"})
+"""Kinds of lines after which a slot may have other contents or other checkpoints."""
+_MADE = "ckpt_create"
+
+
+class _Removal(NamedTuple):
+    """Line that reports a removed restore point, and the number of its request in the slot's requests."""
+
+    end: int
+    line: ReadLine
+    at: int
+    point: RemovedPoint
+    signature: Signature
+
+
+class EarlierCauses:
+    """Search for earlier decisions in the lines of a server run."""
+
+    def __init__(
+        self, lines: Sequence[ReadLine], requests: Sequence[Derived], grammar: LogGrammar, sieve: Sieve
+    ) -> None:
+        self.lines, self.grammar, self.sieve = lines, grammar, sieve
+        self.slots: dict[int, list[Derived]] = {}
+        for one in requests:
+            if one.request.slot is not None:
+                self.slots.setdefault(one.request.slot, []).append(one)
+        self.removing = [one for one in grammar.signatures if one.removed is not None]
+        self.heads = {line.head for line in lines if line.slot is None and line.task is None}
+        self.breaks = [line for line in lines if line.kind in _OF_SLOT | _OF_SERVER]
+
+    def of(self, derived: Derived) -> Iterator[Statement]:
+        """Yield the earlier decision that cost a request its nearest removed restore point."""
+        request, kept = derived.request, derived.numbers.get("cache_n")
+        shared, length = derived.numbers.get("lcp"), derived.numbers.get("n_tokens")
+        searched = {line.kind for line in request.lines} & (SEARCHES - {"trim_failed"})
+        if request.slot is None or request.doubtful or not searched or kept is None or not kept.exact or shared is None:
+            return
+        most = min(shared.low, (length.low if length is not None else shared.low) - 1)
+        of_slot = self.slots[request.slot]
+        here = next(at for at, one in enumerate(of_slot) if one is derived)
+        for found in sorted(self._removals(of_slot[:here], kept.low, most), reverse=True):
+            if _is_restorable(found.point, derived, shared.low) and self._is_proven(found, of_slot, here, shared):
+                yield self._statement(found, derived, of_slot[found.at : here + 1], kept)
+            return
+
+    def _removals(self, requests: Sequence[Derived], low: int, high: int) -> Iterator[_Removal]:
+        """Yield the removed restore points after ``low`` tokens and at most ``high``."""
+        for at, one in enumerate(requests):
+            for signature in self.removing:
+                for line in one.request.of(*signature.kinds):
+                    assert signature.removed is not None
+                    point = signature.removed(line.read.numbers)
+                    if point is not None and low < point.low and point.high <= high:
+                        yield _Removal(point.high, line, at, point, signature)
+
+    def _is_proven(self, found: _Removal, of_slot: Sequence[Derived], here: int, shared: ProvenRange) -> bool:
+        """Return whether the slot kept the removed tokens from the removal to the request, and the excerpt shows
+        everything in between."""
+        chain, slot = of_slot[found.at : here + 1], of_slot[here].request.slot
+        first, last = chain[0].request, chain[-1].request
+        start = last.start
+        if start is None or not all(_continues(before, after) for before, after in pairwise(chain)):
+            return False
+        made = [(line.number, end) for one in chain[:-1] for line in one.request.of(_MADE)
+                if (end := _end(line)) is not None]  # fmt: skip
+        own = any(number < found.line.number and end == found.end for number, end in made)
+        for one in chain[1:] if own else chain:
+            prefix = one.numbers.get("lcp")
+            if one.request.doubtful or one.request.start is None or prefix is None or prefix.low < found.end:
+                return False
+        top = shared.high if shared.high is not None else found.end
+        if any(end > found.end or number > found.line.number for number, end in made if found.end <= end <= top):
+            return False
+        begin = (first.choice or first.lines[0]).number
+        for line in self.breaks:
+            if begin < line.number < last.lines[-1].number and (line.kind in _OF_SERVER or line.slot == slot):
+                return False
+        return not self._may_lack_lines(start, found.line)
+
+    def _may_lack_lines(self, start: ReadLine, removal: ReadLine) -> bool:
+        """Return whether the excerpt may lack a launch in the slot, a line about the slot, or one about the server."""
+        heads = [_without_task(start), _without_task(removal)]
+        texts = {kind: [line.template for line in self.grammar.lines if line.ev == kind]
+                 for kind in (start.kind, removal.kind, *_OF_SLOT, *_OF_SERVER)}  # fmt: skip
+        if self.sieve.hides(heads[0] + start.read.line.template for _ in (0,)):
+            return True
+        known = [kind for kind in _OF_SLOT if kind in texts]
+        if self.sieve.hides(heads[1] + text for kind in known for text in texts[kind]):
+            return True
+        return all(self.sieve.hides(head + text for kind in _OF_SERVER for text in texts[kind]) for head in self.heads)
+
+    def _statement(
+        self, found: _Removal, derived: Derived, chain: Sequence[Derived], kept: ProvenRange
+    ) -> Statement:
+        request, point = derived.request, found.point
+        lost = (point.low - kept.low, point.high - kept.low)
+        used = {found.line.number} | kept.lines
+        for one in chain:
+            used |= one.numbers["lcp"].lines if "lcp" in one.numbers else frozenset()
+        amount = f"{lost[0]:,}" if lost[0] == lost[1] else f"{lost[0]:,} to {lost[1]:,}"
+        says = f"{found.signature.says[0]}: its {point.high:,} tokens are a prefix of this prompt ({amount} lost)"
+        numbers = {"cause": found.signature.key, "lost": lost[0] if lost[0] == lost[1] else list(lost)}
+        return Statement(FOLLOWS, "cause", tuple(sorted(used)), request.slot, request.task, numbers, says)
+
+
+def _continues(before: Derived, after: Derived) -> bool:
+    """Return whether nothing contradicts that a request found the slot as the one before it left the slot."""
+    end, held = before.numbers.get("end"), after.numbers.get("held")
+    tasks = before.request.task, after.request.task
+    if tasks[0] is None or tasks[1] is None or tasks[0] >= tasks[1]:
+        return False
+    return end is None or held is None or end.meets(held)
+
+
+def _is_restorable(point: RemovedPoint, derived: Derived, shared: int) -> bool:
+    """Return whether a request with this common prefix could have restored a checkpoint."""
+    tholds = [thold for line in derived.request.of("ckpt_check") if (thold := line.number_of("thold")) is not None]
+    least = min(tholds) if tholds else shared - 1 if point.first == point.last else 0
+    return point.first < least and point.last < shared
+
+
+def _end(line: ReadLine) -> int | None:
+    """Return the tokens of a created checkpoint."""
+    end, last = line.number_of("n_tokens"), line.number_of("pos_max")
+    return end if end is not None else None if last is None else last + 1
+
+
+def _without_task(line: ReadLine) -> str:
+    """Return the prefix of a line as it may be for another task."""
+    return re.sub(rf"(?<!\d){line.task}(?!\d)", "#", line.head)
