@@ -215,9 +215,11 @@ GIVES = (
     Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),
     Gives("prefix", "lcp", ("n_past",)), Gives("prefix", "held", ("held",)),
     Gives("n_past", "held", ("held",)), Gives("n_past", "lcp", ("n_past",), plus=1),
+    Gives("full_reprocess", "cache_n", unless=("batch",)),
+    Gives("ckpt_restore", "cache_n", ("n_past",), unless=("batch",), absent=("ckpt_restore_failed", "full_reprocess")),
     Gives("batch", "cache_n", ("p0",), first=True), Gives("release", "end", ("n_cache_tokens",)),
 )
-"""Numbers of a request that lines print. Only its first batch shows what was reused: a restored state may be dropped
+"""Numbers of a request that lines print. Its first batch shows best what was reused: a restored state may be dropped
 without a line, and builds #1673 to #1698 reuse the prefix although they report full re-processing."""
 
 FLAGS = {

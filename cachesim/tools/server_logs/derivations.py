@@ -79,7 +79,12 @@ def _lines(request: TiedRequest, gives: Gives) -> list[ReadLine]:
     lines = request.of(gives.kind)
     if not gives.first:
         return lines
-    return lines[:1] if request.start is not None else []
+    early = request.start is not None or any(line.kind in BEFORE_BATCH for line in request.lines)
+    return lines[:1] if early else []
+
+
+BEFORE_BATCH = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reprocess", "ckpt_invalidate"})
+"""Lines that a server prints just before the first batch of a prompt."""
 
 
 def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: LogGrammar, sieve: Sieve) -> bool:
