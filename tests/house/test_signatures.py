@@ -13,7 +13,8 @@ COSTLY = frozenset({
     Role.PLAN, Role.CREATE, Role.DROP, Role.REMOVE, Role.FAIL, Role.MEMORY, Role.ASSIGN,
 })  # fmt: skip
 """Roles of rules that can refuse, erase, evict, consume or not create a restore point."""
-OTHER_KEYS = {"lost-prefix", "server-warning"}
+WITHOUT_RULES = {"identical-prompt", "edited-prompt", "lost-prefix", "server-warning"}
+"""Causes that lie in the client's prompts, and quoted warnings."""
 
 
 def rules_of(engine: str) -> list[str]:
@@ -44,9 +45,23 @@ def test_every_signature_belongs_to_rules_and_lines(engine):
     for one in grammar.signatures:
         assert set(one.kinds) <= kinds, one.key
         assert all(any(name.startswith(start) for name in RULES) for start in one.rules), one.key
-        assert one.rules or one.key in ("identical-prompt", "edited-prompt"), one.key
+        assert one.rules or one.key in WITHOUT_RULES, one.key
     assert all(any(name.startswith(start) for name in RULES) for start in grammar.unlogged), rules
     assert all(text.startswith("not logged: ") for text in grammar.unlogged.values())
+
+
+def unexplained(one: Signature) -> bool:
+    """Return whether a signature neither has a proof nor says why it has none, or does both."""
+    return (one.proof is not None or one.removed is not None or one.quoted) is bool(one.unproved)
+
+
+@pytest.mark.parametrize("engine", BUILTIN)
+def test_every_signature_has_a_proof_or_says_why_not(engine):
+    assert [one.key for one in BUILTIN[engine].log().signatures if unexplained(one)] == []
+
+
+def test_a_signature_without_a_proof_and_without_a_reason_is_found():
+    assert unexplained(Signature("entry-evicted", ("pc_evict",), ("LC-PC-UPDATE",), ("evicted",)))
 
 
 def test_a_rule_without_a_signature_is_found():

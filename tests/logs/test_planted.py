@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,3 +144,75 @@ def test_a_line_that_is_cut_off_needs_no_statement():
 ])  # fmt: skip
 def test_ranges(claimed, value, holds):
     assert contains(claimed, value) is holds
+
+
+EDIT = LoggedLine(
+    "slot get_availabl: id  0 | task -1 | selected slot by LCP similarity, f_sim_best = 0.556 (> 0.1 thold), f_keep = "
+    "0.833", "slot_by_lcp", {"f_sim": 0.556, "f_keep": 0.833, "thold": 0.1}, 0, None, range(1, 2),
+)  # fmt: skip
+EVICTED = LoggedLine(
+    "slot create_check: id  0 | task 5 | erasing old context checkpoint (pos_min = 39, pos_max = 39, n_tokens = 40, x)",
+    "ckpt_evict", {"pos_min": 39, "pos_max": 39, "n_tokens": 40}, 0, 5, range(1),
+)  # fmt: skip
+
+
+def edited(*kept: int, was_cut: bool = True, held: int = 60) -> Excerpt:
+    """Return an excerpt of a log in which the prompt leaves the slot's contents, and a checkpoint was evicted before:
+    lines 0 to 2 as in ``LINES``, then the comparison and the eviction."""
+    truth = replace(
+        TRUTH, compared=frozenset({(50, held)}), was_cut=was_cut,
+        causes=[*(TRUTH.causes or []), CauseTruth("checkpoint-evicted", (4,), lost=frozenset({40}), shown=True)],
+    )  # fmt: skip
+    log = replace(LOG, lines=[*LINES, EDIT, EVICTED], tasks={7: truth})
+    found = Excerpt("window", [log])
+    for at in kept:
+        found.add(log.lines[at].text, Origin(0, at))
+    return found
+
+
+EDITED = said("cause", [2, 4], {"cause": "edited-prompt", "lost": 50})
+
+
+def test_an_edited_prompt_is_a_cause_only_if_a_line_shows_the_edit_and_the_memory_was_cut():
+    assert compare(edited(0, 1, 2, 3), [EDITED]).false == []
+    assert len(compare(edited(0, 1, 2, 3), [said("cause", [2], {"cause": "edited-prompt", "lost": 50})]).false) == 1
+    assert len(compare(edited(0, 1, 2, 3, was_cut=False), [EDITED]).false) == 1
+    assert len(compare(edited(0, 1, 2, 3, held=50), [EDITED]).false) == 1
+
+
+def test_a_lost_prefix_is_a_cause_only_if_hardly_anything_is_shared():
+    lost = said("cause", [4], {"cause": "lost-prefix"})
+    assert len(compare(edited(0, 1, 2, 3), [lost]).false) == 1
+
+
+@pytest.mark.parametrize("lines, numbers, false", [
+    ([5], {"cause": "checkpoint-evicted", "lost": 40}, 0),
+    ([5], {"cause": "checkpoint-evicted", "lost": 50}, 1),           # not the tokens of that checkpoint
+    ([2], {"cause": "checkpoint-evicted", "lost": 40}, 1),           # does not cite the deciding line
+    ([5], {"cause": "checkpoint-erased", "lost": 40}, 1),            # another decision
+    ([5], {"cause": "checkpoint-evicted"}, 1),                       # without a number
+    ([4], {"cause": "cache-disabled", "lost": 50}, 1), ([4], {"cause": "context-shift", "lost": 50}, 1),
+])  # fmt: skip
+def test_an_earlier_decision_is_a_cause_of_its_own_tokens(lines, numbers, false):
+    assert len(compare(edited(0, 1, 2, 3, 4), [said("cause", lines, numbers)]).false) == false
+
+
+def test_an_earlier_decision_is_due_if_its_line_is_there():
+    found = compare(edited(0, 2, 4), [])
+    assert found.due == [Due("checkpoint-evicted", False, 7, False)]
+    assert found.earlier == [("checkpoint-evicted", True, False)]
+    named = said("cause", [3], {"cause": "checkpoint-evicted", "lost": 40})
+    assert compare(edited(0, 2, 4), [named]).due[0].named
+    assert compare(edited(0, 2), []).due == [] and compare(edited(4), []).due == []
+
+
+def test_a_false_statement_names_no_cause():
+    wrong = said("cause", [2], {"cause": "no-checkpoint", "lost": 49})
+    assert compare(edited(0, 1), [wrong]).due == [Due("no-checkpoint", False, 7)]
+
+
+def test_only_a_warning_can_be_quoted():
+    quote = said("cause", [2], {"cause": "server-warning"})
+    assert compare(edited(0, 1, 2), [quote]).false == []
+    assert len(compare(edited(0, 1, 2), [{**quote, "lines": [3]}]).false) == 1
+    assert len(compare(edited(0, 1, 2), [{**quote, "task": 8}]).false) == 1

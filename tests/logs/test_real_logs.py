@@ -48,6 +48,8 @@ def guesses(known: Mapping[str, Any], stated: list[Said]) -> Iterator[str]:
     causes = {(one.get("task", -1), one["numbers"]["cause"]) for one in known["shows"] if one["what"] == "cause"}
     causes |= {(task, key) for task, key in known.get("may", [])}
     for said in stated:
+        if said["numbers"].get("cause") == "server-warning":
+            continue  # it quotes a line
         if (
             said["what"] == "cause"
             and (-1 if said["task"] is None else said["task"], said["numbers"]["cause"]) not in causes

@@ -6,11 +6,15 @@ from __future__ import annotations
 from typing import Mapping
 
 from cachesim.engines.shared.log_signatures import (
+    NO_STATE,
+    NO_TEXT,
+    SAME_TOKENS,
     Signature,
     behind_refused,
     behind_restored,
     changed_prompt,
     last_token,
+    lost_beginning,
     removed_checkpoint,
     same_prompt,
     whole_prefix,
@@ -32,12 +36,16 @@ SIGNATURES = (
         "the memory refused to remove the tokens from position {p0} on, so the slot was cleared",
     ), behind_refused),
     Signature("restore-failed", ("ckpt_restore_failed", "pc_load_failed"), (
-        "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE"), ("a saved state could not be restored",)),
+        "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE"), ("a saved state could not be restored",),
+              unproved=NO_STATE),
     Signature("identical-prompt", ("need_one",), ("LC-NPAST-ONE",), (
         "the slot holds the whole prompt; its last token is evaluated for its logits",), last_token),
     Signature("identical-prompt", (), (), ("the slot holds all {n_tokens} tokens of the prompt",), same_prompt),
     Signature("edited-prompt", (), (), (
         "the prompt differs from the slot's contents after {lcp} tokens, the slot held {held}",), changed_prompt),
+    Signature("lost-prefix", (), (), (
+        "the prompt shares {lcp} tokens with the slot, which held {held}: another conversation, or a changed beginning",
+    ), lost_beginning),
     Signature("checkpoint-erased", ("ckpt_invalidate",), ("LC-CKPT-ERASE",), (
         "an earlier prompt erased a checkpoint behind the position that it resumed from",),
         removed=removed_checkpoint),
@@ -46,30 +54,37 @@ SIGNATURES = (
         removed=removed_checkpoint),
     Signature("checkpoint-too-close", ("ckpt_too_close",), ("LC-CKPT-SPACING",), (
         "a checkpoint was erased because another is close",), flags=("-cms",), removed=removed_checkpoint),
-    Signature("checkpoint-superseded", ("ckpt_supersede",), ("LC-CKPT-REPLACE",), ("a checkpoint was replaced",)),
+    Signature("checkpoint-superseded", ("ckpt_supersede",), ("LC-CKPT-REPLACE",), ("a checkpoint was replaced",),
+              unproved=SAME_TOKENS),
     Signature("checkpoint-not-created", ("do_ckpt", "no_ckpt"), (
         "LC-CKPT-CREATE", "LC-CKPT-ON", "LC-CKPT-PERIODIC", "LC-CKPT-BREAK", "LC-CKPT-AFTER", "LC-CKPT-COUNT"),
         ("no checkpoint was created there",), flags=_CKPT, removed=removed_checkpoint),
     Signature("entry-evicted", ("pc_evict", "pc_evict_tokens"), ("LC-PC-UPDATE",), (
-        "an entry left the prompt cache to keep its limit",), flags=("-cram",)),
+        "an entry left the prompt cache to keep its limit",), flags=("-cram",), unproved=NO_TEXT),
     Signature("entry-too-big", ("pc_too_big",), ("LC-PC-ALLOC",), (
-        "the conversation is larger than the prompt cache and was not saved",), flags=("-cram",)),
+        "the conversation is larger than the prompt cache and was not saved",), flags=("-cram",), unproved=NO_TEXT),
     Signature("entry-obsolete", ("pc_obsolete",), ("LC-PC-ALLOC",), (
-        "a shorter entry was removed from the prompt cache",)),
-    Signature("entry-consumed", ("pc_load",), ("LC-PC-LOAD",), ("an entry left the prompt cache when it was loaded",)),
+        "a shorter entry was removed from the prompt cache",), unproved=NO_TEXT),
+    Signature("entry-consumed", ("pc_load",), ("LC-PC-LOAD",), ("an entry left the prompt cache when it was loaded",),
+              unproved=NO_TEXT),
     Signature("entry-not-found", ("pc_search",), ("LC-PC-LOAD", "LC-PC-ASK"), (
-        "no entry of the prompt cache fits better than the slot",)),
+        "no entry of the prompt cache fits better than the slot",), unproved=NO_STATE),
     Signature("cache-disabled", ("no_cache",), ("LC-PC-ASK", "LC-IDLE-SAVE"), ("the prompt cache is off",),
-              flags=("-cram",)),
+              flags=("-cram",), unproved=NO_TEXT),
     Signature("slot-overwritten", ("slot_by_lru", "slot_by_lcp", "slot_by_id"), ("LC-SLOT-SELECT",), (
-        "the slot's conversation was overwritten",), flags=("-np",)),
-    Signature("slot-cleared", ("slot_clear",), ("LC-CLEAR", "LC-IDLE-SAVE"), ("the slot was cleared",)),
+        "the slot's conversation was overwritten",), flags=("-np",), unproved=NO_TEXT),
+    Signature("slot-cleared", ("slot_clear",), ("LC-CLEAR", "LC-IDLE-SAVE"), ("the slot was cleared",),
+              unproved=NO_TEXT),
     Signature("slot-purged", ("slot_purge", "kv_full"), ("LC-IDLE-PURGE", "LC-KV-FULL", "LC-KV-FAIL", "LC-DECODE"), (
-        "the slot was cleared to make room in the KV cache",), flags=("-c", "-kvu", "-np")),
+        "the slot was cleared to make room in the KV cache",), flags=("-c", "-kvu", "-np"), unproved=NO_TEXT),
     Signature("context-shift", ("ctx_shift",), ("LC-SHIFT", "LC-KV-SHIFT"), ("the context was shifted",),
-              flags=("-c",)),
+              flags=("-c",), unproved=NO_TEXT),
     Signature("chunks-moved", ("reuse_chunk",), ("LC-NPAST-REUSE",), ("chunks of the slot were moved",),
-              flags=("--cache-reuse",)),
+              flags=("--cache-reuse",), unproved="moved tokens are reused, not lost"),
+    Signature("server-warning", (
+        "start_reuse", "reuse_unsupported", "start_seq_rm", "start_idle", "no_cache", "no_ckpt", "pc_too_big",
+        "pc_load_failed", "ckpt_restore_failed", "kv_full", "trim_failed", "full_reprocess",
+    ), (), (), quoted=True),
 )
 """Signatures, in the order in which they are named if several apply."""
 

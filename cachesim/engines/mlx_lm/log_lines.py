@@ -9,7 +9,7 @@ from typing import Mapping
 
 from cachesim.engines.mlx_lm.log_others import MEANINGS as OTHER_MEANINGS
 from cachesim.engines.mlx_lm.log_others import OTHERS, WARNINGS
-from cachesim.engines.mlx_lm.log_signatures import UNLOGGED
+from cachesim.engines.mlx_lm.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Meaning
 from cachesim.engines.shared.log_verdicts import VERDICTS
 
@@ -66,6 +66,6 @@ GIVES = (
 )
 """Numbers of a request that lines print."""
 
-GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, unlogged=UNLOGGED, signs=(
+GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, signatures=SIGNATURES, unlogged=UNLOGGED, signs=(
     "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
 ), starts=("starting httpd at",), verdicts=VERDICTS, warnings=frozenset({"thread_ended", *WARNINGS}))  # fmt: skip

@@ -33,6 +33,8 @@ class LogEvidence(NamedTuple):
 
 
 Proof = Callable[[LogEvidence], Span | None]
+"""Function that returns how many tokens were lost, (0, 0) for a cause that is stated without a number."""
+FEW = 10                     # a prompt lost its beginning if it shares less than one in so many tokens with the slot
 
 
 class RemovedPoint(NamedTuple):
@@ -55,11 +57,18 @@ def removed_checkpoint(line: Mapping[str, Any]) -> RemovedPoint | None:
     return RemovedPoint(first, last, max(first + 1, last), end) if end in (last, last + 1) else None
 
 
+NO_TEXT = "a log contains no text, so it does not show that a later prompt begins with what was lost"
+NO_STATE = "the log prints neither the saved state's tokens nor how many of them the prompt has in common"
+SAME_TOKENS = "the checkpoint that replaces it holds the same tokens"
+"""Reasons why a signature has no proof."""
+
+
 class Signature(NamedTuple):
     """Signature of a cause. ``rules``: beginnings of the ids of the rules that decide it; ``kinds``: kinds of lines
     that log the decision, () = the numbers of the request alone show it; ``says``: sentences, the first of which all
     fields are known is used; ``flags``: options that may cure it; ``removed``: the restore point that such a line
-    removes from later requests; ``unproved``: why no printed number shows whose prefix the decision concerned."""
+    removes from later requests; ``unproved``: why no printed number shows whose prefix the decision concerned;
+    ``quoted``: the line itself is the statement."""
 
     key: str
     kinds: tuple[str, ...]
@@ -69,6 +78,7 @@ class Signature(NamedTuple):
     flags: tuple[str, ...] = ()
     removed: Callable[[Mapping[str, Any]], RemovedPoint | None] | None = None
     unproved: str = ""
+    quoted: bool = False
 
 
 def whole_prefix(found: LogEvidence) -> Span | None:
@@ -138,3 +148,11 @@ def changed_prompt(found: LogEvidence) -> Span | None:
     if not _reuses(found):
         return None
     return lost if lcp[0] > 0 and lcp[1] < min(length[0], held[0]) else None
+
+
+def lost_beginning(found: LogEvidence) -> Span | None:
+    """Return (0, 0) if the prompt shares hardly any of its tokens with the contents of a slot."""
+    lcp, length, held = (found.numbers.get(name) for name in ("lcp", "n_tokens", "held"))
+    if lcp is None or lcp[1] is None or length is None or held is None:
+        return None
+    return (0, 0) if lcp[1] * FEW < min(length[0], held[0]) else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, Mapping
+from typing import Any, Container, Iterable, Iterator, Mapping
 
+from cachesim.base.escaping import printable_line
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import LogEvidence, Signature, Span
 from cachesim.tools.server_logs.derivations import Derived
@@ -12,6 +13,7 @@ from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
 
 _FIELD = re.compile(r"\{(\w+)\}")
+_DIGITS = re.compile(r"\d+")
 
 
 def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statement]:
@@ -28,9 +30,24 @@ def cause_statements(derived: Derived, grammar: LogGrammar) -> Iterator[Statemen
         if lost is None:
             continue
         seen.add(signature.key)
-        numbers = {"cause": signature.key, "lost": lost[0] if lost[0] == lost[1] else list(lost)}
+        numbers: dict[str, Any] = {"cause": signature.key}
+        if lost != (0, 0):
+            numbers["lost"] = lost[0] if lost[0] == lost[1] else list(lost)
         yield Statement(FOLLOWS, "cause", _proof_lines(derived, lines, found), request.slot, request.task, numbers,
                         _sentence(signature, found, lost))  # fmt: skip
+
+
+def quoted_warnings(lines: Iterable[ReadLine], grammar: LogGrammar, cited: Container[int]) -> Iterator[Statement]:
+    """Yield the warnings that the server prints, each with its text. A text that differs in its numbers alone is quoted
+    once for each slot; lines that prove another cause (``cited``) are not quoted."""
+    kinds = {kind for signature in grammar.signatures if signature.quoted for kind in signature.kinds}
+    seen = set[tuple[int | None, str]]()
+    for line in lines:
+        key = line.slot, _DIGITS.sub("#", line.text)
+        if line.kind in kinds and line.number not in cited and key not in seen:
+            seen.add(key)
+            says = f'the server warns: "{printable_line(line.text)}"'
+            yield Statement(FOLLOWS, "cause", (line.number,), line.slot, line.task, {"cause": "server-warning"}, says)
 
 
 def _evidence(derived: Derived, lines: list[ReadLine]) -> LogEvidence:
@@ -61,7 +78,7 @@ def _sentence(signature: Signature, found: LogEvidence, lost: Span) -> str:
     """Return the most specific sentence of a signature whose numbers are all known."""
     known = _known(found)
     says = next((text for text in signature.says if set(_FIELD.findall(text)) <= set(known)), signature.key)
-    return f"{says.format_map(known)} ({_amount(lost)} lost)"
+    return says.format_map(known) + (f" ({_amount(lost)} lost)" if lost != (0, 0) else "")
 
 
 def _known(found: LogEvidence) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
-from cachesim.tools.server_logs.cause_statements import cause_statements
+from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
 from cachesim.tools.server_logs.derivations import Derived, numbers_of, statements_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.line_ties import tie_lines
@@ -55,10 +55,11 @@ def _conclude_run(session: LogSession) -> Conclusions:
     earlier = EarlierCauses(lines, requests, grammar, session.sieve)
     found = chain(
         map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
-        *map(statements_of, requests), *(cause_statements(request, grammar) for request in requests),
-        *map(earlier.of, requests),
+        *map(statements_of, requests),
     )  # fmt: skip
-    return Conclusions(list(found), requests)
+    causes = [one for request in requests for one in (*cause_statements(request, grammar), *earlier.of(request))]
+    cited = {number for one in causes for number in one.lines}
+    return Conclusions([*found, *causes, *quoted_warnings(lines, grammar, cited)], requests)
 
 
 MEMORIES: Mapping[str, str] = {

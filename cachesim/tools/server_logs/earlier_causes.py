@@ -8,6 +8,7 @@ line.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Iterator, NamedTuple, Sequence
 
@@ -23,6 +24,7 @@ _OF_SLOT = frozenset({"slot_clear", "ctx_shift", "reuse_chunk", "reuse_result", 
 _OF_SERVER = frozenset({"pc_load", "slot_purge", "cache_clear", "kv_full", "pc_load_failed"})
 """Kinds of lines after which a slot may have other contents or other checkpoints."""
 _MADE = "ckpt_create"
+_BACK = 100                  # requests of the slot before a request in which removals are looked up, at most
 
 
 class _Removal(NamedTuple):
@@ -41,14 +43,18 @@ class EarlierCauses:
     def __init__(
         self, lines: Sequence[ReadLine], requests: Sequence[Derived], grammar: LogGrammar, sieve: Sieve
     ) -> None:
-        self.lines, self.grammar, self.sieve = lines, grammar, sieve
+        self.grammar, self.sieve = grammar, sieve
         self.slots: dict[int, list[Derived]] = {}
+        self.places: dict[int, int] = {}                   # id of a request's numbers -> place among those of its slot
         for one in requests:
             if one.request.slot is not None:
-                self.slots.setdefault(one.request.slot, []).append(one)
-        self.removing = [one for one in grammar.signatures if one.removed is not None]
+                of_slot = self.slots.setdefault(one.request.slot, [])
+                self.places[id(one)] = len(of_slot)
+                of_slot.append(one)
+        self.removing = {kind: one for one in grammar.signatures if one.removed is not None for kind in one.kinds}
         self.heads = {line.head for line in lines if line.slot is None and line.task is None}
         self.breaks = [line for line in lines if line.kind in _OF_SLOT | _OF_SERVER]
+        self.breaks_at = [line.number for line in self.breaks]
 
     def of(self, derived: Derived) -> Iterator[Statement]:
         """Yield the earlier decision that cost a request its nearest removed restore point."""
@@ -58,22 +64,27 @@ class EarlierCauses:
         if request.slot is None or request.doubtful or not searched or kept is None or not kept.exact or shared is None:
             return
         most = min(shared.low, (length.low if length is not None else shared.low) - 1)
-        of_slot = self.slots[request.slot]
-        here = next(at for at, one in enumerate(of_slot) if one is derived)
-        for found in sorted(self._removals(of_slot[:here], kept.low, most), reverse=True):
-            if _is_restorable(found.point, derived, shared.low) and self._is_proven(found, of_slot, here, shared):
-                yield self._statement(found, derived, of_slot[found.at : here + 1], kept)
+        of_slot, here = self.slots[request.slot], self.places[id(derived)]
+        removals = self._removals(of_slot, here, kept.low, most)
+        found = max(removals, key=lambda one: (one.end, one.line.number), default=None)
+        if found is None or not _is_restorable(found.point, derived, shared.low):
             return
+        if self._is_proven(found, of_slot, here, shared):
+            yield self._statement(found, derived, of_slot[found.at : here + 1], kept)
 
-    def _removals(self, requests: Sequence[Derived], low: int, high: int) -> Iterator[_Removal]:
-        """Yield the removed restore points after ``low`` tokens and at most ``high``."""
-        for at, one in enumerate(requests):
-            for signature in self.removing:
-                for line in one.request.of(*signature.kinds):
-                    assert signature.removed is not None
-                    point = signature.removed(line.read.numbers)
-                    if point is not None and low < point.low and point.high <= high:
-                        yield _Removal(point.high, line, at, point, signature)
+    def _removals(self, of_slot: Sequence[Derived], here: int, low: int, high: int) -> Iterator[_Removal]:
+        """Yield the removed restore points after ``low`` tokens and at most ``high``, of the requests before a request
+        of a slot, as far as all later ones had these tokens in common with the slot."""
+        for at in range(here - 1, max(-1, here - 1 - _BACK), -1):
+            for line in of_slot[at].request.lines:
+                signature = self.removing.get(line.kind)
+                point = signature.removed(line.read.numbers) if signature and signature.removed else None
+                if signature is not None and point is not None and low < point.low and point.high <= high:
+                    yield _Removal(point.high, line, at, point, signature)
+            shared = of_slot[at].numbers.get("lcp")
+            high = min(high, shared.low if shared is not None else 0)
+            if high <= low:
+                return
 
     def _is_proven(self, found: _Removal, of_slot: Sequence[Derived], here: int, shared: ProvenRange) -> bool:
         """Return whether the slot kept the removed tokens from the removal to the request, and the excerpt shows
@@ -94,22 +105,23 @@ class EarlierCauses:
         if any(end > found.end or number > found.line.number for number, end in made if found.end <= end <= top):
             return False
         begin = (first.choice or first.lines[0]).number
-        for line in self.breaks:
-            if begin < line.number < last.lines[-1].number and (line.kind in _OF_SERVER or line.slot == slot):
-                return False
+        between = slice(bisect_right(self.breaks_at, begin), bisect_left(self.breaks_at, last.lines[-1].number))
+        if any(line.kind in _OF_SERVER or line.slot == slot for line in self.breaks[between]):
+            return False
         return not self._may_lack_lines(start, found.line)
 
     def _may_lack_lines(self, start: ReadLine, removal: ReadLine) -> bool:
         """Return whether the excerpt may lack a launch in the slot, a line about the slot, or one about the server."""
-        heads = [_without_task(start), _without_task(removal)]
-        texts = {kind: [line.template for line in self.grammar.lines if line.ev == kind]
-                 for kind in (start.kind, removal.kind, *_OF_SLOT, *_OF_SERVER)}  # fmt: skip
-        if self.sieve.hides(heads[0] + start.read.line.template for _ in (0,)):
-            return True
-        known = [kind for kind in _OF_SLOT if kind in texts]
-        if self.sieve.hides(heads[1] + text for kind in known for text in texts[kind]):
-            return True
-        return all(self.sieve.hides(head + text for kind in _OF_SERVER for text in texts[kind]) for head in self.heads)
+        launch = _without_task(start) + start.read.line.template
+        of_slot = {_without_task(removal) + text for text in self._templates(_OF_SLOT)}
+        of_server = self._templates(_OF_SERVER)
+        return self.sieve.hides({launch, *of_slot}) or all(
+            self.sieve.hides({head + text for text in of_server}) for head in self.heads
+        )
+
+    def _templates(self, kinds: frozenset[str]) -> list[str]:
+        """Return the messages of these kinds of lines."""
+        return [line.template for line in self.grammar.lines if line.ev in kinds]
 
     def _statement(
         self, found: _Removal, derived: Derived, chain: Sequence[Derived], kept: ProvenRange
@@ -126,12 +138,12 @@ class EarlierCauses:
 
 
 def _continues(before: Derived, after: Derived) -> bool:
-    """Return whether nothing contradicts that a request found the slot as the one before it left the slot."""
+    """Return whether a request found as many tokens in the slot as the one before it left there."""
     end, held = before.numbers.get("end"), after.numbers.get("held")
     tasks = before.request.task, after.request.task
     if tasks[0] is None or tasks[1] is None or tasks[0] >= tasks[1]:
         return False
-    return end is None or held is None or end.meets(held)
+    return end is not None and held is not None and end.meets(held)
 
 
 def _is_restorable(point: RemovedPoint, derived: Derived, shared: int) -> bool:

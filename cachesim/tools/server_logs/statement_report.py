@@ -32,7 +32,7 @@ def shown_requests(statements: Sequence[Said]) -> list[ShownRequest]:
     numbers: dict[Any, dict[str, Any]] = {}
     first: dict[Any, int] = {}
     for said in statements:
-        if said["kind"] == "follows" and said["what"] in ("request", "cause"):
+        if said["kind"] == "follows" and (said["what"] == "request" or "lost" in said["numbers"]):
             key = _key(said)
             first[key] = min(first.get(key, said["lines"][0]), said["lines"][0])
             found = numbers.setdefault(key, {})
@@ -89,7 +89,7 @@ def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
     """Yield the causes that the log proves, most expensive first: each with its costliest request."""
     found = [said for said in statements if said["kind"] == "follows" and said["what"] == "cause"]
     groups: dict[str, list[Said]] = {}
-    for said in sorted(found, key=lambda said: -_span(said["numbers"]["lost"])[0]):
+    for said in sorted(found, key=lambda said: -_span(said["numbers"].get("lost", 0))[0]):
         groups.setdefault(said["numbers"]["cause"], []).append(said)
     for number, group in enumerate(groups.values()):
         if number == CAUSES and not everything:
@@ -97,7 +97,8 @@ def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
             return
         for said in group if everything else group[:1]:
             also = "" if everything or len(group) == 1 else f"; likewise {counted(len(group) - 1, 'request')}"
-            yield Text.assemble(("Cause: ", "bold"), f"{_name(_key(said))}: {printable_line(said['says'])}, "
+            label = "Cause: " if said["numbers"]["cause"] != "server-warning" else "Warning: "
+            yield Text.assemble((label, "bold"), f"{_name(_key(said))}: {printable_line(said['says'])}, "
                                 f"{_lines(said['lines'], everything)}{also}.")  # fmt: skip
 
 

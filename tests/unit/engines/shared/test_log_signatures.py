@@ -1,0 +1,70 @@
+"""Proofs of causes: which numbers prove a cause, and how many tokens were lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.shared.log_signatures import (
+    LogEvidence,
+    RemovedPoint,
+    behind_restored,
+    changed_prompt,
+    lost_beginning,
+    removed_checkpoint,
+    same_prompt,
+    when_measured,
+    whole_prefix,
+)
+
+EDITED = {"lost": (4, 4), "lcp": (120, 120), "n_tokens": (150, 150), "held": (124, 124)}
+
+
+@pytest.mark.parametrize("kinds, cache_n, lost", [
+    ((), (0, 0), None), ((), (116, 116), (4, 4)), (("ckpt_restore",), (0, 0), (4, 4)), (("n_past",), (0, 0), (4, 4)),
+    (("batch",), (0, 0), None),
+])  # fmt: skip
+def test_a_changed_prompt_loses_tokens_only_if_reuse_is_on(kinds, cache_n, lost):
+    assert changed_prompt(LogEvidence({}, {**EDITED, "cache_n": cache_n}, (), frozenset(kinds))) == lost
+
+
+def test_an_identical_prompt_loses_its_last_token_or_needs_a_search():
+    same = {"lcp": (9, 9), "n_tokens": (9, 9)}
+    assert same_prompt(LogEvidence({}, {**same, "lost": (1, 1)})) == (1, 1)
+    assert same_prompt(LogEvidence({}, {**same, "lost": (9, 9)})) is None
+    assert same_prompt(LogEvidence({}, {**same, "lost": (9, 9)}, (), frozenset({"full_reprocess"}))) == (9, 9)
+
+
+def test_the_whole_prefix_is_lost_except_for_reused_tokens():
+    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60)})) == (50, 60)
+    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60), "cache_n": (1, 1)})) == (49, 59)
+    assert whole_prefix(LogEvidence({}, {"lcp": (1, 1), "cache_n": (1, 1)})) is None
+
+
+def test_a_restored_state_ends_where_the_line_or_the_first_batch_shows():
+    lcp = {"lcp": (50, 50)}
+    assert behind_restored(LogEvidence({"pos_max": 39, "n_past": 40}, lcp)) == (10, 10)
+    assert behind_restored(LogEvidence({"pos_max": 39}, {**lcp, "cache_n": (39, 39)})) == (11, 11)
+    assert behind_restored(LogEvidence({"pos_max": 39}, lcp)) == (9, 11)
+    assert behind_restored(LogEvidence({"pos_max": 49, "n_past": 50}, lcp)) is None
+
+
+def test_a_measured_proof_needs_the_reported_number_of_reused_tokens():
+    proof, line = when_measured(behind_restored), {"pos_max": 39, "n_past": 40}
+    assert proof(LogEvidence(line, {"lcp": (50, 50)})) is None
+    assert proof(LogEvidence(line, {"lcp": (50, 50), "cache_n": (0, 0)})) is None
+    assert proof(LogEvidence(line, {"lcp": (50, 50), "cache_n": (40, 40)})) == (10, 10)
+
+
+def test_a_prompt_lost_its_beginning_if_it_shares_less_than_a_tenth():
+    lengths = {"n_tokens": (150, 150), "held": (400, 400)}
+    assert lost_beginning(LogEvidence({}, {**lengths, "lcp": (14, 14)})) == (0, 0)
+    assert lost_beginning(LogEvidence({}, {**lengths, "lcp": (15, 15)})) is None
+    assert lost_beginning(LogEvidence({}, {"n_tokens": (150, 150), "lcp": (0, 0)})) is None
+
+
+def test_a_removed_checkpoint_is_read_from_its_positions():
+    assert removed_checkpoint({"pos_min": 9, "pos_max": 9, "n_tokens": 10}) == RemovedPoint(9, 9, 10, 10)
+    assert removed_checkpoint({"pos_min": 2, "pos_max": 9}) == RemovedPoint(2, 9, 9, 10)
+    assert removed_checkpoint({"pos_min": -1, "pos_max": -1, "yes": False}) is None
+    assert removed_checkpoint({"pos_min": 9, "pos_max": 9, "yes": True}) is None
+    assert removed_checkpoint({"pos_min": 9, "pos_max": 9, "n_tokens": 40}) is None

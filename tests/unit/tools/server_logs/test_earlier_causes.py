@@ -1,0 +1,102 @@
+"""Earlier decisions that cost a request a restore point: stated only if every printed number agrees."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.tools.server_logs.conclusions import conclude
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.statements import Statement
+
+CKPT = "(pos_min = 275, pos_max = 275, n_tokens = 276, size = 0.127 MiB)"
+
+
+def slot(task: int, text: str) -> str:
+    return f"slot   operator(): id  0 | task {task} | {text}"
+
+
+def choice(lcp: int, length: int, keep: float) -> list[str]:
+    return [slot(-1, f" - checking sim = {lcp / length:.3f} ({lcp}/{length}) > 0.100"),
+            slot(-1, f"selected slot by LCP similarity, f_sim_best = {lcp / length:.3f} (> 0.100 thold), "
+                     f"f_keep = {keep:.3f}")]  # fmt: skip
+
+
+FIRST = [
+    "srv    load_model: initializing, n_slots = 1, n_ctx_slot = 2048, kv_unified = 'false'",
+    *choice(458, 484, 1.0), slot(105, "processing task, is_child = 0"),
+    slot(105, "new prompt, n_ctx_slot = 2048, n_keep = 0, task.n_tokens = 484"),
+    slot(105, "cached n_tokens = 458, memory_seq_rm [458, end)"),
+    slot(105, f"erasing old context checkpoint {CKPT}"),
+    slot(105, "created context checkpoint 8 of 8 (pos_min = 460, pos_max = 460, n_tokens = 461, size = 0.054 MiB)"),
+    slot(105, "stop processing: n_tokens = 490, truncated = 0"),
+    "srv  update_slots: all slots are idle",
+]  # fmt: skip
+SECOND = [
+    *choice(282, 539, 282 / 490), slot(116, "processing task, is_child = 0"),
+    slot(116, "new prompt, n_ctx_slot = 2048, n_keep = 0, task.n_tokens = 539"),
+    slot(116, "checking checkpoint with [460, 460] against 282..."),
+    slot(116, "forcing full prompt re-processing due to lack of cache data (likely due to SWA or hybrid/recurrent "
+              "memory, see x)"),
+    slot(116, "cached n_tokens = 0, memory_seq_rm [0, end)"),
+]  # fmt: skip
+LOG = [*FIRST, *SECOND]
+
+
+def earlier(lines: list[str]) -> list[Statement]:
+    found = conclude(read_session("llama_cpp", grammars()["llama_cpp"], lines)).statements
+    return [said for said in found if said.what == "cause" and "are a prefix of this prompt" in said.says]
+
+
+def test_an_evicted_checkpoint_within_the_common_prefix_is_named():
+    (said,) = earlier(LOG)
+    assert said.numbers == {"cause": "checkpoint-evicted", "lost": 276} and (said.slot, said.task) == (0, 116)
+    assert 7 in said.lines and "276 tokens are a prefix of this prompt (276 lost)" in said.says
+
+
+@pytest.mark.parametrize("text, key", [
+    (f"erasing context checkpoint too close to an earlier one {CKPT}", "checkpoint-too-close"),
+    ("main/do_checkpoint = no, pos_min = 275, pos_max = 275", "checkpoint-not-created"),
+    (f"erased invalidated context checkpoint {CKPT[:-1]}, n_swa = 0, pos_next = 0)".replace(
+        ", size = 0.127 MiB, n_swa = 0, pos_next = 0)", ", n_swa = 0, pos_next = 0, size = 0.127 MiB)"),
+     "checkpoint-erased"),
+])  # fmt: skip
+def test_other_decisions_are_named_by_their_line(text, key):
+    assert [said.numbers["cause"] for said in earlier([*LOG[:6], slot(105, text), *LOG[7:]])] == [key]
+
+
+def changed(old: str, new: str) -> list[str]:
+    assert any(old in line for line in LOG)
+    return [line.replace(old, new) for line in LOG]
+
+
+@pytest.mark.parametrize("lines", [
+    changed("282/539", "270/539"),                                   # the prompt shares less than the checkpoint
+    changed("(458/484)", "(200/484)"),                               # its own request may have replaced the text
+    changed("275, n_tokens = 276", "275, n_tokens = 270"),           # numbers of the checkpoint disagree
+    changed("n_tokens = 490, truncated", "n_tokens = 700, truncated"),  # another request was in the slot
+    changed("task 105", "task 117"),                                 # tasks are numbered in order
+    changed("f_keep = 0.576", "f_keep = 0.900"),
+    [*FIRST, slot(-1, "clearing prompt with 490 tokens"), *SECOND],
+    [*FIRST, slot(105, "slot context shift, n_keep = 0, n_left = 9, n_discard = 4"), *SECOND],
+    [*FIRST, *SECOND[:2], "srv          load:  - found better prompt with f_keep = 0.9, f_sim = 0.9", *SECOND[2:]],
+    [line for line in LOG if "slot" in line and "load_model" not in line],     # a search may have removed lines
+    SECOND, [*FIRST, *(line for line in SECOND if "processing task" not in line)],
+    [*FIRST, *(line for line in SECOND if "forcing" not in line and "checking checkpoint" not in line)],
+], ids=range(13))  # fmt: skip
+def test_nothing_is_named_if_a_number_or_a_line_does_not_prove_it(lines):
+    assert earlier(lines) == []
+
+
+def test_a_checkpoint_created_again_is_not_missed():
+    again = slot(105, f"created context checkpoint 8 of 8 {CKPT}")
+    assert earlier([*LOG[:7], again, *LOG[7:]]) == []
+    assert len(earlier([*LOG[:6], again, *LOG[6:]])) == 1
+
+
+def test_a_restored_checkpoint_counts_to_its_end():
+    restored = slot(116, "restored context checkpoint (pos_min = 99, pos_max = 99, n_tokens = 100, n_past = 100, "
+                         "size = 0.1 MiB)")  # fmt: skip
+    lines = [restored if "forcing" in line else line.replace("[0, end)", "[100, end)").replace(
+        "cached n_tokens = 0,", "cached n_tokens = 100,") for line in LOG]  # fmt: skip
+    assert [said.numbers["lost"] for said in earlier(lines)] == [176]
