@@ -50,9 +50,10 @@ def test_every_signature_belongs_to_rules_and_lines(engine):
     assert all(text.startswith("not logged: ") for text in grammar.unlogged.values())
 
 
-def unexplained(one: Signature) -> bool:
+def unexplained(signature: Signature) -> bool:
     """Return whether a signature neither has a proof nor says why it has none, or does both."""
-    return (one.proof is not None or one.removed is not None or one.quoted) is bool(one.unproved)
+    proved = signature.proof is not None or signature.removed is not None or signature.quoted
+    return proved is bool(signature.unproved)
 
 
 @pytest.mark.parametrize("engine", BUILTIN)

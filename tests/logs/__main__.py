@@ -12,10 +12,11 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Any, Iterator
 
-from tests.logs.compare import Result, compare
+from tests.logs.compare import compare
 from tests.logs.cuts import CUTS, Excerpt
 from tests.logs.excerpts import EACH, excerpts, source_of
 from tests.logs.importer import statements
+from tests.logs.judged import Result
 from tests.logs.tally import Tally, report
 
 CHUNK = 16  # sources of a unit of work

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tests.logs.compare import Result
 from tests.logs.cuts import Excerpt
+from tests.logs.judged import Result
 
 COVERED, NAMED, CELL, SAMPLES = 0.95, 0.85, 0.70, 20
 """Least shares of covered lines and of named causes, in all and in a cell of the table; samples that a cell needs."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.logs.compare import Result, compare, contains
+from tests.logs.compare import compare
 from tests.logs.cuts import Excerpt, Origin
 from tests.logs.full_logs import CauseTruth, FullLog, LoggedLine, TaskTruth
-from tests.logs.judged import Due
+from tests.logs.judged import Due, Result, contains
 
 LINES = (
     LoggedLine(
