@@ -63,8 +63,8 @@ def _conclude_run(session: LogSession) -> Conclusions:
 
 
 MEMORIES: Mapping[str, str] = {
-    "none": "the memory holds a state of the last position alone, so no tokens can be removed from its end",
-    "window": "the memory holds a window of the last positions, so only tokens within it can be removed",
+    "none": "the memory holds a state of the last position alone: a prompt that differs earlier needs a checkpoint",
+    "window": "the memory holds a window of the last positions: a prompt that differs earlier needs a checkpoint",
 }
 """What a memory allows, as a sentence."""
 
