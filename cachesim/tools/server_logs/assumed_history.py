@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import count, pairwise
-from typing import AbstractSet, Iterator, Mapping
+from typing import AbstractSet, Iterator, Mapping, Sequence
 
-from cachesim.judging.judged_run import Run, run_judged
+from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.tree import Asked, Piece, Pieces, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import span
@@ -38,7 +38,7 @@ def repair_case(found: Reconstruction) -> RepairCase | None:
     than the log: some that were left out, or some before the log begins. Raises BadInput if the scenario cannot run."""
     known = [request.step >= 0 and not request.logged.guessed for request in found.requests]
     others = not known or not all(known) or len(known) != len(found.line.split("/"))
-    if others or any(request.agrees is False for request in found.requests):
+    if others or found.rejected:
         return None
     steps = _changing(found)
     cases = [case for changed in CHANGED if (case := _assumed(found, steps, changed)) is not None]
@@ -78,20 +78,9 @@ def _assumed(found: Reconstruction, steps: AbstractSet[int], changed: int) -> Sc
         return None
     want = [request.logged.n_tokens - request.simulated_n for request in found.requests
             if request.logged.n_tokens is not None and request.simulated_n is not None]  # fmt: skip
-    plain = _scenario(scenario, found, texts, {})
-    run = _run(plain)
-    marks = _user_messages(run, found)
-    if marks and _evaluated(_run(marked := _scenario(scenario, found, texts, marks))) == want:
-        return marked
-    return plain if _evaluated(run) == want else None
-
-
-def _run(scenario: Scenario) -> Run:
-    return run_judged(scenario, scenario.profiles[0], MODE, with_ledger=False)
-
-
-def _evaluated(run: Run) -> list[int]:
-    return [one.answer.prompt_n for one in run.requests]
+    assumed = _scenario(scenario, found, texts)
+    run = run_judged(assumed, assumed.profiles[0], MODE, with_ledger=False)
+    return assumed if [one.answer.prompt_n for one in run.requests] == want else None
 
 
 def _assumed_texts(
@@ -126,8 +115,8 @@ def _new_word(request: ReconstructedRequest, line: ScenarioLine) -> str:
         return ""
     earlier = {piece.word for one in line.steps[: request.step] if isinstance(one, Asked)
                for piece in (*one.prompt, *(one.answer or ()))}  # fmt: skip
-    last = step.prompt[-1]
-    return "" if last.word in earlier or span(last, line.words) != (0, line.words[last.word]) else last.word
+    word = step.prompt[-1].word
+    return "" if word in earlier else word
 
 
 def _expanded(text: SlotText, line: ScenarioLine, made: Mapping[str, SlotText]) -> SlotText:
@@ -147,23 +136,8 @@ def _new_names(line: ScenarioLine) -> Iterator[str]:
     return (name for name in map(letters, count()) if name not in line.words)
 
 
-def _user_messages(run: Run, found: Reconstruction) -> dict[int, int]:
-    """Return the start of the newest user message of requests, by step: a checkpoint of the log that the simulated
-    server creates only there."""
-    out: dict[int, int] = {}
-    for request in found.requests:
-        if 0 <= request.step < len(run.requests):
-            missing = {*request.logged.created} - {*run.requests[request.step].checkpoints}
-            inside = [at for at in missing if 0 < at < (request.logged.n_tokens or 0)]
-            if inside:
-                out[request.step] = max(inside)
-    return out
-
-
-def _scenario(
-    scenario: Scenario, found: Reconstruction, texts: Mapping[int, SlotText], marks: Mapping[int, int]
-) -> Scenario:
-    """Return the scenario with the assumed texts, and user messages that begin at the tokens ``marks``, by step."""
+def _scenario(scenario: Scenario, found: Reconstruction, texts: Mapping[int, SlotText]) -> Scenario:
+    """Return the scenario with the assumed texts; its user messages begin at the same tokens."""
     line, made = scenario.line, dict[str, SlotText]()
     for request in found.requests:
         if request.step in texts:
@@ -177,23 +151,22 @@ def _scenario(
                 size = line.words[piece.word]
                 prompt = prompt.append_piece(made.get(piece.word) or SlotText((WordRange(piece.word, size, size),)),
                                              start, stop)  # fmt: skip
-            step = step._replace(prompt=_pieces(prompt, marks.get(number, -1)))
+            step = step._replace(prompt=_pieces(prompt, scenario.steps[number].request.user_starts))
             used.update({part.word: part.full for part in prompt.parts})
             used.update({piece.word: line.words[piece.word] for piece in step.answer or ()})
         steps.append(step)
     return replace(scenario, words=used, steps=make_steps(steps, used, scenario.server), expect={}, lives=())
 
 
-def _pieces(text: SlotText, mark: int) -> Pieces:
-    """Return a text as pieces; a user message begins at token ``mark``, -1 = none."""
+def _pieces(text: SlotText, marks: Sequence[int]) -> Pieces:
+    """Return a text as pieces; user messages begin at the tokens ``marks``."""
     out: list[Piece] = []
     at = 0
     for part in text.parts:
         cuts = [part.start, part.start + part.take]
-        if at < mark < at + part.take:
-            cuts.insert(1, part.start + mark - at)
+        cuts[1:1] = [part.start + mark - at for mark in marks if at < mark < at + part.take]
         for low, high in pairwise(cuts):
             start, stop = low or None, None if high == part.full else high
-            out.append(Piece(part.word, at + low - part.start == mark, start, stop))
+            out.append(Piece(part.word, at + low - part.start in marks, start, stop))
         at += part.take
     return tuple(out)

@@ -19,6 +19,7 @@ from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_co
 from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
+from cachesim.tools.server_logs.printed_numbers import add_printed_lines
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, unknown_log
 from cachesim.tools.server_logs.reconstruction import Reconstruction
 from cachesim.tools.server_logs.session import LoggedRequest, LogSession
@@ -55,6 +56,7 @@ def rebuild_log(
     options = {**_options(engine, grammar, session), **(server or {})}
     lengths = [(request.n_tokens, request.cache_n) for request in session.requests if request.n_tokens]
     said, contents = conclude(session), log_contents(session, grammar)
+    add_printed_lines(session.requests, (one.request for one in said.requests))
     possible = possible_profiles(engine.line, (one for one in said.statements if one.run == said.main))
     newest = [engine.newest] if engine.newest in possible else []
     found = None if contents["only_others"] else solve(session, SearchSpace(
@@ -128,7 +130,7 @@ def _lost(request: LoggedRequest) -> bool:
 def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, contents: Mapping[str, Any],
           played: Reconstruction | None, given: bool, model: bool) -> dict[str, Any]:
     found = played or Reconstruction("", "", {})
-    happened = classify_requests(found.requests)
+    happened = [] if found.rejected else classify_requests(found.requests)
     return {
         "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
@@ -140,7 +142,8 @@ def _data(path: Path, engine: Engine, session: LogSession, said: Conclusions, co
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
         "summary": summary(happened), "missing": [] if contents["only_others"] else list(_missing(session, played)),
-        "line": found.line,
+        "line": found.line, "rejected": found.rejected, "candidates": found.candidates,
+        "contradicted": [{**line._asdict(), "by_all": line.line in found.unmet} for line in found.contradicted],
     }  # fmt: skip
 
 
@@ -190,6 +193,9 @@ def _file(path: Path, engine: Engine, found: Reconstruction, name: str) -> str:
     why = f"Reconstructed from a log of {engine.recorded.name}: lengths and branches are logged, words invented."
     if assumed:
         why += f" Assumed: {'; '.join(assumed[:20])}."
+    if found.rejected:
+        lines = ", ".join(str(line.line) for line in found.contradicted[:20]) or "reused tokens"
+        why += f" Rejected: the simulation contradicts printed numbers ({lines})."
     stem = "".join(sign if sign.isascii() and (sign.isalnum() or sign == "-") else "-" for sign in path.stem.lower())
     head = {
         "id": name or f"import-{stem.strip('-') or 'log'}"[:80], "title": f"imported from {plain(path.name)}"[:120],

@@ -2,7 +2,8 @@
 
 The log gives lengths, slots and answers. The rest are free variables with few values: the common prefix within a
 rounded share, the conversation in a prompt cache entry, the rule set, the kind of model. Values are tried in order,
-simplest first. The first value wins under which the simulator reuses the logged number of tokens.
+simplest first. The first value wins under which the simulator reuses the logged number of tokens and prints the logged
+numbers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from cachesim.tools.server_logs.reconstruction import Reconstruction
 from cachesim.tools.server_logs.session import LogSession
 
 ROUNDS = 2
+FURTHER = 64     # 1/FURTHER of the work is for candidates that print other numbers but reuse the logged tokens
 
 
 class SearchSpace(NamedTuple):
@@ -45,7 +47,8 @@ class _Search:
     def __init__(self, session: LogSession, known: SearchSpace, most: int) -> None:
         self.session, self.known = session, known
         self.best: Reconstruction | None = None
-        self.left = most
+        self.left, self.further = most, most // FURTHER
+        self.unmet: set[int] | None = None                # lines that every candidate contradicts
         self.untried_settings: list[str] = []
         self.played: set[tuple[str, str, str]] = set()
 
@@ -68,8 +71,17 @@ class _Search:
             if self.best is None or self.best.score == before:
                 break
         if self.best is not None:
-            self.best.untried_settings = self.untried_settings
+            self.best.untried_settings, self.best.candidates = self.untried_settings, len(self.played)
+            self.best.unmet = self.unmet or set()
         return self.best
+
+    def _note_unmet(self, found: Reconstruction) -> None:
+        """Keep the lines that every candidate so far contradicts. The last request of an abandoned candidate was not
+        compared completely."""
+        lines = {line.line for line in found.contradicted}
+        compared = found.requests if len(found.requests) == len(self.session.requests) else found.requests[:-1]
+        end = max((request.logged.lines[1] for request in compared), default=0)
+        self.unmet = lines if self.unmet is None else {line for line in self.unmet if line in lines or line > end}
 
     def _best_settings(self) -> list[tuple[str, str, dict[str, Any]]]:
         """Return the settings of the best reconstruction in a list, [] before the first reconstruction."""
@@ -77,10 +89,11 @@ class _Search:
         return [] if best is None else [(best.profile, best.model, dict(best.server))]
 
     def _try(self, what: str, servers: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-        """Try candidates that differ in ``what`` and keep the best, unless all requests agree already. A worse
-        candidate is abandoned early, and no candidate is tried twice."""
+        """Try candidates that differ in ``what`` and keep the best, unless all requests agree already and no line is
+        contradicted. A worse candidate is abandoned early, and no candidate is tried twice."""
         for profile, model, server in servers:
-            if self.best is not None and self.best.score[1] == 0:
+            agrees = self.best is not None and self.best.score[1] == 0
+            if agrees and (self.further <= 0 or not self.best or not self.best.contradicted):
                 return
             if (candidate := (profile, model, repr(sorted(server.items())))) in self.played:
                 continue
@@ -89,8 +102,9 @@ class _Search:
                 return
             self.played.add(candidate)
             builder = ScenarioBuilder(self.session, profile, model, server)
-            found = builder.build(self.left, self.best)
-            self.left -= builder.work
+            found = builder.build(min(self.left, self.further) if agrees else self.left, self.best)
+            self.left, self.further = self.left - builder.work, self.further - builder.work * agrees
+            self._note_unmet(found)
             if builder.stopped_early and self.best is not None:
                 self.untried_settings += [what] * (what not in self.untried_settings)
                 continue

@@ -8,16 +8,19 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
+from cachesim.events import CkptCreate
+from cachesim.tools.server_logs.printed_numbers import Contradiction, contradictions, early_lines, events_by_task
+from cachesim.tools.server_logs.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruction import Choice, ReconstructedRequest, Reconstruction
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
 from cachesim.tools.server_logs.session import LoggedRequest, LogSession, overlapping
 from cachesim.tools.server_logs.slot_contents import (
+    BATCHES,
     MOST,
     SlotText,
     earlier_prompts,
     held_by_shares,
-    prefix_by_shares,
     prefixes_by_threshold,
     word_names,
 )
@@ -25,6 +28,7 @@ from cachesim.tools.server_logs.slot_contents import (
 ENDS = "prompt length assumed: the last position in the log"
 GOES_ON = "prompt assumed to extend the longest prompt before it"
 AGAIN = 8                    # choices to try if each requires a run from the beginning
+FURTHER = 4                  # choices to try after one that agrees on the reused tokens but contradicts a line
 
 
 class ScenarioBuilder(CandidateServer):
@@ -34,11 +38,11 @@ class ScenarioBuilder(CandidateServer):
     def __init__(self, session: LogSession, profile: str, model: str, server: Mapping[str, Any]) -> None:
         super().__init__(profile, model, server)
         self.session, self.out = session, Reconstruction(profile, model, server)
-        self.slots: dict[int, SlotText] = {}
-        self.stored: list[SlotText] = []
         self.word_names, self.most, self.stopped_early = word_names(), 0, False
+        self.marks: tuple[int, ...] = ()                # user messages of the last request that has some
+        self.running: list[tuple[ReconstructedRequest, RunningPrompt]] = []
         n_swa = session.facts.get("n_swa")
-        self.n_swa = n_swa if isinstance(n_swa, int) and n_swa > 1 else 0
+        self.texts = SlotTexts(n_swa if isinstance(n_swa, int) and n_swa > 1 else 0)
         slots = {request.slot for request in session.requests}
         self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
 
@@ -58,12 +62,26 @@ class ScenarioBuilder(CandidateServer):
             if best is not None and not self.out.can_exceed(best, self.session.requests[len(self.out.requests) :]):
                 break
         self.stopped_early = self.stopped_early or bool(best and self.work > most and self.out.untried_requests)
+        self._check_prompts()
         self.out.line = "/".join(self.lines)
         return self.out
+
+    def _check_answers(self) -> None:
+        """Compare the lines of the requests sent last with the events of the simulated server."""
+        for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
+            request.contradicted = contradictions(request.logged.printed, found, _timed(sent))
+        self.running = []
+
+    def _check_prompts(self) -> None:
+        """Like ``_check_answers``, for requests whose answers are not generated."""
+        for (request, sent), found in zip(self.running, events_by_task(self.events), strict=False):
+            request.contradicted = contradictions(early_lines(request.logged), found, _timed(sent))
 
     def _add_all(self, members: Sequence[LoggedRequest]) -> None:
         """Add requests that were active at the same time, in the order of their start. Most groups have a single
         request."""
+        self._finish_answers()
+        self.running = []
         playing = _RequestGroup([], self._copy()) if len(members) > 1 else None
         kept: list[tuple[LoggedRequest, _SentRequest]] = []
         for logged in members:
@@ -77,7 +95,7 @@ class ScenarioBuilder(CandidateServer):
                 playing = playing and playing._replace(base=self._copy())
             over = [pair for pair in kept if pair[0].lines[1] < logged.lines[0]]
             for pair in over:
-                self._keep(pair[0].slot, pair[1].held)
+                self.texts.keep(pair[0].slot, pair[1].held)
             kept = [pair for pair in kept if pair not in over]
             found = self._best(logged, playing and playing.launched_after(self, over))
             if found is None:
@@ -88,32 +106,50 @@ class ScenarioBuilder(CandidateServer):
             if playing is not None:
                 playing.texts.append(found.text)
         for _, found in sorted(kept, key=lambda pair: pair[0].lines[1]):
-            self._keep(found.sent.slot, found.held)
+            self.texts.keep(found.sent.slot, found.held)
 
     def _best(self, logged: LoggedRequest, playing: _RequestGroup | None) -> _SentRequest | None:
         """Simulate a request with the first choice that agrees with the log, else the simplest, and leave the server in
         the state after it. When the budget is spent, only the simplest choice is tried."""
-        choices = list(dict.fromkeys(islice(self._choices(logged), MOST)))
-        first, tries = None, 0
+        choices = list(dict.fromkeys(islice(self.texts.choices(logged), MOST)))
+        best: _SentRequest | None = None
+        found, tries, agreeing, word = best, 0, 0, next(self.word_names)
         begin = None if playing else self._copy()
         most = AGAIN if begin is None and playing is None else MOST
-        for choice in choices:
-            if tries and (tries == most or self.work > self.most):
-                break
+        while choices and not (tries and (tries == most or agreeing > FURTHER or self.work > self.most)):
+            choice = choices.pop(0)
             if tries and not playing:
                 self._reset(self._copy_of(begin))
             tries += 1
-            played = self._try(logged, choice, playing, begin)
-            first = first or played
-            if played is not None and logged.cache_n in (None, played.sent.cache_n):
-                return played
-        if tries < len(choices):
+            found = self._try(logged, choice, word, playing, begin)
+            if found is not None and logged.cache_n in (None, found.sent.cache_n):
+                if not found.contradicted:
+                    return found
+                if best is None or not agreeing or (not choice.marks and found.is_nearer(best)):
+                    best = found
+                agreeing += 1
+                choices[:0] = [choice._replace(marks=marks) for marks in self._user_messages(logged, choice)]
+            best = best or found
+        if choices and not agreeing:
             self.out.untried_requests.add(len(self.out.requests) - 1)
-        if tries == 1 and first is not None:
-            return first
+        if found is best or best is None:
+            return best
         if not playing:
             self._reset(self._copy_of(begin))
-        return self._try(logged, first.choice, playing, begin) if first is not None else None
+        return self._try(logged, best.choice, word, playing, begin)
+
+    def _user_messages(self, logged: LoggedRequest, choice: Choice) -> Iterator[tuple[int, ...]]:
+        """Yield tokens at which user messages may begin: checkpoints of the log that the simulated server does not
+        create for the request sent last, except a micro-batch before the end; then also those of the request before."""
+        if choice.marks or "user_starts" not in ENGINES[self.blank.engine].manual.takes:
+            return
+        own = events_by_task(self.events)[-1:]
+        made = {event.n_tokens for events in own for event in events if isinstance(event, CkptCreate)}
+        n_tokens, end = logged.n_tokens or 0, grammars()[self.session.engine].end
+        made |= {n_tokens - end - size for size in BATCHES}
+        if missing := {at for at in {*logged.created} - made if 0 < at < n_tokens}:
+            yield tuple(sorted(missing))
+            yield tuple(sorted(missing | {*self.marks}))
 
     def _take(self, request: ReconstructedRequest, found: _SentRequest) -> None:
         """Add a request and its words to the scenario."""
@@ -122,7 +158,12 @@ class ScenarioBuilder(CandidateServer):
         if request.logged.guessed:
             how = ENDS if request.logged.named else GOES_ON
             request.assumed = "; ".join(filter(None, (how, request.assumed)))
+        if found.choice.marks:
+            where = f"user messages begin at {', '.join(f'{at:,}' for at in found.choice.marks)}"
+            request.assumed = "; ".join(filter(None, (request.assumed, f"{where}, where the log has checkpoints")))
         request.lcp, request.before = found.choice.lcp, found.choice.base
+        self.marks = found.choice.marks or self.marks
+        self.running.append((request, found.sent))
         self.lines.append(found.text)
         self.words.update({found.word: max(1, found.new)} if found.new else {})
         self.words[found.word.lower()] = found.content.size
@@ -130,10 +171,10 @@ class ScenarioBuilder(CandidateServer):
     def _fill_slot(self, logged: LoggedRequest) -> None:
         """Fill a slot that was not empty when the log began: send earlier prompts of that length."""
         held = logged.held if logged.held is not None else held_by_shares(logged)
-        shared = max(prefixes_by_threshold(logged, self.n_swa), default=0)
+        shared = max(prefixes_by_threshold(logged, self.texts.n_swa), default=0)
         common = max(logged.lcp or 0, logged.prefix_end or 0, shared, logged.restored or 0)
         needed = max(held or 0, logged.seen, common, (logged.cache_n or 0) if not self.lines else 0)
-        if logged.loaded or logged.slot in self.slots or not needed:
+        if logged.loaded or logged.slot in self.texts.slots or not needed:
             return
         ends, answered = earlier_prompts(logged, needed, grammars()[self.session.engine].end)
         text = SlotText()
@@ -152,74 +193,14 @@ class ScenarioBuilder(CandidateServer):
                 return
             self.lines.append(line)
             left = text.append_word(word.lower(), answered).prefix(size + answered - 1) if last else text
-            self.slots[sent.slot] = left._replace(prompt=size)
-
-    def _keep(self, slot: int, text: SlotText) -> None:
-        """Set the contents of a slot; its previous contents become a stored conversation."""
-        old = self.slots.pop(slot, None)
-        if old is not None:
-            self.stored.append(old)
-        self.slots[slot] = text
-
-    def _choices(self, logged: LoggedRequest) -> Iterator[Choice]:
-        """Yield the possible beginnings of a prompt, simplest first; equal beginnings are offered once."""
-        seen = set()
-        for choice in islice(self._offered(logged), MOST * MOST):
-            kept = choice.base.prefix(choice.lcp).parts
-            if kept not in seen:
-                seen.add(kept)
-                yield choice
-
-    def _offered(self, logged: LoggedRequest) -> Iterator[Choice]:
-        """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
-        n_tokens = logged.n_tokens or 0
-        contents = self.slots.get(logged.slot, SlotText())
-        if logged.loaded:
-            yield from self._from_stored(logged, n_tokens)
-        elif (lcp := logged.lcp if logged.lcp is not None else logged.prefix_end) is not None:
-            yield Choice(contents, min(lcp, n_tokens), "")
-            return
-        elif logged.f_keep is not None and logged.chosen == "lcp" and contents.size:
-            yield from (Choice(contents, lcp, why) for lcp, why in prefix_by_shares(logged, contents, n_tokens))
-            return
-        else:
-            known = prefixes_by_threshold(logged, self.n_swa)
-            for lcp in known:
-                why = f"{lcp} tokens in common, inferred from the checkpoint threshold"
-                yield Choice(contents, min(lcp, n_tokens, contents.size), why)
-            if known and contents.size:
-                return
-            if not logged.cache_n:
-                yield Choice(SlotText(), 0, "")
-            yield from self._guessed(logged, contents, n_tokens)
-        yield from self._from_stored(logged, n_tokens)
-        yield Choice(SlotText(), 0, "nothing in common with earlier requests")
-
-    def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[Choice]:
-        """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused
-        tokens are a lower bound of the common prefix."""
-        least = logged.cache_n or 0
-        for lcp in dict.fromkeys((least, least + 1, contents.size, contents.prompt)):
-            if least <= lcp <= min(n_tokens, contents.size):
-                yield Choice(contents, lcp, f"{lcp} tokens in common with the slot")
-
-    def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[Choice]:
-        """Yield beginnings taken from conversations that left their slots, most recent first."""
-        least = logged.lcp if logged.loaded and logged.lcp is not None else logged.cache_n or 0
-        for text in reversed([*self.stored, *self.slots.values()]):
-            if logged.loaded and logged.held not in (None, text.size):
-                continue
-            for lcp in dict.fromkeys((least, least + 1, min(text.size, n_tokens), text.prompt)):
-                if least <= lcp <= min(n_tokens, text.size) and lcp:
-                    yield Choice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
+            self.texts.slots[sent.slot] = left._replace(prompt=size)
 
     def _try(
-        self, logged: LoggedRequest, choice: Choice, playing: _RequestGroup | None, begin: Server | None
+        self, logged: LoggedRequest, choice: Choice, word: str, playing: _RequestGroup | None, begin: Server | None
     ) -> _SentRequest | None:
         """Send a request with a choice to a server in the state ``begin``, and leave the server in the state after
-        it. None if the simulator refuses the request."""
+        it. ``word``: name of its new text. None if the simulator refuses the request."""
         n_tokens = logged.n_tokens or 0
-        word = next(self.word_names)
         kept = choice.base.prefix(choice.lcp)
         for low, high in logged.chunks if choice.lcp == logged.lcp else ():
             kept = kept.append_piece(choice.base, low, min(high, low + n_tokens - kept.size))
@@ -228,7 +209,7 @@ class ScenarioBuilder(CandidateServer):
         known = dict(self.words)
         self.words |= {word: n_tokens - kept.size} if n_tokens > kept.size else {}
         self.words[word.lower()] = size
-        text = prompt.notation(word) + f">{word.lower()}{size}"
+        text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}"
         found, sent = self._sent(text, "", playing)
         if self.several and sent is not None and sent.slot != logged.slot:
             if playing is None:
@@ -238,8 +219,10 @@ class ScenarioBuilder(CandidateServer):
         if sent is None:
             return None
         held = prompt.append_word(word.lower(), size).prefix(n_tokens + size - 1)
+        own = events_by_task(self.events)[-1:]
+        lines = contradictions(early_lines(logged), own[0], _timed(sent)) if own else []
         return _SentRequest(found, sent, choice, word, n_tokens - kept.size, SlotText().append_word(word.lower(), size),
-                       SlotText(held.parts, n_tokens))
+                       SlotText(held.parts, n_tokens), lines)
 
     def _sent(self, text: str, where: str, playing: _RequestGroup | None) -> tuple[str, RunningPrompt | None]:
         """Send a request after all others, or together with its group. Return its notation and its running prompt."""
@@ -277,3 +260,13 @@ class _SentRequest(NamedTuple):
     new: int                   # tokens of the new part
     content: SlotText          # its answer
     held: SlotText             # slot contents after it
+    contradicted: Sequence[Contradiction]      # lines of its prompt that the simulated server does not print
+
+    def is_nearer(self, prompt: _SentRequest) -> bool:
+        """True if this prompt contradicts fewer lines than another."""
+        return len(self.contradicted) < len(prompt.contradicted)
+
+
+def _timed(sent: RunningPrompt) -> dict[str, int]:
+    """Return the numbers of an answer as servers print them."""
+    return {"n_past": sent.cache_n, "prompt_n": sent.prompt_n}

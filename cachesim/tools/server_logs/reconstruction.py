@@ -7,17 +7,19 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.server_logs.printed_numbers import Contradiction
 from cachesim.tools.server_logs.session import LoggedRequest
 from cachesim.tools.server_logs.slot_contents import SlotText
 
 
 class Choice(NamedTuple):
     """Assumed beginning of a prompt: the first ``lcp`` tokens of ``base``. ``why``: the assumption, "" = known from the
-    log."""
+    log. ``marks``: tokens at which user messages begin, as far as known."""
 
     base: SlotText
     lcp: int
     why: str
+    marks: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class ReconstructedRequest:
     left_out: str = ""                                       # reason for leaving it out
     lcp: int = 0                                             # common prefix with `before`
     before: SlotText = field(default_factory=SlotText)       # text that its prompt continues
+    contradicted: list[Contradiction] = field(default_factory=list)      # lines that the simulation does not print
 
     @property
     def agrees(self) -> bool | None:
@@ -56,6 +59,8 @@ class Reconstruction:
     line: str = ""                                           # notation of the whole scenario
     untried_requests: set[int] = field(default_factory=set)           # requests for which not every choice was tried
     untried_settings: list[str] = field(default_factory=list)        # settings not fully tried, in words
+    candidates: int = 1                                      # candidates tried
+    unmet: set[int] = field(default_factory=set)             # lines that every candidate contradicts
 
     def agrees(self, number: int) -> bool | None:
         """Return whether simulator and log agree on the reused tokens of a request. None if either number is unknown,
@@ -72,19 +77,29 @@ class Reconstruction:
         return sum(map(self.open, range(len(self.requests))))
 
     @property
-    def score(self) -> tuple[int, int, int]:
-        """Number of agreeing requests, then negative numbers of differing requests and of requests with an
-        assumption."""
+    def score(self) -> tuple[int, int, int, int]:
+        """Number of agreeing requests, then negative numbers of differing requests, of contradicted lines and of
+        requests with an assumption."""
         found = [request.agrees for request in self.requests]
-        assumed = sum(bool(request.assumed) for request in self.requests)
-        return sum(request is True for request in found), -sum(request is False for request in found), -assumed
+        lines, assumed = len(self.contradicted), sum(bool(request.assumed) for request in self.requests)
+        return sum(request is True for request in found), -sum(request is False for request in found), -lines, -assumed
+
+    @property
+    def contradicted(self) -> list[Contradiction]:
+        """Lines of the log that the simulated server does not print."""
+        return [line for request in self.requests for line in request.contradicted]
+
+    @property
+    def rejected(self) -> bool:
+        """True if a printed number contradicts the simulation."""
+        return bool(self.score[1] or self.contradicted)
 
     def can_exceed(self, best: Reconstruction, left: Sequence[LoggedRequest]) -> bool:
         """Return whether this score can still exceed the score of ``best`` with the remaining requests ``left``. False
-        if more requests differ already."""
-        agree, differ, assumed = self.score
-        most = agree + sum(map(logs_reuse, left)), differ, assumed
-        return differ >= best.score[1] and most > best.score
+        if more requests differ or more lines are contradicted already."""
+        agree, *worse = self.score
+        most = agree + sum(map(logs_reuse, left)), *worse
+        return tuple(worse[:2]) >= best.score[1:3] and most > best.score
 
     @property
     def scenario(self) -> Scenario:

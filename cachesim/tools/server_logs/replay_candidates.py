@@ -8,6 +8,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence, cast
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.contract import Server, copy_server
+from cachesim.events import Event
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.request_spec import make_steps
@@ -19,10 +20,11 @@ SENT, PART, WINDOWED = 128, 128, 4  # work units per request; prompt tokens per 
 
 
 class RunningPrompt(NamedTuple):
-    """Request whose prompt is being evaluated: its slot, and the number of tokens that it reused."""
+    """Request whose prompt is being evaluated: its slot, and the numbers of tokens that it reused and evaluated."""
 
     slot: int
     cache_n: int
+    prompt_n: int = 0
 
 
 class CandidateServer:
@@ -31,7 +33,7 @@ class CandidateServer:
 
     ``lines``: the accepted requests, in the notation; ``words``: token counts of the words in them. ``work`` counts
     work units; a unit takes about as long as a generated token. Answers are generated only when the state after them is
-    needed, because most candidates are rejected after their prompt.
+    needed, because most candidates are rejected after their prompt. ``events``: those of the requests sent last.
     """
 
     def __init__(self, profile: str, model: str, server: Mapping[str, Any]) -> None:
@@ -39,6 +41,8 @@ class CandidateServer:
         self.words: dict[str, int] = {}
         self.work, self.profile = 0, profile
         self.waiting: Waiting = {}
+        self.events: list[Event] = []
+        self.are_sent = False                            # requests were sent and their answers are not finished
         self.round = WINDOWED if "W" in model else 1
         self.blank = from_line("A1", model=model, profiles=(profile,), server=server)
         self.flags = self.blank.server
@@ -62,7 +66,7 @@ class CandidateServer:
 
     def _reset(self, server: Server | None) -> None:
         """Reset the server to an earlier state. None: start a new server and run all accepted requests again."""
-        self.waiting = {}
+        self.waiting, self.are_sent = {}, False
         if server is not None:
             self.stage.server, self.stage.log = server, server.log
             return
@@ -71,6 +75,7 @@ class CandidateServer:
         self._count(steps)
         for first, group in groups(steps):
             self._work(self.stage.submit(first, group))
+        self.stage.log.events.clear()
 
     def steps(self, texts: Sequence[str]) -> list[Step]:
         """Return the scenario steps of requests in the notation. Raises BadInput."""
@@ -82,26 +87,38 @@ class CandidateServer:
         """Send requests together and run the server until the prompt of the last is evaluated. Return that prompt, None
         if the simulator refuses the requests."""
         self._finish_answers()
+        self.events = []
         try:
             steps = self.steps(texts)
             first = len(self.lines) - len(texts) + 1
             self._count(steps)
+            self.are_sent = True
             self.waiting = self.stage.submit(first, steps)
             _, answer = self.waiting[first + len(steps) - 1]
             self._work(self.waiting, lambda: bool(answer.tokens) or answer.done or answer.died)
         except BadInput:
             return None
         finally:
-            self.stage.log.events.clear()               # not needed, and every copy would contain them
+            self._collect_events()
         slots = (slot for slot in range(self.stage.server.n_slots) if self.stage.server.answer_at(slot) is answer)
-        return RunningPrompt(next(slots, answer.id_slot), answer.cache_n)      # a finished answer has left its slot
+        slot = next(slots, answer.id_slot)                                     # a finished answer has left its slot
+        return RunningPrompt(slot, answer.cache_n, answer.prompt_n)
 
     def _finish_answers(self) -> None:
         """Generate the rest of the answers to the requests sent last."""
-        if self.waiting:
+        if self.are_sent:
             self._work(self.waiting)
-            self.stage.log.events.clear()
-        self.waiting = {}
+            self._collect_events()
+            self._check_answers()
+        self.waiting, self.are_sent = {}, False
+
+    def _collect_events(self) -> None:
+        """Take the new events from the server's log; every copy of the server would contain them."""
+        self.events += (event for event in self.stage.log.events if event.logged)
+        self.stage.log.events.clear()
+
+    def _check_answers(self) -> None:
+        """Called when the requests sent last are answered."""
 
     def _work(self, waiting: Waiting, until: Callable[[], bool] | None = None) -> None:
         """Run the server, and count the generated tokens as work."""

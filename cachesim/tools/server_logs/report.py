@@ -3,7 +3,7 @@ values."""
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -19,6 +19,7 @@ from cachesim.tools.server_logs.statement_report import causes, follows_rows, he
 
 Data = dict[str, Any]
 CONTENTS = 2                 # lines about the contents of a log with a cause that are shown without -v
+CONTRADICTIONS = 3           # printed numbers that the simulation contradicts that are shown without -v
 FEW = 1                      # changes of the client, and assumptions, that are shown without -v
 
 
@@ -29,8 +30,8 @@ def import_report(data: Data, out: str, everything: bool = False) -> RenderableT
     known = f"{data['recognised']:,} of {counted(data['lines'], 'line')} known"
     head = f": a log of {data['engine']}, {known}, {counted(data['log_requests'], 'request')}"
     parts: list[RenderableType] = [
-        Text.assemble((data["file"], "bold"), head), headline(said), *saved_report(data.get("saved"), out or data["file"]),
-        *causes(said, everything),
+        Text.assemble((data["file"], "bold"), head), headline(said),
+        *saved_report(data.get("saved"), out or data["file"]), *causes(said, everything),
     ]  # fmt: skip
     for heading, rows in (
         ("Read from the log", _read(data, everything)), ("Follows from the log", follows_rows(said, everything)),
@@ -55,7 +56,7 @@ def _read(data: Data, everything: bool) -> Iterator[Text]:
 
 def _assumed(data: Data) -> str:
     """Return the assumptions of the simulation, as a heading."""
-    worse = data["differ"] or data["undecided"]
+    worse = data["rejected"] or data["undecided"]
     given = "given" if data["profile_given"] else "best of those tried" if worse else "most likely"
     return f"Simulated with assumed texts, {data['profile']} ({given}), model {data['model']}"
 
@@ -64,7 +65,11 @@ def _simulated(data: Data, everything: bool) -> Iterator[RenderableType]:
     """Yield what the simulation of the log adds."""
     if not data["line"]:
         return
+    if data["rejected"]:
+        yield from _rejection(data, everything)
     yield from _agreement(data, everything)
+    if data["rejected"]:
+        return
     yield from _result(data)
     yield from _causes(data, everything)
     if everything and data["requests"]:
@@ -107,6 +112,25 @@ def _causes(data: Data, everything: bool) -> Iterator[Text]:
         yield Text.assemble(("Client: ", "bold"), f"{cause['says']} ({where}).")
         if cause["advice"]:
             yield Text.assemble(("Try: ", "bold"), f"{cause['advice']}.")
+
+
+def _rejection(data: Data, everything: bool) -> Iterator[Text]:
+    """Yield the printed numbers that the simulation contradicts."""
+    tried = f"nearest of {data['candidates']} candidates" if data["candidates"] > 1 else "only candidate"
+    yield Text(f"Rejected: no simulated run meets all printed numbers ({tried}).", "yellow")
+    lines = data["contradicted"]
+    for line in lines if everything else lines[:CONTRADICTIONS]:
+        simulated = _numbers(line["simulated"]) if line["simulated"] is not None else "no such event"
+        also = "; no candidate meets it" if line["by_all"] else ""
+        printed = " ".join(filter(None, (line["what"], _numbers(line["printed"]))))
+        yield Text(f"  line {line['line']}: {printed}; simulated: {simulated}{also}")
+    if len(lines) > CONTRADICTIONS and not everything:
+        yield Text(f"  {counted(len(lines) - CONTRADICTIONS, 'more line')} with -v", "dim")
+
+
+def _numbers(fields: Mapping[str, Any]) -> str:
+    """Return named numbers as text."""
+    return ", ".join(f"{name} = {value}" for name, value in fields.items())
 
 
 def _table(data: Data) -> Table:

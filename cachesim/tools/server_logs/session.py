@@ -59,6 +59,7 @@ class LoggedRequest:
     slot_known: bool = True                                          # its slot was printed
     named: bool = True                                               # its lines contain slot and task
     done: int = -1                                                   # tokens evaluated at the last progress line
+    printed: list[ReadLine] = field(default_factory=list)        # lines that a simulation can contradict
 
     @property
     def least(self) -> int:

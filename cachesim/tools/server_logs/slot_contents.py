@@ -3,7 +3,7 @@ contents before the log begins."""
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, pairwise
 from typing import Iterable, Iterator, NamedTuple
 
 from cachesim.scenarios.notation.normalise import letters
@@ -113,15 +113,17 @@ class SlotText(NamedTuple):
         """Return this text followed by a new word."""
         return self._replace(parts=(*self.parts, WordRange(word, tokens, tokens))) if tokens > 0 else self
 
-    def notation(self, new: str = "") -> str:
-        """Return the notation. The word ``new`` occurs for the first time and is written with its length."""
-        return ".".join(f"{part.word}{_length(part, new)}" for part in self.parts)
+    def notation(self, new: str = "", marks: Iterable[int] = ()) -> str:
+        """Return the notation. The word ``new`` occurs for the first time and is written with its length. User messages
+        begin at the tokens ``marks``."""
+        cuts = sorted({0, self.size, *(mark for mark in marks if 0 < mark < self.size)})
+        pieces = [SlotText().append_piece(self, start, stop) for start, stop in pairwise(cuts)]
+        return ".|".join(".".join(f"{part.word}{_length(part, new)}" for part in piece.parts) for piece in pieces)
 
 
 def _length(part: WordRange, new: str) -> str:
-    if part.word == new:
-        return str(part.full)
-    return "" if part.take == part.full else f"[{part.start or ''}:{part.start + part.take}]"
+    cut = "" if part.take == part.full else f"[{part.start or ''}:{part.start + part.take}]"
+    return f"{part.full}{cut}" if part.word == new else cut
 
 
 def word_names() -> Iterator[str]:

@@ -20,7 +20,7 @@ def sent(server_so_far, text, **words):
 
 def test_an_answer_is_generated_when_a_copy_is_made():
     server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
-    assert sent(server_so_far, "A256>a50", A=256, a=50) == RunningPrompt(0, 0)
+    assert sent(server_so_far, "A256>a50", A=256, a=50) == RunningPrompt(0, 0, 256)
     before = server_so_far.work
     (_, answer), = server_so_far.waiting.values()
     assert (len(answer.tokens), before) == (1, SENT + 2 + 1)
@@ -32,7 +32,7 @@ def test_an_answer_is_generated_when_a_copy_is_made():
 def test_the_next_request_finds_the_whole_answer():
     server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
     sent(server_so_far, "A40>a9", A=40, a=9)
-    assert sent(server_so_far, "A.a.B5>b2", B=5, b=2) == RunningPrompt(0, 48)
+    assert sent(server_so_far, "A.a.B5>b2", B=5, b=2) == RunningPrompt(0, 48, 6)
     assert server_so_far.stage.server.answer_at(0) is not None            # still running
 
 
@@ -43,7 +43,7 @@ def test_answers_of_rejected_candidates_are_not_generated():
     work = server_so_far.work
     server_so_far.lines.clear()
     server_so_far._reset(empty)
-    assert sent(server_so_far, "B30>b1", B=30, b=1) == RunningPrompt(0, 0)
+    assert sent(server_so_far, "B30>b1", B=30, b=1) == RunningPrompt(0, 0, 30)
     assert server_so_far.work == work + SENT + 1
 
 
@@ -57,7 +57,7 @@ def test_a_token_of_a_model_with_a_window_counts_more():
 def test_a_refused_request_returns_none_and_leaves_the_server_unchanged():
     server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
     assert server_so_far._send(["A40>a9@77"]) is None
-    assert sent(server_so_far, "A40>a9", A=40, a=9) == RunningPrompt(0, 0)
+    assert sent(server_so_far, "A40>a9", A=40, a=9) == RunningPrompt(0, 0, 40)
 
 
 def test_rounds_are_counted_from_the_last_request_until_the_answer_is_complete():

@@ -22,6 +22,7 @@ def data(requests=(), summary=None, **more):
     return {"file": "a.log", "engine": "llama_cpp", "lines": 12, "recognised": 10, "log_requests": 7,
             "requests": list(requests), "turns": [], "profile": "llama_cpp@x", "profile_given": False, "model": "A",
             "statements": [], "agree": 0, "differ": 0, "undecided": 0, "missing": [], "line": "A9",
+            "rejected": False, "contradicted": [], "candidates": 1,
             "summary": nothing | (summary or {}), **more}  # fmt: skip
 
 
@@ -80,13 +81,14 @@ def test_the_table_of_the_simulation_is_shown_only_with_v():
 
 @pytest.mark.parametrize("numbers, says", [
     ((5, 0, 0), "llama_cpp@x (most likely), model A:\n  5 of 5 requests reused as many tokens as in the log"),
-    ((5, 2, 0), "llama_cpp@x (best of those tried), model A:\n  5 of 7 requests reused as many"),
+    ((5, 2, 0), "llama_cpp@x (best of those tried), model A:\n  Rejected: no simulated run meets all printed"),
     ((5, 2, 3), "5 of 10 requests reused as many tokens as in the log, 3 undecided: the search stopped early"),
     ((0, 0, 0), "model A:\n  the log does not show how many tokens were reused"),
 ])
 def test_the_agreement_of_simulation_and_log(numbers, says):
     agree, differ, undecided = numbers
-    assert says in rendered(data([request(0)], agree=agree, differ=differ, undecided=undecided))
+    found = data([request(0)], agree=agree, differ=differ, undecided=undecided, rejected=bool(differ))
+    assert says in rendered(found)
     assert "(given)" in rendered(data([request(0)], profile_given=True))
 
 
@@ -98,6 +100,18 @@ def test_differences_assumptions_and_gaps_are_listed():
     assert "Not shown by this log:\n  the log has no timings" in text
     assert "why 14" in rendered(data(rows), everything=True)
     assert "differ" not in rendered(data([request(0)]))
+
+
+def test_a_rejected_simulation_states_the_printed_numbers_alone():
+    lines = [{"line": 7 + n, "what": "ckpt_create", "printed": {"n": n}, "simulated": {"n": 9} if n else None,
+              "by_all": n == 1} for n in range(5)]  # fmt: skip
+    rejected = data([request(0)], {"lost": 40}, rejected=True, contradicted=lines, candidates=3)
+    text = rendered(rejected)
+    assert "Rejected: no simulated run meets all printed numbers (nearest of 3 candidates)." in text
+    assert "line 7: ckpt_create n = 0; simulated: no such event\n" in text and "re-evaluated" not in text
+    assert "line 8: ckpt_create n = 1; simulated: n = 9; no candidate meets it" in text
+    assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
+    assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True)
 
 
 def test_the_next_step_is_about_the_worst_request():

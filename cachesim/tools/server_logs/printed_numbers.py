@@ -1,0 +1,108 @@
+"""Comparison of the lines of a request with the events of a simulated run: a run that contradicts a printed number is
+not the run of the log.
+
+Sizes are not compared, because the simulated memory has the sizes of a tiny model. Lines about drafts and further
+completions are not compared, because a reconstruction has none; nor are lines about slots between two requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from cachesim import events
+from cachesim.events import Event, Launch
+from cachesim.tools.server_logs.line_ties import TiedRequest
+from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.session import LoggedRequest
+
+ROUNDING = 0.0015            # difference of shares that were rounded to three decimals, at most
+_UNCOMPARED = frozenset({
+    "launch", "cancel", "warn", "error", "user_pos", "kv_full", "spec_ckpt", "spec_restore", "spec_step", "pc_begin",
+    "reuse_unsupported", "slot_clear", "slot_purge", "idle_save", "slot_skip_busy", "slot_skip_empty", "copy_shared",
+    "copy_to_child",
+})  # fmt: skip
+_KINDS = frozenset(kind.ev for kind in map(events.__dict__.get, events.__all__)
+                   if isinstance(kind, type) and issubclass(kind, Event) and kind.logged) - _UNCOMPARED  # fmt: skip
+_TIMED = frozenset({"prompt_time", "in_cache"})
+_NAMES = frozenset({"slot", "task", "mib", "mib_draft", "limit_mib", "est", "max"})
+"""Fields without a number that a simulation can contradict: ids, sizes, and options."""
+_LATE = frozenset({"release", "prompt_time", "ctx_shift"})
+_PART_OF = "n_past was set to"
+"""Second line about the last token of a prompt; the first has the event's numbers."""
+Fields = Mapping[str, Any]
+
+
+class Contradiction(NamedTuple):
+    """Line that the simulated run does not print. ``printed``: its numbers that differ from those of the next simulated
+    event of its kind, all if there is none; ``simulated``: the numbers of that event, None if there is none."""
+
+    line: int
+    what: str
+    printed: Fields
+    simulated: Fields | None
+
+
+def add_printed_lines(requests: Sequence[LoggedRequest], tied: Iterable[TiedRequest]) -> None:
+    """Store in each request its lines whose numbers a simulation can contradict."""
+    known: dict[tuple[int | None, int | None], LoggedRequest] = {
+        (request.slot, request.task): request for request in requests if request.named}
+    for one in tied:
+        request = known.get((one.slot, one.task))
+        if request is None or one.doubtful or not request.lines[0] <= one.lines[0].number <= request.lines[1]:
+            continue
+        lines = [*one.similar, *([one.choice] if one.choice else []), *one.cache, *one.lines]
+        request.printed = [line for line in lines
+                           if line.kind in _KINDS | _TIMED and not line.text.startswith(_PART_OF)]  # fmt: skip
+
+
+def early_lines(request: LoggedRequest) -> list[ReadLine]:
+    """Return the lines that a server prints until the last token of the prompt is evaluated."""
+    return [line for line in request.printed
+            if line.kind not in _LATE and (line.number_of("pos_max") or 0) < (request.n_tokens or 0)]  # fmt: skip
+
+
+def events_by_task(found: Iterable[Event]) -> list[list[Event]]:
+    """Return the events of each task that is not a further completion, in the order of their submission. Events about
+    slots and the prompt cache belong to the task that is launched next."""
+    tasks: dict[int, list[Event]] = {}
+    before: list[Event] = []
+    for event in found:
+        task = getattr(event, "task", None)
+        if isinstance(event, Launch) and task is not None:
+            if not event.is_child:
+                tasks[task], before = [*before, event], []
+        elif task is None or event.ev.startswith("slot_"):
+            before.append(event)
+        elif task in tasks:
+            tasks[task].append(event)
+    return [tasks[task] for task in sorted(tasks)]
+
+
+def contradictions(lines: Sequence[ReadLine], found: Sequence[Event], timed: Fields) -> list[Contradiction]:
+    """Return the lines that no event matches. The lines of a kind must match events of that kind in the same order;
+    lines may be missing from a log. ``timed``: numbers of the answer."""
+    out: list[Contradiction] = []
+    for kind in dict.fromkeys(line.kind for line in lines):
+        rows = [timed] if kind in _TIMED else [
+            {name: getattr(event, name) for name in event.__match_args__} for event in found if event.ev == kind]
+        at = 0
+        for line in lines:
+            if line.kind != kind:
+                continue
+            printed = {name: value for name, value in line.read.numbers.items() if name not in _NAMES
+                       and not isinstance(value, str) and (not rows or name in rows[0])}  # fmt: skip
+            match = next((i for i in range(at, len(rows)) if not _differing(printed, rows[i])), None)
+            if match is not None:
+                at = match + 1
+                continue
+            names = _differing(printed, rows[at]) if at < len(rows) else list(printed)
+            simulated = {name: rows[at][name] for name in names} if at < len(rows) else None
+            out.append(Contradiction(line.number, kind, {name: printed[name] for name in names}, simulated))
+    return sorted(out, key=lambda one: one.line)
+
+
+def _differing(printed: Fields, simulated: Fields) -> list[str]:
+    """Return the names of the numbers that differ by more than their rounding."""
+    return [name for name, value in printed.items()
+            if not isinstance(simulated[name], str)
+            and abs(value - simulated[name]) > (ROUNDING if isinstance(value, float) else 0)]  # fmt: skip

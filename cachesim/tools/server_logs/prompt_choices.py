@@ -1,0 +1,78 @@
+"""Contents of the slots as words after the requests so far, and the possible beginnings of the next prompt."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Iterator
+
+from cachesim.tools.server_logs.reconstruction import Choice
+from cachesim.tools.server_logs.session import LoggedRequest
+from cachesim.tools.server_logs.slot_contents import MOST, SlotText, prefix_by_shares, prefixes_by_threshold
+
+
+class SlotTexts:
+    """Texts in the slots, and those that left them. ``n_swa``: window size, 0 = unknown."""
+
+    def __init__(self, n_swa: int) -> None:
+        self.slots: dict[int, SlotText] = {}
+        self.stored: list[SlotText] = []
+        self.n_swa = n_swa
+
+    def keep(self, slot: int, text: SlotText) -> None:
+        """Set the contents of a slot; its previous contents become a stored conversation."""
+        old = self.slots.pop(slot, None)
+        if old is not None:
+            self.stored.append(old)
+        self.slots[slot] = text
+
+    def choices(self, logged: LoggedRequest) -> Iterator[Choice]:
+        """Yield the possible beginnings of a prompt, simplest first; equal beginnings are offered once."""
+        seen = set()
+        for choice in islice(self._offered(logged), MOST * MOST):
+            kept = choice.base.prefix(choice.lcp).parts
+            if kept not in seen:
+                seen.add(kept)
+                yield choice
+
+    def _offered(self, logged: LoggedRequest) -> Iterator[Choice]:
+        """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
+        n_tokens = logged.n_tokens or 0
+        contents = self.slots.get(logged.slot, SlotText())
+        if logged.loaded:
+            yield from self._from_stored(logged, n_tokens)
+        elif (lcp := logged.lcp if logged.lcp is not None else logged.prefix_end) is not None:
+            yield Choice(contents, min(lcp, n_tokens), "")
+            return
+        elif logged.f_keep is not None and logged.chosen == "lcp" and contents.size:
+            yield from (Choice(contents, lcp, why) for lcp, why in prefix_by_shares(logged, contents, n_tokens))
+            return
+        else:
+            known = prefixes_by_threshold(logged, self.n_swa)
+            for lcp in known:
+                why = f"{lcp} tokens in common, inferred from the checkpoint threshold"
+                yield Choice(contents, min(lcp, n_tokens, contents.size), why)
+            if known and contents.size:
+                return
+            if not logged.cache_n:
+                yield Choice(SlotText(), 0, "")
+            yield from self._guessed(logged, contents, n_tokens)
+        yield from self._from_stored(logged, n_tokens)
+        yield Choice(SlotText(), 0, "nothing in common with earlier requests")
+
+    def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[Choice]:
+        """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused
+        tokens are a lower bound of the common prefix."""
+        least = logged.cache_n or 0
+        for lcp in dict.fromkeys((least, least + 1, contents.size, contents.prompt)):
+            if least <= lcp <= min(n_tokens, contents.size):
+                yield Choice(contents, lcp, f"{lcp} tokens in common with the slot")
+
+    def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[Choice]:
+        """Yield beginnings taken from conversations that left their slots, most recent first."""
+        least = logged.lcp if logged.loaded and logged.lcp is not None else logged.cache_n or 0
+        for text in reversed([*self.stored, *self.slots.values()]):
+            if logged.loaded and logged.held not in (None, text.size):
+                continue
+            for lcp in dict.fromkeys((least, least + 1, min(text.size, n_tokens), text.prompt)):
+                if least <= lcp <= min(n_tokens, text.size) and lcp:
+                    yield Choice(text, lcp, f"{lcp} tokens in common with an earlier conversation")

@@ -1,0 +1,146 @@
+"""A simulated run that contradicts a printed number is rejected, and the report names the line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cachesim import events as ev
+from cachesim.cli.main import main
+from cachesim.engines.registry import ENGINES
+from cachesim.tools.server_logs.import_log import rebuild_log
+from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
+from cachesim.tools.server_logs.printed_numbers import Contradiction, contradictions, events_by_task
+from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.session import LogSession
+from tests.unit.tools.server_logs.simulated_log import PROFILE, dated_line, simulated_log
+
+TURNS = "S900.|A700>a40/T2000>t9/S.A[:300].|B300>b30/S.A[:300].B.b.|C200>c9"
+
+
+def lines_of(*texts):
+    """Return recognised lines of messages, numbered from 1."""
+    return [ReadLine(number, ENGINES["llama_cpp"].log().read(text, 0, 7), text) for number, text in enumerate(texts, 1)]
+
+
+def created(n, n_tokens):
+    return f"created context checkpoint {n} of 32 (pos_min = {n_tokens - 1}, pos_max = {n_tokens - 1}, " \
+           f"n_tokens = {n_tokens}, size = 50.0 MiB)"  # fmt: skip
+
+
+def made(n, n_tokens):
+    return ev.CkptCreate(0, 7, n, 32, n_tokens - 1, n_tokens - 1, n_tokens, 0.1)
+
+
+def test_lines_match_events_in_their_order_and_may_be_missing():
+    events = [made(1, 100), made(2, 200), made(3, 300)]
+    assert contradictions(lines_of(created(1, 100), created(3, 300)), events, {}) == []
+    assert [found.line for found in contradictions(lines_of(created(3, 300), created(1, 100)), events, {})] == [2]
+    assert [found.line for found in contradictions(lines_of(created(1, 100), created(1, 100)), events, {})] == [2]
+
+
+def test_a_contradiction_names_the_numbers_that_differ():
+    (found,) = contradictions(lines_of(created(1, 100)), [made(1, 90)], {})
+    assert found == Contradiction(1, "ckpt_create", {"pos_min": 99, "pos_max": 99, "n_tokens": 100},
+                                  {"pos_min": 89, "pos_max": 89, "n_tokens": 90})  # fmt: skip
+    (found,) = contradictions(lines_of("forcing full prompt re-processing due to lack of cache data"), [made(1, 9)], {})
+    assert (found.printed, found.simulated) == ({}, None)
+
+
+def test_shares_are_rounded_and_sizes_unknown():
+    chosen = lines_of("selected slot by LCP similarity, f_sim_best = 0.500 (> 0.100 thold), f_keep = 0.250")
+    assert contradictions(chosen, [ev.SlotByLcp(0, None, 0.501, 0.1, 0.25, 9)], {}) == []
+    assert contradictions(chosen, [ev.SlotByLcp(0, None, 0.502, 0.1, 0.25, 9)], {}) != []
+    state = lines_of(" - cache state: 1 prompts, 80.0 MiB (limits: 8192.0 MiB, 32768 tokens, 99 est)")
+    assert contradictions(state, [ev.PcState(1, 2.0, 8192.0, 32768, 12345)], {}) == []
+    assert contradictions(state, [ev.PcState(2, 80.0, 8192.0, 32768, 99)], {}) != []
+
+
+def test_events_before_a_launch_belong_to_it():
+    found = events_by_task([
+        ev.SlotByLru(1, None), ev.PcBegin(), ev.Launch(1, 8, 0), ev.SlotByLru(0, None), ev.Launch(0, 7, 0),
+        ev.Release(1, 8, 5, 0), ev.Launch(2, 9, 1), ev.Release(0, 7, 5, 0)])  # fmt: skip
+    assert [[(event.ev, event.slot) for event in task if event.ev != "pc_begin"] for task in found] == [
+        [("slot_by_lru", 0), ("launch", 0), ("release", 0)], [("slot_by_lru", 1), ("launch", 1), ("release", 1)]]
+
+
+def imported(tmp_path, text):
+    log = tmp_path / "server.log"
+    log.write_text(text, "utf-8")
+    return rebuild_log(log)
+
+
+def test_a_simulated_log_is_not_rejected(tmp_path):
+    found = imported(tmp_path, simulated_log(TURNS, verbosity=4))
+    assert found.data["contradicted"] == [] and not found.data["rejected"] and found.data["summary"]["lost"] > 0
+    assert sum(len(request.logged.printed) for request in found.found.requests) > 40
+
+
+PLANTED = {
+    "ckpt_create": r"(created context checkpoint 1 of 32 \(pos_min = )(\d+)",
+    "ckpt_restore": r"(restored context checkpoint .*n_past = )(\d+)",
+    "ckpt_invalidate": r"(erased invalidated context checkpoint .*n_tokens = )(\d+)",
+    "pc_save": r"(saving prompt with length )(\d+)",
+    "pc_state": r"(cache state: )(\d+)",
+    "pc_entry": r"(prompt \w+: +)(\d+)",
+    "slot_by_lcp": r"(f_sim_best = 0\.)(\d+)",
+    "prompt_time": r"(prompt eval time = +\S+ ms / +)(\d+)",
+    "release": r"(stop processing: n_tokens = )(\d+)",
+}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_planted_number_rejects_the_run(tmp_path, kind):
+    lines = simulated_log(TURNS, verbosity=4).splitlines()
+    number = next(i for i, text in enumerate(lines) if re.search(PLANTED[kind], text))
+    lines[number] = re.sub(PLANTED[kind], lambda found: f"{found[1]}{int(found[2]) + 3}", lines[number])
+    data = imported(tmp_path, "\n".join(lines) + "\n").data
+    assert data["rejected"] and (number + 1, kind) in [(row["line"], row["what"]) for row in data["contradicted"]]
+    assert data["summary"]["causes"] == [] and data["turns"] == []
+
+
+def test_another_choice_of_the_slot_rejects_the_run(tmp_path):
+    text = simulated_log(TURNS, verbosity=4)
+    assert text.count("selected slot by LRU") == 3
+    text = re.sub(r"selected slot by LCP similarity.*", "selected slot by LRU, t_last = 5", text)
+    data = imported(tmp_path, text).data
+    assert data["rejected"] and "slot_by_lru" in {row["what"] for row in data["contradicted"]}
+
+
+def test_the_report_names_the_lines(tmp_path, capsys):
+    text = simulated_log(TURNS, verbosity=4)
+    number = next(i for i, line in enumerate(text.splitlines(), 1) if "cache state: " in line)
+    imported(tmp_path, re.sub(r"(cache state: )\d+", r"\g<1>7", text, count=1))
+    out = tmp_path / "case.toml"
+    main(["import", str(tmp_path / "server.log"), "-o", str(out)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Rejected: no simulated run meets all printed numbers" in said and "most likely" not in said
+    assert f"line {number}: pc_state prompts = 7; simulated: prompts = " in said and "no candidate meets it" in said
+    assert "re-evaluated" not in said and "would have saved" not in said and "Client:" not in said
+    assert f"Rejected: the simulation contradicts printed numbers ({number}" in out.read_text("utf-8")
+
+
+def test_user_messages_are_found_by_their_checkpoints(tmp_path):
+    found = imported(tmp_path, simulated_log(dated_line(8, False), verbosity=4))
+    assert not found.data["rejected"]
+    assert "user messages begin at 6,000" in found.data["requests"][0]["assumed"]
+    assert [step.request.user_starts[0] for step in found.found.scenario.steps] == [6000] * 4
+
+
+def test_settings_are_tried_until_the_printed_numbers_are_met(tmp_path):
+    text = simulated_log("S900.A700>a40/T2000>t9", verbosity=4, ubatch_size=64)
+    begin = next(i for i, line in enumerate(text.splitlines()) if "get_availabl" in line)
+    found = imported(tmp_path, "\n".join(text.splitlines()[begin:]) + "\n").found
+    assert not found.rejected and found.server["ubatch_size"] == 64 and found.candidates > 1
+
+
+def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
+    """The checkpoints are those of micro-batches of 64 tokens; no server prints the planted release."""
+    text = simulated_log("S900.A700>a40/T2000>t9", verbosity=4, ubatch_size=64)
+    log = imported(tmp_path, re.sub(r"(stop processing: n_tokens = )\d+", r"\g<1>7", text, count=1))
+    session = LogSession("llama_cpp", [request.logged for request in log.found.requests])
+    space = SearchSpace((PROFILE,), ("GGGA",), {"parallel": 1, "ctx_size": 32768}, {"ubatch_size": (512, 64)}, {})
+    found = solve(session, space, 10**7)
+    release = next(line.number for line in session.requests[0].printed if line.kind == "release")
+    assert found.rejected and found.unmet == {release} and found.server["ubatch_size"] == 64
