@@ -24,7 +24,7 @@ _CKPT = ("-ctxcp", "-cms")
 
 SIGNATURES = (
     Signature("no-checkpoint", ("full_reprocess",), ("LC-CKPT-RESET", "LC-CKPT-NEED", "LC-CKPT-PICK"), (
-        "no checkpoint can be restored: the nearest covers {nearest}, it must begin before {thold}",
+        "no checkpoint can be restored: the lowest pos_min is {nearest}, not below {thold}",
         "no checkpoint ends at or before the {lcp} common tokens",
         "the memory cannot go back to the common prefix, and no checkpoint can be restored",
     ), whole_prefix, (*_CKPT, "--swa-full")),

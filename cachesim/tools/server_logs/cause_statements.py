@@ -88,8 +88,8 @@ def _known(found: LogEvidence) -> Mapping[str, str]:
     if "pos_max" in found.line:
         known["restored"] = f"{found.line.get('n_past', found.line['pos_max'] + 1):,}"
     if found.checks:
-        low, high, thold = min(found.checks, key=lambda check: check[0])
-        known |= {"nearest": f"{low:,} to {high:,}", "thold": f"{thold:,}"}
+        low, _, thold = min(found.checks, key=lambda check: check[0])
+        known |= {"nearest": f"{low:,}", "thold": f"{thold:,}"}
     return known
 
 

@@ -174,7 +174,7 @@ def _next(data: Data, out: str) -> Iterator[Text]:
     yield Text()
     worst = max(data["turns"], key=lambda turn: turn["lost"], default=None)
     if not out:
-        yield Text("next: cachesim import LOG -o case.toml", "dim")
+        yield Text(f"next: cachesim import {shell_word(data['file'])} -o case.toml", "dim")
     elif worst is not None:
         yield Text(f"next: cachesim why {shell_word(out)} {worst['number']}", "dim")
     if data["summary"]["lost"]:

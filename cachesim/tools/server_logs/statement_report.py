@@ -86,20 +86,29 @@ def _span(value: Any) -> tuple[int, int | None]:
 
 
 def causes(statements: Sequence[Said], everything: bool) -> Iterator[Text]:
-    """Yield the causes that the log proves, most expensive first: each with its costliest request."""
-    found = [said for said in statements if said["kind"] == "follows" and said["what"] == "cause"]
-    groups: dict[str, list[Said]] = {}
-    for said in sorted(found, key=lambda said: -_span(said["numbers"].get("lost", 0))[0]):
-        groups.setdefault(said["numbers"]["cause"], []).append(said)
+    """Yield the causes that the log proves, a line for the requests with the same causes, most expensive first."""
+    requests: dict[Any, list[Said]] = {}
+    for said in statements:
+        if said["kind"] == "follows" and said["what"] == "cause":
+            requests.setdefault(_key(said), []).append(said)
+    groups: dict[frozenset[str], list[list[Said]]] = {}
+    for found in sorted(requests.values(), key=_most_lost, reverse=True):
+        groups.setdefault(frozenset(said["numbers"]["cause"] for said in found), []).append(found)
     for number, group in enumerate(groups.values()):
         if number == CAUSES and not everything:
             yield Text(f"  {counted(len(groups) - CAUSES, 'more cause')} with -v", "dim")
             return
-        for said in group if everything else group[:1]:
+        for found in group if everything else group[:1]:
             also = "" if everything or len(group) == 1 else f"; likewise {counted(len(group) - 1, 'request')}"
-            label = "Cause: " if said["numbers"]["cause"] != "server-warning" else "Warning: "
-            yield Text.assemble((label, "bold"), f"{_name(_key(said))}: {printable_line(said['says'])}, "
-                                f"{_lines(said['lines'], everything)}{also}.")  # fmt: skip
+            says = "; ".join(printable_line(said["says"]) for said in found)
+            lines = _lines(sorted({line for said in found for line in said["lines"]}), everything)
+            label = "Cause: " if any("lost" in said["numbers"] for said in found) else "Warning: "
+            yield Text.assemble((label, "bold"), f"{_name(_key(found[0]))}: {says}, {lines}{also}.")
+
+
+def _most_lost(causes: Sequence[Said]) -> int:
+    """Return the tokens that the costliest of these causes lost at least."""
+    return max(_span(said["numbers"].get("lost", 0))[0] for said in causes)
 
 
 def _lines(lines: Sequence[int], everything: bool = False) -> str:

@@ -227,7 +227,7 @@ def named(*lines):
 def test_a_full_evaluation_has_a_cause_with_the_checks():
     assert named(*CHECKS, FULL) == {"no-checkpoint": ([80, None], (1, 2, 3))}
     says = next(said.says for said in follows(*CHECKS, FULL) if said.what == "cause")
-    assert says.startswith("no checkpoint can be restored: the nearest covers 90 to 90, it must begin before 80")
+    assert says.startswith("no checkpoint can be restored: the lowest pos_min is 90, not below 80")
     assert named(*CHECKS) == {}
 
 
@@ -258,3 +258,12 @@ def test_the_headline_rests_on_the_log_alone():
     again = shown_requests(data(CHOICE, LAUNCH, NEW, *TIMES, CHOICE, LAUNCH, NEW, *TIMES))
     assert [one.name for one in again] == ["slot 0, task 7", "run 2, slot 0, task 7"]       # the server was restarted
     assert "lines 1, 3-4" in next(iter(causes(found, False))).plain
+
+
+def test_the_causes_of_a_request_share_a_line():
+    said = {"kind": "follows", "what": "cause", "run": 0, "slot": 0, "task": 7, "lines": [1]}
+    first = {**said, "says": "a", "numbers": {"cause": "edited-prompt", "lost": 4}}
+    second = {**said, "says": "b", "lines": [2, 3], "numbers": {"cause": "no-checkpoint", "lost": [3, None]}}
+    alone = {**first, "task": 8, "says": "c"}
+    assert [line.plain for line in causes([first, second, alone, {**alone, "task": 9}], False)] == [
+        "Cause: slot 0, task 7: a; b, lines 1-3.", "Cause: slot 0, task 8: c, line 1; likewise 1 request."]  # fmt: skip

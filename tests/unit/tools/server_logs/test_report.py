@@ -119,5 +119,5 @@ def test_the_next_step_is_about_the_worst_request():
     text = rendered(data(rows, {"lost": 10}, turns=turns), "x.toml")
     assert "next: cachesim why x.toml 7\n" in text and "next: cachesim advise x.toml\n" in text
     text = rendered(data(rows, {"lost": 10}, turns=turns))
-    assert "next: cachesim import LOG -o case.toml\n" in text and "next: cachesim advise a.log\n" in text
+    assert "next: cachesim import a.log -o case.toml\n" in text and "next: cachesim advise a.log\n" in text
     assert "next:" not in rendered(data(rows, line="")) and "advise" not in rendered(data(rows, turns=turns), "x.toml")
