@@ -67,7 +67,7 @@ def accepted(log: FullLog, truth: TaskTruth) -> Iterator[CauseTruth]:
     a slot must be cited. An edited prompt loses tokens only if the memory could not be cut at the edit."""
     lines = tuple(at for at, line in enumerate(log.lines) if truth.step in line.steps and line.ev in COMPARED)
     (n_tokens,) = truth.numbers.get("n_tokens") or (0,)
-    (cache_n,) = truth.numbers.get("cache_n") or (0,)
+    cache_n = min(truth.numbers.get("cache_n") or (0,))
     for lcp, held in truth.compared:
         if lcp and lcp == n_tokens and (truth.was_cut or cache_n == n_tokens - 1):
             yield CauseTruth("identical-prompt", lines)

@@ -196,13 +196,18 @@ def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
         numbers = _numbers(judged, contents)
         if task in ends:
             numbers["end"] = frozenset({ends[task]})
-        for event in played.events:  # ik_llama.cpp compares again after a shift of the slot
-            if event.ev == "cache_lcp" and event.task == task:
+        of_task = [event for event in played.events if event.task == task]
+        for event in of_task:  # ik_llama.cpp compares again after a shift of the slot
+            if event.ev == "cache_lcp":
                 numbers["held"] |= {event.fields["n_tokens"]}
                 numbers["lcp"] |= {event.fields["n_past"]}
                 compared.add((event.fields["n_past"], event.fields["n_tokens"]))
                 if "lost" in numbers:
                     numbers["lost"] |= {max(0, event.fields["n_past"] - judged.answer.cache_n)}
+                if "lost" in numbers:
+                    kept = next((one.fields["p0"] for one in of_task if one.ev == "batch"), judged.answer.cache_n)
+                    numbers["cache_n"] |= {kept}  # in tokens of the slot: the texts agree, the tokens may not
+                    numbers["lost"] |= {max(0, event.fields["n_past"] - kept)}
         shared = [n for n, held in compared if held == len(loaded or ())] or [0]
         lost = max(0, max(shared) - judged.answer.cache_n)
         charges = tuple(one.tokens for one in judged.ledger.charges)

@@ -215,8 +215,6 @@ GIVES = (
     Gives("prompt_time", "prompt_n", ("prompt_n",)), Gives("eval_time", "predicted_n", ("predicted_n",)),
     Gives("prefix", "lcp", ("n_past",)), Gives("prefix", "held", ("held",)),
     Gives("n_past", "held", ("held",)), Gives("n_past", "lcp", ("n_past",), plus=1),
-    Gives("full_reprocess", "cache_n", unless=("batch",)),
-    Gives("ckpt_restore", "cache_n", ("n_past",), unless=("batch",), absent=("ckpt_restore_failed", "full_reprocess")),
     Gives("batch", "cache_n", ("p0",), first=True), Gives("release", "end", ("n_cache_tokens",)),
 )
 """Numbers of a request that lines print. Its first batch shows best what was reused: a restored state may be dropped
@@ -245,4 +243,5 @@ GRAMMAR = LogGrammar(LINES, MEANINGS, memory=memory, signs=(
 ), words=("task error id_multi=",),
     starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
     warnings=WARNINGS, verdicts=VERDICTS,
-    end_slack=1, signatures=SIGNATURES, unlogged=UNLOGGED, end=5)  # fmt: skip
+    end_slack=1, same_tokens=("prefix", "n_past", "n_past_prompt"), signatures=SIGNATURES, unlogged=UNLOGGED,
+    end=5)  # fmt: skip

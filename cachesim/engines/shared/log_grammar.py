@@ -101,6 +101,8 @@ class LogGrammar:
     constants: Mapping[str, Mapping[str, Number]] = field(default_factory=dict)
     # tokens that a slot may hold after a request beyond the prompt and all but the last generated token
     end_slack: int = 0
+    # kind of line and two of its numbers, which are equal if prompt and slot have the same tokens; () = they always do
+    same_tokens: tuple[str, ...] = ()
     signatures: Sequence[Signature] = ()                             # causes, and the lines that show them
     # numbers of a line -> what they show that the memory allows: "none", "window", "" = nothing
     memory: Callable[[Mapping[str, Number | str]], str] = lambda numbers: ""

@@ -11,12 +11,9 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import Gives, LogGrammar
 from cachesim.tools.server_logs.line_ties import TiedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.proven_range import ProvenRange, printed_range
 from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
-
-SINGLE = 3e-7                # relative error of a share that a server computes with 32-bit numbers
-
 
 Numbers = dict[str, ProvenRange]
 
@@ -42,11 +39,11 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
                 found.add(gives.name, ProvenRange(value, value + gives.plus, frozenset({line.number}), how))
     _in_cache(request, found)
     _shares_of_progress(request, found)
-    _sums(request, found, grammar.end_slack)
+    _sums(request, found, grammar)
     _threshold(request, found)
     _choice(request, found)
     _restored(request, found, grammar)
-    _sums(request, found, grammar.end_slack)
+    _sums(request, found, grammar)
     return Derived(request, {} if found.clashes else found.numbers, tuple(found.clashes))
 
 
@@ -100,15 +97,6 @@ def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: Log
 def may_hide(grammar: LogGrammar, sieve: Sieve, head: str, kinds: Sequence[str]) -> bool:
     """Return whether the excerpt may lack lines of these kinds that the server printed with this prefix."""
     return sieve.hides(f"{head}{line.template}" for line in grammar.lines if line.ev in kinds)
-
-
-def printed_range(word: str) -> tuple[float, float] | None:
-    """Return the numbers that print as this word, None if it is not a decimal number."""
-    whole, _, digits = word.partition(".")
-    if not digits.isdigit() or not whole.lstrip("-").isdigit():
-        return None
-    value, half = float(word), 0.5 * 10 ** -len(digits)
-    return value - half - abs(value) * SINGLE, value + half + abs(value) * SINGLE
 
 
 def _word_range(line: ReadLine, name: str) -> tuple[float, float] | None:
@@ -228,11 +216,33 @@ def _held(found: _Found, choice: ReadLine) -> None:
         found.add("held", ProvenRange(low, high, lcp.lines | {choice.number}, how))
 
 
-def _sums(request: TiedRequest, found: _Found, slack: int) -> None:
+def _sums(request: TiedRequest, found: _Found, grammar: LogGrammar) -> None:
     """Derive numbers from the others: a prompt is reused or evaluated, and the slot holds prompt and answer."""
+    if _same_tokens(request, found, grammar):
+        _lengths(request, found, grammar.end_slack)
+    lcp, held, cache_n = found.get("lcp"), found.get("held"), found.get("cache_n")
+    if lcp is not None and held is not None and lcp.low > (held.high if held.high is not None else lcp.low):
+        found.clashes.append(("lcp", lcp, held))
+    if lcp is not None and cache_n is not None and lcp.low >= (cache_n.high or 0) and (lcp.high or 0) > cache_n.low:
+        found.add("lost", lcp.less(cache_n, 0, f"common prefix {lcp} - {cache_n} reused"))
+
+
+def _same_tokens(request: TiedRequest, found: _Found, grammar: LogGrammar) -> bool:
+    """Return whether counts of the slot's tokens and of the prompt's can be added: nothing was reused, or all tokens
+    whose texts agree, which are as many in both."""
+    if not grammar.same_tokens or (kept := found.get("cache_n")) is None:
+        return not grammar.same_tokens
+    kind, *names = grammar.same_tokens
+    return kept.high == 0 or {line.number_of(name) for line in request.of(kind) for name in names} == {kept.low}
+
+
+def _lengths(request: TiedRequest, found: _Found, slack: int) -> None:
+    """Derive counts of the prompt from those of the slot and the answer."""
     end, made = found.get("end"), found.get("predicted_n")
     release = request.of("release")
     whole = (bool(release) and release[-1].read.numbers.get("truncated") in (0, False) and not request.of("ctx_shift"))
+    asked = found.get("prompt_n")
+    whole = whole and (made is None or made.low > 0 or (asked is not None and asked.low > 0))     # not an empty prompt
     if end is not None and made is not None and whole:
         how = f"{end} tokens in the slot - {made} generated, the last of which is not in it"
         length = _lower(end.less(made, 1 if made.low else 0, how), slack)
@@ -251,11 +261,6 @@ def _sums(request: TiedRequest, found: _Found, slack: int) -> None:
     if n_tokens is not None and end is not None and whole and end.low > (n_tokens.high or end.low):
         how = f"{end} tokens in the slot - {n_tokens} of the prompt, and the last"
         found.add("predicted_n", _lower(end.less(n_tokens, 1, how), slack))
-    lcp, held = found.get("lcp"), found.get("held")
-    if lcp is not None and held is not None and lcp.low > (held.high if held.high is not None else lcp.low):
-        found.clashes.append(("lcp", lcp, held))
-    if lcp is not None and cache_n is not None and lcp.low >= (cache_n.high or 0) and (lcp.high or 0) > cache_n.low:
-        found.add("lost", lcp.less(cache_n, 0, f"common prefix {lcp} - {cache_n} reused"))
 
 
 def _evaluated(request: TiedRequest, found: _Found) -> int:

@@ -202,7 +202,8 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
     if not ahead and first.width in widths and first.read is not None:
         return _without_last(first), 0
     for piece in islice(ahead, WRAPPED):
-        if piece.fresh or piece.read is not None or not piece.text.strip() or not _can_begin(grammar, first):
+        known = piece.read is not None and (first.read is not None or not first.logged.text)
+        if piece.fresh or known or not piece.text.strip() or not _can_begin(grammar, first):
             break
         after.append(piece.text)
         joined = _join(grammar, first, after)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+SINGLE = 3e-7                # relative error of a share that a server computes with 32-bit numbers
 
 class ProvenRange(NamedTuple):
     """Integers from ``low`` to ``high`` (None = no upper end), the lines that prove them, and how."""
@@ -53,3 +54,12 @@ class ProvenRange(NamedTuple):
             if (one.low, one.high) == (low, high):
                 return one
         return ProvenRange(low, high, self.lines | second.lines, f"{self.how}; {second.how}")
+
+
+def printed_range(word: str) -> tuple[float, float] | None:
+    """Return the numbers that print as this word, None if it is not a decimal number."""
+    whole, _, digits = word.partition(".")
+    if not digits.isdigit() or not whole.lstrip("-").isdigit():
+        return None
+    value, half = float(word), 0.5 * 10 ** -len(digits)
+    return value - half - abs(value) * SINGLE, value + half + abs(value) * SINGLE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude, possible_profiles
-from cachesim.tools.server_logs.derivations import printed_range
 from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.proven_range import printed_range
 from cachesim.tools.server_logs.read_lines import Sieve
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statement_report import causes, headline, shown_requests
@@ -24,6 +24,7 @@ FULL = slot("forcing full prompt re-processing due to lack of cache data")
 TIMES = [slot("prompt eval time = 9.00 ms / 34 tokens (1 ms per token)"), slot("eval time = 9.00 ms / 4 tokens (x)")]
 RELEASE = slot("stop processing: n_tokens = 153, truncated = 0")
 NOISE = "the server says something else"
+IK = "INFO [ {} | id_slot=0 id_task=7 {}"
 
 
 def follows(*lines, engine="llama_cpp"):
@@ -43,9 +44,14 @@ def test_sums_give_the_prompt_and_the_reused_tokens():
 
 
 def test_the_last_generated_token_of_ik_may_be_in_the_slot():
-    found = numbers(*TIMES, "INFO [ release_slots] slot released | id_slot=0 id_task=7 n_cache_tokens=153 truncated=0",
-                    engine="ik_llama")  # fmt: skip
-    assert (found["n_tokens"], found["cache_n"]) == ([149, 150], [115, 116])
+    release = "INFO [ release_slots] slot released | id_slot=0 id_task=7 n_cache_tokens=153 truncated=0"
+    begun = [IK.format("launch_slot_with_task] slot is processing task", ""),
+             "======== Cache: cache_size = 120, n_past =  115, n_past_prompt = {}",
+             IK.format("batch_pending_prompt] kv cache rm [p0, end)", "p0=115")]  # fmt: skip
+    found = numbers(begun[0], begun[1].format(115), begun[2], *TIMES, release, engine="ik_llama")
+    assert (found["n_tokens"], found["cache_n"]) == ([149, 150], 115)
+    for lines in ([begun[0], begun[1].format(116), begun[2]], [begun[2]], []):   # its tokens may differ from the slot's
+        assert "n_tokens" not in numbers(*lines, *TIMES, release, engine="ik_llama")
 
 
 def test_timings_after_the_release_may_be_those_of_another_server():

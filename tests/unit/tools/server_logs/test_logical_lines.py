@@ -94,6 +94,11 @@ def test_a_real_log_wrapped_at_a_column_reads_like_the_log():
     assert len(found) >= 0.97 * len(expected)
 
 
+def test_the_rest_of_a_wrapped_line_may_look_like_a_message():
+    done = "slot update_slots: id  0 | task 0 | prompt processing done, n_tokens = 5, batch."
+    assert read([done, "n_tokens = 4"]) == [(1, "prompt_done", 0, 0, {"n_tokens": 5, "batch": 4})]
+
+
 def test_a_number_that_a_wrap_may_have_cut_is_dropped():
     start = "slot release: id  0 | n_tokens = 2555"
     assert read([start, "0"])[0][4] == {} and read([start, IDLE])[0][4] == {"n_tokens": 2555}
