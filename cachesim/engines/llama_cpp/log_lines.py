@@ -222,14 +222,17 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     that was not logged is assumed to be large enough for the longest prompt (``needed``)."""
     found = {OPTION_BY_NUMBER[name]: value for name, value in facts.items() if name in OPTION_BY_NUMBER}
     each, slots = facts.get("n_ctx_slot"), facts.get("n_slots", 1)
-    if isinstance(facts.get("n_ctx"), int):
-        found["ctx_size"] = facts["n_ctx"]
+    whole = facts.get("n_ctx") or facts.get("limit_tokens")       # the prompt cache is limited to as many tokens
+    if isinstance(whole, int) and whole:
+        found["ctx_size"] = whole
+        if slots != 1 and each == whole:
+            found.setdefault("kv_unified", True)
     elif isinstance(each, int) and isinstance(slots, int):
         found["ctx_size"] = each if facts.get("kv_unified") else each * slots
     elif isinstance(needed := facts.get("needed"), int) and isinstance(slots, int):
         found["ctx_size"] = max(4096, 2 << (needed * slots).bit_length())
-    whole = {name: int(value) if isinstance(value, float) else value for name, value in found.items()}
-    return {**whole, **{name: value for name, value in found.items() if name == "slot_prompt_similarity"}}
+    integers = {name: int(value) if isinstance(value, float) else value for name, value in found.items()}
+    return {**integers, **{name: value for name, value in found.items() if name == "slot_prompt_similarity"}}
 
 
 TAIL = 4                      # tokens between a prompt's last checkpoint and its end

@@ -42,6 +42,7 @@ def run(args: Namespace) -> int:
     from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.server_logs.assumed_history import repair_case
+    from cachesim.tools.server_logs.cures import cures
     from cachesim.tools.server_logs.import_log import rebuild_log
     from cachesim.tools.server_logs.report import import_report
 
@@ -60,6 +61,7 @@ def run(args: Namespace) -> int:
         data, text, found = rebuild_log(path, args.profiles, args.model, server, stem, _reading, args.with_text, logs)
         case = None if found is None or args.quiet else repair_case(found)
         data["saved"] = case and saved_tokens(case)
+        data["cures"] = [] if found is None or args.quiet else cures(found, data["statements"])
         if args.out:
             if not text:
                 raise BadInput("the log contains no complete request to simulate", file=name)
@@ -94,6 +96,7 @@ def _draw(args: Namespace, data: Mapping[str, Any], text: str) -> None:
 
 def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
     """Return the conversation of a log for ``cachesim advise``. Raise BadInput without a request to simulate."""
+    from cachesim.base.console import complain
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.server_logs.assumed_history import repair_case
@@ -106,6 +109,8 @@ def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence
     found = rebuild_log(path, profiles, model, server, reading=_reading).found
     if found is None or not found.line:
         raise BadInput("the log contains no complete request to simulate", file=str(path))
+    if found.rejected:
+        complain(f"the simulation contradicts numbers of the log: cachesim import {shell_word(str(path))} shows them")
     return repair_case(found) or RepairCase(found.scenario)
 
 

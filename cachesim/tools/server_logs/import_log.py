@@ -87,13 +87,24 @@ def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[s
     type."""
     slots = {row.slot for row in session.requests}
     needed = max((max(row.n_tokens or 0, row.held or 0, row.seen) for row in session.requests), default=0)
-    facts = {"n_slots": max(slots, default=0) + 1, "needed": needed, **session.facts}
+    facts = {"n_slots": max(slots, default=0) + 1, "needed": needed, **_longest_batch(session), **session.facts}
     out = {}
     for name, value in grammar.options(facts).items():
         flag = engine.manual.flag(name)
         if flag is not None and type(value) is type(flag.default):
             out[name] = value
     return out
+
+
+def _longest_batch(session: LogSession) -> dict[str, int]:
+    """Return the longest step between two batches of a prompt as the batch size [tokens], nothing without a step."""
+    begun: dict[tuple[int | None, int | None], int] = {}
+    longest = 0
+    for line in session.read_lines:
+        if line.kind == "batch" and (p0 := line.number_of("p0")) is not None:
+            longest = max(longest, p0 - begun.get((line.slot, line.task), p0))
+            begun[line.slot, line.task] = p0
+    return {"n_batch": longest} if longest else {}
 
 
 WINDOWS = (128, 512, 1024, 4096, 32)

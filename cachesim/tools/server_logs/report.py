@@ -72,6 +72,9 @@ def _simulated(data: Data, everything: bool) -> Iterator[RenderableType]:
         return
     yield from _result(data)
     yield from _causes(data, everything)
+    for cure in data.get("cures", ()):
+        yield Text.assemble(("Cure: ", "bold"), f"{cure['change']}: request {cure['request']} evaluates "
+                            f"{cure['evaluated']:,} instead of {cure['before']:,} tokens.")  # fmt: skip
     if everything and data["requests"]:
         yield _table(data)
 

@@ -1,0 +1,95 @@
+"""Cures of a cause that a log proves: a flag, and the first later build, under which the request evaluates fewer
+tokens. Each is verified by a run of the reconstructed log."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Iterator, Mapping, Sequence
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.contract import Engine
+from cachesim.engines.registry import engine_of
+from cachesim.judging.reproduce_command import flag_text
+from cachesim.tools.advise.setup_changes import (
+    ChangeKind,
+    Setup,
+    SetupChange,
+    TrialOutcome,
+    builds,
+    flag_changes,
+    run_trial,
+)
+from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
+
+TOKENS = 200_000             # prompt tokens that are run in search of cures, at most
+Data = dict[str, Any]
+Said = Mapping[str, Any]
+
+
+def cures(found: Reconstruction, statements: Sequence[Said]) -> list[Data]:
+    """Return the cures of the request that lost most by a proved cause: the best flag, then the first later build. []
+    if the simulation contradicts the log, or if no change that was run helps. ``statements``: as in ``import --json``.
+    """
+    if found.rejected or found.undecided or not found.line:
+        return []
+    pairs = [(said, request) for said in statements if said["what"] == "cause" and "lost" in said["numbers"]
+             for request in found.requests if _concerns(said, request)]  # fmt: skip
+    if not pairs:
+        return []
+    worst = max(pairs, key=lambda pair: _least(pair[0]["numbers"]["lost"]))[1]
+    causes = [said["numbers"]["cause"] for said, request in pairs if request is worst]
+    case = Setup(found.scenario, found.profile)
+    tries = TOKENS // max(1, sum(len(step.request.prompt) for step in case.scenario.steps))
+    if tries < 2:
+        return []
+    base = run_trial(case).outcome
+    best: dict[ChangeKind, tuple[SetupChange, int]] = {}
+    for change in islice(_changes(case, causes), tries - 1):
+        evaluated = _evaluated(case, change, base, worst.step)
+        limit = best[change.kind][1] if change.kind in best else base.each[worst.step]
+        if evaluated < limit and (change.kind is ChangeKind.FLAG or change.kind not in best):
+            best[change.kind] = change, evaluated
+    engine = engine_of(found.profile)
+    return [{
+        "causes": causes, "request": worst.step, "slot": worst.logged.slot, "task": worst.logged.task,
+        "kind": kind.name.lower(), "change": _text(change, engine), "evaluated": evaluated,
+        "before": base.each[worst.step],
+    } for kind, (change, evaluated) in sorted(best.items())]  # fmt: skip
+
+
+def _concerns(said: Said, request: ReconstructedRequest) -> bool:
+    """Return whether a statement is about a simulated request."""
+    logged, last = request.logged, said["lines"][-1]
+    same = (said["slot"], said["task"]) == (logged.slot, logged.task)
+    return request.step >= 0 and same and logged.lines[0] <= last <= logged.lines[1]
+
+
+def _least(lost: int | Sequence[int | None]) -> int:
+    return lost if isinstance(lost, int) else lost[0] or 0
+
+
+def _changes(case: Setup, causes: Sequence[str]) -> Iterator[SetupChange]:
+    """Yield the flags that may cure the causes, then the later builds, oldest first."""
+    engine = engine_of(case.profile)
+    words = [word for signature in engine.log().signatures if signature.key in causes for word in signature.flags]
+    names = {known[0].name for word in words if (known := engine.manual.named(word)) is not None}
+    yield from (one for one in flag_changes(case, engine.manual) if {*one.options} <= names)
+    yield from (one for one in builds(case.profile, engine) if one.kind is ChangeKind.BUILD)
+
+
+def _evaluated(case: Setup, change: SetupChange, base: TrialOutcome, step: int) -> int:
+    """Return the evaluated tokens of a request with a change; as many as without it if an answer becomes wrong."""
+    try:
+        changed = change.of(case)
+        outcome = base if changed is None else run_trial(changed).outcome
+    except BadInput:
+        return base.each[step]
+    worse = {*outcome.wrong, *outcome.failed, *outcome.undecided} - {*base.wrong, *base.failed, *base.undecided}
+    return base.each[step] if worse else outcome.each[step]
+
+
+def _text(change: SetupChange, engine: Engine) -> str:
+    """Return a change as a user types it."""
+    manual = engine.manual
+    flags = [(manual.flag(name), value) for name, value in change.options.items()]
+    return " ".join(flag_text(flag, value, manual.open_words) for flag, value in flags if flag) or change.profile
