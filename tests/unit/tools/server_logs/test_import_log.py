@@ -11,6 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
+from cachesim.tools.server_logs.command import log_case
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.slot_contents import SlotText, word_names
 
@@ -200,3 +201,25 @@ def test_a_search_that_stops_early_reports_undecided_requests(tmp_path, monkeypa
     out = " ".join(capsys.readouterr().out.split())
     assert "undecided: the search stopped early" in out if stopped_early else "log and simulation differ" in out
     assert code == (3 if stopped_early else 0)
+
+
+def test_options_follow_from_steps_and_limits(tmp_path):
+    lines = [f"slot get_availabl: id  {slot} | task -1 | selected slot by LRU, t_last = -1\n"
+             "srv        update:  - cache state: 0 prompts, 0.000 MiB (limits: 8192.000 MiB, 1024 tokens, 9 est)\n"
+             f"slot launch_slot_: id  {slot} | task {task} | processing task, is_child = 0\n"
+             f"slot update_slots: id  {slot} | task {task} | new prompt, n_ctx_slot = 1024, n_keep = 0, "
+             "task.n_tokens = 150\n"
+             + "".join(f"slot update_slots: id  {slot} | task {task} | n_tokens = {at}, memory_seq_rm [{at}, end)\n"
+                       for at in (0, 64, 128)) for slot, task in ((0, 1), (1, 9))]  # fmt: skip
+    file = tmp_path / "server.log"
+    file.write_text("".join(lines))
+    server = import_log(file)[0]["server"]
+    assert (server["batch_size"], server["ctx_size"], server["kv_unified"]) == (64, 1024, True)
+
+
+def test_advise_warns_of_a_simulation_that_contradicts_its_log(tmp_path, capsys):
+    text = (Path(__file__).parent / "excerpt.log").read_text("utf-8")
+    for name, said in (("a.log", text), ("b.log", text.replace("n_swa = 0, size", "n_swa = 7, size"))):
+        (tmp_path / name).write_text(said)
+        log_case(tmp_path / name, (), "", ())
+        assert ("contradicts numbers of the log" in capsys.readouterr().err) is (name == "b.log")
