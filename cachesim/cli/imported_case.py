@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from cachesim.base.untrusted_files import argument_path
+from cachesim.base.untrusted_files import STDIN, argument_path
 
 if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
@@ -15,11 +15,11 @@ def imported_case(args: Namespace) -> RepairCase | None:
     """Return the conversation in the file ``args.case``, None if the argument names a scenario. Raise BadInput for a
     log without a request that can be simulated."""
     path = argument_path(args.case)
-    if path.suffix == ".toml" or not path.exists() or any(path.glob("*.toml")):
+    if path is not STDIN and (path.suffix == ".toml" or not path.exists() or any(path.glob("*.toml"))):
         return None
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.request_bodies.command import bodies_case
     from cachesim.tools.server_logs.command import log_case
 
-    read = bodies_case if args.case != "-" and are_bodies([args.case]) else log_case
+    read = bodies_case if path is not STDIN and are_bodies([args.case]) else log_case
     return read(path, args.profiles, args.model or "", args.settings)

@@ -83,12 +83,13 @@ def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[Scenario
     from cachesim.tools.advise.memory_meter import UNITS, real_sizes, with_real_sizes
 
     named = args.sizes or (args.model if find(args.model or "") in known_sizes() else "")
-    if not named or imported:
+    if not named:
         return imported.scenario if imported else case_of(args), UNITS
     real = sizes_of(named)
     if not args.model and not is_file(args.case):
         args.model = real.layers
-    return with_real_sizes(case_of(args), real), real_sizes(real)
+    scenario = imported.scenario if imported else case_of(args)
+    return with_real_sizes(scenario, real), real_sizes(real)
 
 
 def advice_for(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 
+from cachesim.base import untrusted_files
 from cachesim.cli.main import main
 from cachesim.tools.advise import command as advise
 from cachesim.tools.advise.report import try_sentence
 from cachesim.tools.advise.search import AdviceSearch
 
+EXCERPT = Path(__file__).parents[1] / "server_logs" / "excerpt.log"
 LINE = "S40.A60/B80/S.C50/S.A.D5"
 
 
@@ -50,6 +54,20 @@ def test_mib_are_those_of_the_real_model(capsys):
     assert "--model GGGA@24576/26345472" in data["advice"][0]["command"]
     _, out, _ = told(capsys, LINE, "--model", "qwen3-next", "--json", "-q")
     assert json.loads(out)["advise"] == [data]
+
+
+def test_a_log_can_have_the_sizes_of_a_real_model(capsys):
+    code, out, _ = told(capsys, str(EXCERPT), "--sizes", "qwen3-next", "--json")
+    (data,) = json.loads(out)["advise"]
+    assert (code, data["model"]) == (0, "GGGA@24576/26345472") and data["base"]["evaluated"] > 1600
+
+
+def test_a_log_may_come_from_standard_input(capsys, monkeypatch):
+    untrusted_files._standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(EXCERPT.read_bytes())))
+    code, out, _ = told(capsys, "-", "--json")
+    untrusted_files._standard_input.cache_clear()
+    assert code == 0 and json.loads(out)["advise"][0]["base"]["evaluated"] > 1600
 
 
 def test_ctrl_c_shows_what_was_found_so_far(capsys, monkeypatch):
