@@ -19,7 +19,7 @@ from cachesim.engines.llama_cpp.log_others import OTHERS
 from cachesim.engines.llama_cpp.log_others import WARNINGS as OTHER_WARNINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.llama_cpp.log_verdicts import ORDINARY, VERDICTS, WARNINGS
-from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number
+from cachesim.engines.shared.log_grammar import Gives, Line, LogGrammar, Number, PromptHint
 from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_positions
 
 _ENDS = "pos_min = {pos_min}, pos_max = {pos_max}"
@@ -239,13 +239,14 @@ TAIL = 4                      # tokens between a prompt's last checkpoint and it
 MAX_HINTS = 3                     # number of values to try
 
 
-def hints(prompts: Sequence[tuple[int, int | None]]) -> dict[str, Sequence[Number]]:
-    """Return the micro-batch sizes that would explain the reused lengths: checkpoints are created TAIL tokens before
-    the end of a prompt, and a micro-batch before that."""
+def hints(prompts: Sequence[PromptHint]) -> dict[str, Sequence[Number]]:
+    """Return the micro-batch sizes that would explain the reused lengths and the created checkpoints: checkpoints are
+    created TAIL tokens before the end of a prompt, and a micro-batch before that."""
     found: Counter[int] = Counter()
-    for number, (_, reused) in enumerate(prompts):
-        if reused:
-            found.update({length - TAIL - reused for length, _ in prompts[:number]})
+    for number, prompt in enumerate(prompts):
+        found.update(prompt.length - TAIL - at for at in prompt.created)
+        if prompt.reused:
+            found.update({before.length - TAIL - prompt.reused for before in prompts[:number]})
     common = [size for size, _ in found.most_common() if 8 <= size <= 8192 and size % 8 == 0]
     return {"ubatch_size": tuple(common[:MAX_HINTS])}
 

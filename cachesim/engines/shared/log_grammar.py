@@ -76,6 +76,15 @@ class Gives(NamedTuple):
     first: bool = False
 
 
+class PromptHint(NamedTuple):
+    """Numbers of a prompt [tokens]: its length, the reused tokens (None = not in the log), and the lengths of the
+    checkpoints created during it."""
+
+    length: int
+    reused: int | None
+    created: Sequence[int] = ()
+
+
 @dataclass(frozen=True)
 class LogGrammar:
     """The log lines of an engine, and the conclusions that a log allows."""
@@ -108,8 +117,8 @@ class LogGrammar:
     memory: Callable[[Mapping[str, Number | str]], str] = lambda numbers: ""
     # beginning of a rule id -> where its decision becomes visible, as no line reports it
     unlogged: Mapping[str, str] = field(default_factory=dict)
-    # (length, reused tokens) of each prompt -> option values to try with every kind of model
-    hints: Callable[[Sequence[tuple[int, int | None]]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
+    # prompts -> option values to try with every kind of model
+    hints: Callable[[Sequence[PromptHint]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> Read | None:
         """Return the kind of a message without prefix, and its numbers; None for an unknown message."""

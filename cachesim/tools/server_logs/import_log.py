@@ -11,7 +11,7 @@ from cachesim.base.limits import REBUILT, SOUGHT
 from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.log_grammar import LogGrammar
+from cachesim.engines.shared.log_grammar import LogGrammar, Number, PromptHint
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles
 from cachesim.tools.server_logs.line_prefixes import plain
@@ -54,7 +54,8 @@ def rebuild_log(
     grammar = grammars()[engine.name]
     session = read_session(engine.name, grammar, reading(open_lines(path)))
     options = {**_options(engine, grammar, session), **(server or {})}
-    lengths = [(request.n_tokens, request.cache_n) for request in session.requests if request.n_tokens]
+    prompts = [PromptHint(request.n_tokens, request.cache_n, request.created)
+               for request in session.requests if request.n_tokens]  # fmt: skip
     said, contents = conclude(session), log_contents(session, grammar)
     add_printed_lines(session.requests, (one.request for one in said.requests))
     possible = possible_profiles(engine.line, (one for one in said.statements if one.run == said.main))
@@ -63,7 +64,7 @@ def rebuild_log(
         tuple(profiles) or tuple(dict.fromkeys([*newest, *reversed(possible)])),
         (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
-        {name: values for name, values in grammar.hints(lengths).items() if name not in options},
+        {name: values for name, values in grammar.hints(prompts).items() if name not in options},
     ), SOUGHT.now // logs)  # fmt: skip
     data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
@@ -109,24 +110,32 @@ def _longest_batch(session: LogSession) -> dict[str, int]:
 
 WINDOWS = (128, 512, 1024, 4096, 32)
 """Window sizes of known models [tokens], tried if the log does not contain the size. The last is that of toy models."""
+UBATCH = 512                  # default micro-batch [tokens]
 
 
 def _models(session: LogSession) -> tuple[str, ...]:
     """Return model kinds that fit the memory lines of the log, most likely first."""
     facts = session.facts
     spans = [span for row in session.requests for span in [*row.spans, *((lo, hi) for lo, hi, _ in row.checked)]]
-    window = next((hi - lo + 1 for lo, hi in spans if lo < hi), 0)
-    n_swa = facts.get("n_swa")
-    window = n_swa if isinstance(n_swa, int) and n_swa > 1 else window
-    if window:
-        both = (f"G W{window}", f"W{window} A") if facts.get("recurrent_layers") else (f"W{window} A", f"G W{window}")
-        return (*both, f"C W{window}")
+    windows = _windows(facts.get("n_swa"), next((hi - lo + 1 for lo, hi in spans if lo < hi), 0))
+    if windows:
+        both = ("G W{0}", "W{0} A") if facts.get("recurrent_layers") else ("W{0} A", "G W{0}")
+        return tuple(kind.format(size) for size in windows for kind in (*both, "C W{0}"))
     state = any(row.pos_min and row.held and row.pos_min == row.held - 1 for row in session.requests)
     if facts.get("recurrent_layers") or state or any(lo == hi for lo, hi in spans):
         return ("GGGA", "S") if facts.get("attention_layers", 1) else ("S",)
     full = any(row.full or row.restored is not None or _lost(row) for row in session.requests)
-    windows = () if n_swa in (0, 1) else (*(f"W{size} A" for size in WINDOWS), f"G W{WINDOWS[0]}", f"G W{WINDOWS[-1]}")
-    return (*(("GGGA", "A") if full else ("A", "GGGA")), "S", *windows)
+    others = (*(f"W{size} A" for size in WINDOWS), f"G W{WINDOWS[0]}", f"G W{WINDOWS[-1]}")
+    return (*(("GGGA", "A") if full else ("A", "GGGA")), "S", *(() if facts.get("n_swa") in (0, 1) else others))
+
+
+def _windows(n_swa: Number | str | None, span: int) -> list[int]:
+    """Return window sizes that fit the log, most likely first. ``n_swa``: the printed size, if any. ``span``: positions
+    in a memory with a window, which holds up to a micro-batch more than the window."""
+    if isinstance(n_swa, int) and n_swa > 1:
+        return [n_swa]
+    sizes = (span - UBATCH, span, *WINDOWS) if span else ()
+    return list(dict.fromkeys(size for size in sizes if 0 < size <= span))
 
 
 def _lost(request: LoggedRequest) -> bool:

@@ -61,8 +61,9 @@ def _chosen(reader: LogState, read: Read, number: int) -> None:
     reader.choice = {slot_id: found for slot_id, found in reader.choice.items() if "chosen" in found}   # drop others
     reader.choice.pop(slot, None)
     reader.choice[slot] = {**before, "chosen": how, "f_sim": _share(read, "f_sim"), "f_keep": _share(read, "f_keep")}
-    if how == "lcp" and token_count(read, "lcp") is not None:
-        reader.choice[slot]["lcp"] = token_count(read, "lcp")
+    lengths = (token_count(read, name) for name in ("lcp", "max_lcp_len"))
+    if how == "lcp" and (lcp := next((length for length in lengths if length is not None), None)) is not None:
+        reader.choice[slot]["lcp"] = lcp
 
 
 @handles("slot_sim")

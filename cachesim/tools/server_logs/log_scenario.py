@@ -17,7 +17,7 @@ from cachesim.tools.server_logs.reconstruction import Reconstruction
 from cachesim.tools.server_logs.session import LogSession
 
 ROUNDS = 2
-FURTHER = 64     # 1/FURTHER of the work is for candidates that print other numbers but reuse the logged tokens
+FURTHER = 16     # 1/FURTHER of the work is for candidates that print other numbers but reuse the logged tokens
 
 
 class SearchSpace(NamedTuple):
@@ -57,8 +57,9 @@ class _Search:
         known = self.known
         self._try("kinds of model", ((known.profiles[0], model, dict(known.server)) for model in known.models))
         for name, values in known.joint.items():
+            models = [*(model for _, model, _ in self._best_settings()), *known.models]
             self._try(name, ((known.profiles[0], model, {**known.server, name: value})
-                             for value in values for model in known.models))  # fmt: skip
+                             for model in models for value in values))  # fmt: skip
         for _ in range(ROUNDS):
             before = self.best and self.best.score
             for name, values in known.options.items():

@@ -24,8 +24,8 @@ _UNCOMPARED = frozenset({
 _KINDS = frozenset(kind.ev for kind in map(events.__dict__.get, events.__all__)
                    if isinstance(kind, type) and issubclass(kind, Event) and kind.logged) - _UNCOMPARED  # fmt: skip
 _TIMED = frozenset({"prompt_time", "in_cache"})
-_NAMES = frozenset({"slot", "task", "mib", "mib_draft", "limit_mib", "est", "max"})
-"""Fields without a number that a simulation can contradict: ids, sizes, and options."""
+_NAMES = frozenset({"slot", "task", "tid", "timestamp", "mib", "mib_draft", "limit_mib", "est", "max"})
+"""Fields without a number that a simulation can contradict: ids, times, sizes, and options."""
 _LATE = frozenset({"release", "prompt_time", "ctx_shift"})
 _PART_OF = "n_past was set to"
 """Second line about the last token of a prompt; the first has the event's numbers."""
