@@ -53,7 +53,8 @@ def _misread(line: LoggedLine, said: Said) -> str:
         return f"the task is {line.task}"
     for name, value in said["numbers"].items():
         if name in known:
-            if isinstance(value, str) or float(value) != float(known[name]):
+            nan = isinstance(value, str) and known[name] != known[name] and _prints(line.text, value)
+            if not nan and (isinstance(value, str) or float(value) != float(known[name])):
                 return f"{name} is {known[name]}"
         elif not isinstance(value, bool) and not _prints(line.text, value):
             return f"{name} = {value} is not in the line"
@@ -86,6 +87,7 @@ def _wrong_number(truth: TaskTruth, numbers: Mapping[str, Any]) -> str:
     return ""
 
 
+AUTOMATIC = -1  # value of an option that the server decides itself
 NUMBERS = ("n_tokens", "cache_n", "prompt_n", "predicted_n", "lcp", "held", "end", "lost")
 
 
@@ -104,7 +106,7 @@ def _build(excerpt: Excerpt, said: Said) -> str:
 def _option(excerpt: Excerpt, said: Said) -> str:
     for name, claimed in said["numbers"].items():
         values = [log.options[name] for log in _logs(excerpt, said) if name in log.options]
-        if not values:
+        if not values or AUTOMATIC in values:
             return UNJUDGED
         if not any(value == claimed or (isinstance(claimed, list) and contains(claimed, value)) for value in values):
             return f"{name} is {values[0]}"

@@ -14,6 +14,8 @@ WARNINGS = ("warn", "error", "no_cache", "no_ckpt", "reuse_unsupported", "kv_ful
             "trim_refused", "full_reprocess")  # fmt: skip
 """Events whose lines warn of a restriction or an error."""
 FEW = 10  # a prompt lost its beginning if it shares less than one in so many tokens with the slot
+REMOVED = tuple(f"checkpoint-{how}" for how in ("erased", "evicted", "superseded", "too-close", "not-created"))
+"""Causes in earlier requests that concern a restore point."""
 WITHOUT_LOSS = ("server-warning", "lost-prefix")
 """Causes that are named without a number of tokens."""
 
@@ -43,6 +45,11 @@ def why_cause_is_false(excerpt: Excerpt, said: Said) -> str:
             if lost is not None and any(contains(lost, one) for one in losses):
                 return ""
             why = f"lost is {sorted(losses)}"
+    asked = any(excerpt.source(one).ev == "need_one" for one in origins(excerpt, said))
+    if key == "identical-prompt" and "lost" not in said["numbers"] and asked:
+        return ""
+    if why == "no such cause" and key in REMOVED and any(truth.is_wrong for _, truth in truths):
+        return UNJUDGED
     if why == "no such cause":
         keys = sorted({cause.key for _, truth in truths for cause in [*(truth.causes or []), *truth.elsewhere]})
         why = f"no such cause, but {', '.join(keys) or 'none'}"
@@ -50,11 +57,12 @@ def why_cause_is_false(excerpt: Excerpt, said: Said) -> str:
 
 
 def _why_warning_is_false(excerpt: Excerpt, said: Said) -> str:
-    """Return why a quoted warning is false: all of its lines must warn, and be of its task or without a task."""
+    """Return why a quoted warning is false: its lines must warn, and be of the task that it names, if any."""
     lines = [excerpt.source(one) for one in origins(excerpt, said)]
     if not any(line.ev in WARNINGS for line in lines):
         return "its lines are not warnings"
-    return "" if any(line.task in (None, said["task"]) for line in lines) else "its lines are of another task"
+    named = said["task"] is None or any(line.task in (None, said["task"]) for line in lines)
+    return "" if named else "its lines are of another task"
 
 
 def _losses(truth: TaskTruth) -> set[int]:

@@ -74,6 +74,7 @@ class TaskTruth:
     also: list[CauseTruth] = field(default_factory=list)  # losses of shorter restore points, which are not charged
     charges: tuple[int, ...] = ()  # tokens of each charge of the ledger
     compared: frozenset[tuple[int, int]] = frozenset()  # (common prefix, tokens) of the slot at its choice, after loads
+    is_wrong: bool = False  # its answer is wrong: which restore points it had is unknown
     was_cut: bool = False  # a checkpoint was needed, or a removal refused: the memory could not be cut anywhere
 
 
@@ -209,7 +210,9 @@ def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
                     numbers["cache_n"] |= {kept}  # in tokens of the slot: the texts agree, the tokens may not
                     numbers["lost"] |= {max(0, event.fields["n_past"] - kept)}
         shared = [n for n, held in compared if held == len(loaded or ())] or [0]
-        lost = max(0, max(shared) - judged.answer.cache_n)
+        moved = [event.fields["p0"] + event.fields["c1"] - event.fields["c0"]
+                 for event in of_task if event.ev == "reuse_chunk"]  # fmt: skip
+        lost = max(0, max([*shared, *moved]) - judged.answer.cache_n)
         charges = tuple(one.tokens for one in judged.ledger.charges)
         was_cut = any(event.ev in CUTTING and event.task == task for event in played.events)
         found[task] = TaskTruth(

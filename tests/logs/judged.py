@@ -68,8 +68,8 @@ def tasks(excerpt: Excerpt, said: Said) -> list[tuple[FullLog, TaskTruth]]:
     found: dict[int, tuple[FullLog, TaskTruth]] = {}
     for one in cited:
         log, line = excerpt.logs[one.log], excerpt.source(one)
-        for truth in log.tasks.values():
-            if truth.step in line.steps:
+        for task, truth in log.tasks.items():
+            if truth.step in line.steps if line.task is None else task == line.task:
                 found[id(truth)] = log, truth
     return list(found.values())
 

@@ -33,6 +33,7 @@ class PointLedger(RecomputeLedger):
     """Recompute ledger with the removed checkpoints of each request."""
 
     lost_points: dict[int, list[LostPoint]] = field(default_factory=dict)
+    unknown: set[int] = field(default_factory=set)  # requests with a wrong answer: their restore points are unknown
 
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> RequestLedger:
         start = self.starts.get(request, self.chosen)
@@ -44,6 +45,7 @@ class PointLedger(RecomputeLedger):
             *self._lost(place, most, n_past, start.clock, "checkpoint"),
             *self._lost(place, most, n_past, start.clock, "slot"),
         ]
+        self.unknown |= {request} if wrong else set()
         return super().settle(request, slot, prompt, n_past, wrong)
 
     def _lost(self, place: RadixPlace, most: int, n_past: int, clock: int, kind: str) -> Iterator[LostPoint]:

@@ -232,9 +232,9 @@ WARNINGS = frozenset({"full_reprocess", "pc_load_failed", "ckpt_restore_failed",
 
 
 def memory(numbers: Mapping[str, Number | str]) -> str:
-    """Return what the positions in a line show that the memory allows. A first position above 0 does not show a
-    window: without recurrent layers the server prints the position in the first cell."""
-    return "none" if holds_last_position(numbers) else ""
+    """Return what the positions in a line show that the memory allows. Without recurrent layers the server prints the
+    position in the first cell as the first position, which may be any: only a checkpoint shows both ends."""
+    return "none" if "pos_max" in numbers and holds_last_position(numbers) else ""
 
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, memory=memory, signs=(

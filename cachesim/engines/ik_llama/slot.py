@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, States
@@ -60,7 +61,7 @@ class Slot(SlotBase):
 
     id: int
     state: State = State.IDLE
-    tokens: list[int] = field(default_factory=list)                # recorded tokens; they are added before evaluation
+    tokens: list[int] = field(default_factory=TokenList)           # recorded tokens; they are added before evaluation
     checkpoints: list[Checkpoint] = field(default_factory=list)    # oldest first
     task: Task | None = None
     last_task: int = -1            # id of the current or previous task

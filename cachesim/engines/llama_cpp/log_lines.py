@@ -261,7 +261,7 @@ GIVES = (
     Gives("full_reprocess", "cache_n"), Gives("trim_failed", "cache_n"),
     Gives("ckpt_invalidate", "lcp", ("prefix_end",), unless=_REUSE),
     Gives("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one"), inside=True),
-    Gives("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True),
+    Gives("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True, spelled="memory_seq_rm"),
     Gives("release", "end", ("n_tokens",)),
 )
 """Numbers of a request that lines print. A restored position may be the end of the prompt, whose last token is then

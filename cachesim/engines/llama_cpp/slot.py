@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
@@ -63,7 +64,7 @@ class Slot(SlotBase):
 
     id: int                          # also the sequence id in the memory
     state: State = State.IDLE
-    tokens: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=TokenList)
     checkpoints: list[Checkpoint] = field(default_factory=list)      # oldest first
     task: Task | None = None
     t_last: int = -1                 # tick of the last release, -1 = never used

@@ -64,7 +64,8 @@ class Gives(NamedTuple):
     ``unless``: kinds of lines of the request that make it false; ``absent``: such kinds, and the excerpt must prove
     that no such line was printed. ``inside``: that is proven, too, if the prompt is longer than the number and the
     printed memory (pos_min, pos_max) ends before it or has no recurrent state. ``first``: only the first such line of a
-    request counts, if the request's start is in the excerpt."""
+    request counts, if the request's start is in the excerpt. ``spelled``: lines without this word are false if the
+    number is not 0 and the server does what it does not print."""
 
     kind: str
     name: str
@@ -74,6 +75,7 @@ class Gives(NamedTuple):
     absent: tuple[str, ...] = ()
     inside: bool = False
     first: bool = False
+    spelled: str = ""
 
 
 class PromptHint(NamedTuple):

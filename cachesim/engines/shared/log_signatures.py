@@ -84,7 +84,7 @@ class Signature(NamedTuple):
 def whole_prefix(found: LogEvidence) -> Span | None:
     """Return the tokens of the common prefix that were not reused: no checkpoint was restored."""
     (low, high), (least, most) = found.prefix, found.numbers.get("cache_n", (0, 0))
-    if high is not None and high <= least:
+    if (high is not None and high <= least) or (most and low <= most):
         return None
     return max(1, low - (low if most is None else most)), None if high is None else high - least
 
@@ -121,6 +121,13 @@ def behind_refused(found: LogEvidence) -> Span | None:
 def last_token(found: LogEvidence) -> Span | None:
     """Return at least 1 if the whole prompt was in the slot. Moved chunks may stand for a part of it."""
     return None if found.kinds & {"reuse_chunk", "reuse_result"} else found.numbers.get("lost", (1, None))
+
+
+def measured_last_token(found: LogEvidence) -> Span | None:
+    """Return the lost tokens of a prompt that was in the slot, for servers that compare texts: (0, 0) if the number is
+    unknown, because tokens in the slot and of the prompt may differ in number, and then no token is lost."""
+    lost = last_token(found)
+    return lost if lost is None or (lost[0] > 0 and "lost" in found.numbers) else (0, 0)
 
 
 SEARCHES = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reprocess", "trim_failed"})

@@ -34,14 +34,16 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
     for gives in grammar.gives:
         for line in _lines(request, gives):
             value = 0 if not gives.fields else line.number_of(*gives.fields)
+            if value and gives.spelled not in line.read.line.template:
+                continue
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
                 how = f"printed in line {line.number}"
                 found.add(gives.name, ProvenRange(value, value + gives.plus, frozenset({line.number}), how))
     _in_cache(request, found)
     _shares_of_progress(request, found)
     _sums(request, found, grammar)
-    _threshold(request, found)
-    _choice(request, found)
+    _threshold(request, found, grammar, sieve)
+    _choice(request, found, grammar, sieve)
     _restored(request, found, grammar)
     _sums(request, found, grammar)
     return Derived(request, {} if found.clashes else found.numbers, tuple(found.clashes))
@@ -84,13 +86,17 @@ BEFORE_BATCH = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reproces
 """Lines that a server prints just before the first batch of a prompt."""
 
 
+_MOVED = ("reuse_chunk", "reuse_result")
+"""Lines about chunks of the slot that follow the common prefix after they were moved."""
+
+
 def _may_change(request: TiedRequest, line: ReadLine, gives: Gives, grammar: LogGrammar, sieve: Sieve) -> bool:
     """Return whether a line in or outside the excerpt makes the number of a line false."""
     if request.of(*gives.unless, *gives.absent):
         return True
     if not gives.absent or (gives.name == "cache_n" and line.number_of(*gives.fields) == 0):
         return False                                          # fewer than 0 tokens are not reused
-    after = any(held.number > line.number for held in request.lines)
+    after = any(held.number > line.number and held.kind not in BEFORE_BATCH for held in request.lines)
     return not after or may_hide(grammar, sieve, line.head, gives.absent)
 
 
@@ -151,19 +157,21 @@ def _shares_of_progress(request: TiedRequest, found: _Found) -> None:
             found.add("n_tokens", ProvenRange(low, high, frozenset({line.number}), how))
 
 
-def _threshold(request: TiedRequest, found: _Found) -> None:
+def _threshold(request: TiedRequest, found: _Found, grammar: LogGrammar, sieve: Sieve) -> None:
     """Derive the common prefix from the threshold of the checkpoints: it lies a window before the prefix, or a token
     more. The window is that printed with the erased checkpoints."""
     checks = [line for line in request.of("ckpt_check") if line.number_of("thold")]
     windows = [line for line in request.of("ckpt_invalidate") if line.number_of("n_swa") is not None]
-    if found.get("lcp") is not None or not checks or not windows or request.of("reuse_chunk", "reuse_result"):
+    if found.get("lcp") is not None or not checks or not windows or request.of(*_MOVED):
+        return
+    if may_hide(grammar, sieve, checks[0].head, _MOVED):
         return
     low = (checks[0].number_of("thold") or 0) + (windows[0].number_of("n_swa") or 0)
     how = f"threshold {checks[0].number_of('thold'):,} + window {windows[0].number_of('n_swa'):,}"
     found.add("lcp", ProvenRange(low, low + 1, frozenset({checks[0].number, windows[0].number}), how))
 
 
-def _choice(request: TiedRequest, found: _Found) -> None:
+def _choice(request: TiedRequest, found: _Found, grammar: LogGrammar, sieve: Sieve) -> None:
     """Derive the common prefix and the slot's contents from the lines of the slot's selection."""
     for line in request.similar:
         length = line.number_of("n")
@@ -174,7 +182,9 @@ def _choice(request: TiedRequest, found: _Found) -> None:
     if found.get("lcp") is not None or choice is None:
         return
     if loaded:
-        _loaded(request, found, loaded[-1])
+        failed = any(line.kind == "pc_load_failed" for line in request.cache)
+        if not failed and not may_hide(grammar, sieve, loaded[-1].head, ("pc_load_failed",)):
+            _loaded(request, found, loaded[-1])
         return
     for line in request.similar[-1:]:
         lcp = line.number_of("lcp")

@@ -101,6 +101,8 @@ class EarlierCauses:
             prefix = one.numbers.get("lcp")
             if one.request.doubtful or one.request.start is None or prefix is None or prefix.low < found.end:
                 return False
+        if any(one.request.of("full_reprocess") for one in chain[1:-1]):
+            return False
         top = shared.high if shared.high is not None else found.end
         if any(end > found.end or number > found.line.number for number, end in made if found.end <= end <= top):
             return False

@@ -15,6 +15,7 @@ from cachesim.engines.shared.log_grammar import LogGrammar, Number, PromptHint
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles
 from cachesim.tools.server_logs.line_prefixes import plain
+from cachesim.tools.server_logs.line_ties import BEGINS
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_reader import read_session
@@ -57,7 +58,7 @@ def rebuild_log(
     prompts = [PromptHint(request.n_tokens, request.cache_n, request.created)
                for request in session.requests if request.n_tokens]  # fmt: skip
     said, contents = conclude(session), log_contents(session, grammar)
-    add_printed_lines(session.requests, (one.request for one in said.requests))
+    add_printed_lines(session.requests, (one.request for one in said.requests), not BEGINS.isdisjoint(session.kinds))
     possible = possible_profiles(engine.line, (one for one in said.statements if one.run == said.main))
     newest = [engine.newest] if engine.newest in possible else []
     found = None if contents["only_others"] else solve(session, SearchSpace(

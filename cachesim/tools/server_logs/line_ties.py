@@ -25,7 +25,9 @@ _PHASE = {kind: number for number, kind in enumerate(_ORDER)} | {
     "full_reprocess": 5, "need_one": 6, "reuse_chunk": 3, "reuse_result": 3, "reuse_unsupported": 3, "trim_failed": 7}
 _IN_SLOT = {"launch": 0, "in_cache": 1, "batch": 2, "ctx_shift": 3, "release": 4}
 """Lines of a slot without their task, in the order in which servers of 2023 print them."""
-_BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache", "no_ckpt", "memory"})
+_FAILURES = frozenset({"kv_full", "pc_load_failed"})
+"""Lines after which a request whose start is not in the excerpt may have other tokens in its slot than it shows."""
+BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache", "no_ckpt", "memory"})
 """Lines that a server prints when it starts."""
 
 
@@ -33,7 +35,7 @@ _BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache
 class TiedRequest:
     """Lines of a request. ``choice`` selected its slot; ``cache`` are the lines about the prompt cache between the
     choice and the launch; ``similar`` are those about similarities before the choice. ``doubtful``: two requests have
-    this slot and task."""
+    this slot and task, or the tokens in the slot may be those of another prompt."""
 
     slot: int | None
     task: int | None
@@ -86,6 +88,11 @@ def _are_released_first(request: TiedRequest, line: ReadLine) -> bool:
     return first and line.kind in _TIMES and request.lines[-1].kind in {"release", *_TIMES}
 
 
+def _is_child(request: TiedRequest) -> bool:
+    """Return whether a request is a further completion of another request's prompt."""
+    return any(line.read.numbers.get("is_child") for line in request.of("launch"))
+
+
 class _Ties:
     """State of the pass over the lines."""
 
@@ -97,6 +104,8 @@ class _Ties:
         self.block: TiedRequest | None = None
         self.in_slot: dict[int, TiedRequest] = {}                # slot -> request of its lines without a task
         self.since_idle: list[TiedRequest] | None = None         # launched since all slots were idle, None = unknown
+        self.failed = False                                      # a failure since all slots were idle
+        self.replaced: set[int] = set()                          # ids of requests whose slot was selected meanwhile
 
     def tied(self, lines: Sequence[ReadLine]) -> list[TiedRequest]:
         """Return the requests of these lines."""
@@ -104,9 +113,12 @@ class _Ties:
         for line in lines:
             where = line.heading if line.heading and line.number in timed else (line.slot, line.task)
             block, self.block = self.block, None
+            self.failed = (self.failed or line.kind in _FAILURES) and line.kind != "idle"
+            if line.kind in _FAILURES:                           # a child has the tokens of its parent's slot
+                self.replaced |= {id(one) for one in self.in_slot.values() if _is_child(one)}
             if line.kind == "idle":
                 self.in_slot, self.since_idle = {}, []
-            if line.kind in _BEGINS:
+            if line.kind in BEGINS:
                 self.open, self.pending, self.in_slot, self.since_idle = {}, _Pending(None, None, [], []), {}, None
             elif where[0] is not None and where[1] is not None:
                 self._take_prefix(block, self.open.get((where[0], where[1])), line)
@@ -128,6 +140,7 @@ class _Ties:
         """Add a line that names its request."""
         request = self.open.get(key)
         if request is not None:
+            request.doubtful |= id(request) in self.replaced and line.kind not in _LATE - {"release"}
             over = bool(request.of("release"))
             again = line.kind in _ONCE and bool(request.of(line.kind))
             early = line.kind in STARTS and not again and any(held.kind not in STARTS for held in request.lines)
@@ -136,7 +149,7 @@ class _Ties:
             elif again or early or (over and line.kind not in _LATE and not _are_released_first(request, line)):
                 request.doubtful = True
         if request is None:
-            request = self.open[key] = TiedRequest(*key)
+            request = self.open[key] = TiedRequest(*key, doubtful=self.failed and line.kind not in STARTS)
             self.requests.append(request)
         request.lines.append(line)
         if line.kind == "launch":
@@ -167,8 +180,9 @@ class _Ties:
             return
         prefix = block.lines[0]
         n_past, names = prefix.number_of("n_past"), {"batch": ("p0",), "n_past": ("n_past",)}.get(line.kind, ())
-        same = n_past is not None and n_past == prefix.number_of("n_past_prompt") == line.number_of(*names)
-        if same and (line.kind == "batch" or line.number_of("held") == prefix.number_of("held")):
+        same = n_past is not None and n_past == prefix.number_of("n_past_prompt")
+        same = same and (line.kind == "need_one" or n_past == line.number_of(*names))
+        if same and (line.kind != "n_past" or line.number_of("held") == prefix.number_of("held")):
             request.lines.append(self.requests.pop().lines[0])
 
     def _choose(self, line: ReadLine) -> None:
@@ -179,6 +193,8 @@ class _Ties:
             self.pending = _Pending(None, None, [*(pending.similar if fresh else []), line], [])
         elif line.kind in CHOICES:
             slot = line.slot if line.slot is not None else line.number_of("slot_arg")
+            running = self.in_slot.get(slot) if slot is not None else None
+            self.replaced |= {id(running)} if running is not None and not running.of("release") else set()
             similar = pending.similar if pending.choice is None and not pending.cache else []
             self.pending = _Pending(slot, line, similar, [])
         else:

@@ -35,6 +35,8 @@ _BEGIN = re.compile("(?=[0-9=A-Z[cegpqrst])(?:" + "|".join((     # fast: the fir
 _QUOTED = re.compile(r'\b\w{1,40}="[^"]{0,200}"')
 _OPEN = re.compile(r"\{(\w+)\}$")
 _FIELD = re.compile(r"\b(\w{1,40})=\S*$")
+_FUNCTION = re.compile(r"[a-z]+_\w+: ")
+"""Name of a function with which a message without other prefix begins."""
 _MORE_FIELDS = re.compile(r"\S*(?:\s+\w{1,40}=\S+)*\s*")
 
 
@@ -98,7 +100,8 @@ def _pieces(grammar: LogGrammar, lines: Iterable[str]) -> Iterator[_Piece]:
         for text, is_exact, logged, read in _messages(grammar, line, minutes):
             if logged.stamp is not None and is_certain:
                 minutes = logged.stamp // 60_000_000
-            fresh = bool(logged.function) or text.startswith("{") or (text[:1] != "|" and logged.prefix > 0)
+            fresh = bool(logged.function or _FUNCTION.match(text)) or text.startswith("{") or (
+                text[:1] != "|" and logged.prefix > 0)  # fmt: skip
             piece = _Piece(number, text, logged, read, fresh, len(line.rstrip("\r\n")))
             is_certain = is_exact
             yield piece if is_exact else _without_last(piece)

@@ -26,6 +26,11 @@ _KINDS = frozenset(kind.ev for kind in map(events.__dict__.get, events.__all__)
 _TIMED = frozenset({"prompt_time", "in_cache"})
 _NAMES = frozenset({"slot", "task", "tid", "timestamp", "mib", "mib_draft", "limit_mib", "est", "max"})
 """Fields without a number that a simulation can contradict: ids, times, sizes, and options."""
+_EARLIER = frozenset({
+    "pc_entry", "pc_state", "pc_cand", "pc_load", "pc_already", "pc_obsolete", "pc_evict", "pc_evict_tokens",
+    "ckpt_evict", "ckpt_invalidate",
+})  # fmt: skip
+"""Lines whose numbers depend on requests since the start of the server."""
 _LATE = frozenset({"release", "prompt_time", "ctx_shift"})
 _PART_OF = "n_past was set to"
 """Second line about the last token of a prompt; the first has the event's numbers."""
@@ -42,8 +47,10 @@ class Contradiction(NamedTuple):
     simulated: Fields | None
 
 
-def add_printed_lines(requests: Sequence[LoggedRequest], tied: Iterable[TiedRequest]) -> None:
-    """Store in each request its lines whose numbers a simulation can contradict."""
+def add_printed_lines(requests: Sequence[LoggedRequest], tied: Iterable[TiedRequest], started: bool) -> None:
+    """Store in each request its lines whose numbers a simulation can contradict. ``started``: the start of the server
+    is in the log; otherwise its prompt cache and checkpoints before the log are unknown."""
+    kinds = _KINDS | _TIMED if started else (_KINDS | _TIMED) - _EARLIER
     known: dict[tuple[int | None, int | None], LoggedRequest] = {
         (request.slot, request.task): request for request in requests if request.named}
     for one in tied:
@@ -51,8 +58,8 @@ def add_printed_lines(requests: Sequence[LoggedRequest], tied: Iterable[TiedRequ
         if request is None or one.doubtful or not request.lines[0] <= one.lines[0].number <= request.lines[1]:
             continue
         lines = [*one.similar, *([one.choice] if one.choice else []), *one.cache, *one.lines]
-        request.printed = [line for line in lines
-                           if line.kind in _KINDS | _TIMED and not line.text.startswith(_PART_OF)]  # fmt: skip
+        request.printed = [line if started else line.without("n") for line in lines
+                           if line.kind in kinds and not line.text.startswith(_PART_OF)]  # fmt: skip
 
 
 def early_lines(request: LoggedRequest) -> list[ReadLine]:

@@ -42,6 +42,11 @@ class ReadLine(NamedTuple):
         """Task that the line names."""
         return self.read.task
 
+    def without(self, name: str) -> ReadLine:
+        """Return the line without a number."""
+        numbers = {key: value for key, value in self.read.numbers.items() if key != name}
+        return self._replace(read=self.read._replace(numbers=numbers))
+
     def number_of(self, *names: str) -> int | None:
         """Return the first of the named numbers that the line prints and that is a plausible count."""
         for name in names:

@@ -26,6 +26,7 @@ class _Run:
 
     number: int
     stamp: int | None = None                               # last time stamp [us]
+    stamps: bool | None = None                             # its lines have time stamps, None = unknown
     is_active: bool = False                                # has printed a line about a request
     launched: set[int] = field(default_factory=set)        # tasks that were launched
     tasks: set[tuple[int, int]] = field(default_factory=set)          # (slot, task) of its lines
@@ -43,18 +44,21 @@ class ServerRuns:
         """Return the number of the run that printed a message, from 0. Messages must be passed in the order of the
         file."""
         runs = self._runs.setdefault(logged.source, [])
-        run = self._find(runs, logged)
+        is_whole = logged.function and (read is not None or logged.slot is not None)
+        stamps = logged.stamp is not None if is_whole else None
+        run = self._find([run for run in runs if run.stamps in (None, stamps) or stamps is None], logged)
         if run is None or self._is_restart(run, logged, read):
             run = _Run(self._count)
             self._count += 1
         if not runs or run is not runs[-1]:
             runs[:] = [*[known for known in runs if known is not run][1 - KEPT :], run]   # the last is the current one
         run.stamp = run.stamp if logged.stamp is None else logged.stamp
+        run.stamps = run.stamps if stamps is None else stamps
         if read is not None and not _STARTUP.match(read.line.ev):
             run.is_active = True
         if logged.slot is not None and logged.task is not None and logged.task >= 0:
             run.tasks.add((logged.slot, logged.task))
-            if read is not None and read.line.ev == "launch":
+            if _launches(read):
                 run.launched.add(logged.task)
         return run.number
 
@@ -77,6 +81,11 @@ class ServerRuns:
             return False
         if self._starts and logged.text[:60].lower().startswith(self._starts):
             return True
-        if read is None or read.line.ev != "launch" or logged.task is None or not run.launched:
+        if not _launches(read) or logged.task is None or not run.launched:
             return False
         return logged.task in run.launched or logged.task < min(run.launched)
+
+
+def _launches(read: Read | None) -> bool:
+    """Return whether a message launches a task. Further completions are launched before the task of their request."""
+    return read is not None and read.line.ev == "launch" and not read.numbers.get("is_child")

@@ -65,8 +65,9 @@ def headline(statements: Sequence[Said]) -> Text:
     share = f" ({share} in {counted(len(counts), 'request')} with known lengths)" if counts else ""
     if lost:
         exact = all(low == high for low, high in lost)
-        total = f"{'' if exact else 'at least '}{sum(low for low, _ in lost):,}"
-        return Text(f"{counted(len(lost), 'request')} evaluated {total} tokens of a common prefix again{share}.",
+        total = sum(low for low, _ in lost)
+        again = f"{'' if exact else 'at least '}{total:,} token{'s' * (total != 1)}"
+        return Text(f"{counted(len(lost), 'request')} evaluated {again} of a common prefix again{share}.",
                     "bold red")  # fmt: skip
     known = [one for one in requests if all(name in one.numbers for name in ("lcp", "cache_n"))]
     if requests and len(known) == len(requests):

@@ -107,6 +107,9 @@ def test_a_first_batch_counts_only_if_no_refusal_can_be_hidden():
     refused = slot("failed to truncate tokens with position >= 116 - clearing the memory")
     assert numbers(LAUNCH, NEW, batch, refused, NOISE, RELEASE)["cache_n"] == 0
     assert "cache_n" not in numbers(batch, NOISE, RELEASE)                  # not the first batch, perhaps
+    old = slot("kv cache rm [116, end)")                                    # old servers do not print a refusal
+    assert "cache_n" not in numbers(LAUNCH, NEW, old, NOISE, RELEASE)
+    assert numbers(LAUNCH, NEW, old.replace("116", "0"), NOISE, RELEASE)["cache_n"] == 0
 
 
 def test_a_first_batch_from_position_0_reuses_nothing_whatever_follows():
@@ -128,6 +131,13 @@ RESTORED = "restored context checkpoint (pos_min = {0}, pos_max = {1}, n_tokens 
 ])  # fmt: skip
 def test_a_checkpoint_within_the_prompt_is_reused_whatever_follows(more, restored, cache_n):
     assert numbers(*more, slot(RESTORED.format(*restored))).get("cache_n") == cache_n
+
+
+def test_a_line_about_the_last_token_may_follow_the_lines_of_a_search():
+    lines = LAUNCH, NEW.replace("150", "70"), slot(RESTORED.format(69, 69, 70)), NOISE
+    erased = slot("erased invalidated context checkpoint (pos_min = 99, pos_max = 99, n_tokens = 100, size = 1 MiB)")
+    assert "cache_n" not in numbers(*lines, erased)
+    assert numbers(*lines, erased, slot("n_tokens = 70, memory_seq_rm [70, end)"), RELEASE)["cache_n"] == 70
 
 
 def test_an_ik_checkpoint_may_still_be_refused():
@@ -178,6 +188,8 @@ def test_ik_prints_the_position_in_the_first_cell_without_states():
     created = "created context checkpoint 1 of 8 (pos_min = {}, pos_max = 99, size = 1 MiB, took 9 ms)"
     assert memory(slot(created.format(60)), engine="ik_llama") == []
     assert memory(slot(created.format(99)), engine="ik_llama") == [({"cut": "none"}, (1,))]
+    held = "n_past = 40, slot.prompt.tokens.size() = 100, seq_id = 0, pos_min = 99"
+    assert memory(slot(held), engine="ik_llama") == []
 
 
 def test_the_entry_that_was_loaded_is_the_prefix():
@@ -185,6 +197,9 @@ def test_the_entry_that_was_loaded_is_the_prefix():
              "srv load:  - found better prompt with f_keep = 0.700, f_sim = 0.933", LAUNCH, NEW)  # fmt: skip
     assert (numbers(*lines)["lcp"], numbers(*lines)["held"]) == (140, 200)
     assert "lcp" not in numbers(CHOICE, *lines[2:])
+    failed = "state_seq_set_data: error loading state: failed to restore kv cache"
+    assert not {"lcp", "held"} & set(numbers(*lines[:3], failed, *lines[3:]))
+    assert "lcp" not in numbers(*(line for line in lines if "f_keep" in line or "task" in line and "8" in line))
 
 
 def test_printed_numbers_that_contradict_each_other_give_none():
@@ -240,6 +255,11 @@ def test_a_full_evaluation_has_a_cause_with_the_checks():
 def test_a_restored_checkpoint_is_a_cause_only_if_tokens_are_lost():
     restore = slot("restored context checkpoint (pos_min = 69, pos_max = 69, n_tokens = 70, n_past = 70, size = 1 MiB)")
     assert named(*CHECKS, restore) == {"checkpoint-too-late": ([10, None], (1, 2, 3))}
+    moved = slot("reusing chunk with size 9, shifting KV cache [90, 99) -> [71, 80)")
+    erased = slot("erased invalidated context checkpoint (pos_min = 99, pos_max = 99, n_tokens = 100, n_swa = 0, "
+                  "pos_next = 70, size = 1 MiB)")  # fmt: skip
+    assert "lcp" in numbers(*CHECKS, restore, erased, NOISE) and "lcp" not in numbers(moved, *CHECKS, restore, erased)
+    assert "lcp" not in numbers(*CHECKS, restore, erased)                     # found by a search for "checkpoint"
     assert named(restore) == {} and named(CHECKS[0].replace("80", "70"), restore) == {}
 
 

@@ -12,7 +12,7 @@ from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
 from cachesim.tools.server_logs.command import log_case
-from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.import_log import _windows, import_log
 from cachesim.tools.server_logs.slot_contents import SlotText, word_names
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
@@ -215,6 +215,18 @@ def test_options_follow_from_steps_and_limits(tmp_path):
     file.write_text("".join(lines))
     server = import_log(file)[0]["server"]
     assert (server["batch_size"], server["ctx_size"], server["kv_unified"]) == (64, 1024, True)
+
+
+@pytest.mark.parametrize("span, windows", [
+    (640, [128, 640, 512, 32]), (1536, [1024, 1536, 128, 512, 32]), (256, [256, 128, 32]), (0, [])])
+def test_a_memory_with_a_window_holds_up_to_a_micro_batch_more(span, windows):
+    assert _windows(None, span) == windows
+    assert _windows(100, span) == [100]
+
+
+def test_created_checkpoints_show_the_size_of_the_micro_batch():
+    prompts = [PromptHint(300, 0, [280, 296]), PromptHint(400, 280, [300, 380])]
+    assert grammars()["llama_cpp"].hints(prompts)["ubatch_size"][0] == 16
 
 
 def test_advise_warns_of_a_simulation_that_contradicts_its_log(tmp_path, capsys):

@@ -67,6 +67,41 @@ def test_the_prefix_of_ik_belongs_to_the_launched_request_that_agrees_with_it(fo
     assert tied(IK_LAUNCH, PREFIX, following, engine="ik_llama") == [(0, 5, [1, 2, 3])]
 
 
+ONE = "INFO [ update_slots] we have to evaluate at least 1 token to generate logits | id_slot=0 id_task=5"
+
+
+def test_the_prefix_of_ik_belongs_to_the_request_whose_last_token_is_evaluated_again():
+    assert tied(IK_LAUNCH, PREFIX, ONE, engine="ik_llama") == [(0, 5, [1, 2, 3])]
+    assert (None, None, [2]) in tied(IK_LAUNCH, PREFIX.replace("prompt = 40", "prompt = 41"), ONE, engine="ik_llama")
+
+
+def doubtful(*lines):
+    """Return the tasks of doubtful requests."""
+    session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    return [one.task for one in tie_lines(session.read_lines) if one.doubtful]
+
+
+def slot(text, task=5, slot_id=0):
+    return f"slot update_slots: id  {slot_id} | task {task} | {text}"
+
+
+LAUNCHED, DONE = slot("processing task, is_child = 0"), slot("stop processing: n_tokens = 60, truncated = 0")
+
+
+def test_a_request_whose_slot_is_selected_again_while_it_runs_is_doubtful():
+    chosen = slot("selected slot by id (0)", -1)
+    assert doubtful(LAUNCHED, chosen, DONE) == [5]
+    assert doubtful(LAUNCHED, chosen) == doubtful(LAUNCHED, DONE, chosen) == []
+    assert doubtful(LAUNCHED, slot("selected slot by id (1)", -1, 1), DONE) == []
+
+
+def test_after_a_failure_requests_without_their_start_and_children_are_doubtful():
+    failure, idle = "state_seq_set_data: error loading state: failed to restore kv cache", "all slots are idle"
+    child = LAUNCHED.replace("is_child = 0", "is_child = 1")
+    assert doubtful(failure, DONE) == [5] and doubtful(child, failure, DONE) == [5]
+    assert doubtful(failure, idle, DONE) == doubtful(failure, LAUNCHED, DONE) == doubtful(LAUNCHED, failure, DONE) == []
+
+
 @pytest.mark.parametrize("lines", [
     (IK_LAUNCH, PREFIX, BATCH.replace("p0=40", "p0=41")), (IK_LAUNCH, PREFIX, N_PAST.replace("= 60", "= 61")),
     (IK_LAUNCH, PREFIX, BATCH.replace("id_task=5", "id_task=6")), (PREFIX, BATCH),

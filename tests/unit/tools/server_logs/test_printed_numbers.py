@@ -100,6 +100,13 @@ def test_a_planted_number_rejects_the_run(tmp_path, kind):
     assert data["summary"]["causes"] == [] and data["turns"] == []
 
 
+def test_the_prompt_cache_is_unknown_if_the_log_lacks_the_start(tmp_path):
+    text = simulated_log(TURNS, verbosity=4)
+    text = re.sub(PLANTED["pc_entry"], lambda found: f"{found[1]}{int(found[2]) + 3}", text)
+    at = text.index("slot get_availabl")
+    assert imported(tmp_path, text).data["rejected"] and not imported(tmp_path, text[at:]).data["rejected"]
+
+
 def test_another_choice_of_the_slot_rejects_the_run(tmp_path):
     text = simulated_log(TURNS, verbosity=4)
     assert text.count("selected slot by LRU") == 3

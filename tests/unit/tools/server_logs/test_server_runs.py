@@ -49,6 +49,21 @@ def test_a_restart_without_the_lines_of_the_start_is_found_by_time_stamps_or_tas
     assert found[: len(plain)] == [0] * len(plain) and set(found[len(plain) + again :]) == {1}
 
 
+def test_further_completions_are_launched_before_their_request():
+    launches = [f"slot launch_slot_: id  {slot} | task {task} | processing task, is_child = {child}"
+                for slot, task, child in ((1, 6, 1), (2, 7, 1), (0, 5, 0))]  # fmt: skip
+    assert runs(launches) == [0, 0, 0]
+    assert runs([*launches, *launches]) == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_server_with_time_stamps_and_one_without_are_told_apart():
+    stamped, plain = ([change(line) for line in lines if " slot " in line]
+                      for change, lines in ((str, FIRST), (unstamped, SECOND)))  # fmt: skip
+    mixed = [line for pair in zip(stamped, plain, strict=False) for line in pair]
+    found = runs(mixed)
+    assert set(found[::2]) & set(found[1::2]) == set()
+
+
 def test_two_servers_with_sources_are_told_apart():
     mixed = [line for pair in zip((f"[41001] {line}" for line in FIRST), (f"[41002] {line}" for line in SECOND),
                                   strict=False) for line in pair]  # fmt: skip
