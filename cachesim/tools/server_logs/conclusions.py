@@ -107,7 +107,9 @@ def _build_range(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[S
     if (least is None and most is None) or (least is not None and most is not None and least > most):
         return
     used = tuple(sorted({line.number for line in (low if least is not None else None, high) if line is not None}))
-    says = f"build {least if least is not None else '?'} to {most if most is not None else '?'}: spelling of its lines"
+    which = f"up to build {most}" if least is None else f"build {least} or later" if most is None else \
+        f"build {least} to {most}"
+    says = f"{which}: spelling of its lines"
     yield Statement(FOLLOWS, "build", used, None, None, {"build": [least, most]}, says)
 
 

@@ -188,7 +188,10 @@ class _Ties:
     def _choose(self, line: ReadLine) -> None:
         """Keep a line that a server prints before a launch."""
         pending = self.pending
-        if line.kind == "slot_sim":
+        by_id = pending.choice is not None and pending.choice.kind == "slot_by_id" and pending.slot == line.slot
+        if line.kind == "slot_sim" and by_id and not pending.cache:
+            pending.similar.append(line)                         # compared after its selection
+        elif line.kind == "slot_sim":
             fresh = pending.choice is None and not pending.cache
             self.pending = _Pending(None, None, [*(pending.similar if fresh else []), line], [])
         elif line.kind in CHOICES:

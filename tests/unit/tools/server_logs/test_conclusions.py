@@ -99,6 +99,12 @@ def test_a_selection_belongs_to_the_next_launch_only():
     assert "lcp" not in numbers(CHOICE, slot("processing task", 7, 1), LAUNCH, NEW)
 
 
+def test_a_slot_that_was_selected_by_its_id_is_compared_after_that():
+    chosen, compared = slot("selected slot by id (0)", -1), slot(" - checking sim = 0.800 (120/150) > 0.100", -1)
+    assert numbers(chosen, compared, LAUNCH, NEW)["lcp"] == 120
+    assert "lcp" not in numbers(chosen, compared.replace("id  0", "id  1"), LAUNCH, NEW)
+
+
 def test_a_first_batch_counts_only_if_no_refusal_can_be_hidden():
     batch = slot("n_tokens = 116, memory_seq_rm [116, end)")
     assert numbers(LAUNCH, NEW, batch, NOISE, RELEASE)["cache_n"] == 116
@@ -199,7 +205,7 @@ def test_the_entry_that_was_loaded_is_the_prefix():
     assert "lcp" not in numbers(CHOICE, *lines[2:])
     failed = "state_seq_set_data: error loading state: failed to restore kv cache"
     assert not {"lcp", "held"} & set(numbers(*lines[:3], failed, *lines[3:]))
-    assert "lcp" not in numbers(*(line for line in lines if "f_keep" in line or "task" in line and "8" in line))
+    assert "lcp" not in numbers(*(line for line in lines if "f_keep" in line or ("task" in line and "8" in line)))
 
 
 def test_printed_numbers_that_contradict_each_other_give_none():
