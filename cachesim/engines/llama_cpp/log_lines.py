@@ -235,8 +235,7 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     return {**integers, **{name: value for name, value in found.items() if name == "slot_prompt_similarity"}}
 
 
-TAIL = 4                      # tokens between a prompt's last checkpoint and its end
-MAX_HINTS = 3                     # number of values to try
+TAIL, MAX_HINTS = 4, 3        # tokens between a prompt's last checkpoint and its end; number of values to try
 
 
 def hints(prompts: Sequence[PromptHint]) -> dict[str, Sequence[Number]]:

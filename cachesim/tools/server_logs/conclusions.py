@@ -8,7 +8,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
-from cachesim.tools.server_logs.derivations import Derived, numbers_of, statements_of
+from cachesim.tools.server_logs.derivations import Derived, numbers_of
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.line_ties import tie_lines
 from cachesim.tools.server_logs.read_lines import ReadLine
@@ -55,11 +55,30 @@ def _conclude_run(session: LogSession) -> Conclusions:
     earlier = EarlierCauses(lines, requests, grammar, session.sieve)
     found = chain(
         map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
-        *map(statements_of, requests),
+        *map(_number_statements, requests),
     )  # fmt: skip
     causes = [one for request in requests for one in (*cause_statements(request, grammar), *earlier.of(request))]
     cited = {number for one in causes for number in one.lines}
     return Conclusions([*found, *causes, *quoted_warnings(lines, grammar, cited)], requests)
+
+
+def _number_statements(derived: Derived) -> Iterator[Statement]:
+    """Yield a statement for every derived number of a request."""
+    request = derived.request
+    for name, value in derived.numbers.items():
+        yield Statement(FOLLOWS, "request", tuple(sorted(value.lines)), request.slot, request.task,
+                        {name: value.data}, f"{_LABELS[name]}: {value} ({value.how})")  # fmt: skip
+    for name, first, second in derived.clashes:
+        says = f"{_LABELS[name]} cannot be both {first} ({first.how}) and {second} ({second.how})"
+        yield Statement(FOLLOWS, "contradiction", tuple(sorted(first.lines | second.lines)), request.slot, request.task,
+                        {name: [first.data, second.data]}, says)  # fmt: skip
+
+
+_LABELS: Mapping[str, str] = {
+    "n_tokens": "prompt tokens", "cache_n": "tokens reused", "prompt_n": "tokens evaluated",
+    "predicted_n": "tokens generated", "lcp": "common prefix", "held": "tokens in the slot before",
+    "end": "tokens in the slot after", "lost": "tokens of the common prefix evaluated again",
+}
 
 
 MEMORIES: Mapping[str, str] = {

@@ -7,13 +7,12 @@ could make false is not drawn.
 from __future__ import annotations
 
 from math import ceil, floor
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import Gives, LogGrammar
 from cachesim.tools.server_logs.line_ties import TiedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange, printed_range
 from cachesim.tools.server_logs.read_lines import ReadLine, Sieve
-from cachesim.tools.server_logs.statements import FOLLOWS, Statement
 
 Numbers = dict[str, ProvenRange]
 
@@ -34,7 +33,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: Sieve) -> Deriv
     for gives in grammar.gives:
         for line in _lines(request, gives):
             value = 0 if not gives.fields else line.number_of(*gives.fields)
-            if value and gives.spelled not in line.read.line.template:
+            if value and gives.spelled not in line.read.line.template and not _is_confirmed(request, value):
                 continue
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
                 how = f"printed in line {line.number}"
@@ -84,6 +83,12 @@ def _lines(request: TiedRequest, gives: Gives) -> list[ReadLine]:
 
 BEFORE_BATCH = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reprocess", "ckpt_invalidate"})
 """Lines that a server prints just before the first batch of a prompt."""
+
+
+def _is_confirmed(request: TiedRequest, n_past: int) -> bool:
+    """Return whether a line of progress shows that evaluation began after ``n_past`` tokens."""
+    return any((line.number_of("n_tokens") or 0) - (line.number_of("batch") or 0) == n_past
+               for line in request.of("progress"))  # fmt: skip
 
 
 _MOVED = ("reuse_chunk", "reuse_result")
@@ -283,22 +288,3 @@ def _evaluated(request: TiedRequest, found: _Found) -> int:
 def _lower(found: ProvenRange | None, slack: int) -> ProvenRange | None:
     """Return a range that may be lower by ``slack``."""
     return found and found._replace(low=max(0, found.low - slack))
-
-
-def statements_of(derived: Derived) -> Iterator[Statement]:
-    """Yield a statement for every derived number of a request."""
-    request = derived.request
-    for name, value in derived.numbers.items():
-        yield Statement(FOLLOWS, "request", tuple(sorted(value.lines)), request.slot, request.task,
-                        {name: value.data}, f"{LABELS[name]}: {value} ({value.how})")  # fmt: skip
-    for name, first, second in derived.clashes:
-        says = f"{LABELS[name]} cannot be both {first} ({first.how}) and {second} ({second.how})"
-        yield Statement(FOLLOWS, "contradiction", tuple(sorted(first.lines | second.lines)), request.slot, request.task,
-                        {name: [first.data, second.data]}, says)  # fmt: skip
-
-
-LABELS: Mapping[str, str] = {
-    "n_tokens": "prompt tokens", "cache_n": "tokens reused", "prompt_n": "tokens evaluated",
-    "predicted_n": "tokens generated", "lcp": "common prefix", "held": "tokens in the slot before",
-    "end": "tokens in the slot after", "lost": "tokens of the common prefix evaluated again",
-}

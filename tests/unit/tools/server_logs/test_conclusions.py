@@ -116,6 +116,9 @@ def test_a_first_batch_counts_only_if_no_refusal_can_be_hidden():
     old = slot("kv cache rm [116, end)")                                    # old servers do not print a refusal
     assert "cache_n" not in numbers(LAUNCH, NEW, old, NOISE, RELEASE)
     assert numbers(LAUNCH, NEW, old.replace("116", "0"), NOISE, RELEASE)["cache_n"] == 0
+    progress = slot("prompt processing progress, n_past = 150, n_tokens = 34, progress = 0.226667")
+    assert numbers(LAUNCH, NEW, old, progress, RELEASE)["cache_n"] == 116
+    assert "cache_n" not in numbers(LAUNCH, NEW, old, progress.replace("34", "150"), RELEASE)
 
 
 def test_a_first_batch_from_position_0_reuses_nothing_whatever_follows():
