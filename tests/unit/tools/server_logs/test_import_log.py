@@ -185,8 +185,15 @@ def test_prefixes_of_three_slots_are_taken_from_the_log():
     assert {row["line"] for row in data["contradicted"]}.isdisjoint({1, 2, 3})       # entries before the log
 
 
-NEVER = "2026-11-21 14:18:58 [cache_wrapper][INFO]: Prompt cache: using 390/420 tokens from cache\n" * 6
-"""An impossible log: a recurrent state cannot be truncated."""
+NEVER = "".join(f"slot {where}: id  0 | task {task} | {text}\n" for number in range(6) for where, task, text in (
+    ("get_availabl", -1, "selected slot by LCP similarity, f_sim_best = 0.929 (> 0.100 thold), f_keep = 0.929"),
+    ("launch_slot_", 9 * number, "processing task, is_child = 0"),
+    ("update_slots", 9 * number, "new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 420"),
+    ("update_slots", 9 * number, "n_tokens = 390, memory_seq_rm [390, end)"),
+    ("print_timing", 9 * number, "prompt eval time = 9.00 ms / 30 tokens (1 ms per token)"),
+    ("print_timing", 9 * number, "eval time = 9.00 ms / 1 tokens (1 ms per token)"),
+    ("release", 9 * number, "stop processing: n_tokens = 420, truncated = 0")))  # fmt: skip
+"""Impossible log: a recurrent state cannot be truncated."""
 
 
 @pytest.mark.long
