@@ -72,6 +72,10 @@ def _request(excerpt: Excerpt, said: Said) -> str:
     truths = tasks(excerpt, said)
     if not truths:
         return without_truth(excerpt, said)
+    cited = [excerpt.source(one) for one in origins(excerpt, said)]
+    if said["task"] is None and all(line.ev == "error" and _prints(line.text, *said["numbers"].values())
+                                    for line in cited):  # fmt: skip
+        return ""  # a refused request, which has no truth
     wrong = [_wrong_number(truth, said["numbers"]) for _, truth in truths]
     if "" in wrong:
         return ""

@@ -121,6 +121,8 @@ def _build_range(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[S
         if spelling.until and (high is None or spelling.until < high.read.line.until):
             high = line
     since = 0 if low is None else low.read.line.since
+    if high is not None and since >= high.read.line.until:
+        return                                                # lines of two builds
     least = max((build + 1 for build in builds if build < since), default=None)
     most = None if high is None else high.read.line.until - 1
     if (least is None and most is None) or (least is not None and most is not None and least > most):

@@ -169,7 +169,7 @@ def _threshold(request: TiedRequest, found: _Found, grammar: LogGrammar, sieve: 
     windows = [line for line in request.of("ckpt_invalidate") if line.number_of("n_swa") is not None]
     if found.get("lcp") is not None or not checks or not windows or request.of(*_MOVED):
         return
-    if may_hide(grammar, sieve, checks[0].head, _MOVED):
+    if request.start is None or may_hide(grammar, sieve, checks[0].head, _MOVED):
         return
     low = (checks[0].number_of("thold") or 0) + (windows[0].number_of("n_swa") or 0)
     how = f"threshold {checks[0].number_of('thold'):,} + window {windows[0].number_of('n_swa'):,}"

@@ -25,6 +25,10 @@ _PHASE = {kind: number for number, kind in enumerate(_ORDER)} | {
     "full_reprocess": 5, "need_one": 6, "reuse_chunk": 3, "reuse_result": 3, "reuse_unsupported": 3, "trim_failed": 7}
 _IN_SLOT = {"launch": 0, "in_cache": 1, "batch": 2, "ctx_shift": 3, "release": 4}
 """Lines of a slot without their task, in the order in which servers of 2023 print them."""
+_SPELLED = frozenset({"slot_by_lcp", "launch", "new_prompt", "batch", "pc_search", "pc_load"})
+"""Kinds of lines that a build prints with one spelling."""
+_UPDATES = ("update_slots:", "operator():")
+"""Names of the function that prints new prompts and batches, in old and new builds."""
 _FAILURES = frozenset({"kv_full", "pc_load_failed"})
 """Lines after which a request whose start is not in the excerpt may have other tokens in its slot than it shows."""
 BEGINS = frozenset({"server", "version", "start_cache", "start_ckpt", "no_cache", "no_ckpt", "memory"})
@@ -65,8 +69,22 @@ class _Pending(NamedTuple):
 
 
 def tie_lines(lines: Sequence[ReadLine]) -> list[TiedRequest]:
-    """Return the requests of a log with their lines, in the order of their first lines."""
-    return _Ties(any(line.kind == "launch" for line in lines)).tied(lines)
+    """Return the requests of a log with their lines, in the order of their first lines. If the lines are those of
+    several builds, a choice may be that of another server than the launch after it, and belongs to no request."""
+    found = _Ties(any(line.kind == "launch" for line in lines), _are_of_several_builds(lines)).tied(lines)
+    for request in found:
+        request.doubtful |= _are_of_several_builds(request.lines)
+    return found
+
+
+def _are_of_several_builds(lines: Sequence[ReadLine]) -> bool:
+    """Return whether no build prints all of these lines: because of a spelling, or because the update of the slots has
+    two names."""
+    since = max((line.read.line.since for line in lines), default=0)
+    until = min((line.read.line.until for line in lines if line.read.line.until), default=since + 1)
+    spellings = {(line.kind, line.read.line.template) for line in lines if line.kind in _SPELLED}
+    names = {name for line in lines if line.kind in _SPELLED for name in _UPDATES if name in line.head}
+    return since >= until or len(spellings) > len({kind for kind, _ in spellings}) or len(names) > 1
 
 
 def _whole_timings(lines: Sequence[ReadLine]) -> set[int]:
@@ -96,14 +114,15 @@ def _is_child(request: TiedRequest) -> bool:
 class _Ties:
     """State of the pass over the lines."""
 
-    def __init__(self, launches: bool) -> None:
-        self.start = "launch" if launches else "new_prompt"
+    def __init__(self, launches: bool, mixed: bool) -> None:
+        self.start, self.mixed = "launch" if launches else "new_prompt", mixed
         self.requests: list[TiedRequest] = []
         self.open: dict[tuple[int, int], TiedRequest] = {}
         self.pending = _Pending(None, None, [], [])
         self.block: TiedRequest | None = None
         self.in_slot: dict[int, TiedRequest] = {}                # slot -> request of its lines without a task
         self.since_idle: list[TiedRequest] | None = None         # launched since all slots were idle, None = unknown
+        self.latest: dict[int, TiedRequest] = {}                 # slot -> request of the last line with its task
         self.failed = False                                      # a failure since all slots were idle
         self.replaced: set[int] = set()                          # ids of requests whose slot was selected meanwhile
 
@@ -152,13 +171,15 @@ class _Ties:
             request = self.open[key] = TiedRequest(*key, doubtful=self.failed and line.kind not in STARTS)
             self.requests.append(request)
         request.lines.append(line)
+        self.latest[key[0]] = request
         if line.kind == "launch":
             self.in_slot[key[0]] = request
             if self.since_idle is not None:
                 self.since_idle.append(request)
         if line.read.numbers.get("is_child"):
             return
-        if line.kind == self.start and self.pending.slot in (None, key[0]) and len(request.lines) == 1:
+        begins = line.kind == self.start and len(request.lines) == 1
+        if begins and self.pending.slot in (None, key[0]) and not self.mixed:
             request.choice, request.cache = self.pending.choice, self.pending.cache
             request.similar = [held for held in self.pending.similar if held.slot == key[0]]
         self.pending = _Pending(None, None, [], [])
@@ -196,7 +217,7 @@ class _Ties:
             self.pending = _Pending(None, None, [*(pending.similar if fresh else []), line], [])
         elif line.kind in CHOICES:
             slot = line.slot if line.slot is not None else line.number_of("slot_arg")
-            running = self.in_slot.get(slot) if slot is not None else None
+            running = self.latest.get(slot) if slot is not None else None
             self.replaced |= {id(running)} if running is not None and not running.of("release") else set()
             similar = pending.similar if pending.choice is None and not pending.cache else []
             self.pending = _Pending(slot, line, similar, [])

@@ -242,6 +242,13 @@ def test_the_spelling_dates_the_build():
             if said.what == "build"] == [{"build": [8000, 8000]}]  # fmt: skip
 
 
+def test_spellings_of_two_builds_date_none():
+    search = "srv load:  - looking for better prompt, base f_keep = -1.000, {} = 0.000"
+    dated = [[said.numbers for said in follows(*lines) if said.what == "build"] for lines in (
+        [search.format("sim")], [search.format("f_sim")], [search.format("sim"), search.format("f_sim")])]  # fmt: skip
+    assert dated == [[{"build": [None, 9828]}], [{"build": [9766, None]}], []]
+
+
 def test_rule_sets_of_other_builds_are_not_possible():
     found = [Statement(FOLLOWS, "build", (1,), None, None, {"build": [8153, 9000]})]
     names = ("x@b8100", "x@b8152", "x@b8260", "x@b9231", "x@main")
@@ -267,8 +274,10 @@ def test_a_restored_checkpoint_is_a_cause_only_if_tokens_are_lost():
     moved = slot("reusing chunk with size 9, shifting KV cache [90, 99) -> [71, 80)")
     erased = slot("erased invalidated context checkpoint (pos_min = 99, pos_max = 99, n_tokens = 100, n_swa = 0, "
                   "pos_next = 70, size = 1 MiB)")  # fmt: skip
-    assert "lcp" in numbers(*CHECKS, restore, erased, NOISE) and "lcp" not in numbers(moved, *CHECKS, restore, erased)
-    assert "lcp" not in numbers(*CHECKS, restore, erased)                     # found by a search for "checkpoint"
+    assert "lcp" in numbers(LAUNCH, *CHECKS, restore, erased, NOISE)
+    assert "lcp" not in numbers(LAUNCH, moved, *CHECKS, restore, erased, NOISE)
+    assert "lcp" not in numbers(*CHECKS, restore, erased, NOISE)               # the excerpt may begin after such a line
+    assert "lcp" not in numbers(LAUNCH.replace("processing", "checkpoint"), *CHECKS, restore, erased)   # a search
     assert named(restore) == {} and named(CHECKS[0].replace("80", "70"), restore) == {}
 
 

@@ -90,9 +90,33 @@ LAUNCHED, DONE = slot("processing task, is_child = 0"), slot("stop processing: n
 
 def test_a_request_whose_slot_is_selected_again_while_it_runs_is_doubtful():
     chosen = slot("selected slot by id (0)", -1)
-    assert doubtful(LAUNCHED, chosen, DONE) == [5]
+    assert doubtful(LAUNCHED, chosen, DONE) == doubtful(slot("prompt done, n_tokens = 9"), chosen, DONE) == [5]
     assert doubtful(LAUNCHED, chosen) == doubtful(LAUNCHED, DONE, chosen) == []
     assert doubtful(LAUNCHED, slot("selected slot by id (1)", -1, 1), DONE) == []
+
+
+def choices(*lines):
+    """Return the number of the line that selected the slot of each request."""
+    session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    return [one.choice and one.choice.number for one in tie_lines(session.read_lines)]
+
+
+@pytest.mark.parametrize("foreign", [
+    "srv load:  - looking for better prompt, base f_keep = -1.000, sim = 0.000", slot("processing task", 9),
+    slot("new prompt, n_ctx_slot = 512, n_keep = 0, task.n_tokens = 9", 9).replace("update_slots", "operator()"),
+])  # fmt: skip
+def test_a_choice_among_lines_of_another_build_belongs_to_no_request(foreign):
+    chosen = slot("selected slot by LCP similarity, f_sim_best = 0.800 (> 0.100 thold), f_keep = 0.968", -1)
+    search = "srv load:  - looking for better prompt, base f_keep = -1.000, f_sim = 0.000"
+    new = slot("new prompt, n_ctx_slot = 512, n_keep = 0, task.n_tokens = 9")
+    assert choices(search, chosen, LAUNCHED, new) == [2]
+    assert set(choices(search, chosen, LAUNCHED, new, foreign)) == {None}
+
+
+def test_a_request_with_lines_of_two_builds_is_doubtful():
+    batch = slot("n_tokens = 0, memory_seq_rm [0, end)")
+    assert doubtful(LAUNCHED, batch, batch.replace("update_slots", "operator()")) == [5]
+    assert doubtful(LAUNCHED, batch, batch) == []
 
 
 def test_after_a_failure_requests_without_their_start_and_children_are_doubtful():
