@@ -23,7 +23,7 @@ def imported(tmp_path, line, model="GGGA", cut=slice(None), **server):
     return rebuild_log(log)
 
 
-@pytest.mark.parametrize("model", ["GGGA", "A", "S"])
+@pytest.mark.parametrize("model", ["GGGA", *(pytest.param(one, marks=pytest.mark.long) for one in "AS")])
 def test_the_number_is_that_of_a_run_with_the_date_at_the_end(tmp_path, model):
     """Four turns, a system prompt of 6,000 tokens with a date at its token 31: 93 tokens of common prefixes are
     evaluated again, and 19,000 are lost."""
@@ -35,6 +35,7 @@ def test_the_number_is_that_of_a_run_with_the_date_at_the_end(tmp_path, model):
     assert "requests 1, 2, 3" in saved["assumes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("date", [1, 3, 12, 40, 64])
 @pytest.mark.parametrize("model", ["GGGA", "A"])
 def test_the_range_contains_the_numbers_of_other_dates(tmp_path, model, date):
@@ -53,6 +54,7 @@ def test_the_assumed_line_evaluates_the_same_tokens(tmp_path):
         assert new.request.prompt[31 + DATE :][: 5000] == old.request.prompt[31 + DATE :][: 5000]
 
 
+@pytest.mark.long
 def test_the_report_and_json_begin_with_it(tmp_path, capsys):
     imported(tmp_path, dated_line(DATE, False))
     log = str(tmp_path / "server.log")
@@ -91,6 +93,7 @@ def test_new_conversations_are_not_repaired(tmp_path):
     assert case.assumes == ""
 
 
+@pytest.mark.long
 def test_request_numbers_are_those_of_the_scenario(tmp_path, capsys):
     """An excerpt from the middle: the first prompt of the scenario is what the slot held."""
     line = dated_line(DATE, False)

@@ -29,7 +29,8 @@ def reused(text):
     return [answers.found[number][1].cache_n for number in range(len(scenario.steps))]
 
 
-@pytest.mark.parametrize("log", [*LOGS, *SHARED], ids=lambda log: log.name)
+@pytest.mark.parametrize("log", [*LOGS, *(pytest.param(log, marks=pytest.mark.long) for log in SHARED)],
+                         ids=lambda log: log.name)  # fmt: skip
 def test_run_accepts_the_scenario_of_a_log(log):
     data, text = import_log(log)
     if text:

@@ -124,6 +124,7 @@ def test_a_log_is_read_as_by_hand(name):
         assert one.guessed == (expected["n_tokens"] is OPEN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_simulation_agrees_with_the_log(name):
     data, text = import_log(LOGS / f"{name}.log")
