@@ -54,8 +54,8 @@ def _last(run: LogSession) -> int:
 
 
 def _row(line: ReadLine, fields: Sequence[str], **more: Any) -> Data:
-    """Return a line with the named numbers that it prints."""
-    found = {name: line.read.numbers[name] for name in fields if name in line.read.numbers}
+    """Return a line with the named numbers that it prints. A word in place of a number is left out."""
+    found = {name: value for name in fields if isinstance(value := line.read.numbers.get(name), int | float)}
     return {"line": line.number, **more, "numbers": found}
 
 

@@ -82,6 +82,12 @@ def test_the_last_state_of_the_prompt_cache_counts():
     assert contents("slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0")["cache"] is None
 
 
+def test_a_word_in_place_of_a_number_is_left_out(capsys, tmp_path):
+    text = CACHE.replace("39.231 MiB", "much MiB")
+    assert contents(text)["entries"][0]["numbers"] == {"n_tokens": 1286, "checkpoints": 1}
+    assert "1,286 tokens (line 6)" in imported(capsys, tmp_path, text, "-v")[1]
+
+
 def test_checkpoints_are_listed_with_their_slots():
     found = contents(CACHE)["checkpoints"]
     assert [(row["line"], row["what"], row["slot"], row["task"], row["numbers"]["pos_max"]) for row in found] == [
