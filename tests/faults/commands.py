@@ -93,7 +93,7 @@ TABLE: dict[str, Command] = {
     "try": Command(of("try", "S40.A60/B80/S.C50/S.A"), JUDGED, ("--svg", "a.svg")),
     "why": Command(of("why", DENSE, 1), JUDGED, ("--html", "a.html")),
     "advise": Command(of("advise", "S40.A60/B80/S.C50/S.A", "--seconds", 5),
-                      "cachesim.tools.advise.search:AdviceSearch._try", ("--html", "a.html"), keeps=True),
+                      "cachesim.tools.advise.search:AdviceSearch.attempt", ("--html", "a.html"), keeps=True),
     "diff": Command(of("diff", DENSE, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587"), JUDGED, ("--html", "a.html")),
     "explain": Command(of("explain", "pos_min"), closed=exits.HOLDS),
     "lesson": Command(of("lesson", 1), out=("--html", "a.html"), closed=exits.HOLDS),
