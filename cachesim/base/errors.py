@@ -11,7 +11,7 @@ import signal
 from contextlib import contextmanager
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import Iterable, Iterator, Self
+from typing import Iterable, Iterator, Self, Sequence
 
 
 def counted(n: int, singular: str, plural: str = "") -> str:
@@ -103,6 +103,15 @@ def cut(text: str, most: int = ECHOED) -> str:
     from cachesim.base.escaping import printable_line  # --help does not need its patterns
 
     return _ends(printable_line(text), most)
+
+
+def first_of(names: Sequence[str], most: int = ECHOED) -> str:
+    """Return names with commas in at most ``most`` characters: whole names, and how many more there are."""
+    shown = len(names)
+    while shown > 1 and sum(map(len, names[:shown])) + 2 * shown > most:
+        shown -= 1
+    more = f" and {len(names) - shown} more" if shown < len(names) else ""
+    return cut(", ".join(names[:shown]), most) + more
 
 
 def _ends(text: str, most: int) -> str:

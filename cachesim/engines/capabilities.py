@@ -24,7 +24,7 @@ SCENARIO_NAMES = {
     "cancel_at": "cancel_after", "chat": "message_delimiters", "children_forced": "answers", "messages": "chat",
     "user_starts": "user marks (|)",
 }  # fmt: skip
-"""Names of request fields in scenarios, if they differ."""
+"""Names of request fields where users write them (scenarios, lines, bodies), if they differ."""
 MOST_DRAWN_BATCHES = 48            # micro-batches of a drawn prompt; more cost time and exercise nothing new
 
 
@@ -198,7 +198,7 @@ def plain_name(word: str) -> str:
 
 
 def scenario_names(names: Iterable[str]) -> list[str]:
-    """Return the names of request fields as scenarios write them."""
+    """Return the names of request fields as users write them."""
     return [SCENARIO_NAMES.get(name, name) for name in names]
 
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.base.errors import BadInput, cut, nearest, quoted
+from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Manual, Option, scenario_names
@@ -281,7 +281,7 @@ class Engine:
         """Raise BadInput for a request with a field that this engine's server does not support, instead of dropping the
         field."""
         if ignored := self.manual.ignored(request):
-            known = cut(", ".join(sorted(scenario_names(self.manual.takes))), 160) or "a prompt and an answer"
+            known = first_of(sorted(scenario_names(self.manual.takes)), 160) or "a prompt and an answer"
             fields = ", ".join(ignored)
             raise BadInput(f"request field not supported by this engine: {fields}", hint=f"supported: {known}")
 

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from cachesim.base import pool
-from cachesim.base.errors import BadInput, Crash, cut, nearest, quoted
+from cachesim.base.errors import BadInput, Crash, cut, first_of, nearest, quoted
 from cachesim.base.limits import RULE_LINE, SCENARIO_BYTES
 from cachesim.base.untrusted_files import path_of, read_text
 from cachesim.engines import registry
@@ -63,7 +63,7 @@ def profile_of(text: str) -> str:
     sets = run_rule_file(file).sets
     chosen = [rules for variable, rules in sets.items() if name in (None, variable, rules.name)]
     if not chosen:
-        hint = nearest(name, sets) or cut(", ".join(sets))
+        hint = nearest(name, sets) or first_of(list(sets))
         raise BadInput(f"no rule set {quoted(name)} in the file", file=str(file), hint=hint)
     if len({rules.name for rules in chosen}) > 1:
         raise BadInput(f"{len(sets)} rule sets in the file: {', '.join(sets)}", file=str(file), hint=f"use {file}:NAME")

@@ -38,7 +38,7 @@ def test_a_restored_slot_takes_cells_of_another_window(tmp_path):
     assert watcher.found == []
 
 
-def test_a_further_completion_is_told_of_with_its_rows():
+def test_a_further_completion_is_reported_with_its_rows():
     line, accounts = "A30>a4{n_cmpl=2 answers=b4}/A.b.B3", []
     for unified in (True, False):
         accounts.append(last_account(line, "llama_cpp@b10587", "A", parallel=2, kv_unified=unified))
@@ -46,7 +46,7 @@ def test_a_further_completion_is_told_of_with_its_rows():
     assert accounts[0] == accounts[1]
 
 
-def test_rows_that_a_prompt_brings_in_new_places_are_told_of_when_they_are_there():
+def test_rows_in_new_places_are_reported_once_they_exist():
     line = "A30.B20>a1/A[:5].B>b2/A[:5].B.b.C5"
     assert last_account(line, "llama_cpp@b10587", "A", cache_reuse=4, ctx_size=256).held == 26
 

@@ -52,7 +52,7 @@ def test_what_is_reported_is_what_there_is(world):
     engine, seen = world.partition(" ")[0], set()
     profiles = ONLY.get(world, [one for one in ENGINES[engine].profiles if one != NEGATIVE])
 
-    @settings(max_examples=100)
+    @settings(max_examples=150)
     @given(st.sampled_from(profiles), st.integers(0, 2**32))
     def holds(profile, seed):
         compared = Compared(seen)
@@ -66,7 +66,7 @@ def test_what_is_reported_is_what_there_is(world):
     assert HAPPENS.get(world, set()) <= seen
 
 
-@settings(max_examples=100)
+@settings(max_examples=150)
 @given(st.sampled_from(["W", "W8 W8", "HW", "G W8"]), st.sampled_from(PROFILE_NAMES), flags, histories)
 def test_so_it_is_where_slots_take_the_windows_of_others(kind, profile, options, history):
     talk, compared = Talk(kind, profile, rules=SMALL, **{**options, "kv_unified": True}), Compared()

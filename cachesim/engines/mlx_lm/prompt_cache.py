@@ -35,7 +35,7 @@ class PromptCache:
         self.count = 0
         self.keys: ImmutableItems[Tokens, Key] = ImmutableItems()   # tokens of an entry -> its key
         self.texts: ImmutableItems[Key, Tokens] = ImmutableItems()  # key of an entry -> its tokens
-        self.lent: ImmutableItems[Tokens, str] = ImmutableItems()   # entries that a row continues -> the deciding rule
+        self.lent: dict[Tokens, str] = {}                            # entries that a row continues -> the deciding rule
 
     def _weigh(self, layers: Sequence[Any]) -> int:
         return declared(layers, self.weights)

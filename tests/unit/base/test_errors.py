@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.errors import BadInput, cut, nearest, quoted
+from cachesim.base.errors import BadInput, cut, first_of, nearest, quoted
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -33,6 +33,13 @@ def test_a_long_value_is_short(value):
 def test_a_message_is_one_line_whatever_is_in_it():
     line = str(BadInput("x" * 10_000, file="/a\n" + "y" * 10_000, line=3, hint="z" * 10_000))
     assert len(line) < 1_100 and "\n" not in line
+
+
+@pytest.mark.parametrize(("names", "shown"), [
+    ([], ""), (["a", "b"], "a, b"), (["abc", "def", "ghi"], "abc and 2 more"), (["x" * 30, "y"], "xxx...xx and 1 more"),
+])  # fmt: skip
+def test_whole_names_and_the_number_of_the_others(names, shown):
+    assert first_of(names, 8) == shown
 
 
 def test_nearest_of_a_very_long_word_is_nothing():

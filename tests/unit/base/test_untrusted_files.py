@@ -146,8 +146,9 @@ def test_the_work_is_in_proportion_to_the_text(data):
     assert json_refusal(data)
 
 
-def test_many_short_texts_take_less_memory_than_ten_times_their_size():
-    data = b"[" + b'"\\""\\' * 200_000
+@pytest.mark.parametrize("data", [b"[" + b'"\\""\\' * 200_000, "[\U0001f600".encode() + b'""' * 500_000],
+                         ids=["narrow", "wide"])  # fmt: skip
+def test_many_short_texts_take_less_memory_than_ten_times_their_size(data):
     tracemalloc.start()
     try:
         assert json_refusal(data).startswith("f:1: broken or truncated JSON")

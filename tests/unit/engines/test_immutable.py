@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from copy import deepcopy
 
 import pytest
@@ -38,7 +39,19 @@ def test_a_copy_of_immutable_items_shares_them():
     assert items == {key: value}
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp@b10587", "ik_llama@main", "mlx_lm@d78bf58e"])
+PROFILES = pytest.mark.parametrize("profile", ["llama_cpp@b10587", "ik_llama@main", "mlx_lm@d78bf58e", "mlx_lm@pr923"])
+
+
+@PROFILES
+def test_a_copy_does_not_visit_the_tokens_of_long_prompts(profile, monkeypatch):
+    stage, _ = behind(profile)
+    visited, visit = [], copy._deepcopy_dispatch[tuple]
+    monkeypatch.setitem(copy._deepcopy_dispatch, tuple, lambda x, *more: (visited.append(x), visit(x, *more))[1])
+    copy_server(stage.server)
+    assert [len(x) for x in visited if len(x) > 50] == []
+
+
+@PROFILES
 def test_a_copy_goes_its_own_way(profile):
     whole, _ = behind(profile)
     stage, scenario = behind(profile, 2)

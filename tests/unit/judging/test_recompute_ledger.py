@@ -231,7 +231,7 @@ def test_a_request_that_begins_again_is_judged_by_its_first_start():
 
 
 @pytest.mark.parametrize("others", [0, 40])
-def test_a_request_that_takes_long_is_told_of_what_there_was_when_it_began(others):
+def test_a_long_request_reports_what_existed_when_it_began(others):
     """Checkpoints of equal length are created and evicted while it is processed; the ledger charges the first
     eviction."""
     story = Story()

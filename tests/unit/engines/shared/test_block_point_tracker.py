@@ -134,7 +134,7 @@ def test_a_state_needs_the_rows_of_its_chain():
     assert blocks.lose(block(2)) == [gone(block(2)), useless(state(3), 4), useless(state(5), 4)]
 
 
-def test_a_state_that_is_of_no_use_is_not_told_of_again():
+def test_a_useless_state_is_not_reported_again():
     blocks = Blocks(states=True)
     for number, name in enumerate(("a", "ab"), 1):
         blocks.put(number, name)
@@ -152,7 +152,7 @@ def test_a_state_of_a_model_without_rows_needs_nothing_else():
     assert blocks.nodes == blocks.keys == {}
 
 
-def test_a_block_that_was_never_told_of_is_not_lost():
+def test_a_block_that_was_never_reported_is_not_lost():
     blocks = Blocks()
     blocks.put(1, "a")
     assert blocks.lose(block(2)) == []

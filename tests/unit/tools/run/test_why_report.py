@@ -48,7 +48,7 @@ def test_the_doubt_is_that_of_this_request():
     assert "other outcomes are possible here" in shown(why_report(data))
 
 
-def test_who_was_told_of_the_refusal():
+def test_the_client_that_received_the_refusal():
     refused = [judgement(UNDECIDED, refused=True), judgement(UNDECIDED, refused=True)]
     assert [told(*refused, number=i, told=[1])["told"] for i in (0, 1)] == [False, True]
 
