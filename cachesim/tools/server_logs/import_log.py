@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.base.errors import counted
+from cachesim.base.errors import BadInput, OverLimit, counted
 from cachesim.base.limits import REBUILT, SOUGHT
 from cachesim.base.untrusted_files import open_lines
 from cachesim.engines.contract import Engine
@@ -61,13 +61,21 @@ def rebuild_log(
     add_printed_lines(session.requests, (one.request for one in said.requests), not BEGINS.isdisjoint(session.kinds))
     possible = possible_profiles(engine.line, (one for one in said.statements if one.run == said.main))
     newest = [engine.newest] if engine.newest in possible else []
-    found = None if contents["only_others"] else solve(session, SearchSpace(
+    space = SearchSpace(
         tuple(profiles) or tuple(dict.fromkeys([*newest, *reversed(possible)])),
         (model,) if model else _models(session), options,
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in grammar.hints(prompts).items() if name not in options},
-    ), SOUGHT.now // logs)  # fmt: skip
+    )  # fmt: skip
+    found, refused = None, ""
+    try:
+        found = None if contents["only_others"] else solve(session, space, SOUGHT.now // logs)
+    except BadInput as error:
+        if server or isinstance(error, OverLimit):
+            raise
+        refused = f"not simulated: {error.cause}"
     data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
+    data["missing"] += [refused] if refused else []
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")

@@ -245,3 +245,16 @@ def test_advise_warns_of_a_simulation_that_contradicts_its_log(tmp_path, capsys)
         (tmp_path / name).write_text(said)
         log_case(tmp_path / name, (), "", ())
         assert ("contradicts numbers of the log" in capsys.readouterr().err) is (name == "b.log")
+
+
+def test_a_number_that_no_server_accepts_leaves_the_rest_of_the_report(tmp_path, capsys):
+    lines = ["srv    load_model: initializing, n_slots = 4294967297, n_ctx_slot = 32768, kv_unified = 'true'",
+             "slot launch_slot_: id  0 | task 0 | processing task",
+             "slot update_slots: id  0 | task 0 | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 420",
+             "slot update_slots: id  0 | task 0 | n_tokens = 390, memory_seq_rm [390, end)"]  # fmt: skip
+    (path := tmp_path / "a.log").write_text("\n".join(lines))
+    data, text = import_log(path)
+    assert (text, data["requests"], data["statements"] == []) == ("", [], False)
+    assert "not simulated: server flag 'parallel' must be -1 or 1 to 64, not 4294967297" in data["missing"]
+    assert main(["import", str(path), "-p", "llama_cpp@b11549", "--set", "parallel=100"]) == 2
+    assert "'parallel' must be -1 or 1 to 64, not 100" in capsys.readouterr().err
