@@ -45,7 +45,7 @@ class Limit:
 
 NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluation and generation in a run", TIME, "--max-tokens")
 SAMPLED_TOKENS = Limit("sampled tokens", 16_384, "tokens", "generation in a run, not forced", TIME, "--max-sampled")
-PASSES = Limit("micro-batches", 100_000, "micro-batches", "of a run; a restart or slot file counts 10", TIME, "--max-passes")
+PASSES = Limit("micro-batches", 100_000, "micro-batches", "a run; restart or slot file: 10 each", TIME, "--max-passes")
 EXACT_WORK = Limit("exact work", 400_000, "work units", "1 per token in a layer, or 300 rows read", TIME, "--max-exact")
 JUDGED_TOKENS = Limit("judged tokens", 2**22, "tokens", "length of all restore points of a run", TIME, "--max-judged")
 SLOTS = Limit("slots", 256, "slots", "slots of a server whose source sets no maximum", MACHINE)

@@ -87,9 +87,20 @@ class _Writer:
     def __init__(
         self, events: Sequence[EventAt], tasks: dict[int, TaskTruth], style: Style, verbosity: int, rng: Rng
     ) -> None:
-        self.events, self.tasks, self.style, self.verbosity, self.rng = events, tasks, style, verbosity, rng
+        self.tasks, self.style, self.verbosity, self.rng = tasks, style, verbosity, rng
+        self.events = list(self._printed_late(events)) if 0 < style.build < 6900 else events
         self.clock = 10_000 * (1 + rng.below(9999))
         self.ready = [self._follow_up(place) for place in range(len(events))]
+
+    def _printed_late(self, events: Sequence[EventAt]) -> Iterator[EventAt]:
+        """Yield events of old builds, which print a batch only after the removal: from 0 if the slot was cleared."""
+        seen: set[int | None] = set()
+        for event in events:
+            truth = self.tasks.get(-1 if event.task is None else event.task)
+            first = event.ev == "batch" and event.task not in seen
+            seen |= {event.task} if first else set()
+            cleared = first and truth is not None and set(truth.numbers.get("cache_n", ())) == {0}
+            yield event._replace(fields={**event.fields, "p0": 0, "n_tokens": 0}) if cleared else event
 
     def start(self, played: Played) -> Iterator[LoggedLine]:
         """Yield the lines of the start, as far as the run determines them."""

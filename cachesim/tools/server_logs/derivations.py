@@ -182,13 +182,13 @@ def _choice(request: TiedRequest, found: _Found, grammar: LogGrammar, sieve: Sie
         length = line.number_of("n")
         if length:
             found.add("n_tokens", ProvenRange(length, length, frozenset({line.number}), "printed with the similarity"))
-    loaded = [line for line in request.cache if line.kind == "pc_load"]
+    loaded = request.of_cache("pc_load")
     choice = request.choice
     if found.get("lcp") is not None or choice is None:
         return
     if loaded:
-        failed = any(line.kind == "pc_load_failed" for line in request.cache)
-        if not failed and not may_hide(grammar, sieve, loaded[-1].head, ("pc_load_failed",)):
+        failed = "pc_load_failed"
+        if not request.of_cache(failed) and not may_hide(grammar, sieve, loaded[-1].head, (failed,)):
             _loaded(request, found, loaded[-1])
         return
     for line in request.similar[-1:]:
@@ -205,6 +205,10 @@ def _choice(request: TiedRequest, found: _Found, grammar: LogGrammar, sieve: Sie
             how = f"f_sim = {choice.read.words['f_sim']} of {n_tokens} prompt tokens"
             found.add("lcp", ProvenRange(low, high, n_tokens.lines | {choice.number}, how))
     _held(found, choice)
+    held, saved = found.get("held"), [line.number_of("n_tokens") or 0 for line in request.of_cache("pc_save")]
+    if held is not None and any(n < held.low or n > (held.high or n) for n in saved):
+        for name in ("lcp", "held"):                          # the launch is that of another server
+            found.numbers.pop(name, None)
 
 
 def _loaded(request: TiedRequest, found: _Found, load: ReadLine) -> None:

@@ -53,6 +53,10 @@ class TiedRequest:
         """Return the lines of these kinds."""
         return [line for line in self.lines if line.kind in kinds]
 
+    def of_cache(self, kind: str) -> list[ReadLine]:
+        """Return the lines of this kind about the prompt cache."""
+        return [line for line in self.cache if line.kind == kind]
+
     @property
     def start(self) -> ReadLine | None:
         """Line with which the request starts, None if it is not in the excerpt."""
@@ -109,6 +113,13 @@ def _are_released_first(request: TiedRequest, line: ReadLine) -> bool:
 def _is_child(request: TiedRequest) -> bool:
     """Return whether a request is a further completion of another request's prompt."""
     return any(line.read.numbers.get("is_child") for line in request.of("launch"))
+
+
+def _have_equal_shares(pending: _Pending) -> bool:
+    """Return whether the search in the prompt cache repeats the shares of the choice, as a single server prints it."""
+    words = {} if pending.choice is None else pending.choice.read.words
+    found = (line.read.words for line in pending.cache if line.kind == "pc_search")
+    return all(words.get(name, again[name]) == again[name] for again in found for name in ("f_keep", "f_sim"))
 
 
 class _Ties:
@@ -179,7 +190,7 @@ class _Ties:
         if line.read.numbers.get("is_child"):
             return
         begins = line.kind == self.start and len(request.lines) == 1
-        if begins and self.pending.slot in (None, key[0]) and not self.mixed:
+        if begins and self.pending.slot in (None, key[0]) and not self.mixed and _have_equal_shares(self.pending):
             request.choice, request.cache = self.pending.choice, self.pending.cache
             request.similar = [held for held in self.pending.similar if held.slot == key[0]]
         self.pending = _Pending(None, None, [], [])

@@ -8,23 +8,26 @@ are dropped.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Iterable, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar, Read
 from cachesim.tools.server_logs.line_handlers import handles, token_count
 from cachesim.tools.server_logs.logical_lines import LineCounter, logical_lines
 from cachesim.tools.server_logs.session import LoggedRequest, LogSession, LogState
+from cachesim.tools.server_logs.timing_headings import TimingHeadings
 
 
 def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> LogSession:
     """Read a log of any length line by line. Return the server run with the most requests; ``others`` are the other
     runs in the file. Requests beyond the limit are only counted."""
     readers: dict[int, LogState] = {}
+    headings: defaultdict[str, TimingHeadings] = defaultdict(TimingHeadings)
     counted = LineCounter(lines)
     for line in logical_lines(grammar, counted):
         if line.run not in readers:
             readers[line.run] = LogState(LogSession(engine), grammar)
-        readers[line.run].read_line(line)
+        readers[line.run].read_line(line, headings[line.logged.source])
     runs = [reader.session for reader in readers.values()] or [LogSession(engine)]
     for run in runs:
         _settle(run.requests)

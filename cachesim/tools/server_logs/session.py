@@ -13,9 +13,8 @@ from cachesim.base.limits import LOG_REQUESTS, LOG_STATEMENTS
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, Read
 from cachesim.tools.server_logs.logical_lines import LogicalLine
 from cachesim.tools.server_logs.read_lines import LONGEST, ReadLine, Sieve, head_of
+from cachesim.tools.server_logs.timing_headings import SlotTask, TimingHeadings
 
-BELOW = 3                    # lines of timings below a heading
-TIMES = ("prompt_time", "eval_time", "total_time")
 TOGETHER = 12                # overlapping requests in a group, at most
 UNKNOWN = 1_000              # unknown lines that are kept, at most
 LONGEST_QUOTE = 200          # characters of an unknown line that are kept
@@ -163,29 +162,25 @@ class LogState:
         self.candidates: list[Read] = []                  # prompt cache entries listed last
         self.unnamed: list[LoggedRequest] = []                   # active requests without a slot in their lines
         self.reply: dict[str, int] | None = None          # numbers of the answer being read, None = none
-        self.timing: tuple[int, int] | None = None        # slot and task of the timings that follow
-        self.timing_at = -BELOW                           # line of their heading
+        self.timing: SlotTask | None = None               # slot and task of the timings that follow
 
-    def read_line(self, line: LogicalLine) -> None:
-        """Read a message: count its kind, and call its handler."""
+    def read_line(self, line: LogicalLine, headings: TimingHeadings) -> None:
+        """Read a message: count its kind, and call its handler. ``headings``: those of the source of the line."""
         number, logged, read = line.number, line.logged, line.read
         self.session.first = min(self.session.first or number, number)
         self.session.lines = number
         self.session.sieve.add(line.text)
         if logged.slot is not None and logged.slot >= 0:
             self.last_slot = logged.slot
-        if logged.function.startswith("print_timing"):
-            self.timing = None if logged.slot is None or logged.task is None else (logged.slot, logged.task)
-            self.timing_at = number
+        heading, self.timing = headings.read(line), headings.last
         if read is None:
             self.session.note_unknown(line)
             return
         self.session.recognised += 1
         kind = read.line.ev
         if len(self.session.read_lines) < LOG_STATEMENTS.now:
-            near = kind in TIMES and read.slot is None and number - self.timing_at <= BELOW
             self.session.read_lines.append(ReadLine(
-                number, read, logged.text[:LONGEST], head_of(line.text, logged.text), self.timing if near else None))
+                number, read, logged.text[:LONGEST], head_of(line.text, logged.text), heading))
         if read.slot is not None:
             self.last_slot = read.slot
         self.session.kinds[kind] = self.session.kinds.get(kind, 0) + 1

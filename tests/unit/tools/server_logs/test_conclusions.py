@@ -99,6 +99,28 @@ def test_a_selection_belongs_to_the_next_launch_only():
     assert "lcp" not in numbers(CHOICE, slot("processing task", 7, 1), LAUNCH, NEW)
 
 
+@pytest.mark.parametrize(("after", "agrees"), [
+    (" - looking for better prompt, base f_keep = 0.968, f_sim = 0.800", True),
+    (" - looking for better prompt, base f_keep = 0.968, f_sim = 0.799", False),
+    (" - looking for better prompt, base f_keep = 0.250, f_sim = 0.800", False),
+    (" - saving prompt with length 124, total state size = 0.005 MiB (draft: 0.000 MiB)", True),
+    (" - saving prompt with length 48, total state size = 0.005 MiB (draft: 0.000 MiB)", False),
+])  # fmt: skip
+def test_a_selection_of_another_server_is_not_combined_with_a_launch(after, agrees):
+    found = numbers(CHOICE, f"srv load: {after}", LAUNCH, NEW)
+    assert ("lcp" in found, "held" in found) == (agrees, agrees)
+
+
+def test_timings_below_a_heading_are_clear_only_if_no_other_heading_waits_for_its_own():
+    heading = "slot print_timing: id  0 | task {} | "
+    times = ["prompt eval time = 9.00 ms / 34 tokens (1 ms per token)", "eval time = 9.00 ms / 4 tokens (x)",
+             "total time = 9.00 ms / 38 tokens"]  # fmt: skip
+    alone, first = [LAUNCH, heading.format(7), *times], [slot("processing task", 5), heading.format(5)]
+    assert numbers(*alone) == {"prompt_n": 34, "predicted_n": 4}
+    assert numbers(*first, RELEASE.replace("task 7", "task 5"), *alone)["prompt_n"] == 34
+    assert numbers(*first, *alone) == numbers(*first, LAUNCH, *times, heading.format(7)) == {}
+
+
 def test_a_slot_that_was_selected_by_its_id_is_compared_after_that():
     chosen, compared = slot("selected slot by id (0)", -1), slot(" - checking sim = 0.800 (120/150) > 0.100", -1)
     assert numbers(chosen, compared, LAUNCH, NEW)["lcp"] == 120
