@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Sequence
 
 from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.timing_headings import TIMES
 
 CHOICES = frozenset({"slot_by_lcp", "slot_by_lru", "slot_by_id"})
 STARTS = frozenset({"launch", "new_prompt"})
 _ONCE = frozenset({"launch", "new_prompt", "prefix", "n_past", "ckpt_restore", "full_reprocess", "prompt_time",
                    "eval_time", "release", "in_cache", "prompt_done"})  # fmt: skip
 _LATE = frozenset({"ckpt_create", "ckpt_evict", "release", "drafts"})
-_TIMES = frozenset({"prompt_time", "eval_time", "total_time"})
 _ORDER = ("launch", "new_prompt", "prefix", "n_past", "ckpt_check", "ckpt_restore", "ckpt_invalidate", "batch")
 """Lines from the start of a prompt to its first batch, in the order in which servers print them."""
 _PHASE = {kind: number for number, kind in enumerate(_ORDER)} | {
@@ -107,7 +107,7 @@ def _whole_timings(lines: Sequence[ReadLine]) -> set[int]:
 def _are_released_first(request: TiedRequest, line: ReadLine) -> bool:
     """Return whether a line may be a timing that follows the release, as in servers that print n_past with it."""
     first = "n_past" in request.of("release")[0].read.line.template
-    return first and line.kind in _TIMES and request.lines[-1].kind in {"release", *_TIMES}
+    return first and line.kind in TIMES and request.lines[-1].kind in {"release", *TIMES}
 
 
 def _is_child(request: TiedRequest) -> bool:

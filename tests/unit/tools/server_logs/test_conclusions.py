@@ -119,6 +119,9 @@ def test_timings_below_a_heading_are_clear_only_if_no_other_heading_waits_for_it
     assert numbers(*alone) == {"prompt_n": 34, "predicted_n": 4}
     assert numbers(*first, RELEASE.replace("task 7", "task 5"), *alone)["prompt_n"] == 34
     assert numbers(*first, *alone) == numbers(*first, LAUNCH, *times, heading.format(7)) == {}
+    unclear = [*first, slot("processing task", 6), heading.format(6), *times]
+    assert numbers(*unclear, *alone) == {}
+    assert numbers(*unclear, RELEASE.replace("task 7", "task 5"), *alone)["prompt_n"] == 34
 
 
 def test_a_slot_that_was_selected_by_its_id_is_compared_after_that():
