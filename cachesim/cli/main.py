@@ -256,7 +256,7 @@ def _parse(parser: Parser, argv: list[str]) -> Namespace:
     options, the server's own flags are accepted too and join ``args.settings``; flags without effect are noted."""
     taken = None
     if any(action.dest == "settings" for action in parser._actions):
-        taken = import_module("cachesim.cli.engine_flags").take(argv, parser)
+        taken = import_module("cachesim.tools.run.engine_flags").take(argv, parser)
         argv = taken.argv
     args, extra = parser.parse_known_args(argv)
     if extra:
@@ -272,7 +272,7 @@ def _unknown(parser: Parser, word: str, argv: list[str] | None) -> BadInput:
     """Return the error for an unknown argument. ``argv``: the command line, if it may contain flags of a server."""
     known = sorted(name for name in parser._option_string_actions if name.startswith("--"))
     if argv is not None and word.startswith("-"):
-        known += import_module("cachesim.cli.engine_flags").spellings(argv)
+        known += import_module("cachesim.tools.run.engine_flags").spellings(argv)
     kind = "option" if word.startswith("-") else "argument"
     hint = nearest(word, known) or f"see {parser.prog} --help"
     if argv is not None and not hint.startswith("did") and kind == "option":

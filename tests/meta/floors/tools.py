@@ -34,9 +34,9 @@ CLI = [
     Fault("what stands behind -- asks for JSON", "cli/output_options.py",
           'return "--json" in (list(argv)[: list(argv).index("--")] if "--" in argv else argv)',
           'return "--json" in argv'),
-    Fault("a switch of a server takes whatever comes next", "cli/engine_flags.py",
+    Fault("a switch of a server takes whatever comes next", "tools/run/engine_flags.py",
           'if todo and todo[-1] in ("on", "off") else', "if todo else"),
-    Fault("the value of an option of ours is a server's flag", "cli/engine_flags.py",
+    Fault("the value of an option of ours is a server's flag", "tools/run/engine_flags.py",
           "if todo and word in ours and ours[word].nargs is None:", "if False:"),
 ]  # fmt: skip
 

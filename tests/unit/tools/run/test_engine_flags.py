@@ -8,8 +8,8 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
-from cachesim.cli.engine_flags import take
 from cachesim.cli.main import Parser, main
+from cachesim.tools.run.engine_flags import take
 
 
 def tried(capsys, *argv):
