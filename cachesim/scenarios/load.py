@@ -87,8 +87,9 @@ def _numbers(table: TomlTable, key: str, requests: int) -> tuple[int, ...]:
 
 
 KNOWN_FAILURES = "KNOWN.toml"          # list of accepted failures in the folder of the scenarios; not a scenario
+TITLE = 24                             # characters of the title of a word
 _TOP = ("schema", "id", "title", "symptom", "source", "why", "engine", "model", "profiles", "server", "lives", "words",
-        "request", "expect", "rules")  # fmt: skip
+        "titles", "request", "expect", "rules")  # fmt: skip
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -178,7 +179,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         server=server, words=words, steps=steps, rules=rules,
         expect={old.get(name, name): expected for name, expected in expect.items()},
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
-        symptom=_symptom(top),
+        symptom=_symptom(top), titles=_titles(top.table("titles"), words),
     )
 
 
@@ -240,3 +241,13 @@ def _words(table: TomlTable, engine: str, model: str) -> Words:
             words[name] = table.integer(name, None, low=1)
         table.placed(name, check_word, name, words[name])
     return words
+
+
+def _titles(table: TomlTable, words: Words) -> dict[str, str]:
+    """Return the titles of words: single lines of at most ``TITLE`` characters."""
+    for name in table.raw:
+        if name not in words:
+            raise table.fault(f"title of an unknown word {quoted(name)}", name, nearest(name, words))
+        if len(title := table.text(name)) > TITLE or not title.isprintable():
+            raise table.fault(f"the title of {name} must be a line of at most {TITLE} characters", name)
+    return {name: table.text(name) for name in words if name in table.raw}

@@ -125,6 +125,7 @@ class Scenario:
     old_names: Mapping[str, str] = field(default_factory=dict)       # old profile names in the file -> current names
     rules: tuple[str, ...] = ()                                      # files of rules that may define its profiles
     symptom: str = ""                                                # a key of ``symptoms.SYMPTOMS``
+    titles: Mapping[str, str] = field(default_factory=dict)          # of words, such as "system" for S
 
     @property
     def line(self) -> ScenarioLine:

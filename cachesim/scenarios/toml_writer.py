@@ -27,10 +27,13 @@ _FLAGS = ("task", "n_keep", "n_discard", "n_cache_reuse", "n_cmpl", "id_slot", "
 
 
 def to_toml(
-    head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[Asked | Action]
+    head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[Asked | Action],
+    titles: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return the text of a scenario file. ``head``: top-level keys; ``server``: options that are set."""
+    """Return the text of a scenario file. ``head``: top-level keys; ``server``: options that are set; ``titles``: of
+    words."""
     parts = [_table("", {"schema": SCHEMA, **head}), _table("server", server), _table("words", words)]
+    parts.append(_table("titles", titles))
     steps = [canonical(step, words) for step in asked]
     parts += [_table("[request]", dict(_action(step) if isinstance(step, Action) else _request(step)))
               for step in steps]  # fmt: skip

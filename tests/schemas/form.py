@@ -10,7 +10,7 @@ from typing import Any, Iterator
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number",
          type(None): "null"}  # fmt: skip
 MAPS = frozenset({"latest", "outside", "unlogged", "defaults", "ended", "numbers", "because", "server", "kinds",
-                  "unset", "words", "given"})  # fmt: skip
+                  "unset", "words", "given", "titles"})  # fmt: skip
 """Keys whose value is a table with keys of its own, such as names of options."""
 ORDER = ("$schema", "title", "description", "type", "properties", "required", "items", "additionalProperties")
 

@@ -79,6 +79,7 @@ class Word(NamedTuple):
     name: str
     start: int
     stop: int
+    title: str = ""                         # such as "system", "" = none
 
 
 class SlotMemory(NamedTuple):
@@ -209,7 +210,7 @@ def _words(step: Step, scenario: Scenario) -> Iterator[Word]:
     at = 0
     for piece in step.asked.prompt:
         start, stop = span(piece, scenario.words)
-        yield Word(piece.word, at, at + stop - start)
+        yield Word(piece.word, at, at + stop - start, scenario.titles.get(piece.word, ""))
         at += stop - start
 
 

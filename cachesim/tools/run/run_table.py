@@ -120,7 +120,13 @@ def run_report(data: Data, verbose: int = 0, legend: bool = False) -> Renderable
     failure = [failure_block(data["failure"])] if data["failure"] else []
     head = Group(top, *flags_line(data["flags"]))
     last = [Text(not_run_line(data), "yellow")] if data["not_run"] else []
-    return Group(head, *title, *why, verdict_line(data), *first, table, *rest, *failure, *last, Text(""))
+    words = [indented(titles_text(data["titles"]), "dim")] if data["titles"] else []
+    return Group(head, *title, *words, *why, verdict_line(data), *first, table, *rest, *failure, *last, Text(""))
+
+
+def titles_text(titles: Mapping[str, str]) -> str:
+    """Return the titles of words: ``S system, A chat A``."""
+    return ", ".join(f"{word} {title}" for word, title in titles.items())
 
 
 def not_run_line(data: Data) -> str:

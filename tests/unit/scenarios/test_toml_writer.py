@@ -32,6 +32,12 @@ def test_everything_that_can_be_asked_is_read_back(tmp_path):
     assert dict(scenario.server) == server and (scenario.title, scenario.model) == ('a "title"', "GGGA")
 
 
+def test_titles_of_words_are_read_back(tmp_path):
+    line, titles = normal(parse("S4.A5/S")), {"S": 'the "system" <b>', "A": "chat"}
+    (tmp_path / "made.toml").write_text(to_toml(HEAD, {}, line.words, line.steps, titles))
+    assert load(tmp_path / "made.toml").titles == titles
+
+
 def test_what_is_not_given_is_not_written(tmp_path):
     read_back(tmp_path, "A4", {})
     text = (tmp_path / "made.toml").read_text()

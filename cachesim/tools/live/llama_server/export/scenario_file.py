@@ -98,7 +98,7 @@ def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
     spelled = scenario.words.spelled if isinstance(scenario.words, Words) else {}
     pieces = {word: [PIECES[token] for token in tokens] for word, tokens in spelled.items()}
     words: dict[str, Any] = {word: pieces.get(word, length) for word, length in scenario.words.items()}
-    text = to_toml(head, scenario.server, words, [step.asked for step in scenario.steps])
+    text = to_toml(head, scenario.server, words, [step.asked for step in scenario.steps], scenario.titles)
     return "\n".join([text, f"[expect.{toml_string(profile)}]", *_expected(run), ""])
 
 
