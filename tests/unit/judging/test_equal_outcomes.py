@@ -1,0 +1,45 @@
+"""Tests of folding: equal outcomes under other rules are shown together, everything observable keeps runs apart."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+
+import cachesim
+from cachesim.judging.equal_outcomes import fold, short_names
+from cachesim.judging.run_data import run_data, why_data
+
+CASE = cachesim.load("llama-24143-entry-removed-dense")
+RUNS = {name: cachesim.judge(CASE, name, mode="provenance") for name in CASE.profiles}
+
+
+def names(groups):
+    return [[one["profile"].partition("@")[2] for one in group] for group in groups]
+
+
+def test_rule_sets_with_equal_outcomes_are_folded_in_order():
+    want = [["b9518", "b10587", "b11549"], ["pr24143-on-b9518", "pr24143-on-b10587"]]
+    assert names(fold([run_data(run) for run in RUNS.values()])) == want
+    assert names(fold([why_data(run, 3) for run in RUNS.values()])) == want
+    assert len(fold([why_data(run, 0) for run in RUNS.values()])) == 1
+
+
+@pytest.mark.parametrize("change", [
+    lambda data: data["requests"][1].update(cache_n=3),
+    lambda data: data["requests"][2].update(entry_tokens=[1]),
+    lambda data: data["lost"][0].update(event="evicted"),
+    lambda data: data.update(verdict="UNDECIDED"),
+    lambda data: data.update(as_expected=False),
+])  # fmt: skip
+def test_whatever_can_be_observed_keeps_runs_apart(change):
+    one = run_data(RUNS["llama_cpp@b9518"])
+    other = deepcopy(one)
+    assert len(fold([one, other])) == 1
+    change(other)
+    assert len(fold([one, other])) == 2
+    assert len(fold([other, deepcopy(other)])) == (2 if other["as_expected"] is False else 1)
+
+
+def test_rule_sets_of_an_engine_are_named_in_short():
+    assert short_names(["llama_cpp@b9518", "llama_cpp@b10587"]) == "llama_cpp@b9518, b10587"
