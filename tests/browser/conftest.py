@@ -56,7 +56,7 @@ def opening(browser):
         page.on("request", lambda one: page.asked.append(one.url))
         page.goto(f"file://{file}{anchor}")
         if script:
-            page.wait_for_function("() => !document.getElementById('walk') || 'ready' in document.body.dataset")
+            page.wait_for_function("() => !document.querySelector('.timeline') || 'ready' in document.body.dataset")
         return page
 
     yield open_file

@@ -32,20 +32,21 @@ def test_nothing_is_said_asked_or_written_over(opened, name, size, scheme):
     assert page.evaluate(OUTSIDE) <= 0
     if name != "many":
         assert page.evaluate(OVERLAPS) == []
-        page.evaluate("() => { if (places.length) go(places.length >> 1) }")
+        page.evaluate("() => { const one = timelines[0]; if (one.places.length) one.go(one.places.length >> 1) }")
         assert page.evaluate(OVERLAPS) == [] and page.evaluate(OUTSIDE) <= 0 and page.said == []
 
 
 def test_the_slider_reaches_every_event_both_ways(opened, name):
     page = opened(name)
-    events = page.evaluate("() => runs.map(r => r.n)")
+    events = page.evaluate("() => timelines[0].runs.map(r => r.n)")
     if not events:
-        assert not page.locator("#tools").is_visible()
+        assert not page.locator(".tools").is_visible()
         return
-    last = int(page.locator("#at").get_attribute("max"))
-    assert page.locator("#at").input_value() == str(last)         # the page opens with the complete picture
-    reached = page.evaluate("""() => places.reduce((all, ks) => { ks.forEach((k, i) => all[i].add(k)); return all; },
-        runs.map(() => new Set())).map(one => one.size)""")
+    last = int(page.locator(".at").get_attribute("max"))
+    assert page.locator(".at").input_value() == str(last)         # the page opens with the complete picture
+    reached = page.evaluate("""() => timelines[0].places.reduce((all, ks) => {
+        ks.forEach((k, i) => all[i].add(k)); return all; },
+        timelines[0].runs.map(() => new Set())).map(one => one.size)""")
     assert reached == [n + 1 for n in events]                      # every event of every run, and the end
     numbers = [*range(0, last, max(1, last // 60)), last]
     said = {number: walked(page, number, last) for number in numbers}
@@ -56,26 +57,26 @@ def test_the_slider_reaches_every_event_both_ways(opened, name):
 
 def walked(page, number, last):
     """Move the slider. Return the text and the marks."""
-    page.locator("#at").fill(str(number))
-    count = page.locator("#count").text_content()
+    page.locator(".at").fill(str(number))
+    count = page.locator(".count").text_content()
     assert count == (f"end, {last} events" if number == last else f"{number + 1} of {last}")
     state = """() => [...document.querySelectorAll('svg g[role=listitem]')].map(g =>
         ['current', 'later', 'running', 'alive'].map(one => +g.classList.contains(one)).join('')).join()"""
-    return count, page.locator("#now span").all_text_contents(), page.evaluate(state)
+    return count, page.locator(".event span").all_text_contents(), page.evaluate(state)
 
 
 def test_the_slider_moves_by_keyboard(opened):
     page = opened("one")
-    slider, count = page.locator("#at"), page.locator("#count")
-    events = page.evaluate("runs[0].n")
+    slider, count = page.locator(".at"), page.locator(".count")
+    events = page.evaluate("timelines[0].runs[0].n")
     slider.press("Home")
     slider.press("ArrowRight")
     assert count.text_content() == f"2 of {events}"
-    page.locator("#on").click()
-    page.locator("#on").click()
-    page.locator("#back").click()
+    page.locator(".on").click()
+    page.locator(".on").click()
+    page.locator(".back").click()
     assert count.text_content() == f"3 of {events}"
-    begins = page.evaluate("() => runs[0].d.begins")
+    begins = page.evaluate("() => timelines[0].runs[0].d.begins")
     for key, request in (("PageDown", 0), ("PageDown", 1), ("PageDown", 2), ("PageUp", 1)):
         slider.press(key)
         assert count.text_content() == f"{begins[request] + 1} of {events}"
@@ -85,7 +86,8 @@ def test_the_slider_moves_by_keyboard(opened):
 def test_a_loss_links_to_the_event_that_lost_it(opened):
     page = opened("one", anchor="#r3")
     page.locator("#d-r3 a[href^='#e']").first.click()
-    assert page.locator("#now").text_content() == "request 2: changed: cause consumed, rule LC-PC-LOAD.TAKE"
+    said = page.locator(".event").text_content()
+    assert said == "request 2: lost: of entry checkpoint, cause consumed, rule LC-PC-LOAD.TAKE"
     source = page.locator("#d-r3 a[href^='https']").first.get_attribute("href")
     assert source.startswith("https://github.com/ggml-org/llama.cpp/blob/")
     assert "--cache-ram 100" in page.locator("#d-r3").text_content()
@@ -99,7 +101,7 @@ def test_why_stands_beside_the_picture_where_there_is_room_and_follows(opened):
         (_, right, top, bottom), (left, _, high, _) = boxes
         assert (left >= right and high == top) if beside else high >= bottom
         shown = page.locator("details.shown")
-        page.evaluate("go(100)")
+        page.evaluate("timelines[0].go(100)")
         assert shown.get_attribute("id") == "d-r1" and shown.get_attribute("open") is not None
         page.locator("#r3 text").first.click()
         assert shown.get_attribute("id") == "d-r3"
@@ -108,30 +110,30 @@ def test_why_stands_beside_the_picture_where_there_is_room_and_follows(opened):
 
 def test_two_runs_are_walked_in_step_and_the_first_difference_is_reached(opened):
     page = opened("diff")
-    page.locator("#differ").click()
-    lines = page.locator("#now span").all_text_contents()
+    page.locator(".differ").click()
+    lines = page.locator(".event span").all_text_contents()
     assert "LC-PC-LOAD.TAKE" in lines[0] and "LC-PC-LOAD.CLONE" in lines[1]
     current = [page.locator(f"section.run:nth-child({n}) g.current") for n in (1, 2)]
     assert [one.get_attribute("id") for one in current] == ["r2", "p1-r2"]
-    assert page.locator("#now.apart").count() == 1 and page.locator("rect.first").count() == 2
-    page.locator("#back").click()
-    assert page.locator("#now.apart").count() == 0
-    for place in range(20, int(page.locator("#at").get_attribute("max")), 7):
-        page.locator("#at").fill(str(place))
+    assert page.locator(".event.apart").count() == 1 and page.locator("rect.first").count() == 2
+    page.locator(".back").click()
+    assert page.locator(".event.apart").count() == 0
+    for place in range(20, int(page.locator(".at").get_attribute("max")), 7):
+        page.locator(".at").fill(str(place))
         ids = [one.get_attribute("id") for one in current]
         assert ids[1] == f"p1-{ids[0]}"
 
 
 def test_print_shows_everything(opened):
     page = opened("one", scheme="dark")
-    page.evaluate("go(40)")
+    page.evaluate("timelines[0].go(40)")
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("g.later, g.live").count() == 0 and page.locator("details[open]:visible").count() == 4
-    assert not page.locator("#tools").is_visible()
+    assert not page.locator(".tools").is_visible()
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert len(page.pdf()) > 10_000
-    assert page.locator("#count").text_content().startswith("41 of ")
+    assert page.locator(".count").text_content().startswith("41 of ")
 
 
 def test_an_anchor_opens_its_request(opened):
@@ -141,7 +143,7 @@ def test_an_anchor_opens_its_request(opened):
     page = opened("diff", anchor="#p1-r2")
     assert page.locator("section.run:nth-child(2) g.chosen").get_attribute("id") == "p1-r2"
     page = opened("one", anchor="#e99")
-    assert page.locator("#count").text_content().startswith("100 of ")
+    assert page.locator(".count").text_content().startswith("100 of ")
 
 
 def test_rows_are_reached_and_opened_by_keyboard(opened):
@@ -157,17 +159,17 @@ def test_rows_are_reached_and_opened_by_keyboard(opened):
 
 def test_larger_and_smaller(opened):
     page = opened("one")
-    width = "() => document.querySelector('svg').getBoundingClientRect().width"
+    width = "() => document.querySelector('.draw svg').getBoundingClientRect().width"
     before = page.evaluate(width)
-    page.locator("#in").click()
+    page.locator(".in").click()
     assert page.evaluate(width) > 1.2 * before
-    page.locator("#out").click()
-    page.locator("#out").click()
+    page.locator(".out").click()
+    page.locator(".out").click()
     assert page.evaluate(width) < before
 
 
 PLACES = """() => ['.head', '.names'].map(one => document.querySelector(one)).map(one => one
-  && one.checkVisibility() && one.querySelector('.back').getBoundingClientRect())
+  && one.checkVisibility() && one.querySelector('.cover').getBoundingClientRect())
   .map(one => one && [one.left, one.top].map(Math.round))"""
 
 
@@ -175,15 +177,15 @@ PLACES = """() => ['.head', '.names'].map(one => document.querySelector(one)).ma
 def test_names_of_lanes_and_requests_stay_when_a_picture_is_scrolled(opened, size):
     page = opened("many", size)
     box = page.locator(".draw").first
-    edge = box.evaluate("e => [e, e.querySelector('svg')].map(one => one.getBoundingClientRect().left)")[1]
+    edge = box.evaluate("e => [e, e.querySelector('.draw svg')].map(one => one.getBoundingClientRect().left)")[1]
     text = page.locator("#r40 .name text").first.text_content().split(" ")[0]
-    page.evaluate("size(2)")                                     # wider than its box
+    page.evaluate("timelines[0].size(2)")                                     # wider than its box
     for zoomed in (False, True):
         if zoomed:
-            page.locator("#in").click()
+            page.locator(".in").click()
         box.evaluate("e => e.scrollTo(0, 0)")
         page.wait_for_function("() => !document.querySelector('.head.moved')")
-        assert not page.locator(".head .back").is_visible()
+        assert not page.locator(".head .cover").is_visible()
         box.evaluate("e => e.scrollTo(60, 3000)")
         page.wait_for_function("() => document.querySelector('.head.moved') && document.querySelector('.names.moved')")
         top = box.evaluate("e => e.getBoundingClientRect().top + e.clientTop")
@@ -206,7 +208,7 @@ def test_every_run_of_a_page_says_why_from_the_start(opened, name):
 
 def test_without_script_the_picture_and_every_decision_are_there(opened):
     page = opened("two", script=False)
-    assert page.locator("svg").count() == 2 and not page.locator("#tools").is_visible()
+    assert page.locator(".draw svg").count() == 2 and not page.locator(".tools").is_visible()
     page.locator("summary").first.click()
     assert page.locator("details[open] dt").count() > 0
 
@@ -223,7 +225,7 @@ def test_two_runs_stand_side_by_side_where_there_is_room(opened, browser, files)
 def test_a_thousand_requests_stay_fluid(opened):
     """Measured by the browser's work, not by time: a step of the slider lays out the page a few times at most."""
     page = opened("many")
-    page.evaluate("go(places.length >> 1)")
+    page.evaluate("timelines[0].go(timelines[0].places.length >> 1)")
     assert page.locator("svg g[role=listitem]").count() > 900
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
@@ -234,7 +236,7 @@ def test_a_thousand_requests_stay_fluid(opened):
 
     before = layouts()
     for _ in range(10):
-        page.locator("#on").click()
+        page.locator(".on").click()
     assert layouts() - before <= 60
 
 

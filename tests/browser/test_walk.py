@@ -8,6 +8,7 @@ import pytest
 
 import cachesim
 from cachesim.judging.run_data import run_data
+from cachesim.tools.picture.event_stream import walk
 from cachesim.tools.picture.scene import scene
 from cachesim.tools.picture.svg import Drawn
 from tests.browser.pages import LINES
@@ -16,8 +17,8 @@ from tests.unit.tools.picture.cut import cut
 pytestmark = pytest.mark.browser
 
 SHOWN = """k => {
-  go(k);
-  const run = runs[0], out = {owners: {}, later: [], running: [], entries: [], rows: {}};
+  timelines[0].go(k);
+  const run = timelines[0].runs[0], out = {owners: {}, later: [], running: [], entries: [], rows: {}};
   for (const slot of Object.keys(run.d.slots)) out.owners[slot] = run.held(slot, k).owner ?? null;
   run.rows.forEach((g, i) => {
     for (const name of ['later', 'running']) if (g.classList.contains(name)) out[name].push(i);
@@ -61,9 +62,10 @@ def test_the_picture_at_an_event_is_what_the_simulator_holds(opened, name):
     case = cachesim.load(line, profile=profile, model=model)
     px = Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance")))).scale.px
     page = opened(name)
-    total = page.evaluate("() => runs[0].n")
-    assert total == len(cachesim.run(case, profile).log.events)
-    first = page.evaluate("() => Math.min(...Object.values(runs[0].d.slots).flatMap(s => s.owner.slice(0, 1)))")
+    total = page.evaluate("() => timelines[0].runs[0].n")
+    assert total == len(walk(case, profile).events)
+    slots = "Object.values(timelines[0].runs[0].d.slots)"
+    first = page.evaluate(f"() => Math.min(...{slots}.flatMap(s => s.owner.slice(0, 1)))")
     for k in range(first, total, max(1, total // 60)):
         slots, entries = cut(case, profile, k)
         shown = page.evaluate(SHOWN, k)
@@ -82,19 +84,20 @@ def test_the_picture_at_an_event_is_what_the_simulator_holds(opened, name):
 
 def test_at_the_end_the_whole_picture_stands(opened):
     page = opened("one")
-    page.evaluate("go(40)")
+    page.evaluate("timelines[0].go(40)")
     assert page.locator("g.later").count() == 3 and page.locator("g.live").count() == 1
-    page.locator("#at").press("End")
+    page.locator(".at").press("End")
     for what in ("g.later", "g.running", "g.live", ".veil", ".now > *", "g.current"):
         assert page.locator(what).count() == 0, what
-    total = len(cachesim.run(cachesim.load("llama-24143-entry-removed-hybrid"), "llama_cpp@b10587").log.events)
-    assert page.locator("#count").text_content() == f"end, {total} events"
+    total = len(walk(cachesim.load("llama-24143-entry-removed-hybrid"), "llama_cpp@b10587").events)
+    assert page.locator(".count").text_content() == f"end, {total} events"
 
 
 def test_what_is_taken_from_the_prompt_cache_leaves_its_lane(opened):
     page = opened("one")
-    k = page.evaluate("() => runs[0].log.findIndex((_, k) => runs[0].text(k).includes('cause consumed'))")
-    page.evaluate("k => go(k)", k)
+    k = page.evaluate("""() => { const run = timelines[0].runs[0];
+        return run.log.findIndex((_, k) => run.text(k).includes('cause consumed')); }""")
+    page.evaluate("k => timelines[0].go(k)", k)
     titles = page.locator(".now title").all_text_contents()
     assert "prompt cache entry of 103 tokens, removed at this event" in titles
     assert page.locator(".now path.gone").count() == 1                     # the arrow to the slot

@@ -5,7 +5,7 @@ With JavaScript, a slider walks the event log in both directions, and the pictur
 memory at that event. A request is selected by a click, Enter, its anchor (#r4) or the slider; its decisions are shown
 beside the drawing if there is room. Two runs are placed side by side and share a slider.
 
-``page.html`` is the frame, ``page.css`` the style, ``walk.js`` the script.
+``page.html`` is the frame, ``page.css`` its style; ``timeline.py`` has the drawings, the slider and the script.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from string import Template
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.escaping import attribute, markup
-from cachesim.tools.picture.event_stream import Told, packed, script_data
+from cachesim.tools.picture.event_stream import Told
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.position_scale import PROMPT, inner
 from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretch
-from cachesim.tools.picture.svg import Drawn, draw, first_difference, lost_line, prefix
+from cachesim.tools.picture.svg import lost_line, prefix
+from cachesim.tools.picture.timeline import Around, region, script, style, timeline
 
 
 def page(
@@ -28,16 +29,16 @@ def page(
     """Return a page for runs of a scenario. ``command``: reproduces the runs in a terminal. ``note``: a line above the
     drawing. ``focus``: request whose decisions are open, None = none. ``told``: event log of each run, () = unknown: no
     slider."""
-    first, differs = scenes[0], first_difference(scenes)
+    first = scenes[0]
     red = not all(one.fine for one in scenes)
     texts = [(kind, text) for kind, text in (("", first.why), (f' class="note{" bad" * red}"', note)) if text]
     logs: Sequence[Told | None] = told or [None] * len(scenes)
+    around = [_Run(one, log, number).around(focus)
+              for number, (one, log) in enumerate(zip(scenes, logs, strict=True))]  # fmt: skip
     return Template(asset(__file__, "page.html")).substitute(
-        title=markup(first.title), command=markup(command), style=asset(__file__, "page.css"),
+        title=markup(first.title), command=markup(command), style=f"{style()}\n{asset(__file__, 'page.css')}",
         texts="".join(f"<p{kind}>{markup(text)}</p>" for kind, text in texts),
-        runs="".join(_Run(one, log, number).html(focus, differs)
-                     for number, (one, log) in enumerate(zip(scenes, logs, strict=True))),
-        walk=packed(script_data([Drawn(one) for one in scenes], told)), script=asset(__file__, "walk.js"),
+        timeline=timeline(scenes, told, around), script=script(),
     )  # fmt: skip
 
 
@@ -58,27 +59,18 @@ class _Run(NamedTuple):
                     found.setdefault(number, []).append(says)
         return found
 
-    def html(self, focus: int | None, differs: int) -> str:
-        """Return the heading, drawing, table and decisions of every request."""
-        one, name = self.scene, attribute(self.scene.profile)
+    def around(self, focus: int | None) -> Around:
+        """Return the heading above the drawing, and the decisions of every request and the table beside it."""
+        one, number = self.scene, self.number
         kind = "" if one.fine else ' class="bad"'
         rows = "".join(_table_row(row, one.causes) for row in one.rows)
         heads = ("#", "prompt", "slot", "reused", "evaluated", "verdict", "how", "evaluated again")
-        table = f"<div class='table req'{self._region('requests')}>{_table(heads, rows)}</div>"
+        table = f"<div class='table req'{region('requests', number, one)}>{_table(heads, rows)}</div>"
         decided = self.decided
         each = "".join(self._details(row, decided.get(row.number, []), row.number == focus) for row in one.rows)
         head = f"<h2>{markup(one.profile)}, model {markup(one.model)}: <span{kind}>{markup(one.verdict)}</span></h2>"
-        drawing = f'<div class="draw"{self._region("picture")}>'
-        drawing += draw([one], self.number, differs, alone=False) + "</div>"
-        why = f'<div class="why"{self._region("why")}>{each}</div>'
-        pair = f'<div class="pair">{drawing}{why}<div class="tables">{table}{self._rules()}</div></div>'
-        data = f'data-run="{name}" data-first="{_first_shown(one)}" data-mark="{prefix(self.number)}"'
-        return f'<section class="run" {data}>{head}{pair}</section>'
-
-    def _region(self, what: str) -> str:
-        """Return the attributes of a part that can scroll: keyboard focus and a name."""
-        name = attribute(f"{what}, run {self.number + 1}: {self.scene.profile}")
-        return f' tabindex="0" role="region" aria-label="{name}"'
+        why = f'<div class="why"{region("why", number, one)}>{each}</div>'
+        return Around(head, f'{why}<div class="tables">{table}{self._rules()}</div>')
 
     def _details(self, row: StepRow, decided: Sequence[str], shown: bool) -> str:
         mine = "".join(_decision(says, len([*same])) for says, same in groupby(decided))
@@ -117,14 +109,8 @@ class _Run(NamedTuple):
             rule = f"<td><code>{markup(cause.rule)}</code></td>"
             rows += f"<tr>{rule}<td>{markup(cause.source)}</td><td>{flags}</td></tr>"
         table = _table(("rule behind a loss", "source", "governed by"), rows)
-        return f"<div class='table'{self._region('rules')}>{table}</div>" if rows else ""
+        return f"<div class='table'{region('rules', self.number, self.scene)}>{table}</div>" if rows else ""
 
-
-def _first_shown(scene: Scene) -> int:
-    """Return the request that is selected when the page opens: the first wrong request, else the first with a loss."""
-    wrong = [row.number for row in scene.rows if row.wrong]
-    again = [row.number for row in scene.rows if any(part.origin == "again" for part in row.stretches)]
-    return next(iter([*wrong, *again, *(row.number for row in scene.rows)]), 0)
 
 def _table(heads: Sequence[str], rows: str) -> str:
     cells = "".join(f"<th>{name}</th>" for name in heads)

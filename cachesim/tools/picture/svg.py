@@ -64,15 +64,18 @@ def prefix(number: int) -> str:
     return f"p{number}-" if number else ""
 
 
-def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True) -> str:
+def draw(
+    scenes: Sequence[Scene], first: int = 0, differs: int | None = None, alone: bool = True, name: str = ""
+) -> str:
     """Return a drawing of the runs, stacked vertically. ``first``: number of the first run on its page. ``differs``:
-    the request that is marked as the first difference, -1 = none, None = find it. ``alone``: not on a page, so that the
-    title and the sources of losses must be part of the drawing. Widths and heights are in pixels."""
+    the request that is marked as the first difference, -1 = none, None = find it. ``alone``: not in a timeline, so that
+    the title, the sources of losses, the style and the patterns must be part of the drawing. ``name``: prefix of the
+    anchors. Widths and heights are in pixels."""
     parts, y, width = list[str](), 0.0, 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
         drawn = Drawn(one)
-        body, height = _scene(drawn, y, prefix(number), found, alone)
+        body, height = _scene(drawn, y, name + prefix(number), found, alone)
         parts.append(body)
         y, width = y + height, max(width, drawn.width)
     names = "; ".join(f"{one.title}, {one.profile}: {one.verdict}" for one in scenes)
@@ -80,7 +83,7 @@ def draw(scenes: Sequence[Scene], first: int = 0, differs: int | None = None, al
     head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {y - above:.0f}" '
     head += f'width="{width:.0f}" height="{y - above:.0f}" role="list" aria-label="{attribute(names)}">'
     paper = f'<rect class="paper" width="{width:.0f}" height="{y:.0f}"/>'
-    style = f"<style>\n{asset(__file__, 'drawing.css')}\n</style>{asset(__file__, 'patterns.svg')}"
+    style = f"<style>\n{asset(__file__, 'drawing.css')}\n</style>{asset(__file__, 'patterns.svg')}" * alone
     return f"{head}{style}{paper}{''.join(parts)}</svg>\n"
 
 

@@ -1,7 +1,8 @@
-// The slider of a page: the memory at each event, the chosen request, printing. A page holds this file without comment
+// Timelines of a page: the memory at each event, the chosen request, printing. A page holds this file without comment
 // lines and indentation, so no template literal may span lines.
 // k is the number of an event in one run's log, p a position of the slider: one k per run. r3 and p1-r3 are the anchors
-// of request 3 in the first and the second run, e5 and p1-e5 those of event 5.
+// of request 3 in the first and the second run of a timeline, e5 and p1-e5 those of event 5; timelines after the first
+// of a page have a prefix of their own before these.
 "use strict";
 
 // Return the element with an id, and all elements that match a selector.
@@ -9,17 +10,8 @@ const $ = (id) => document.getElementById(id);
 const all = (what, of = document) => [...of.querySelectorAll(what)];
 
 const NS = "http://www.w3.org/2000/svg";
-const tools = $("tools");
-const at = $("at");
 
-// data: what told.py packs into #walk; runs: a Run for each of its runs; places: the numbers k of each position.
-let data = { forms: [], runs: [] };
-let runs = [];
-let places = [];
-let firstDifference = -1;
-let zoom = 1;
-
-// Return the data of a page: base64, deflated JSON.
+// Return the data of a timeline: base64, deflated JSON.
 async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
@@ -64,11 +56,12 @@ function say(group, text) {
 
 // One run: its section of the page, its drawing, and what it held at each event.
 class Run {
-  constructor(d, number) {
+  constructor(d, section, forms) {
     [d.rows, d.entries, ...Object.values(d.slots).flatMap(Object.values)].forEach(summed);
     this.d = d;
-    this.mark = number ? "p" + number + "-" : "";
-    this.section = all("section.run")[number];
+    this.forms = forms;
+    this.mark = section.dataset.mark;
+    this.section = section;
     this.log = d.log ? d.log.split("\n") : [];
     this.n = this.log.length;
     this.k = this.n;
@@ -83,15 +76,41 @@ class Run {
     this.now = svg("g", { class: "now" }, this.svg);
     this.head = this.svg.querySelector(".head");
     const [top, under] = d.head;
-    this.head.prepend(svg("rect", { class: "back", x: 0, y: top, width: d.width[1], height: under - top }));
+    this.head.prepend(svg("rect", { class: "cover", x: 0, y: top, width: d.width[1], height: under - top }));
     this.svg.append(this.head);
     this.draw.addEventListener("scroll", () => this.stay());
   }
 
+  // Return the width of a unit of the drawing in pixels of the page.
+  scale() {
+    return this.svg.clientWidth / this.svg.viewBox.baseVal.width || 1;
+  }
+
+  // Leave out the notes beside the tokens where there is no room for them.
+  fit() {
+    const narrow = this.draw.clientWidth < this.d.width[1];
+    const to = this.d.width[narrow ? 0 : 1];
+    this.section.classList.toggle("narrow", narrow);
+    const old = this.svg.viewBox.baseVal;
+    if (old.width !== to) this.svg.setAttribute("viewBox", [0, old.y, to, old.height].join(" "));
+    this.svg.setAttribute("width", to);
+    this.draw.style.setProperty("--natural", to + "px");
+  }
+
+  // Bring a request into view.
+  reveal(g) {
+    const scale = this.scale();
+    const y = (g.querySelector(".frame").y.baseVal.value - this.svg.viewBox.baseVal.y) * scale;
+    if (y < this.draw.scrollTop + 40 * scale || y + 90 * scale > this.draw.scrollTop + this.draw.clientHeight) {
+      this.draw.scrollTop = Math.max(0, y - 60 * scale);
+    }
+  }
+
   // Keep the axis and the names of the requests in view while the drawing scrolls.
   stay() {
-    const x = this.draw.scrollLeft / zoom;
-    const y = this.draw.scrollTop / zoom;
+    const scale = this.scale();
+    const x = this.draw.scrollLeft / scale;
+    const y = this.draw.scrollTop / scale;
     this.head.classList.toggle("moved", y > 0);
     this.head.setAttribute("transform", "translate(0 " + y + ")");
     if (x > 0 && !this.names) this.name();
@@ -121,19 +140,27 @@ class Run {
     const wide = short ? 16 + 7.3 * most : this.d.names - 4;
     svg(
       "rect",
-      { class: "back", x: 0, y: this.d.head[1], width: wide, height: this.rows.length * this.d.step },
+      { class: "cover", x: 0, y: this.d.head[1], width: wide, height: this.rows.length * this.d.step },
       this.names,
     );
     this.names.append(...some);
     this.head.before(this.names);
   }
 
-  // Return the line of the log at event k.
+  // Return the events of request q that have a sentence; q = -1: those before the first request.
+  stops(q) {
+    const found = [];
+    const to = this.d.begins[q + 1] ?? this.n;
+    for (let k = q < 0 ? 0 : (this.d.begins[q] ?? this.n); k < to; k++) if (this.text(k)) found.push(k);
+    return found;
+  }
+
+  // Return the sentence of event k, "" if it has none.
   text(k) {
     if (k >= this.n) return "the end";
     const [form, ...numbers] = this.log[k].split(" ");
     let i = 0;
-    return data.forms[form].replace(/\t/g, () => numbers[i++]);
+    return this.forms[form].replace(/\t/g, () => numbers[i++]);
   }
 
   // Return the request that event k belongs to, -1 at the end.
@@ -306,187 +333,249 @@ class Run {
   }
 }
 
-// Fill places: events of one request stand side by side in all runs, the shorter run waits at its last one.
-function line() {
-  if (runs.length) {
-    const most = Math.max(...runs.map((r) => r.d.begins.length));
+// A timeline: its runs, the slider and its buttons. places: the numbers k of each position.
+class Timeline {
+  constructor(root, data) {
+    const find = (name) => root.querySelector("." + name);
+    this.root = root;
+    this.tools = find("tools");
+    this.at = find("at");
+    this.panel = find("event");
+    this.count = find("count");
+    this.sections = all("section.run", root);
+    this.runs = data.runs.map((d, i) => new Run(d, this.sections[i], data.forms));
+    this.places = this.line();
+    this.zoom = 1;
+    this.firstDifference = this.runs.length > 1 ? this.places.findIndex((_, p) => this.differ(p)) : -1;
+    if (this.places.length) {
+      this.tools.hidden = false;
+      this.at.max = this.end;
+      this.at.value = this.end;
+      this.at.addEventListener("input", () => this.show());
+      const on = { play: () => this.play(), back: () => this.step(-1), on: () => this.step(1) };
+      Object.assign(on, { out: () => this.size(0.8), in: () => this.size(1.25) });
+      if (this.firstDifference >= 0) {
+        on.differ = () => this.go(this.firstDifference);
+        find("differ").hidden = false;
+      }
+      for (const [name, act] of Object.entries(on)) find(name).onclick = act;
+      this.show();
+    }
+    all("svg g[role=listitem]", root).forEach((g) => this.listen(g));
+    this.runs.forEach((r) => r.fit());
+    this.sections.forEach((one) => this.first(one));
+  }
+
+  // The position after the last event: the complete picture.
+  get end() {
+    return this.places.length - 1;
+  }
+
+  // Return the positions: events of one request stand side by side in all runs, the shorter run waits at its last one.
+  line() {
+    const places = [];
+    const most = Math.max(...this.runs.map((r) => r.d.begins.length));
     for (let q = -1; q < most; q++) {
-      const from = runs.map((r) => (q < 0 ? 0 : (r.d.begins[q] ?? r.n)));
-      const to = runs.map((r) => r.d.begins[q + 1] ?? r.n);
-      const wide = Math.max(...runs.map((r, i) => to[i] - from[i]));
-      for (let j = 0; j < wide; j++) places.push(runs.map((r, i) => Math.max(0, Math.min(from[i] + j, to[i] - 1))));
+      const stops = this.runs.map((r) => r.stops(q));
+      const wide = Math.max(...stops.map((one) => one.length));
+      for (let j = 0; j < wide; j++) {
+        places.push(
+          stops.map((one, i) => one[Math.min(j, one.length - 1)] ?? Math.max(0, (this.runs[i].d.begins[q] ?? 0) - 1)),
+        );
+      }
     }
-    places.push(runs.map((r) => r.n));
+    return this.runs.length ? [...places, this.runs.map((r) => r.n)] : [];
   }
-}
 
-// Return whether the runs log different lines at position p.
-const differ = (p) => new Set(runs.map((r, i) => r.text(places[p][i]))).size > 1;
+  // Return whether the runs log different lines at position p.
+  differ(p) {
+    return new Set(this.runs.map((r, i) => r.text(this.places[p][i]))).size > 1;
+  }
 
-// Open the decisions of a request and mark it in the drawing; scroll: bring it into view.
-function choose(id, scroll) {
-  const d = $("d-" + id);
-  if (!d) return;
-  const section = d.closest("section");
-  all("details.shown", section).forEach((e) => {
-    e.classList.remove("shown");
-    if (e !== d && !e.dataset.kept) e.open = false;
-  });
-  d.classList.add("shown");
-  d.open = true;
-  all("g.chosen", section).forEach((g) => g.classList.remove("chosen"));
-  const g = $(id);
-  if (!g) return;
-  g.classList.add("chosen");
-  if (scroll) {
-    const box = section.querySelector(".draw");
-    const top = box.querySelector("svg").viewBox.baseVal.y;
-    const y = (g.querySelector(".frame").y.baseVal.value - top) * zoom;
-    if (y < box.scrollTop + 40 * zoom || y + 90 * zoom > box.scrollTop + box.clientHeight) {
-      box.scrollTop = Math.max(0, y - 60 * zoom);
+  // Choose a request by click, Enter or Space.
+  listen(g) {
+    const act = () => {
+      history.replaceState(null, "", "#" + g.id);
+      this.choose(g.id);
+    };
+    g.addEventListener("click", act);
+    g.addEventListener("keydown", (e) => {
+      if (e.key === "Enter" || e.key === " ") {
+        e.preventDefault();
+        act();
+      }
+    });
+  }
+
+  // Choose the request that a section opens with.
+  first(section) {
+    const open = section.querySelector("details[open]");
+    this.choose(open ? open.id.slice(2) : section.dataset.mark + "r" + section.dataset.first);
+  }
+
+  // Open the decisions of a request and mark it in the drawing; scroll: bring it into view.
+  choose(id, scroll) {
+    const g = $(id);
+    const section = g && g.closest("section");
+    if (!section) return;
+    const d = $("d-" + id);
+    all("details.shown", section).forEach((e) => {
+      e.classList.remove("shown");
+      if (e !== d && !e.dataset.kept) e.open = false;
+    });
+    if (d) {
+      d.classList.add("shown");
+      d.open = true;
     }
+    all("g.chosen", section).forEach((e) => e.classList.remove("chosen"));
+    g.classList.add("chosen");
+    const run = this.runs.find((r) => r.section === section);
+    if (scroll && run) run.reveal(g);
   }
-}
 
-// Show the position of the slider in all runs.
-function show() {
-  const p = +at.value;
-  const ks = places[p];
-  const end = p === places.length - 1;
-  $("count").textContent = end ? "end, " + (places.length - 1) + " events" : p + 1 + " of " + (places.length - 1);
-  const lines = runs.map((r, i) => {
-    r.go(ks[i]);
-    const q = r.row(ks[i]);
-    if (q >= 0) choose(r.mark + "r" + q, true);
-    return (
-      (runs.length > 1 ? r.section.dataset.run + ": " : "") + (q >= 0 ? "request " + q + ": " : "") + r.text(ks[i])
+  // Show the position of the slider in all runs.
+  show() {
+    const p = +this.at.value;
+    const ks = this.places[p];
+    const end = p === this.end;
+    active = this;
+    this.count.textContent = end ? "end, " + this.end + " events" : p + 1 + " of " + this.end;
+    const lines = this.runs.map((r, i) => {
+      r.go(ks[i]);
+      const q = r.row(ks[i]);
+      if (q >= 0) this.choose(r.mark + "r" + q, true);
+      const name = this.runs.length > 1 ? r.section.dataset.run + ": " : "";
+      return name + (q >= 0 ? "request " + q + ": " : "") + r.text(ks[i]);
+    });
+    this.panel.classList.toggle("apart", !end && this.runs.length > 1 && this.differ(p));
+    this.panel.replaceChildren(
+      ...(end ? ["the end: the whole picture"] : lines).map((line) => {
+        const e = document.createElement("span");
+        e.textContent = line;
+        return e;
+      }),
     );
-  });
-  const apart = !end && runs.length > 1 && differ(p);
-  $("now").classList.toggle("apart", apart);
-  $("now").replaceChildren(
-    ...(end ? ["the end: the whole picture"] : lines).map((line) => {
-      const e = document.createElement("span");
-      e.textContent = line;
-      return e;
-    }),
-  );
-  at.setAttribute("aria-valuetext", $("now").textContent);
+    this.at.setAttribute("aria-valuetext", this.panel.textContent);
+  }
+
+  go(p) {
+    this.at.value = p;
+    this.show();
+  }
+
+  step(by) {
+    this.go(+this.at.value + by);
+  }
+
+  // Go to event k of a run.
+  event(run, k) {
+    const p = this.places.findIndex((one) => one[run] >= k);
+    if (p >= 0) this.go(p);
+  }
+
+  // Move by whole requests.
+  request(by) {
+    const r = this.runs[0];
+    const p = +this.at.value;
+    const q = p === this.end ? r.d.begins.length : r.row(this.places[p][0]);
+    if (q + by < 0) return this.go(0);
+    this.event(0, r.d.begins[q + by] ?? r.n);
+  }
+
+  // Begin to play, from the start if the slider is at the end; or stop. Where motion is reduced, nothing moves between.
+  play() {
+    if (this.timer) return this.stop();
+    if (+this.at.value === this.end) this.go(0);
+    this.timer = setInterval(() => {
+      this.step(1);
+      if (+this.at.value === this.end) this.stop();
+    }, PACE);
+    this.playing(true);
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.playing(false);
+  }
+
+  playing(on) {
+    const button = this.root.querySelector(".play");
+    button.textContent = on ? "\u275a\u275a" : "\u25b6";
+    button.setAttribute("aria-label", on ? "pause" : "play");
+  }
+
+  // Move by a key: arrows, with Shift by requests; on the slider also Page Up, Page Down and Space. Return whether
+  // the key was one of these.
+  key(e) {
+    const slider = e.target === this.at;
+    const arrow = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+    if (arrow && e.shiftKey) this.request(arrow);
+    else if (arrow) this.step(arrow);
+    else if (slider && e.key === "PageUp") this.request(-1);
+    else if (slider && e.key === "PageDown") this.request(1);
+    else if (slider && e.key === " ") this.play();
+    else return false;
+    return true;
+  }
+
+  // Zoom the drawings.
+  size(by) {
+    this.zoom = Math.min(8, Math.max(0.5, this.zoom * by));
+    this.root.style.setProperty("--zoom", this.zoom);
+    this.runs.forEach((r) => r.stay());
+  }
+
+  // On paper stand the end of the run and all decisions; before: the position and the closed details until then.
+  print() {
+    if (this.before) return;
+    this.before = [+this.at.value, all("details:not([open])", this.root)];
+    if (this.places.length) this.go(this.end);
+    this.before[1].forEach((d) => {
+      d.open = true;
+    });
+  }
+
+  printed() {
+    if (!this.before) return;
+    this.before[1].forEach((d) => {
+      d.open = false;
+    });
+    if (this.places.length) this.go(this.before[0]);
+    this.before = null;
+  }
 }
 
-function go(p) {
-  at.value = p;
-  show();
-}
+// Milliseconds of an event while playing.
+const PACE = 700;
 
-function step(by) {
-  go(+at.value + by);
-}
+// All timelines of the page, and the one that was moved last.
+const timelines = [];
+let active = null;
 
-// Move by whole requests.
-function request(by) {
-  const r = runs[0];
-  const p = +at.value;
-  const q = p === places.length - 1 ? r.d.begins.length : r.row(places[p][0]);
-  const to = q + by;
-  if (to < 0) return go(0);
-  const k = r.d.begins[to];
-  go(k === undefined ? places.length - 1 : places.findIndex((one) => one[0] >= k));
-}
-
-// Zoom the drawings.
-function size(by) {
-  zoom = Math.min(4, Math.max(0.25, zoom * by));
-  document.body.style.setProperty("--zoom", zoom);
-  runs.forEach((r) => r.stay());
+// Start the timeline in an element, also where it is inserted later; return it.
+async function startTimeline(root) {
+  const data = await unpacked(root.querySelector(".walk").textContent).catch(() => ({ forms: [], runs: [] }));
+  const one = new Timeline(root, data);
+  const others = timelines.filter((other) => other.root.isConnected && other.root !== root);
+  timelines.splice(0, timelines.length, ...others, one);
+  return one;
 }
 
 // Follow the anchor of the address: an event or a request.
 function went() {
   const id = decodeURIComponent(location.hash.slice(1)).replace(/^d-/, "");
-  const m = id.match(/^(p(\d+)-)?e(\d+)$/);
-  if (m) {
-    const i = +(m[2] || 0);
-    const p = places.findIndex((one) => one[i] >= +m[3]);
-    if (p >= 0) go(p);
-  } else if ($(id)) {
-    choose(id, true);
+  const m = id.match(/^(.*)e(\d+)$/);
+  for (const one of timelines) {
+    const run = m ? one.runs.findIndex((r) => r.mark === m[1]) : -1;
+    if (run >= 0) one.event(run, +m[2]);
+    else if (one.root.contains($(id))) one.choose(id, true);
   }
-}
-
-// Leave out the notes beside the tokens where a drawing has no room for them.
-function fit() {
-  runs.forEach((r) => {
-    const narrow = r.draw.clientWidth < r.d.width[1];
-    const to = r.d.width[narrow ? 0 : 1];
-    r.section.classList.toggle("narrow", narrow);
-    const old = r.svg.viewBox.baseVal;
-    if (old.width === to) return;
-    r.svg.setAttribute("viewBox", [0, old.y, to, old.height].join(" "));
-    r.svg.setAttribute("width", to);
-  });
-}
-
-// Choose the request that a section opens with.
-function first(section) {
-  const open = section.querySelector("details[open]");
-  const number = section.dataset.first;
-  const mark = section.dataset.mark;
-  if (open || number) choose(open ? open.id.slice(2) : mark + "r" + number);
 }
 
 document.body.classList.add("script");
 
-// Start the slider with the data that was read, or without any.
-function start(read) {
-  data = read;
-  runs = data.runs.map((d, i) => new Run(d, i));
-  line();
-  if (runs.length > 1) firstDifference = places.findIndex((_, p) => differ(p));
-  if (places.length) {
-    tools.hidden = false;
-    at.max = places.length - 1;
-    at.value = at.max;
-    at.addEventListener("input", show);
-    $("back").onclick = () => step(-1);
-    $("on").onclick = () => step(1);
-    $("out").onclick = () => size(0.8);
-    $("in").onclick = () => size(1.25);
-    at.addEventListener("keydown", (e) => {
-      const by = { PageUp: -1, PageDown: 1 }[e.key];
-      if (by) {
-        e.preventDefault();
-        request(by);
-      }
-    });
-    if (firstDifference >= 0) {
-      $("differ").hidden = false;
-      $("differ").onclick = () => go(firstDifference);
-    }
-    show();
-  }
-  fit();
-  addEventListener("resize", fit);
-  all("section.run").forEach(first);
-  if (location.hash) went();
-  document.body.dataset.ready = "";
-}
-
-all("svg g[role=listitem]").forEach((g) => {
-  const go = () => {
-    history.replaceState(null, "", "#" + g.id);
-    choose(g.id);
-  };
-  g.addEventListener("click", go);
-  g.addEventListener("keydown", (e) => {
-    if (e.key === "Enter" || e.key === " ") {
-      e.preventDefault();
-      go();
-    }
-  });
-});
-
-if (navigator.clipboard) {
+if (navigator.clipboard && $("copy")) {
   $("copy").hidden = false;
   $("copy").onclick = () =>
     navigator.clipboard.writeText($("command").textContent).then(
@@ -497,24 +586,17 @@ if (navigator.clipboard) {
     );
 }
 
-// On paper stand the end of the run and all decisions; before: the position and the closed details until then.
-let before = null;
-addEventListener("beforeprint", () => {
-  if (before) return;
-  before = [+at.value, all("details:not([open])")];
-  if (places.length) go(places.length - 1);
-  before[1].forEach((d) => {
-    d.open = true;
-  });
-});
-addEventListener("afterprint", () => {
-  if (!before) return;
-  before[1].forEach((d) => {
-    d.open = false;
-  });
-  if (places.length) go(before[0]);
-  before = null;
-});
-
+addEventListener("resize", () => timelines.forEach((one) => one.runs.forEach((r) => r.fit())));
+addEventListener("beforeprint", () => timelines.forEach((one) => one.print()));
+addEventListener("afterprint", () => timelines.forEach((one) => one.printed()));
 addEventListener("hashchange", went);
-unpacked($("walk").textContent).then(start, () => start(data));
+addEventListener("keydown", (e) => {
+  const one = timelines.find((other) => other.root.contains(e.target)) || (e.target === document.body && active);
+  if (!one || !one.places.length || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (one.key(e)) e.preventDefault();
+});
+Promise.all(all(".timeline").map(startTimeline)).then(() => {
+  active = timelines[0];
+  if (location.hash) went();
+  document.body.dataset.ready = "";
+});

@@ -1,0 +1,71 @@
+"""Timeline of runs: their drawings, with a slider over the event log. A page may contain several timelines.
+
+``timeline`` returns the element with its data; a page contains ``style()`` and ``script()`` once. The script starts
+every timeline of the page, and ``startTimeline(element)`` those that are inserted later.
+"""
+
+from __future__ import annotations
+
+from string import Template
+from typing import NamedTuple, Sequence
+
+from cachesim.base.escaping import attribute
+from cachesim.tools.picture.event_stream import Told, packed, script_data
+from cachesim.tools.picture.page_assets import asset
+from cachesim.tools.picture.scene import Scene
+from cachesim.tools.picture.svg import Drawn, draw, first_difference, prefix
+
+
+class Around(NamedTuple):
+    """HTML around the drawing of a run: above it, and beside or below it."""
+
+    above: str = ""
+    beside: str = ""
+
+
+def timeline(
+    scenes: Sequence[Scene], told: Sequence[Told] = (), around: Sequence[Around] = (), name: str = "",
+    differs: int | None = None,
+) -> str:
+    """Return a timeline as an HTML element. ``told``: event log of each run, () = unknown: no slider. ``around``: HTML
+    around each drawing, () = none. ``name``: prefix of the anchors, different in each timeline of a page. ``differs``:
+    request that is marked as the first difference, -1 = none, None = find it."""
+    found = first_difference(scenes) if differs is None else differs
+    parts = around or [Around()] * len(scenes)
+    runs = "".join(_run(one, part, number, name, found)
+                   for number, (one, part) in enumerate(zip(scenes, parts, strict=True)))  # fmt: skip
+    signs = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
+    return Template(asset(__file__, "timeline.html")).substitute(
+        signs=signs, runs=runs, walk=packed(script_data([Drawn(one) for one in scenes], told))
+    )
+
+
+def style() -> str:
+    """Return the style of timelines: colours of pages, drawings, slider."""
+    return "\n".join(asset(__file__, name) for name in ("palette.css", "drawing.css", "timeline.css"))
+
+
+def script() -> str:
+    """Return the script of timelines."""
+    return asset(__file__, "walk.js")
+
+
+def region(what: str, number: int, scene: Scene) -> str:
+    """Return the attributes of a part that can scroll: keyboard focus and a name."""
+    name = attribute(f"{what}, run {number + 1}: {scene.profile}")
+    return f' tabindex="0" role="region" aria-label="{name}"'
+
+
+def _run(scene: Scene, part: Around, number: int, name: str, differs: int) -> str:
+    mark = name + prefix(number)
+    drawing = draw([scene], number, differs, alone=False, name=name)
+    drawing = f'<div class="draw"{region("picture", number, scene)}>{drawing}</div>'
+    data = f'data-run="{attribute(scene.profile)}" data-first="{_first_shown(scene)}" data-mark="{attribute(mark)}"'
+    return f'<section class="run" {data}>{part.above}<div class="pair">{drawing}{part.beside}</div></section>'
+
+
+def _first_shown(scene: Scene) -> int:
+    """Return the request that is selected when the page opens: the first wrong request, else the first with a loss."""
+    wrong = [row.number for row in scene.rows if row.wrong]
+    again = [row.number for row in scene.rows if any(part.origin == "again" for part in row.stretches)]
+    return next(iter([*wrong, *again, *(row.number for row in scene.rows)]), 0)
