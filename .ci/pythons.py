@@ -30,7 +30,7 @@ SMOKE = (
     ("-c", "import cachesim; assert all(callable(getattr(cachesim, name)) for name in cachesim.__all__)"),
     ("-m", "cachesim", "run", "--as-expected", "llama-24143-entry-removed-dense", "ik-1889-no-refusal-hybrid",
      "mlx-1006-ragged-crash-hybrid"),
-    ("-m", "cachesim", "try", "S40.A60>r4/B70/S.A"),
+    ("-m", "cachesim", "run", "S40.A60>r4/B70/S.A"),
 )
 
 

@@ -1,8 +1,8 @@
 """Table of limits: everything that cachesim refuses because it is too large.
 
 A limit protects the machine (data read from a file takes at most a few hundred MiB of memory) or the user's time. Every
-limit that protects time can be raised with a flag. An error names the limit and the flag. pages/limits.md shows the
-table (``make docs`` renews it).
+limit that protects time can be raised with ``--limit``. An error names the limit and the option. pages/limits.md shows
+the table (``make docs`` renews it).
 """
 
 from __future__ import annotations
@@ -20,16 +20,22 @@ MACHINE, TIME = "the machine", "your time"
 class Limit:
     """Maximum for a quantity."""
 
-    name: str
+    name: str                 # also in ``--limit NAME=N``
     value: int                # default maximum
     unit: str                 # unit of ``value``, in the plural
     subject: str              # limited quantity: a noun phrase for help texts and pages/limits.md
     protects: str             # MACHINE or TIME
-    flag: str = ""            # option that raises the limit; "" if it is fixed
+    raisable: bool = False    # ``--limit`` raises it; limits that protect TIME always are
     now: int = field(init=False)    # maximum in this process; only ``lift`` changes it
 
     def __post_init__(self) -> None:
         self.now = self.value
+        self.raisable |= self.protects == TIME
+
+    @property
+    def option(self) -> str:
+        """Option that raises the limit, "" if it is fixed."""
+        return f"--limit {self.name}=N" if self.raisable else ""
 
     def check(self, found: int, what: str, *, file: str = "", line: int | None = None) -> None:
         """Raise OverLimit if the amount ``found`` [``unit``] exceeds ``now``. ``what``: the word, request or file
@@ -39,43 +45,42 @@ class Limit:
 
     def exceeded(self, what: str, *, file: str = "", line: int | None = None) -> OverLimit:
         """Return the error for ``what``, which exceeds the limit."""
-        hint = f"{self.flag} N allows more" if self.flag else ""
+        hint = f"{self.option} allows more" if self.raisable else ""
         return OverLimit(f"{what}, at most {self.now:,} {self.unit} are allowed", file=file, line=line, hint=hint)
 
 
-NEW_TOKENS = Limit("new tokens", 1_000_000, "tokens", "evaluation and generation in a run", TIME, "--max-tokens")
-SAMPLED_TOKENS = Limit("sampled tokens", 16_384, "tokens", "generation in a run, not forced", TIME, "--max-sampled")
-PASSES = Limit("micro-batches", 100_000, "micro-batches", "a run; restart or slot file: 10 each", TIME, "--max-passes")
-EXACT_WORK = Limit("exact work", 400_000, "work units", "1 per token in a layer, or 300 rows read", TIME, "--max-exact")
-JUDGED_TOKENS = Limit("judged tokens", 2**22, "tokens", "length of all restore points of a run", TIME, "--max-judged")
+NEW_TOKENS = Limit("tokens", 1_000_000, "tokens", "evaluation and generation in a run", TIME)
+SAMPLED_TOKENS = Limit("sampled", 16_384, "tokens", "generation in a run, not forced", TIME)
+PASSES = Limit("passes", 100_000, "micro-batches", "of a run; a restart or slot file counts 10", TIME)
+EXACT_WORK = Limit("exact", 400_000, "work units", "1 per token in a layer, or 300 rows read", TIME)
+JUDGED_TOKENS = Limit("judged", 2**22, "tokens", "length of all restore points of a run", TIME)
 SLOTS = Limit("slots", 256, "slots", "slots of a server whose source sets no maximum", MACHINE)
 SPINNING = Limit("spinning", 10_000, "rounds", "rounds without progress while a later request waits", MACHINE)
-ORDERS = Limit("orders", 600, "orders", "orders tried for requests recorded together", TIME, "--max-orders")
-ORDER_WORK = Limit("order work", 500_000, "tokens", "work budget for these orders", TIME, "--max-order-work")
+ORDERS = Limit("orders", 600, "orders", "orders tried for requests recorded together", TIME)
+ORDER_WORK = Limit("order-work", 500_000, "tokens", "work budget for these orders", TIME)
 PROMPT_TOKENS = Limit("prompt tokens", 32_000_000, "tokens", "all prompts of a scenario, reused or not", MACHINE)
-WORKLOAD_TOKENS = Limit("workload", 48_000_000, "tokens", "all requests of a server", MACHINE, "--max-workload")
+WORKLOAD_TOKENS = Limit("workload", 48_000_000, "tokens", "all requests of a server", MACHINE, raisable=True)
 WORD_LENGTH = Limit("word length", 1_000_000, "tokens", "length of a word in a scenario", MACHINE)
 LAYERS = Limit("layers", 64, "layers", "layers of a model", MACHINE)
 WINDOW = Limit("window", 2**20, "tokens", "window of a W layer", MACHINE)
 EXACT_ROWS = Limit("exact attention", 2**19, "rows", "rows of a softmax whose sum must stay exact", MACHINE)
 SCENARIO_BYTES = Limit("scenario file", 2**20, "bytes", "size of a TOML file", MACHINE)
 RULE_LINE = Limit("rule file line", 10_000, "characters", "length of a line of a rule file", MACHINE)
-TRACE_BYTES = Limit("recording", 2**26, "bytes", "size of a JSON file", MACHINE, "--max-bytes")
-JSON_VALUES = Limit("JSON values", 4_000_000, "values", "brackets, commas, colons in a file", MACHINE, "--max-values")
+TRACE_BYTES = Limit("bytes", 2**26, "bytes", "size of a JSON file", MACHINE, raisable=True)
+JSON_VALUES = Limit("values", 4_000_000, "values", "brackets, commas, colons in a file", MACHINE, raisable=True)
 SLOT_FILE_BYTES = Limit("slot file", 2**30, "bytes", "size of a saved slot", MACHINE)
-LOG_REQUESTS = Limit("log requests", 10_000, "requests", "requests in a log", TIME, "--max-log-requests")
+LOG_REQUESTS = Limit("log-requests", 10_000, "requests", "requests in a log", TIME)
 LOG_STATEMENTS = Limit("log statements", 50_000, "statements", "statements about a log", MACHINE)
-REBUILT = Limit("rebuilt requests", 400, "requests", "requests of a log that is simulated", TIME, "--max-rebuilt")
-SOUGHT = Limit("log search", 270_000, "work units", "log reconstruction; a token costs 1", TIME, "--max-sought")
-BODY_BYTES = Limit("request bodies", 2**27, "bytes", "size of all files of an import", MACHINE, "--max-body-bytes")
-BODIES = Limit("bodies", 5_000, "requests", "requests in an import of request bodies", TIME, "--max-bodies")
+REBUILT = Limit("rebuilt", 400, "requests", "requests of a log that is simulated", TIME)
+SOUGHT = Limit("sought", 270_000, "work units", "log reconstruction; a token costs 1", TIME)
+BODY_BYTES = Limit("body-bytes", 2**27, "bytes", "size of all files of an import", MACHINE, raisable=True)
+BODIES = Limit("bodies", 5_000, "requests", "requests in an import of request bodies", TIME)
 RENDERED = Limit("rendered prompts", 2**27, "characters", "total length of the rendered prompts of an import", MACHINE)
-PARSER_TIME = Limit("parser time", 8, "CPU seconds", "parsing a template, tokenizer or GGUF; 4 more per MiB of prompts",
-                    TIME, "--max-parser-time")  # fmt: skip
-PARSER_MEMORY = Limit("parser memory", 500, "MiB", "address space while parsing these", MACHINE,
-                      "--max-parser-memory")  # fmt: skip
-PARSER_OUTPUT = Limit("parser output", 2**24, "bytes", "result of parsing these; 8 more per byte of prompts", MACHINE,
-                      "--max-parser-output")  # fmt: skip
+PARSER_TIME = Limit("parser-time", 8, "CPU seconds", "parsing a template, tokenizer or GGUF; 4 more per MiB of prompts",
+                    TIME)  # fmt: skip
+PARSER_MEMORY = Limit("parser-memory", 500, "MiB", "address space while parsing these", MACHINE, raisable=True)
+PARSER_OUTPUT = Limit("parser-output", 2**24, "bytes", "result of parsing these; 8 more per byte of prompts", MACHINE,
+                      raisable=True)  # fmt: skip
 REPLY_BYTES = Limit("reply", 2**24, "bytes", "size of a server's reply", MACHINE)
 NESTING = Limit("nesting", 32, "levels", "nesting of tables, lists and objects in a file", MACHINE)
 
@@ -83,7 +88,7 @@ TABLE = tuple(limit for limit in list(globals().values()) if isinstance(limit, L
 """All limits, in the order of their definitions above, which is also the order in the documents."""
 
 OF_A_RUN = (NEW_TOKENS, SAMPLED_TOKENS, PASSES, EXACT_WORK, JUDGED_TOKENS)
-"""Limits of a run; every command that runs scenarios has flags for them."""
+"""Limits of a run; every command that runs scenarios can raise them."""
 
 
 def lift(numbers: Mapping[str, int]) -> None:

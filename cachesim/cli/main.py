@@ -23,40 +23,53 @@ from cachesim.base import exits
 from cachesim.base.errors import ENDING, BadInput, Terminated, Unwritable, cut, nearest, quoted, stdout_errors
 
 COMMANDS = {
-    "run": ("tools.run.run_command", "run scenario files under one or more profiles"),
-    "try": ("tools.run.try_command", "run requests written in one line"),
+    "run": ("tools.run.run_command", "run scenarios, or requests in one line, under rule sets"),
     "why": ("tools.run.why_command", "show the decisions behind one request of a scenario"),
-    "advise": ("tools.advise.command", "find flags, builds and request changes that save tokens"),
-    "diff": ("tools.run.diff_command", "compare two profiles on a scenario"),
-    "explain": ("tools.rulebook.explain_command", "explain a rule and name its source"),
-    "lesson": ("tools.lessons.command", "how these caches work, in seven short lessons with exercises"),
-    "profiles": ("tools.rulebook.profiles_command", "list, show or compare rule sets"),
-    "options": ("tools.rulebook.options_command", "list a server's flags: defaults and effects"),
+    "diff": ("tools.run.diff_command", "compare two rule sets on a scenario"),
     "bisect": ("tools.run.bisect_command", "find the version, and the rule in it, that changed the outcome"),
+    "advise": ("tools.advise.command", "find flags, builds and request changes that save tokens"),
+    "lesson": ("tools.lessons.command", "how these caches work, in seven short lessons with exercises"),
+    "explain": ("tools.rulebook.explain_command", "explain a rule, a term, a log line or a message"),
+    "scenarios": ("tools.run.scenarios_command", "list the scenarios that come with cachesim"),
+    "options": ("tools.rulebook.options_command", "list a server's flags: defaults and effects"),
+    "profiles": ("tools.rulebook.profiles_command", "list, show or compare rule sets"),
+    "import": ("tools.server_logs.command", "turn a server's log into a scenario, with lost tokens and causes"),
+    "check": ("tools.conformance.check_command", "test the cache of a running server"),
+    "verify": ("tools.live.verify_command", "compare a case with a real llama-server, request by request"),
+    "export": ("tools.live.export_command", "write a case as a script, a test, an issue or a scenario file"),
     "fuzz": ("tools.search.fuzz_command", "search for conversations that break a property"),
-    "merge": ("tools.search.merge_command", "merge the campaigns of several machines"),
     "shrink": ("tools.search.shrink_command", "shrink a conversation that breaks a property"),
     "repair": ("tools.search.repair_command", "find the rule change that fixes each failure, and its cost"),
-    "scenarios": ("tools.run.scenarios_command", "list the scenarios that come with cachesim"),
+    "merge": ("tools.search.merge_command", "merge the campaigns of several machines"),
     "workload": ("tools.workload.command", "run recorded sessions under rule sets: tokens, MiB, bounds"),
-    "replay": ("tools.replay.command", "compare the simulator with recorded traces of real servers"),
-    "import": ("tools.server_logs.command", "turn a server's log into a scenario, with lost tokens and causes"),
-    "verify": ("tools.live.verify_command", "compare a case with a real llama-server, request by request"),
-    "check": ("tools.conformance.check_command", "test the cache of a running server"),
-    "export": ("tools.live.export_command", "write a case as a script, a test, an issue or a scenario file"),
     "record": ("tools.live.record_command", "run scenarios on a real llama-server and record it"),
+    "replay": ("tools.replay.command", "compare the simulator with recorded traces of real servers"),
     "completion": ("cli.completion", "print a shell completion script"),
 }
 """Sub-command -> its module in cachesim, and its help text."""
+
+FORMER = {"try": "run"}
+"""Hidden former name of a command -> its name."""
+
+GROUPS = {
+    "simulate": ("run", "why", "diff", "bisect", "advise"),
+    "understand": ("lesson", "explain", "scenarios", "options", "profiles"),
+    "your server": ("import", "check", "verify", "export"),
+    "search": ("fuzz", "shrink", "repair"),
+}
+"""Heading of ``--help`` -> its commands. All other commands stand in a last line."""
+
+EXIT_CODES = """\
+exit codes: 0 correct, 1 wrong answer or failed property, 2 unusable input,
+3 undecided, 5 nothing selected, 70 fault of cachesim, 130 interrupted"""
 
 LISTS = ("profiles", "explain", "options", "scenarios", "lesson", "completion")
 """Commands that only print: a reader may close the pipe early without losing results."""
 
 CARD = (
-    ("try", "cachesim try S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),
-    ("run", "cachesim run llama-24143-entry-removed-dense"),
+    ("run", "cachesim run S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),
     ("why", "cachesim why llama-24143-entry-removed-dense 3"),
-    ("diff", "cachesim diff llama-24143-entry-removed-dense -p b9518 -p latest"),
+    ("diff", "cachesim diff llama-24143-entry-removed-dense -p b9518 -p pr24143-on-b9518"),
     ("bisect", "cachesim bisect S100.A40/S.B40"),
     ("explain", "cachesim explain pos_min"),
     ("lesson", "cachesim lesson 1"),
@@ -81,6 +94,21 @@ class Parser(ArgumentParser):
         """Write help or version. Unlike the parent class, report an error if they cannot be written."""
         with stdout_errors():
             (file or sys.stdout).write(message)
+
+
+class TopParser(Parser):
+    """Parser of the command line without a command."""
+
+    def format_help(self) -> str:
+        """Return the commands by group, the other options, and the exit codes."""
+        groups = [[f"{title}:", *(f"  {name:10} {COMMANDS[name][1]}" for name in names)]
+                  for title, names in GROUPS.items()]  # fmt: skip
+        shown = {name for names in GROUPS.values() for name in names}
+        more = [f"more: {' '.join(name for name in COMMANDS if name not in shown)}"]
+        options = ["cachesim COMMAND --help: options of a command", "cachesim --version: version and newest rule sets"]
+        head = ["usage: cachesim COMMAND ...", "", "Reference simulator of cache semantics in LLM servers."]
+        parts = [head, *groups, more, options, [EXIT_CODES]]
+        return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
 
 # The matrices are small: a second BLAS thread only waits for the first, and a busy machine gets fifteen times slower.
@@ -192,7 +220,7 @@ def _replaced(error: UnicodeError) -> tuple[str, int]:
 
 
 def _run(argv: list[str]) -> int:
-    chosen = argv[0] if argv and not argv[0].startswith("-") else None
+    chosen = FORMER.get(argv[0], argv[0]) if argv and not argv[0].startswith("-") else None
     if chosen is not None and chosen not in COMMANDS:
         raise BadInput(f"unknown command {quoted(chosen)}", hint=nearest(chosen, COMMANDS) or "see cachesim --help")
     parser, commands = _parsers([chosen] if chosen else [])
@@ -201,6 +229,7 @@ def _run(argv: list[str]) -> int:
         import_module("cachesim.base.console").say(_card())
         return exits.HOLDS
     command = commands[chosen]
+    command.prog = f"cachesim {argv[0]}"
     import_module("cachesim.cli.output_options").apply_output_options(argv)
     prepared = getattr(_module(chosen), "prepared", None)
     args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
@@ -226,10 +255,9 @@ class _Version(Action):
 
 def _parsers(chosen: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
     """Return the top-level parser and the parsers of the chosen commands; only these get their arguments."""
-    parser = Parser(prog="cachesim", allow_abbrev=False,
-                    description="Reference simulator of cache semantics in LLM servers.")  # fmt: skip
+    parser = TopParser(prog="cachesim", allow_abbrev=False)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and the newest rule sets")
-    table = parser.add_subparsers(title="commands", metavar="COMMAND")
+    table = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     commands = {}
     for name, (_, line) in COMMANDS.items():
         command = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
@@ -245,7 +273,7 @@ def _card() -> str:
     rest = [name for name in COMMANDS if name not in dict(CARD)]
     lines = [f"cachesim {__version__}: reference simulator of cache semantics in LLM servers", ""]
     for name, example in CARD:
-        lines += [f"  {name:8} {COMMANDS[name][1]}", f"           {example}"]
+        lines += [f"  {name:8} {COMMANDS[name][1]}", f"      {example}"]
     words = wrap(" ".join(rest), 78, initial_indent="  more:    ", subsequent_indent=" " * 11)
     last = "Options: cachesim COMMAND --help. Shell completion: cachesim completion bash."
     return "\n".join([*lines, *words, "", last])

@@ -12,7 +12,7 @@ from cachesim.events import Aborted, Decided, SeqRm
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.recompute_reasons import reason
-from cachesim.judging.reproduce_command import case_command, try_command
+from cachesim.judging.reproduce_command import case_command, line_command
 from cachesim.scenarios.from_notation import from_line
 
 MOST = 12            # causes reported of a failure: the first and the last
@@ -51,7 +51,7 @@ def explained(case: Mapping[str, Any], profile: str, at: int, hence: str) -> dic
         run = run_judged(from_line(line, model=model, profiles=(profile,), server=server), profile, "provenance")
         last = len(run.requests) - 1
         failure = failure_data(run, min(at, last) if at >= 0 else (*run.broken, last)[0], hence)
-    return {**case, "command": try_command(line, profile, model, server), "failure": failure}
+    return {**case, "command": line_command(line, profile, model, server), "failure": failure}
 
 
 def _causes(run: Run, at: int) -> Iterator[Cause]:

@@ -56,8 +56,8 @@ def flag_text(flag: Flag, value: Option, open_words: Mapping[str, str]) -> str:
     return f"{word} {open_words.get(flag.name, value) if value == flag.open else value}"
 
 
-def try_words(line: str, profile: str, model: str, given: Mapping[str, Option]) -> list[str]:
-    """Return the arguments of ``cachesim try`` or ``why``: a line and the server that runs it."""
+def line_arguments(line: str, profile: str, model: str, given: Mapping[str, Option]) -> list[str]:
+    """Return the arguments of ``cachesim run`` or ``why``: a line and the server that runs it."""
     return [line, "-p", profile_argument(profile), "--model", model, *set_words(given)]
 
 
@@ -71,17 +71,17 @@ def settings(given: Mapping[str, Option]) -> list[str]:
     return [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in given.items()]
 
 
-def try_command(line: str, profile: str, model: str, given: Mapping[str, Option]) -> str:
-    """Return the ``cachesim try`` command of a line. ``given``: options that differ from the defaults."""
-    return shell_command(["cachesim", "try", *try_words(line, profile, model, given)])
+def line_command(line: str, profile: str, model: str, given: Mapping[str, Option]) -> str:
+    """Return the ``cachesim run`` command of a line. ``given``: options that differ from the defaults."""
+    return shell_command(["cachesim", "run", *line_arguments(line, profile, model, given)])
 
 
 def line_words(scenario: Scenario, profile: str) -> list[str]:
-    """Return ``try_words`` of the requests of a scenario. Raises BadInput if the line notation cannot express
+    """Return ``line_arguments`` of the requests of a scenario. Raises BadInput if the line notation cannot express
     it."""
     given, line = spoken(scenario.server, scenario.engine), spell(normal(scenario.line))
     from_line(line, model=scenario.model, profiles=(profile,), server=given)
-    return try_words(line, profile, scenario.model, given)
+    return line_arguments(line, profile, scenario.model, given)
 
 
 def case_words(scenario: Scenario, profile: str) -> list[str]:
@@ -93,6 +93,5 @@ def case_words(scenario: Scenario, profile: str) -> list[str]:
 
 
 def case_command(scenario: Scenario, profile: str) -> str:
-    """Return the command that runs a scenario under a profile: ``try`` with a line if possible, else ``run``."""
-    words = case_words(scenario, profile)
-    return shell_command(["cachesim", "run" if len(words) == 3 else "try", *words])
+    """Return the command that runs a scenario under a profile, with a line if possible."""
+    return shell_command(["cachesim", "run", *case_words(scenario, profile)])

@@ -79,7 +79,7 @@ def named(text: str) -> Path:
         text = former_ids().get(text, text)
     if text not in files:
         hint = nearest(text, files) or neighbour(Path(text)) or "see cachesim scenarios"
-        raise BadInput("no such file, and no scenario with this id", file=text, hint=hint)
+        raise BadInput("not a file, a scenario id or a line of requests", file=text, hint=hint)
     return files[text]
 
 

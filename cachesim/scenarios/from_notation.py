@@ -7,14 +7,20 @@ line does not contain the server, the model or the expectations.
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 from typing import Mapping
 
+from cachesim.base.errors import BadInput, OverLimit, quoted
 from cachesim.engines.capabilities import Option
+from cachesim.scenarios.load import neighbour
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named, parse_setting
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
+
+_NAME = re.compile(r"[\w./-]*\.[a-z]\w{1,4}|(?![A-Za-z_]+\d)[\w./-]+")     # rather the name of a file than a line
 
 
 def from_line(
@@ -27,7 +33,13 @@ def from_line(
     manual_of(engine)                    # raises for an unknown engine
     for name in profiles:
         check_profile(name, engine, None)
-    words, steps = parse(line, partial(parse_setting, engine=engine))
+    try:
+        words, steps = parse(line, partial(parse_setting, engine=engine))
+    except BadInput as wrong:
+        if isinstance(wrong, OverLimit) or not _NAME.fullmatch(line):
+            raise
+        raise BadInput(f"not a file or a scenario id: {quoted(line)}, and as a line of requests: {wrong.cause}",
+                       hint=wrong.hint or neighbour(Path(line))) from None  # fmt: skip
     named = model_named(model, engine)
     return Scenario(
         id="try", title="from the one-line notation", source=("cachesim",), why="", engine=engine, model=named.model,

@@ -25,10 +25,10 @@ PAGES = {
     "advise": "advise llama-24143-entry-removed-dense -p llama_cpp@b10587",
     "recording": "replay tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json",
     "import": "import tests/unit/tools/server_logs/verbosity_4.log",
-    "window": "try S40.A60>r4/B70/S.C25/S.A.D5 --model 'W8 A'",
-    "long": f"try {LONG} --max-judged 99999999",
-    "many": f"try {MANY}",
-    **{name: f"try {line} -p {profile} --model '{model}'" for name, (line, profile, model) in LINES.items()},
+    "window": "run S40.A60>r4/B70/S.C25/S.A.D5 --model 'W8 A'",
+    "long": f"run {LONG} --limit judged=99999999",
+    "many": f"run {MANY}",
+    **{name: f"run {line} -p {profile} --model '{model}'" for name, (line, profile, model) in LINES.items()},
 }
 """Name -> command line. ``long`` has 100,000 tokens in a request, ``many`` 999 requests."""
 

@@ -93,7 +93,7 @@ def test_an_answer_is_opened_by_keyboard_and_without_script(shown):
     assert not first.locator("pre").is_visible()
     first.locator("summary").focus()
     page.keyboard.press("Enter")
-    assert first.locator("pre").is_visible() and "cachesim try" in first.inner_text()
+    assert first.locator("pre").is_visible() and "cachesim run" in first.inner_text()
 
 
 @both

@@ -68,7 +68,7 @@ def names() -> dict[str, object]:
 def limits_table() -> str:
     """Return the table of limits."""
     rows = [f"| {limit.name} | {limit.value:,} {limit.unit} | {limit.subject} | {limit.protects} | "
-            f"{limit.flag and f'`{limit.flag}`'} |" for limit in TABLE]  # fmt: skip
+            f"{limit.option and f'`{limit.option}`'} |" for limit in TABLE]  # fmt: skip
     return "\n".join([LIMITS_HEAD, "|---|---|---|---|---|", *rows]) + "\n"
 
 

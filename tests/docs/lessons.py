@@ -1,6 +1,6 @@
 """Generated parts of the lessons: outputs, numbers and pictures. ``make docs`` renews them.
 
-    <!-- r = cachesim try 'A9.c3/A.b5' --model S -->  names the JSON of a command, for <!--= r[1].cache_n -->
+    <!-- r = cachesim run 'A9.c3/A.b5' --model S -->  names the JSON of a command, for <!--= r[1].cache_n -->
     <!-- picture = llama-lesson-recurrent llama_cpp@b11549 -->  contents of the picture on the next line
 """
 

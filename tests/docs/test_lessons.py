@@ -79,7 +79,7 @@ def test_a_lesson_has_its_parts(number):
     assert lesson.title.startswith(f"{number}. ") and "picture" in kinds
     assert kinds.count("answer") == 3 + (number == 1)          # lesson 1: an exercise on paper
     assert heads[-2:] == ["Exercises", "Where to read the real code"]
-    typed = [block.text for block in lesson.blocks if block.kind == "code" and block.text.startswith("cachesim try ")]
+    typed = [block.text for block in lesson.blocks if block.kind == "code" and block.text.startswith("cachesim run ")]
     answered = [inner.text.split("\n")[0] for block in lesson.blocks for inner in block.inside if inner.kind == "code"]
     assert [f"$ {command}" for command in typed] == answered
     assert len(typed) == 3
@@ -116,5 +116,5 @@ def test_two_prompts_of_the_toy_lead_to_the_same_state():
 
 
 def test_the_fields_know_the_commands_that_they_name():
-    assert names("<!-- r = cachesim try A9/A --model S -->")["r"][1].prompt == 9
+    assert names("<!-- r = cachesim run A9/A --model S -->")["r"][1].prompt == 9
     assert run_here("cachesim lesson 1").startswith("1. Rows and states\n")

@@ -100,7 +100,7 @@ def test_a_conversation_is_right_and_continues_from_a_stored_state(tree, profile
 
 
 def test_a_known_fault_of_an_engine_shows_with_the_kind(tree):
-    line = ["-m", "cachesim", "try", "S40.A20/S.A>3/B9@0/S.A.C5", "--model", "EA", "-p", "ik_llama@1889-base"]
+    line = ["-m", "cachesim", "run", "S40.A20/S.A>3/B9@0/S.A.C5", "--model", "EA", "-p", "ik_llama@1889-base"]
     assert run(tree, *line)[0] == 1
 
 

@@ -246,7 +246,7 @@ def deaf(ground: Ground) -> Any:
 def ascii_only(ground: Ground) -> Any:
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
     ends = [Victim(*line, env=env).end() for line in (
-        ("try", "S40.A30/Longer10.Words10.Than10.The10.Column10"), (*SEARCH[:-1], *SHORT),
+        ("run", "S40.A30/Longer10.Words10.Than10.The10.Column10"), (*SEARCH[:-1], *SHORT),
     )]  # fmt: skip
     ground.expect("stderr", [end.err for end in ends], ["", ""])
     return ends, [exits.HOLDS, exits.BROKEN], "all"

@@ -57,7 +57,7 @@ def test_run(installed, twins):
 
 
 def test_try(installed):
-    code, out, err = installed("try", "A40/A.B9/A.C9", "--model", "GA", "-p", NEW, "--json")
+    code, out, err = installed("run", "A40/A.B9/A.C9", "--model", "GA", "-p", NEW, "--json")
     assert (code, err) == (0, "")
     assert [one["cache_n"] for one in json.loads(out)["runs"][0]["requests"]] == [0, 32, 32]
 
@@ -101,7 +101,7 @@ def test_explain(installed):
 def test_profiles(installed):
     code, out, err = installed("profiles", "show", NEW)
     assert (code, err) == (0, "") and "BP-SPLIT.ALIGN" in out and "cachesim-blockpool 1.0" in out
-    code, out, err = installed("try", "A9", "--model", "A", "-p", NEW, "--set", "block_sise=4")
+    code, out, err = installed("run", "A9", "--model", "A", "-p", NEW, "--set", "block_sise=4")
     assert code == 2 and "block_size" in err and err.count("\n") == 1
 
 
@@ -109,7 +109,7 @@ def test_profiles(installed):
     ("A9/{save@0 f}", "slot"), ("A9{n_cmpl=2}", "single completions"), ("A9{id_slot=1}", "id_slot"),
 ])  # fmt: skip
 def test_what_it_does_not_know_is_refused_in_a_line(installed, line, why):
-    code, _, err = installed("try", line, "--model", "A", "-p", NEW)
+    code, _, err = installed("run", line, "--model", "A", "-p", NEW)
     assert code == 2 and why in err and err.count("\n") == 1
 
 

@@ -102,7 +102,7 @@ def scenario(rng, number):
 
 def line(rng, number):
     """Return a mutated line of requests with options."""
-    argv = [rng.choice(("try", "try", "try", "try", "bisect")), bent_line(rng), *line_options(rng)]
+    argv = [rng.choice(("run", "run", "run", "try", "bisect")), bent_line(rng), *line_options(rng)]
     return Mutant("line", number, tame(argv), lines=LINES)
 
 
@@ -132,7 +132,7 @@ def workload(rng, number):
         data = "\n".join(map(to_json, lines)).encode("utf-8", "surrogatepass")
     how = rng.choice(("counts", "answers", "causes"))
     argv = ["workload", "in.json", "--scale", rng.choice(("1", "16", "64")), "--detail", how]
-    return Mutant("workload", number, tame([*argv, "--max-workload", "20000"]), {"in.json": data})
+    return Mutant("workload", number, tame([*argv, "--limit", "workload=20000"]), {"in.json": data})
 
 
 def shared(rng, number):
@@ -178,8 +178,8 @@ def rules(rng, number):
 
 
 RULED = (
-    ("try", "S40.A60>r4/B70/S.A.D5", "--model", "GGGA", "-p", "rules.py"),
-    ("try", "A20/B9/A20.C3", "-p", "rules.py", "--json"), ("run", DENSE.name, "-p", "rules.py", "--provenance"),
+    ("run", "S40.A60>r4/B70/S.A.D5", "--model", "GGGA", "-p", "rules.py"),
+    ("run", "A20/B9/A20.C3", "-p", "rules.py", "--json"), ("run", DENSE.name, "-p", "rules.py", "--provenance"),
     ("run", DENSE.name, "-p", "rules.py", "--provenance", "--json", "-j", "2"),
     ("why", DENSE.name, "3", "-p", "rules.py"),
     ("diff", DENSE.name, "-p", "rules.py", "-p", "llama_cpp@b10587"), ("bisect", "A20/B9/A20.C3", "-p", "rules.py"),
@@ -208,7 +208,7 @@ def body(rng, number):
     """Return an import of mutated request bodies."""
     name, data = bent_bodies(rng, mutated)
     files = {name: data}
-    argv = ["import", name, "--max-bodies", "400", *rng.choice(([], [], ["--json"], ["-v"], ["--with-text", "--json"]))]
+    argv = ["import", name, "--limit=bodies=400", *rng.choice(([], [], ["--json"], ["-v"], ["--with-text", "--json"]))]
     if rng.random() < 0.1:
         files["t.jinja"] = bent_template(rng)
         argv += ["--template", "t.jinja"]

@@ -115,7 +115,7 @@ STATEMENTS = (
     "{% autoescape true %}{{ EXPR }}{% endautoescape %}", "{% with a = EXPR %}" "{{ a }}{% endwith %}",
     "{% for k, v in EXPR %}{{ k }}{% endfor %}", "{% trans %}x{% endtrans %}", "{% debug %}",
 )  # fmt: skip
-HASTY = ("--max-parser-time", "1")          # CPU seconds
+HASTY = ("--limit", "parser-time=1")          # CPU seconds
 
 
 def expression(rng, depth=2):

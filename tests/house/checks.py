@@ -31,7 +31,7 @@ SIDEWAYS = {("__main__", "cli"), ("__init__", "tools"), ("__init__", "api")}
 
 FOR_ALL_TOOLS = ("run", "picture")
 TOOL_ARROWS = {
-    ("run", "picture"): "`run`, `try`, `why` and `diff` draw what they have judged",
+    ("run", "picture"): "`run`, `why` and `diff` draw what they have judged",
     ("rulebook", "server_logs"): "`explain` says what a line of a log means",
     ("request_bodies", "advise"): "what an import found is followed by the advice that would have helped",
     ("server_logs", "advise"): "what an import found is followed by the advice that would have helped",

@@ -56,8 +56,8 @@ def command_lines(every: int) -> Iterator[list[str]]:
 
 PLAIN = (
     "", "--help", "profiles list", "scenarios", "lesson", *(f"lesson {n}" for n in range(1, 8)),
-    "try S40.A60/B80/S.C50/S.A --model qwen3-next -np 2", "try S40.A60/nonsense", "run nothing-like-this",
-    "try S400.A60/S.B70/S.A --model GGGA --json -v", "advise S40.A60/B80/S.C50/S.A --model GGGA -np 1",
+    "run S40.A60/B80/S.C50/S.A --model qwen3-next -np 2", "run S40.A60/nonsense", "run nothing-like-this",
+    "run S400.A60/S.B70/S.A --model GGGA --json -v", "advise S40.A60/B80/S.C50/S.A --model GGGA -np 1",
     "shrink S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA --tries 40",
     "repair S40.A20/S.A>3/B9@0/S.A.C5 -p ik_llama@1889-base --model GA",
     "fuzz -p ik_llama@1889-base --model GA --examples 10 --json", "explain pos_min", "explain n_past --json",
@@ -72,7 +72,7 @@ def _about(scenario: Scenario) -> Iterator[list[str]]:
     yield ["why", scenario.id, str(len(scenario.steps) - 1)]
     yield ["bisect", scenario.id]
     yield ["advise", scenario.id, "--json"]
-    yield ["try", repr(scenario), "--model", scenario.model, "-p", scenario.profiles[0]]
+    yield ["run", repr(scenario), "--model", scenario.model, "-p", scenario.profiles[0]]
     for a, b in pairwise(scenario.profiles):
         yield ["diff", scenario.id, "-p", a, "-p", b]
 

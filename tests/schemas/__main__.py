@@ -99,8 +99,6 @@ SHOWN: Mapping[str, Any] = {
 """What commands print that need a real server, or folders that other commands have made."""
 
 
-ALIKE = {"try": "run"}
-"""Commands that print what another one prints."""
 OPEN = ("profiles-show",)
 """Commands whose keys are an engine's."""
 ANY = {"type": "object", "properties": {"schema": {"type": "integer"}}, "required": ["schema"]}
@@ -113,8 +111,7 @@ def make() -> list[str]:
         file = file_of(name)
         known = [json.loads(file.read_text())] if file.exists() else []
         known += [form(SHOWN[name])] if name in SHOWN else []
-        like = ALIKE.get(name, name)
-        every = dict.fromkeys((*lines, *SAMPLES[like], *MORE.get(like, ())))
+        every = dict.fromkeys((*lines, *MORE.get(name, ())))
         schema = ANY if name in OPEN else merged([*known, *(form(_printed(line)) for line in every)])
         text = json.dumps(written(name, schema), indent=1) + "\n"
         if not file.exists() or text != file.read_text():

@@ -7,9 +7,8 @@ from typing import Mapping, Sequence
 LOGS, BODIES = "tests/unit/tools/server_logs", "tests/unit/tools/request_bodies"
 SAMPLES: Mapping[str, Sequence[str]] = {
     "run": ("run llama-24143-entry-removed-dense llama-lesson-hybrid", "run ik-checkpoint-n-tokens-uninitialised",
-    "run llama-one-token-checkpoint-hybrid"),
-    "try": ("try S40.A30/S.B30", "try S200.A30/S.B30/X9000 -p b8152 -p b10587 -c 512",
-            "try S30.A8/S.B8 -p mlx_lm@d78bf58e -p mlx_lm@m1072"),
+    "run llama-one-token-checkpoint-hybrid", "run S40.A30/S.B30",
+            "run S200.A30/S.B30/X9000 -p b8152 -p b10587 -c 512", "run S30.A8/S.B8 -p mlx_lm@d78bf58e -p mlx_lm@m1072"),
     "why": ("why S40.A30/S.B30 1", "why llama-24143-entry-removed-dense 3", "why llama-one-token-checkpoint-hybrid 2",
             "why S40.A30/S.B30 1 -p mlx_lm@d78bf58e"),
     "advise": ("advise llama-24143-entry-removed-hybrid", "advise llama-21831-reasoning-removed-hybrid",
@@ -48,7 +47,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "record": (),
     "lesson": ("lesson 1", "lesson --quiz"),
     "completion": ("completion bash",),
-    "error": ("try S4 --set ctx_sise=3", "why nowhere.toml 0", "xyzzy"),
+    "error": ("run S4 --set ctx_sise=3", "why nowhere.toml 0", "xyzzy"),
 }  # fmt: skip
 """Schema -> command lines, without ``--json``. Those that need a real server are not played."""
 

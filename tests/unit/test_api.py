@@ -75,7 +75,7 @@ def test_load_takes_a_file_an_id_and_a_line(tmp_path):
 
 
 @pytest.mark.parametrize("case, what", [
-    ("no-such-id", "no scenario with this id"), ("S4.A/", "request 0"), ("missing.toml", "no such file"),
+    ("no-such-id", "not a file, a scenario id or a line"), ("S4.A/", "request 0"), ("missing.toml", "no such file"),
 ])
 def test_a_load_error_is_a_single_line(case, what):
     with pytest.raises(BadInput, match=what) as raised:

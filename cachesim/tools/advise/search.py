@@ -121,7 +121,7 @@ def _piece(piece: RankedAdvice, search: AdviceSearch, sizes: Sizes, asked: Seque
         "since": [since._asdict() for since in piece.since],
         "alike": [other.changes[0].profile for other in piece.alike if other.changes[0].profile],
         "profile": one.case.profile, "predicted": _predicted(one),
-        "command": shell_command(["cachesim", "try", *command_words(one, search.case, asked)]),
+        "command": shell_command(["cachesim", "run", *command_words(one, search.case, asked)]),
     }  # fmt: skip
 
 

@@ -177,7 +177,7 @@ def loses(scenario: Scenario, profile: str) -> bool:
 # Command lines that reproduce a case with its changes.
 
 def command_words(trial: Trial, base: Setup, asked: Sequence[str] = ()) -> list[str]:
-    """Return the words after ``cachesim try`` that reproduce a trial: its line if the client changed, else the case
+    """Return the words after ``cachesim run`` that reproduce a trial: its line if the client changed, else the case
     as it was named. Raise BadInput if a line cannot express it."""
     if any(change.client for change in trial.changes):
         return line_words(trial.case.scenario, trial.case.profile)

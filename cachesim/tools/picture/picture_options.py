@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.base.escaping import shell_word
+from cachesim.base.escaping import shell_command, shell_word
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -70,13 +70,13 @@ def draw_text(args: Namespace, text: str, shown: Shown | None = None) -> None:
     if not wanted(args) or not text:
         return
     from cachesim.engines.registry import profiles
-    from cachesim.judging.reproduce_command import case_command
+    from cachesim.judging.reproduce_command import case_words
     from cachesim.scenarios.load import load_text
 
     scenario = load_text(text, profiles().keys())
-    line = case_command(scenario, scenario.profiles[0])
-    if line.startswith("cachesim try "):
-        shown = (shown or Shown())._replace(command=line)
+    words = case_words(scenario, scenario.profiles[0])
+    if len(words) > 3:                                  # a line
+        shown = (shown or Shown())._replace(command=shell_command(["cachesim", "run", *words]))
     draw_cases(args, [(scenario, scenario.profiles[0])], shown)
 
 

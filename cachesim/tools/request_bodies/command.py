@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Sequence
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
-from cachesim.base.limits import BODIES, BODY_BYTES, PARSER_MEMORY, PARSER_OUTPUT, PARSER_TIME
 from cachesim.tools.picture.picture_options import Shown, draw_text, wanted
 
 if TYPE_CHECKING:
@@ -20,17 +19,12 @@ MODEL = "GGGA"
 
 def add_body_arguments(parser: ArgumentParser) -> None:
     """Add the options that apply to request bodies only."""
-    from cachesim.tools.run.arguments import count
-
     parser.add_argument("--tokenizer", metavar="FILE", default="",
                         help="tokenizer for request bodies: tokenizer.json or GGUF (default: 4 bytes per token)")
     parser.add_argument("--template", metavar="FILE", default="",
                         help="chat template for request bodies: Jinja, tokenizer_config.json or GGUF (default: ChatML)")
     parser.add_argument("--with-text", action="store_true",
                         help="texts in the scenario file: differences of request bodies, prompt beginnings of a log")
-    for limit in (BODIES, BODY_BYTES, PARSER_TIME, PARSER_MEMORY, PARSER_OUTPUT):
-        parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
-                            help=f"{limit.subject} [{limit.unit}], default {limit.value}")  # fmt: skip
 
 
 def run_bodies(args: Namespace) -> int:

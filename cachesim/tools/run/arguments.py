@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os.path
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, AbstractSet, Sequence
 
 from cachesim.base import limits
 from cachesim.base.console import note
-from cachesim.base.errors import BadInput, cut, quoted
+from cachesim.base.errors import BadInput, cut, nearest, quoted
 from cachesim.base.limits import Limit
 
 if TYPE_CHECKING:
@@ -39,16 +39,27 @@ def add_settings(parser: ArgumentParser, text: str = "") -> None:
 
 
 def add_limits(parser: ArgumentParser, *more: Limit) -> None:
-    """Add the flags that raise limits: the limits of a run and ``more``."""
-    for limit in (*limits.OF_A_RUN, *more):
-        parser.add_argument(limit.flag, dest=f"limit {limit.name}", metavar="N", type=count,
-                            help=f"{limit.subject} [{limit.unit}], default {limit.value}")  # fmt: skip
+    """Add ``--limit`` for the limits of a run and ``more``, and its hidden former spelling ``--max-NAME N``."""
+    names = [limit.name for limit in (*limits.OF_A_RUN, *more)]
+
+    def limit(text: str) -> tuple[str, int]:
+        name, equals, amount = text.partition("=")
+        if not equals or name not in names:
+            what = f"unknown limit {quoted(name)}" if equals else f"expected NAME=N, found {quoted(text)}"
+            raise ArgumentTypeError(f"{what} ({nearest(name, names) or 'one of ' + ', '.join(names)})")
+        return name, count(amount)
+
+    parser.add_argument("--limit", dest="limits", metavar="NAME=N", action="append", default=[], type=limit,
+                        help=f"maximum amount of work or data, may be repeated: {', '.join(names)} "
+                        "(pages/limits.md)")  # fmt: skip
+    for name in names:
+        parser.add_argument(f"--max-{name}", dest="limits", action="append", help=SUPPRESS,
+                            type=lambda amount, name=name: (name, count(amount)))  # fmt: skip
 
 
 def lift_limits(args: Namespace) -> None:
     """Set the limits given on the command line; reset all others."""
-    given = {name.removeprefix("limit "): value for name, value in vars(args).items() if name.startswith("limit ")}
-    limits.lift({name: value for name, value in given.items() if value is not None})
+    limits.lift(dict(getattr(args, "limits", ())))
 
 
 def profile_name(text: str) -> str:
@@ -229,15 +240,15 @@ def scenario_of_line(line: str, model: str, requested: list[str], settings: list
 
 LARGEST = 999_999_999         # largest number on a command line
 MODEL = "GGGA"
+CASE = ("scenario file or id, or requests in notation such as 'S40.|U60>a80/S.|U.a[30:].|V9': / separates requests, . "
+        "words (with their length in tokens at the first use), | precedes a user message, > the answer, [30:] is a "
+        "slice")  # fmt: skip
 LONG = 2_000           # prompts and answers [tokens] above which a scenario runs in provenance mode by default
 
 
 def add_case(parser: ArgumentParser) -> None:
     """Add the scenario argument (``args.case``), ``--model`` and ``--set``."""
-    parser.add_argument("case", metavar="FILE|ID|LINE",
-                        help="scenario file or id, or requests in notation such as 'S40.|U60>a80/S.|U.a[30:].|V9': / "
-                             "separates requests, . words (with their length in tokens at the first use), | precedes "
-                             "a user message, > the answer, [30:] is a slice")  # fmt: skip
+    parser.add_argument("case", metavar="FILE|ID|LINE", help=CASE)
     add_model(parser)
     add_settings(parser)
 
@@ -259,7 +270,34 @@ def read_case(text: str, model: str | None, profiles: list[str], settings: list[
 
     if not is_file(text):
         return scenario_of_line(text, model or MODEL, profiles, settings)
-    scenario = with_settings(load_one(text), settings)
+    return _changed(load_one(text), model, settings)
+
+
+def read_cases(
+    texts: Sequence[str], model: str | None, profiles: list[str], settings: list[str]
+) -> tuple[list[Scenario], list[BadInput]]:
+    """Like ``read_case`` for several arguments, which may be folders, too. Return the scenarios, those of lines last,
+    and the errors of the others."""
+    from cachesim.scenarios.corpus import is_file
+
+    found: list[Scenario] = []
+    loaded, bad = load_files([text for text in texts if is_file(text)])
+    for scenario in loaded:
+        try:
+            found.append(_changed(scenario, model, settings))
+        except BadInput as wrong:
+            bad.append(wrong.at(scenario.file))
+    for text in texts:
+        try:
+            found += [] if is_file(text) else [scenario_of_line(text, model or MODEL, profiles, settings)]
+        except BadInput as wrong:
+            bad.append(wrong)
+    return found, bad
+
+
+def _changed(scenario: Scenario, model: str | None, settings: list[str]) -> Scenario:
+    """Return a scenario with this model (None = its own) and these options. Raises BadInput."""
+    scenario = with_settings(scenario, settings)
     return with_model(scenario, model) if model else scenario
 
 

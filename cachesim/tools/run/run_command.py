@@ -1,4 +1,4 @@
-"""Command ``cachesim run FILE...``: run scenarios under each of their profiles and report the results."""
+"""Command ``cachesim run CASE...``: run scenario files, ids and lines under each of their profiles, and report."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, cut
 from cachesim.tools.picture.picture_options import add_pictures, write_pictures
 from cachesim.tools.run.arguments import (
+    CASE,
+    add_arithmetic,
     add_jobs,
     add_json,
     add_limits,
+    add_model,
     add_profiles,
     add_settings,
     chosen_profiles,
-    load_files,
-    with_settings,
+    modes,
+    read_cases,
 )
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", nargs="+", help="scenario file, folder of scenarios, or scenario id")
+    parser.add_argument("files", metavar="FILE|ID|LINE", nargs="+", help=f"folder of scenarios, {CASE}")
     add_profiles(parser)
+    add_model(parser)
     parser.add_argument("--complete", action="store_true", help="write missing expectations into the files")
-    parser.add_argument("--provenance", action="store_true",
-                        help="tracking of tokens only, without arithmetic (faster)")  # fmt: skip
+    add_arithmetic(parser)
     parser.add_argument("--as-expected", action="store_true",
                         help="exit code 0 if every run matches its file, even where that is wrong")  # fmt: skip
     add_settings(parser, "overrides the files: ")
@@ -42,18 +45,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     if args.complete:
         _only_paths(args.files)
-        if args.settings:
-            raise BadInput("--complete does not go with server flags", hint="edit [server] in the file")
-    scenarios, bad = load_files(args.files)
+        if args.settings or args.model:
+            raise BadInput("--complete does not go with server flags and --model", hint="edit the file")
+    scenarios, bad = read_cases(args.files, args.model, args.profiles, args.settings)
     jobs: list[RunJob] = []
-    for scenario in scenarios:
+    for scenario, mode in zip(scenarios, modes(args, scenarios), strict=True):
         try:
-            scenario = with_settings(scenario, args.settings)
-            profiles = chosen_profiles(scenario, args.profiles)
+            jobs += [RunJob(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
-            continue
-        jobs += [RunJob(scenario, profile, "provenance" if args.provenance else "exact") for profile in profiles]
     for error in bad:
         complain(str(error))
     if not jobs:
@@ -68,7 +68,8 @@ def run(args: Namespace) -> int:
         codes += _complete(runs)
     found = [data for _, data in runs]
     report(found, args.json, len(bad) + len(jobs) - len(runs), verbose, legend=True)
-    say_next(args, after_run([(job.scenario, data) for job, data in runs], args.files))
+    as_typed = [] if args.model or args.settings else args.files
+    say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
     write_pictures(args, [(job.scenario, data) for job, data in runs])
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 

@@ -19,7 +19,7 @@ from cachesim.base.shard import WHOLE, Shard
 from cachesim.engines.rule import role_of
 from cachesim.engines.rule_files import file_header, profile_argument
 from cachesim.judging.failure_chain import explained
-from cachesim.judging.reproduce_command import try_command
+from cachesim.judging.reproduce_command import line_command
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure, drawn
 from cachesim.tools.search.campaign_file import KEPT, packed, read_campaign
@@ -68,7 +68,7 @@ def failure_data(failure: Failure, plan: CampaignPlan, folder: Path | None = Non
         case = case_data(small, plan.profile, failure.finding, folder)
     if case is None:
         return found
-    return {**found, **case, "command": try_command(case["line"], plan.profile, case["model"], case["server"])}
+    return {**found, **case, "command": line_command(case["line"], plan.profile, case["model"], case["server"])}
 
 
 def finding_data(finding: PropertyFailure) -> dict[str, Any]:

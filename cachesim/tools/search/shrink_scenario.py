@@ -12,7 +12,7 @@ from rich.text import Text
 from cachesim.base.errors import BadInput
 from cachesim.base.layout import indented
 from cachesim.judging.compare_answer import Judge
-from cachesim.judging.reproduce_command import try_command
+from cachesim.judging.reproduce_command import line_command
 from cachesim.scenarios.notation.shrink import Shrinking
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.schema import Scenario
@@ -102,4 +102,4 @@ def _typed(case: DrawnConversation) -> DrawnConversation:
 
 def command(case: DrawnConversation, profile: str) -> str:
     """Return the shell command that runs a case."""
-    return try_command(repr(case.scenario(profile)), profile, case.model, case.given())
+    return line_command(repr(case.scenario(profile)), profile, case.model, case.given())

@@ -6,10 +6,9 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
-from cachesim.base import exits
+from cachesim.base import exits, limits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
-from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
 from cachesim.base.untrusted_files import argument_path
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
@@ -29,7 +28,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="layers or name of the model (default: inferred from the log)")
     add_profiles(parser, "rule set, build or date of the server (default: inferred from the log)")
     add_settings(parser)
-    add_limits(parser, LOG_REQUESTS, REBUILT, SOUGHT)
+    add_limits(parser, limits.LOG_REQUESTS, limits.REBUILT, limits.SOUGHT, limits.BODIES, limits.BODY_BYTES,
+               limits.PARSER_TIME, limits.PARSER_MEMORY, limits.PARSER_OUTPUT)  # fmt: skip
     add_body_arguments(parser)
     add_json(parser)
     add_pictures(parser)

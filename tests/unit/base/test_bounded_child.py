@@ -90,16 +90,16 @@ def test_no_parser_imports_a_network_module(inner, first, data, request_):
     ({"do": "raise", "name": "panic"}, "x.bin: the probe failed: Panic: over"),
     ({"do": "raise", "name": "error"}, "x.bin: the probe failed: ValueError: x\\ny"),
     ({"do": "raise", "name": "memory"}, "x.bin: the probe needs too much memory, at most 500 MiB are allowed "
-                                        "(--max-parser-memory N allows more)"),
+                                        "(--limit parser-memory=N allows more)"),
     ({"do": "exit", "code": 3}, "x.bin: the probe ended its parser (exit code 3)"),
     ({"do": "exit", "code": 0}, "x.bin: the probe ended its parser (exit code 0)"),
     ({"do": "signal", "name": "SIGABRT"}, "x.bin: the probe ended its parser (killed by SIGABRT), probably out of "
-                                          "memory, at most 500 MiB are allowed (--max-parser-memory N allows more)"),
+                                          "memory, at most 500 MiB are allowed (--limit parser-memory=N allows more)"),
     ({"do": "signal", "name": "SIGTERM"}, "x.bin: the probe ended its parser (killed by SIGTERM)"),
     ({"do": "garbage"}, "x.bin: the reply of the parser of the probe is unreadable"),
     ({"do": "deep"}, "x.bin: the reply of the parser of the probe is unreadable"),
     ({"do": "write", "characters": 1 << 25}, "x.bin: the output of the probe is too long, at most 16,777,216 bytes are "
-                                             "allowed (--max-parser-output N allows more)"),
+                                             "allowed (--limit parser-output=N allows more)"),
 ])  # fmt: skip
 def test_every_end_is_one_line(request_, text):
     assert refused(**request_) == text

@@ -136,7 +136,7 @@ def test_json(data, value):
 
 def test_too_many_values_are_refused_before_they_are_made():
     told = json_refusal(b"[" + b"[]," * 2_000_000 + b"1]")
-    assert told == "f: recording: 4,000,001 values, at most 4,000,000 values are allowed (--max-values N allows more)"
+    assert told == "f: recording: 4,000,001 values, at most 4,000,000 values are allowed (--limit values=N allows more)"
 
 
 @pytest.mark.parametrize("data", [b'"' + b'\\"' * 1_000_000, b"[" * 5_000_000, b"]" * 5_000_000, b'"",' * 1_300_000],

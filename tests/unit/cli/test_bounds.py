@@ -68,7 +68,7 @@ def replayed(path):
 @pytest.mark.parametrize("profile", ["llama_cpp@latest", IK])
 def test_a_context_of_2_31_tokens_costs_what_is_used_of_it(profile):
     options = [f"--set={name}={HUGE}" for name in ("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints")]
-    code, _, said = cachesim("try", "S40.A60/B80/S.C50>3", "--model", "W8 A", "-p", profile, "-q", *options)
+    code, _, said = cachesim("run", "S40.A60/B80/S.C50>3", "--model", "W8 A", "-p", profile, "-q", *options)
     assert (code, said) == (0, "")
 
 
@@ -92,7 +92,7 @@ def test_a_server_has_so_many_slots_and_no_more(tmp_path):
             from_line("A3", profiles=(IK,), server={"parallel": 1_000_000}), IK, "none")
     with pytest.raises(BadInput, match="1,000,000 slots, at most 256 slots"):
         replayed(trace(tmp_path, ["-np", "1000000"], [completion(n_predict=2)]))
-    code, _, said = cachesim("try", "A3", "-p", IK, "--set", "parallel=1000000")
+    code, _, said = cachesim("run", "A3", "-p", IK, "--set", "parallel=1000000")
     assert (code, said) == (2, "cachesim: parallel: 1,000,000 slots, at most 256 slots are allowed\n")
 
 
@@ -116,7 +116,7 @@ def test_a_recording_that_never_stops_generating_is_refused(engine, flags, reque
     with pytest.raises(BadInput) as refused:
         replayed(path)
     assert str(refused.value) == (f"{path}: step 0: the run generates more tokens than it may, "
-                                  "at most 300 tokens are allowed (--max-sampled N allows more)")
+                                  "at most 300 tokens are allowed (--limit sampled=N allows more)")
 
 
 def test_what_was_spent_before_a_restart_counts(tmp_path, lift):
@@ -137,10 +137,10 @@ def test_new_tokens_are_counted_and_held_ones_are_not(profile):
 
 @pytest.mark.parametrize("profile", ["llama_cpp@b10587", IK, "mlx_lm@d78bf58e"])
 @pytest.mark.parametrize("numbers, mode, said", [
-    ({"NEW_TOKENS": 99}, "none", "request 0: .*at most 99 tokens are allowed .--max-tokens N"),
-    ({"SAMPLED_TOKENS": 4}, "none", "request 1: .*at most 4 tokens are allowed .--max-sampled N"),
-    ({"PASSES": 5}, "none", "request [01]: .*at most 5 micro-batches are allowed .--max-passes N"),
-    ({"EXACT_WORK": 300}, "exact", "request 0: .*at most 300 work units are allowed .--max-exact N"),
+    ({"NEW_TOKENS": 99}, "none", "request 0: .*at most 99 tokens are allowed .--limit tokens=N"),
+    ({"SAMPLED_TOKENS": 4}, "none", "request 1: .*at most 4 tokens are allowed .--limit sampled=N"),
+    ({"PASSES": 5}, "none", "request [01]: .*at most 5 micro-batches are allowed .--limit passes=N"),
+    ({"EXACT_WORK": 300}, "exact", "request 0: .*at most 300 work units are allowed .--limit exact=N"),
 ])  # fmt: skip
 def test_every_engine_keeps_every_limit(profile, numbers, mode, said, lift):
     scenario = from_line("S40.A60/S.A.B20>5", model="AAAA", profiles=(profile,))
@@ -169,7 +169,7 @@ def test_tokens_for_which_there_was_no_room_are_given_back():
 def test_what_the_judge_keeps_is_bounded(lift):
     scenario = from_line("A30>r200")
     lift(JUDGED_TOKENS=200)
-    with pytest.raises(BadInput, match=r"request 0: what the judge keeps .*at most 200 tokens .*--max-judged N"):
+    with pytest.raises(BadInput, match=r"request 0: what the judge keeps .*at most 200 tokens .*--limit judged=N"):
         run_judged(scenario, "llama_cpp@b10587", "provenance")
 
 
@@ -202,9 +202,9 @@ def test_orders_of_a_group_are_tried_up_to_a_bound(tmp_path, lift):
 
 def test_the_limits_can_be_lifted_where_something_runs(tmp_path, capsys):
     path = trace(tmp_path, ["-c", "64"], [completion(n_predict=9)])
-    code, _, said = cachesim("replay", str(path), "--max-sampled", "3")
+    code, _, said = cachesim("replay", str(path), "--limit", "sampled=3")
     assert code == 2 and "at most 3 tokens" in said
-    assert cachesim("replay", str(path), "--max-sampled", "30", "--max-orders", "1")[0] == 1
+    assert cachesim("replay", str(path), "--limit", "sampled=30", "--limit", "orders=1")[0] == 1
 
 
 def test_a_log_goes_on_counting_where_another_one_ended():

@@ -67,7 +67,7 @@ def test_a_run_that_is_not_as_its_file_says_is_exit_1(capsys, tmp_path):
 
 def test_tables_fit_80_columns_and_colour_is_not_the_only_signal(capsys):
     _, out = call(capsys, "run", BUG, SEED)
-    wrapped = [line for line in out.splitlines() if not line.startswith(("cachesim try ", "source "))]
+    wrapped = [line for line in out.splitlines() if not line.startswith(("cachesim run ", "source "))]
     assert max(map(len, wrapped)) <= 80
     assert "\x1b" not in out
     line = "wrong answer at requests 2 and 3, 21 tokens re-evaluated (known bug, as expected)"
@@ -84,7 +84,7 @@ def test_several_processes_give_the_same(capsys):
 
 
 def test_try_runs_a_line(capsys):
-    code, data = call_json(capsys, "try", "S40.A60/S.B5", "--model", "AAAA")
+    code, data = call_json(capsys, "run", "S40.A60/S.B5", "--model", "AAAA")
     assert code == exits.HOLDS
     assert [one["cache_n"] for one in data["runs"][0]["requests"]] == [0, 40]
 
@@ -223,7 +223,7 @@ def test_a_spoilt_trace_is_one_line_with_its_file(capsys, tmp_path, spoil, told)
 
 
 def test_try_takes_the_options_of_the_profiles_engine(capsys):
-    line = ("try", "S40.A60/S.A", "-p", "ik_llama@main", "--set")
+    line = ("run", "S40.A60/S.A", "-p", "ik_llama@main", "--set")
     code, data = call_json(capsys, *line, "ctx_checkpoints_tolerance=9")
     assert code == exits.HOLDS
     assert [one["cache_n"] for one in data["runs"][0]["requests"]] == [0, 91]
@@ -231,7 +231,7 @@ def test_try_takes_the_options_of_the_profiles_engine(capsys):
     assert "unknown server option 'checkpoint_min_step'" in capsys.readouterr().err
     assert main([*line, "spec_type=draft-mtp"]) == exits.BAD_INPUT
     assert "(none, ngram-simple, mtp)" in capsys.readouterr().err
-    assert main(["try", "S40", "-p", "ik_llama@main", "-p", "llama_cpp@b10587"]) == exits.BAD_INPUT
+    assert main(["run", "S40", "-p", "ik_llama@main", "-p", "llama_cpp@b10587"]) == exits.BAD_INPUT
     assert "is not a profile of the engine 'ik_llama'" in capsys.readouterr().err
 
 
@@ -365,7 +365,7 @@ def test_a_server_that_ends_itself_is_broken_in_every_command(capsys, command):
 
 
 def test_a_profile_without_an_option_is_not_the_end_of_the_others(capsys):
-    line = ["try", "S40.A60", "--model", "qwen35mtp", "--set", "spec_type=ngram-simple"]
+    line = ["run", "S40.A60", "--model", "qwen35mtp", "--set", "spec_type=ngram-simple"]
     assert main([*line, "-p", "llama_cpp@b10587", "-p", "llama_cpp@b6160"]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     assert "1 run: 1 OK" in out and "; 1 not run" in out

@@ -54,10 +54,10 @@ ASK = {"bash": ("-c", BASH, "bash"), "zsh": ("-f", "-c", ZSH, "zsh"), "fish": ("
 EXACTLY = {
     "cachesim prof": {"profiles"},
     "cachesim run --as": {"--as-expected"},
-    "cachesim try S4 --color ": {"auto", "always", "never"},
+    "cachesim run S4 --color ": {"auto", "always", "never"},
     "cachesim fuzz --mode pro": {"provenance"},
-    "cachesim try S4 -p llama_cpp@b947": {"llama_cpp@b9473"},
-    "cachesim try S4 -p llama_cpp@b10587 --profile llama_cpp@b947": {"llama_cpp@b9473"},
+    "cachesim run S4 -p llama_cpp@b947": {"llama_cpp@b9473"},
+    "cachesim run S4 -p llama_cpp@b10587 --profile llama_cpp@b947": {"llama_cpp@b9473"},
     "cachesim profiles ": {"list", "show", "diff"},
     "cachesim profiles diff llama_cpp@b10587 llama_cpp@b947": {"llama_cpp@b9473"},
     "cachesim completion z": {"zsh"},
@@ -69,13 +69,13 @@ EXACTLY = {
 AMONG_OTHERS = {
     "cachesim ": {*COMMANDS},
     "cachesim fuzz --": {"--color", "--against"},
-    "cachesim try S4 -": {"-p", "--model"},
+    "cachesim run S4 -": {"-p", "--model"},
     "cachesim run llama-24143-entry-removed-dense --": {"--as-expected"},
-    "cachesim try S4 --model qwen3": {"qwen3-next"},
+    "cachesim run S4 --model qwen3": {"qwen3-next"},
     "cachesim options ": {*ENGINES},
     "cachesim repair llama_cpp@": {"llama_cpp@latest", *(name for name in profiles() if name.startswith("llama_cpp@"))},
 }
-FILES = ("try S4 -p ", "try ", "run llama-24143-entry-removed-dense ", "try S4 --svg ", "fuzz --on ", "explain ")
+FILES = ("run S4 -p ", "run llama-24143-entry-removed-dense ", "run S4 --svg ", "fuzz --on ", "explain ")
 
 
 @pytest.fixture(scope="module")

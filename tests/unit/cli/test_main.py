@@ -38,19 +38,19 @@ def refused(capsys, *argv):
         (["run", "nowhere.toml"], "no such file"),
         (["run", ".", "-j", "many"], "-j"),
         (["run", ".", "-j", "0"], "at least 1"),
-        (["try", "S40.A"], "'A' has no length"),
-        (["try", "S40", "--set", "ctx_sise=3"], "did you mean 'ctx_size'?"),
-        (["try", "S40", "--set", "ctx_size"], "key=value"),
-        (["try", "S40", "--model", "lama"], "did you mean 'llama'?"),
-        (["try", "S40", "-p", "hea"], "unknown profile 'hea' (see cachesim profiles list"),
-        (["try", "S40", "-p", "llama_cpp@b10587x"], "did you mean 'llama_cpp@b10587'?"),
+        (["run", "S40.A"], "'A' has no length"),
+        (["run", "S40", "--set", "ctx_sise=3"], "did you mean 'ctx_size'?"),
+        (["run", "S40", "--set", "ctx_size"], "key=value"),
+        (["run", "S40", "--model", "lama"], "did you mean 'llama'?"),
+        (["run", "S40", "-p", "hea"], "unknown profile 'hea' (see cachesim profiles list"),
+        (["run", "S40", "-p", "llama_cpp@b10587x"], "did you mean 'llama_cpp@b10587'?"),
         (["profiles", "lst"], "did you mean 'list'?"),
         (["profiles", "diff", "a"], "2 names"),
         (["replay", "x.json", "--mode", "exacty"], "exacty"),
         (["why", "x.toml", "-1"], "expected an integer from 0 to"),
         (["why", ".", "0"], "expected a scenario file, found a folder"),
-        (["try", "S40", "--model", "Qwen4-Next"], "did you mean 'qwen3-next'? see cachesim options llama_cpp"),
-        (["try", "S40", "--model", "xyz", "-p", "mlx_lm@d78bf58e"], "C, H; names: cachesim options mlx_lm"),
+        (["run", "S40", "--model", "Qwen4-Next"], "did you mean 'qwen3-next'? see cachesim options llama_cpp"),
+        (["run", "S40", "--model", "xyz", "-p", "mlx_lm@d78bf58e"], "C, H; names: cachesim options mlx_lm"),
         (["fuzz", "-p", "llama_cpp@b10587", "--examples", "0"], "--examples must be at least 1"),
         (["fuzz", "-p", "llama_cpp@b10587", "--minutes", "0"], "a number of minutes above 0"),
         (["fuzz", "-p", "llama_cpp@b10587", "--minutes", "0.5", "--examples", "3"], "exclude each other"),
@@ -145,7 +145,7 @@ def test_a_reader_that_goes_away_is_no_error(tell):
 def test_any_output_can_be_written(encoding):
     """The tables have a sign that ASCII lacks, and a cut prompt has another."""
     line = "S40.A30/" + ".".join(f"Longer{word}10" for word in "WordsThanTheColumn") + ".End10"
-    done = subprocess.run([sys.executable, "-m", "cachesim", "try", line], capture_output=True, check=False,
+    done = subprocess.run([sys.executable, "-m", "cachesim", "run", line], capture_output=True, check=False,
                           env={**os.environ, "PYTHONIOENCODING": encoding})  # fmt: skip
     out = done.stdout.decode(encoding)
     assert (done.returncode, done.stderr) == (exits.HOLDS, b"")

@@ -21,8 +21,8 @@ def test_latest_is_the_newest_of_the_line_and_the_default():
 
 
 @pytest.mark.parametrize("argv, place", [
-    (("try", "S40"), lambda data: data["runs"][0]["profile"]),
-    (("try", "S40", "-p", "llama_cpp@latest"), lambda data: data["runs"][0]["profile"]),
+    (("run", "S40"), lambda data: data["runs"][0]["profile"]),
+    (("run", "S40", "-p", "llama_cpp@latest"), lambda data: data["runs"][0]["profile"]),
     (("fuzz", "--examples", "1", "--model", "A"), lambda data: data["profile"]),
     (("fuzz", "-p", "llama_cpp@latest", "--examples", "1", "--model", "A"), lambda data: data["profile"]),
     (("profiles", "show", "llama_cpp@latest"), lambda data: data["name"]),

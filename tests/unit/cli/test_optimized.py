@@ -14,8 +14,7 @@ pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[3]
 SEED = "scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml"
 SMOKE = {
-    "run": [SEED, "-p", "llama_cpp@b10587"],
-    "try": ["S40.A60/S.B5", "-p", "ik_llama@main"],
+    "run": [SEED, "S40.A60/S.B5", "-p", "llama_cpp@b10587"],
     "why": [SEED, "3", "-p", "llama_cpp@b10587"],
     "advise": [SEED, "-p", "llama_cpp@b10587"],
     "diff": [SEED, "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],

@@ -16,7 +16,7 @@ from cachesim.cli.main import CARD, COMMANDS, main
 from cachesim.cli.output_options import apply_output_options, error_data, wants_json
 from cachesim.tools.run import run_command as run
 
-LINE = ("try", "S40.A30/S.B30")
+LINE = ("run", "S40.A30/S.B30")
 
 
 def told(*argv, **env):
@@ -56,7 +56,7 @@ def test_quiet_leaves_notes_out(capsys):
     assert "b9700 ->" in capsys.readouterr().err
     assert main([*LINE, "-p", "b9700", "-q"]) == exits.HOLDS
     assert capsys.readouterr().err == ""
-    assert main(["try", "S4", "-p", "nothing@x", "-q"]) == exits.BAD_INPUT
+    assert main(["run", "S4", "-p", "nothing@x", "-q"]) == exits.BAD_INPUT
     assert capsys.readouterr().err.startswith("cachesim: unknown profile")
 
 
@@ -87,10 +87,10 @@ def test_manners_of_one_command_line_are_not_those_of_the_next(capsys):
 
 
 @pytest.mark.parametrize(("argv", "error"), [
-    (("try", "S40", "-p", "nothing@x"), {"kind": "input", "code": 2, "message": "unknown profile 'nothing@x'"}),
+    (("run", "S40", "-p", "nothing@x"), {"kind": "input", "code": 2, "message": "unknown profile 'nothing@x'"}),
     (("run", "nowhere.toml"), None),
     (("xyzzy",), {"kind": "input", "message": "unknown command 'xyzzy'"}),
-    (("try", "S40", "--set", "ctx_sise=3"), {"message": "unknown server option 'ctx_sise'"}),
+    (("run", "S40", "--set", "ctx_sise=3"), {"message": "unknown server option 'ctx_sise'"}),
     (("why", "nowhere.toml", "0"), {"kind": "input"}),
 ])  # fmt: skip
 def test_an_error_is_an_object_where_json_is_asked_for(capsys, argv, error):
@@ -138,7 +138,7 @@ def test_any_command_writes_ascii(argv):
 
 
 @pytest.mark.parametrize(("line", "wanted"), [
-    ("try A20 --json", True), ("try A20", False), ("try A20 -- --json", False), ("try --json -- x", True), ("", False),
+    ("run A20 --json", True), ("run A20", False), ("run A20 -- --json", False), ("try --json -- x", True), ("", False),
 ])  # fmt: skip
 def test_json_is_asked_for_before_two_dashes(line, wanted):
     assert wants_json(line.split()) is wanted

@@ -113,7 +113,7 @@ def test_numbers_and_dates_grow_together(name):
 
 
 def test_commands_take_such_names(capsys):
-    assert main(["try", "S8/S", "--model", "A", "-p", "b9700", "-p", "2026-06-03", "--json"]) == exits.HOLDS
+    assert main(["run", "S8/S", "--model", "A", "-p", "b9700", "-p", "2026-06-03", "--json"]) == exits.HOLDS
     out, err = capsys.readouterr()
     assert [run["profile"] for run in json.loads(out)["runs"]] == ["llama_cpp@b9700", "llama_cpp@b9473"]
     assert "cachesim: b9700 -> llama_cpp@b9518 with #24190, #24411\n" in err

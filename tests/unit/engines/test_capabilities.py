@@ -57,7 +57,7 @@ def test_the_field_of_messages_and_the_field_of_marks_have_different_names():
     ("ik_llama@main", "|A20", "user marks (|)"), ("llama_cpp@b10587", "A20{seed=True}", "seed"),
 ])  # fmt: skip
 def test_a_line_is_refused_with_the_request_and_the_name_as_it_is_written(capsys, profile, line, name):
-    assert main(["try", line, "-p", profile, "--model", "A"]) == exits.BAD_INPUT
+    assert main(["run", line, "-p", profile, "--model", "A"]) == exits.BAD_INPUT
     err = capsys.readouterr().err
     number = line.count("/")
     assert err.startswith(f"cachesim: request {number}: request field not supported by this engine: {name} (supp")

@@ -85,7 +85,7 @@ def test_what_is_no_model():
 
 
 def test_a_line_says_what_it_stands_for(capsys):
-    assert main(["try", "S8/S", "--model", "Qwen3-Next", "--json"]) == exits.HOLDS
+    assert main(["run", "S8/S", "--model", "Qwen3-Next", "--json"]) == exits.HOLDS
     out, err = capsys.readouterr()
     assert json.loads(out)["runs"][0]["model"] == "GGGA"
     assert err == "cachesim: qwen3-next is GGGA: 1 of 12 repetitions (80B-A3B, 48 layers)\n"

@@ -145,7 +145,7 @@ def test_commands_know_what_packages_bring(tmp_path):
     package(tmp_path, "twins", GOOD, {plugins.ENGINES: ("twin", "twins:ENGINE"), plugins.PROFILES: ("m", "twins:MINE")})
     package(tmp_path, "bad", "1 / 0", {plugins.ENGINES: ("worse", "bad:ENGINE")})
     line = "cachesim: plug-in worse (bad 1.0) skipped: ZeroDivisionError: division by zero\n"
-    code, out, err = cachesim(tmp_path, "try", "A9/A.B5", "--model", "A", "-p", "twin@one", "--json")
+    code, out, err = cachesim(tmp_path, "run", "A9/A.B5", "--model", "A", "-p", "twin@one", "--json")
     assert (code, err) == (0, line)
     assert [one["cache_n"] for one in json.loads(out)["runs"][0]["requests"]] == [0, 9]
     code, out, err = cachesim(tmp_path, "profiles", "list")

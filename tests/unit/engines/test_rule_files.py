@@ -76,7 +76,7 @@ def refused(capsys, *argv):
 
 def test_try_and_run_and_diff(capsys, rules):
     file = rules()
-    code, data = call_json(capsys, "try", *HYBRID, "-p", file)
+    code, data = call_json(capsys, "run", *HYBRID, "-p", file)
     assert (code, data["runs"][0]["profile"]) == (exits.HOLDS, "llama_cpp@mine")
     code, data = call_json(capsys, "run", SEED, "-p", file, "-p", "llama_cpp@latest")
     assert [one["profile"] for one in data["runs"]] == ["llama_cpp@mine", "llama_cpp@b11549"]
@@ -287,29 +287,29 @@ def test_a_scenario_from_elsewhere_is_data(capsys, tmp_path, rules_line, why):
 ], ids=lambda text: text[-40:])  # fmt: skip
 def test_a_bad_file_is_one_line(capsys, rules, text, why):
     file = rules(text)
-    assert why.replace("FILE", str(file)) in refused(capsys, "try", "S4", "-p", file)
+    assert why.replace("FILE", str(file)) in refused(capsys, "run", "S4", "-p", file)
 
 
 def test_paths_that_are_no_files(capsys, rules, tmp_path):
     gone = tmp_path / "my_rule.py"
-    assert refused(capsys, "try", "S4", "-p", gone) == f"{gone}: no such file or directory"
+    assert refused(capsys, "run", "S4", "-p", gone) == f"{gone}: no such file or directory"
     (tmp_path / "folder.py").mkdir()
-    assert "expected a rule file, found a folder" in refused(capsys, "try", "S4", "-p", tmp_path / "folder.py")
+    assert "expected a rule file, found a folder" in refused(capsys, "run", "S4", "-p", tmp_path / "folder.py")
     os.mkfifo(tmp_path / "pipe.py")
-    assert "not a regular file" in refused(capsys, "try", "S4", "-p", tmp_path / "pipe.py")
+    assert "not a regular file" in refused(capsys, "run", "S4", "-p", tmp_path / "pipe.py")
     (tmp_path / "bytes.py").write_bytes(b"\xff\xfe\x00")
-    assert "bytes.py:1: not UTF-8 text" in refused(capsys, "try", "S4", "-p", tmp_path / "bytes.py")
+    assert "bytes.py:1: not UTF-8 text" in refused(capsys, "run", "S4", "-p", tmp_path / "bytes.py")
     (tmp_path / "long.py").write_bytes(b"#" * (2**20 + 1))
-    assert "rule file is larger than allowed" in refused(capsys, "try", "S4", "-p", tmp_path / "long.py")
+    assert "rule file is larger than allowed" in refused(capsys, "run", "S4", "-p", tmp_path / "long.py")
     assert "no rule set 'MIN' in the file (did you mean 'MINE'?)" in refused(
-        capsys, "try", "S4", "-p", f"{rules()}:MIN")
+        capsys, "run", "S4", "-p", f"{rules()}:MIN")
 
 
 def test_one_of_several_is_named_by_variable_or_name(capsys, rules):
     file = rules(TWO)
     for name in ("OTHER", "llama_cpp@other"):
-        assert call_json(capsys, "try", "S4", "-p", f"{file}:{name}")[1]["runs"][0]["profile"] == "llama_cpp@other"
-    runs = call_json(capsys, "try", "S4", "-p", f"{file}:MINE", "-p", "llama_cpp@other")[1]["runs"]
+        assert call_json(capsys, "run", "S4", "-p", f"{file}:{name}")[1]["runs"][0]["profile"] == "llama_cpp@other"
+    runs = call_json(capsys, "run", "S4", "-p", f"{file}:MINE", "-p", "llama_cpp@other")[1]["runs"]
     assert [one["profile"] for one in runs] == ["llama_cpp@mine", "llama_cpp@other"], "the file is run once"
     assert rule_files.profile_argument("llama_cpp@other") == f"{file}:OTHER"
     assert rule_files.profile_argument("llama_cpp@b10587") == "llama_cpp@b10587"
@@ -317,14 +317,14 @@ def test_one_of_several_is_named_by_variable_or_name(capsys, rules):
 
 def test_two_files_may_not_bring_the_same_name(capsys, rules):
     first, second = rules(), rules(GOOD.replace("MY-PICK", "MY-OTHER"), "second.py")
-    said = refused(capsys, "try", "S4", "-p", first, "-p", second)
+    said = refused(capsys, "run", "S4", "-p", first, "-p", second)
     assert said.startswith(f"{second}: rule set name already taken: 'llama_cpp@mine'")
 
 
 def test_what_a_rule_raises_has_its_place(capsys, rules):
     file = rules(GOOD.replace("fits[-1] if fits else None", "1 // len([])"))
     told = f"{file}:13: ZeroDivisionError: integer division or modulo by zero"
-    assert refused(capsys, "try", *HYBRID, "-p", file) == told
+    assert refused(capsys, "run", *HYBRID, "-p", file) == told
     assert main(["run", "llama-24143-entry-removed-hybrid", "-p", str(file), "-p", "llama_cpp@b10587",
         "--json"]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
@@ -357,7 +357,7 @@ IMPORTS = "from dataclasses import replace\nfrom helper import B, pick\n" + MINE
 
 def test_a_file_imports_those_beside_it(capsys, rules, tmp_path):
     rules(HELPER, "helper.py")
-    runs = call_json(capsys, "try", *HYBRID, "-p", rules(IMPORTS))[1]["runs"]
+    runs = call_json(capsys, "run", *HYBRID, "-p", rules(IMPORTS))[1]["runs"]
     assert [one["profile"] for one in runs] == ["llama_cpp@mine"]
     code, out = call(capsys, "explain", "MY-HELPER-PICK", "-p", rules(IMPORTS))
     assert code == 0 and f"{tmp_path / 'helper.py'}:9" in "".join(out.split())
@@ -370,21 +370,21 @@ def test_two_folders_may_have_files_of_one_name(capsys, rules, tmp_path):
         (tmp_path / folder).mkdir()
         rules(RULE.replace("MY-PICK", rule), f"{folder}/helper.py")
         file = rules(IMPORTS.replace("@mine", f"@{folder}"), f"{folder}/my_rules.py")
-        call(capsys, "try", "S4", "-p", file)
+        call(capsys, "run", "S4", "-p", file)
         assert registry.rules_of(f"llama_cpp@{folder}").fields()["ckpt_pick"].rule == rule
 
 
 def test_a_line_of_a_file_beside_it_is_named(capsys, rules, tmp_path):
     rules(HELPER.replace("fits[-1] if fits else None", "1 // len([])"), "helper.py")
-    said = refused(capsys, "try", *HYBRID, "-p", rules(IMPORTS))
+    said = refused(capsys, "run", *HYBRID, "-p", rules(IMPORTS))
     assert said.startswith(f"{tmp_path / 'helper.py'}:13: ZeroDivision")
-    assert refused(capsys, "try", "S4", "-p", rules("import nothing_of_the_sort\n", "other.py")).endswith(
+    assert refused(capsys, "run", "S4", "-p", rules("import nothing_of_the_sort\n", "other.py")).endswith(
         "other.py:1: ModuleNotFoundError: No module named 'nothing_of_the_sort'")  # fmt: skip
 
 
 def test_what_a_campaign_found_was_found_under_the_files_beside_it_too(capsys, rules):
     rules(HELPER, "helper.py")
-    call(capsys, "try", "S4", "-p", rules(IMPORTS))
+    call(capsys, "run", "S4", "-p", rules(IMPORTS))
     before = rule_files.rule_file_digest("llama_cpp@mine")
     real = next(iter(rule_files._files))
     rule_files._files[real] = rule_files._files[real]._replace(beside={})
@@ -398,21 +398,21 @@ def test_workers_import_it_too(capsys, rules):
 
 
 def test_what_a_file_prints_spoils_no_result(capsys, rules):
-    data = call_json(capsys, "try", "S4", "-p", rules("print('hello')\n" + GOOD))[1]
+    data = call_json(capsys, "run", "S4", "-p", rules("print('hello')\n" + GOOD))[1]
     assert data["runs"][0]["profile"] == "llama_cpp@mine"
 
 
 def test_a_line_of_more_than_10_000_characters_is_refused(capsys, rules):
-    code, _ = call(capsys, "try", "S4", "-p", rules(f"\nimport {'a.' * 4996}a\n"))
+    code, _ = call(capsys, "run", "S4", "-p", rules(f"\nimport {'a.' * 4996}a\n"))
     assert code == exits.BAD_INPUT
     file = str(rules(f"\nimport {'a.' * 4997}a\n"))
-    assert main(["try", "S4", "-p", file]) == exits.BAD_INPUT
+    assert main(["run", "S4", "-p", file]) == exits.BAD_INPUT
     assert capsys.readouterr().err == \
         f"cachesim: {file}:2: line: 10,002 characters, at most 10,000 characters are allowed\n"
 
 
 def test_it_leaves_no_byte_code_beside_the_file(capsys, rules, tmp_path):
-    call(capsys, "try", "S4", "-p", rules())
+    call(capsys, "run", "S4", "-p", rules())
     assert [one.name for one in tmp_path.iterdir()] == ["my_rules.py"]
 
 

@@ -172,5 +172,5 @@ def test_the_runs_of_all_unwritten_numbers_count_together_and_share_the_cold_run
     assert [log.sampled for log in logs] == [logs[0].sampled * n for n in (1, 2, 3)]
     assert [log.passes for log in logs] == [logs[0].passes * n for n in (1, 2, 3)]
     monkeypatch.setattr(limits.SAMPLED_TOKENS, "now", 2 * logs[0].sampled)
-    with pytest.raises(OverLimit, match="--max-sampled"):
+    with pytest.raises(OverLimit, match="--limit sampled"):
         run_judged(scenario, "ik_llama@main", "provenance")

@@ -85,11 +85,11 @@ def test_a_slot_action_that_fails_is_refused():
 
 
 def test_try_says_refused_and_why(capsys):
-    assert main(["try", "A300", "--model", "A", "--set", "ctx_size=256"]) == exits.UNDECIDED
+    assert main(["run", "A300", "--model", "A", "--set", "ctx_size=256"]) == exits.UNDECIDED
     out = " ".join(capsys.readouterr().out.split())
     assert "refused (400) at request 0, 0 tokens re-evaluated" in out and "OK" not in out.replace("0 OK", "")
     assert "REFUSED (400): prompt of 300 tokens exceeds the context of 256 (--ctx-size)" in out
-    assert main(["try", "A300", "--model", "A", "--set", "ctx_size=256", "--json"]) == exits.UNDECIDED
+    assert main(["run", "A300", "--model", "A", "--set", "ctx_size=256", "--json"]) == exits.UNDECIDED
     run = json.loads(capsys.readouterr().out)["runs"][0]
     assert (run["holds"], run["refused"], run["requests"][0]["refused"]) == (None, [0], True)
 

@@ -42,7 +42,7 @@ def test_a_path_wins_over_an_id(tmp_path, monkeypatch):
 def test_an_unknown_id_is_refused_with_the_nearest_name(tmp_path, monkeypatch, text, hint):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-own-case").touch()
-    with pytest.raises(BadInput, match="no such file, and no scenario with this id") as refused:
+    with pytest.raises(BadInput, match="not a file, a scenario id or a line of requests") as refused:
         named(text)
     assert str(refused.value).endswith(hint)
 

@@ -44,7 +44,7 @@ def test_mlx_lm_wants_a_number():
 
 def test_too_much_is_refused_with_the_flag_that_allows_it(monkeypatch):
     monkeypatch.setattr(limits.SAMPLED_TOKENS, "now", 500)
-    with pytest.raises(BadInput, match="--max-"):
+    with pytest.raises(BadInput, match="--limit"):
         answers(LLAMA, "A20>-1", ctx_size=0)
 
 

@@ -28,7 +28,7 @@ def told(capsys, *words):
 def test_everything_fits_a_terminal_but_the_commands(capsys):
     code, out, err = told(capsys, LINE)
     assert (code, err) == (0, "")
-    assert all(len(line) <= 80 for line in out.splitlines() if "cachesim try" not in line)
+    assert all(len(line) <= 80 for line in out.splitlines() if "cachesim run" not in line)
     assert "lower bound for any server: 235" in out and "-np 2" in out
     assert "not released: llama_cpp@pr24143-on-b10587, made on llama_cpp@b10587" in out
 
@@ -126,7 +126,7 @@ def test_an_imported_log_begins_with_the_saved_tokens(capsys):
 
 def test_a_log_and_request_bodies_are_imported_and_advised(capsys):
     code, out, _ = told(capsys, "tests/unit/tools/server_logs/default_verbosity.log", "--seconds", "600")
-    assert code == 0 and "7 requests" in out and "-ub 64" in out and "cachesim try 'A120>a5/A.B30" in out
+    assert code == 0 and "7 requests" in out and "-ub 64" in out and "cachesim run 'A120>a5/A.B30" in out
     code, out, _ = told(capsys, "tests/unit/tools/request_bodies/agent.jsonl", "-p", "llama_cpp@b11549")
     assert code == 0 and "client: put the changing part after everything that stays the same" in out
 

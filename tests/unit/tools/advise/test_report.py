@@ -20,7 +20,7 @@ SINCE = {"field": "ckpt_need", "old": "OLD", "new": "NEW", "source": "#24110", "
 
 def advice(*changes, **more):
     return {**OUTCOME, "evaluated": 250, "changes": list(changes), "saved": 750, "share": 0.75, "bound": 200,
-            "later": True, "since": [], "alike": [], "profile": "llama_cpp@b11549", "command": "cachesim try x",
+            "later": True, "since": [], "alike": [], "profile": "llama_cpp@b11549", "command": "cachesim run x",
             **more}  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def test_no_advice_says_why(base, tried, says):
 
 def test_a_piece_of_advice_has_its_tokens_and_its_command():
     text = report(advice(FLAG, mib=3.0), base={"mib": 1.0}, sizes="m")
-    assert "1 1,000 -> 250 tokens (-75%), 1.0 -> 3.0 MiB -np 2 " in text and text.endswith("cachesim try x")
+    assert "1 1,000 -> 250 tokens (-75%), 1.0 -> 3.0 MiB -np 2 " in text and text.endswith("cachesim run x")
     assert "MiB" not in report(advice(FLAG)).partition("1,000 -> ")[2]
 
 

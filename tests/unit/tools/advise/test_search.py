@@ -114,7 +114,7 @@ def test_a_line_is_shown_by_a_command_with_its_model_its_options_and_the_change(
     search, advice = searched("S40.A60/B80/S.C50/S.A.D5", model="GA", ctx_size=4096)
     commands = {" ".join(shlex.split(one["command"])) for one in advice_data(search, advice, UNITS)["advice"]
                 if one["changes"][0]["kind"] == "flag" and len(one["changes"]) == 1}  # fmt: skip
-    line = f"cachesim try S40.A60/B80/S.C50/S.A.D5 -p {B11549} --model GA --set ctx_size=4096 --set "
+    line = f"cachesim run S40.A60/B80/S.C50/S.A.D5 -p {B11549} --model GA --set ctx_size=4096 --set "
     assert commands and all(command.startswith(line) and "=" in command[len(line) :] for command in commands)
 
 

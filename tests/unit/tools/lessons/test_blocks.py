@@ -9,7 +9,7 @@ TEXT = """# A title
 Two lines
 of text with <!--= r[1].cache_n -->9<!--/--> tokens.
 
-<!-- r = cachesim try A9 -->
+<!-- r = cachesim run A9 -->
 <!-- picture = llama-lesson-hybrid llama_cpp@b10587 -->
 ![a picture](one.svg)
 
@@ -25,7 +25,7 @@ of text with <!--= r[1].cache_n -->9<!--/--> tokens.
 | 1 | 2 |
 
 ```console
-$ cachesim try A9
+$ cachesim run A9
 
 OK
 ```
@@ -50,7 +50,7 @@ def test_every_kind_of_block():
         Block("list", rows=[["-", "first"], ["-", "second, longer"]]),
         Block("list", rows=[["1.", "one"], ["2.", "two"]]),
         Block("table", rows=[["a", "b"], ["1", "2"]]),
-        Block("code", "$ cachesim try A9\n\nOK", "console"),
+        Block("code", "$ cachesim run A9\n\nOK", "console"),
         Block("code", "typed"),
         Block("answer", inside=[Block("text", "Inside.")]),
         Block("text", "Behind."),

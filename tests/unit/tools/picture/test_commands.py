@@ -27,7 +27,7 @@ COMMANDS = {
     "fuzz": ("fuzz -p ik_llama@1889-base --model GA --property warm-equals-cold --examples 12 --no-shrink",
              "warm-equals-cold: logits", 1),
     "replay": (f"replay {RECORDED}", "recorded: ", 1),
-    "import": (f"import {LOGS}/verbosity_4.log", "<code id=\"command\" tabindex=\"0\">cachesim try &#x27;A", 1),
+    "import": (f"import {LOGS}/verbosity_4.log", "<code id=\"command\" tabindex=\"0\">cachesim run &#x27;A", 1),
     "advise": (f"advise {HYBRID} -p llama_cpp@b10587", "Second run: best advice. Try: -np 2", 2),
 }  # fmt: skip
 

@@ -208,7 +208,7 @@ def test_a_page_needs_no_network_and_is_small(tmp_path):
     assert re.findall(r"<(\w+) href=[\"'](?!#)", html) == ["a"] * 3        # links to sources of rules
     line = "/".join(["S40.A60>r4", *["B70", "S.A"] * 24])
     file = tmp_path / "fifty.html"
-    main(["try", line, "-p", "llama_cpp@b10587", "--html", str(file), "-q"])
+    main(["run", line, "-p", "llama_cpp@b10587", "--html", str(file), "-q"])
     text = file.read_text("utf-8")
     assert text.count("<details") == 49 and "<dt>LC-" in text and file.stat().st_size < 300_000
 
@@ -239,7 +239,7 @@ def chats(several, turns):
 ])  # fmt: skip
 def test_a_page_of_fifty_requests_of_growing_chats_is_small(tmp_path, profile, model, several):
     file = tmp_path / "chats.html"
-    assert main(["try", chats(several, 50 // several), "-p", profile, "--model", model, "--html", str(file), "-q"]) == 0
+    assert main(["run", chats(several, 50 // several), "-p", profile, "--model", model, "--html", str(file), "-q"]) == 0
     text = file.read_text("utf-8")
     assert text.count("<details") == 50 and file.stat().st_size < 300_000
     drawn = ET.fromstring(text[text.index("<svg"):text.index("</svg>") + len("</svg>")])

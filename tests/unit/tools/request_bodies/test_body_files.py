@@ -132,7 +132,7 @@ def test_limits_are_enforced(tmp_path, monkeypatch):
         bodies_of(read_bodies([put(tmp_path / "many.json", {"prompt": ["a", "b"]})])[0])
     monkeypatch.setattr(limits.BODIES, "now", 9)
     monkeypatch.setattr(limits.BODY_BYTES, "now", 100)
-    with pytest.raises(BadInput, match="--max-body-bytes N allows more"):
+    with pytest.raises(BadInput, match="--limit body-bytes=N allows more"):
         read_bodies([file])
 
 

@@ -83,7 +83,7 @@ def test_an_existing_file_is_kept(tmp_path, capsys):
 def test_wrong_options_give_a_one_line_error(capsys):
     for argv, what in (
         (["--template", "nowhere.jinja"], "no such file"), (["--tokenizer", "nowhere.json"], "no such file"),
-        (["-p", "llama_cpp@none"], "unknown"), (["--model", "Q9"], "Q9"), (["--max-bodies", "2"], "at most 2 requests"),
+        (["-p", "llama_cpp@none"], "unknown"), (["--model", "Q9"], "Q9"), (["--limit=bodies=2"], "at most 2 requests"),
     ):  # fmt: skip
         assert main(["import", str(AGENT), *argv]) == 2
         err = capsys.readouterr().err
@@ -91,7 +91,7 @@ def test_wrong_options_give_a_one_line_error(capsys):
 
 
 def test_the_token_limit_of_a_run_ends_the_simulation_not_the_import(tmp_path, capsys):
-    assert main(["import", str(AGENT), "--max-tokens", "900", "--json"]) == 0
+    assert main(["import", str(AGENT), "--limit", "tokens=900", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)["bodies"]
     assert (data["simulation"]["played"], data["simulation"]["not_played"]) == (3, 1)
     assert data["requests"][3]["simulated"] is None

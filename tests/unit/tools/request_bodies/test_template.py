@@ -116,7 +116,7 @@ def test_an_endless_template_is_terminated(monkeypatch):
     monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
     loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
     assert refused(loop) == ("t: request 0: the chat template takes too long, at most 1 CPU seconds are allowed "
-                             "(--max-parser-time N allows more)")  # fmt: skip
+                             "(--limit parser-time=N allows more)")  # fmt: skip
 
 
 def test_constants_are_evaluated_under_the_limits(monkeypatch):
@@ -127,7 +127,7 @@ def test_constants_are_evaluated_under_the_limits(monkeypatch):
 def test_output_is_limited(monkeypatch):
     monkeypatch.setattr(limits.PARSER_OUTPUT, "now", 1000)
     error = refused("{% for a in range(9999) %}abc{% endfor %}")
-    assert "the output of the chat template is too long" in error and "--max-parser-output" in error
+    assert "the output of the chat template is too long" in error and "--limit parser-output" in error
 
 
 def test_a_template_may_write_more_for_longer_chats(monkeypatch):

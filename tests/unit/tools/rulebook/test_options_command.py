@@ -68,8 +68,8 @@ def test_as_data(capsys):
     (["options", "llama_cpp", "ctx-chekpoints"], "did you mean 'ctx_checkpoints'? see cachesim options llama_cpp"),
     (["options", "llama_cpp@b10587x"], "did you mean 'llama_cpp@b10587'?"),
     (["options", "llama_cpp", "-p", "mlx_lm@d78bf58e"], "not a rule set of llama_cpp"),
-    (["try", "S4", "--set", "xyzzy=3"], "see cachesim options llama_cpp"),
-    (["try", "S4", "--set", "np"], "expected key=value"),
+    (["run", "S4", "--set", "xyzzy=3"], "see cachesim options llama_cpp"),
+    (["run", "S4", "--set", "np"], "expected key=value"),
 ])  # fmt: skip
 def test_errors_lead_to_the_list(capsys, argv, words):
     assert main(argv) == exits.BAD_INPUT
@@ -78,7 +78,7 @@ def test_errors_lead_to_the_list(capsys, argv, words):
 
 
 def test_help_leads_to_the_list(capsys):
-    for command in ("try", "run", "why", "diff", "shrink", "bisect", "record", "fuzz", "repair"):
+    for command in ("run", "run", "why", "diff", "shrink", "bisect", "record", "fuzz", "repair"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert "cachesim options ENGINE" in " ".join(capsys.readouterr().out.split())

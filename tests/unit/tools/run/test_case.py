@@ -15,7 +15,7 @@ ID = "llama-lesson-hybrid"
 PAIR = ("-p", "llama_cpp@b10587", "-p", "llama_cpp@b11549")
 LINE = "S40.A60/S.B9"
 COMMANDS = {
-    "try": lambda case: ["try", case, "-p", "llama_cpp@b10587"],
+    "run": lambda case: ["run", case, "-p", "llama_cpp@b10587"],
     "why": lambda case: ["why", case, "1", "-p", "llama_cpp@b10587"],
     "diff": lambda case: ["diff", case, *PAIR],
     "bisect": lambda case: ["bisect", case],
@@ -52,19 +52,19 @@ def test_another_model_and_other_options_for_both(capsys, command, case):
 
 
 def test_the_model_of_a_line_is_a_hybrid_and_that_of_a_file_its_own(capsys):
-    assert told(called(capsys, "try", LINE)[1]) == ("GGGA", "exact")
-    assert told(called(capsys, "try", "llama-lesson-attention", "-p", "llama_cpp@b10587")[1])[0] == "AAAA"
-    assert told(called(capsys, "try", "llama-lesson-attention", "-p", "llama_cpp@b10587", "--model", "A")[1])[0] == "A"
+    assert told(called(capsys, "run", LINE)[1]) == ("GGGA", "exact")
+    assert told(called(capsys, "run", "llama-lesson-attention", "-p", "llama_cpp@b10587")[1])[0] == "AAAA"
+    assert told(called(capsys, "run", "llama-lesson-attention", "-p", "llama_cpp@b10587", "--model", "A")[1])[0] == "A"
 
 
-@pytest.mark.parametrize("command", ["try", "why", "diff"])
+@pytest.mark.parametrize("command", ["run", "why", "diff"])
 @pytest.mark.parametrize(("length", "words", "mode"), [
     (LONG - 11, [], "exact"), (LONG, [], "provenance"), (LONG, ["--exact"], "exact"),
     (5, ["--provenance"], "provenance"),
 ])  # fmt: skip
 def test_long_prompts_go_without_arithmetic_and_that_is_told(capsys, command, length, words, mode):
     _, data, err = called(capsys, *COMMANDS[command](f"S{length}/B9"), "--model", "A", *words)
-    if command == "try":
+    if command == "run":
         assert told(data)[1] == mode
     chosen = mode == "provenance" and not words
     assert ("--exact enables arithmetic" in err) is chosen
@@ -84,7 +84,7 @@ def test_bisect_compares_numbers_where_it_is_asked_to(capsys, monkeypatch):
 
 
 def test_exact_and_provenance_exclude_each_other(capsys):
-    assert main(["try", LINE, "--exact", "--provenance"]) == exits.BAD_INPUT
+    assert main(["run", LINE, "--exact", "--provenance"]) == exits.BAD_INPUT
 
 
 def test_what_a_folder_is_not_given(capsys):

@@ -14,7 +14,7 @@ from cachesim.tools.run.engine_flags import take
 
 def tried(capsys, *argv):
     """Runs as data, and stderr."""
-    assert main(["try", *argv, "--json"]) in (exits.HOLDS, exits.BROKEN)
+    assert main(["run", *argv, "--json"]) in (exits.HOLDS, exits.BROKEN)
     out, err = capsys.readouterr()
     return json.loads(out)["runs"], err
 
@@ -55,11 +55,11 @@ def test_the_engine_of_the_profile_says_what_its_flags_are(capsys):
 
 
 @pytest.mark.parametrize(("argv", "words"), [
-    (["try", "A20", "-np"], "server flag '-np' has no value"),
-    (["try", "A20", "-np", "two"], "parallel must be an integer, not 'two'"),
-    (["try", "A20", "--ctx-checkpoint", "8"], "did you mean '--ctx-checkpoints'?"),
-    (["try", "A20", "-p", "mlx_lm@d78bf58e", "-np", "2"], "unknown option '-np'"),
-    (["try", "A20", "--xyzzy"], "cachesim options ENGINE"),
+    (["run", "A20", "-np"], "server flag '-np' has no value"),
+    (["run", "A20", "-np", "two"], "parallel must be an integer, not 'two'"),
+    (["run", "A20", "--ctx-checkpoint", "8"], "did you mean '--ctx-checkpoints'?"),
+    (["run", "A20", "-p", "mlx_lm@d78bf58e", "-np", "2"], "unknown option '-np'"),
+    (["run", "A20", "--xyzzy"], "cachesim options ENGINE"),
     (["profiles", "list", "-np", "2"], "unknown option '-np'"),
 ])  # fmt: skip
 def test_what_is_no_flag_of_the_server_is_one_line(capsys, argv, words):

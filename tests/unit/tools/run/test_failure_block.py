@@ -12,7 +12,7 @@ from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.judging.failure_chain import explained, failure_data
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.reproduce_command import case_command, try_command
+from cachesim.judging.reproduce_command import case_command, line_command
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_table import block_of_case, failure_block
@@ -54,7 +54,7 @@ def test_let_then_hence_source_and_the_line():
     assert lines[1].startswith("Then  request 1, B: ")
     assert lines[-3].startswith("Hence logits at position 29 ")
     assert lines[-2].startswith("source https://github.com/ggml-org/llama.cpp/blob/3f545be/")
-    line = "cachesim try 'A5/B40/B[:18].C12>8/B[:18].C.D9>8' -p llama_cpp@b10587 --model GGGA --set ctx_size=1024"
+    line = "cachesim run 'A5/B40/B[:18].C12>8/B[:18].C.D9>8' -p llama_cpp@b10587 --model GGGA --set ctx_size=1024"
     assert lines[-1].startswith(line)
     assert max(map(len, lines[:-2])) <= 80
 
@@ -81,12 +81,12 @@ def test_what_a_line_cannot_say_is_run_from_its_file():
 
 def test_a_truth_value_is_typed_as_toml_has_it():
     given = {"kv_unified": True, "ctx_size": 64}
-    assert try_command("A4>r2/A", HEAD, "GA", given) == (
-        "cachesim try 'A4>r2/A' -p llama_cpp@b10587 --model GA --set kv_unified=true --set ctx_size=64"
+    assert line_command("A4>r2/A", HEAD, "GA", given) == (
+        "cachesim run 'A4>r2/A' -p llama_cpp@b10587 --model GA --set kv_unified=true --set ctx_size=64"
     )
 
 
 def test_a_case_at_which_the_simulator_fails_shows_what_was_kept():
     case = {"line": "A4/A", "model": "GA", "server": {}, "causes": ["a frame", "an error"]}
     lines = as_text(block_of_case(explained(case, "x@y", 0, "it failed"))).splitlines()
-    assert lines == ["  a frame", "  an error", "cachesim try A4/A -p x@y --model GA"]
+    assert lines == ["  a frame", "  an error", "cachesim run A4/A -p x@y --model GA"]

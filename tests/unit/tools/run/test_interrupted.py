@@ -35,7 +35,7 @@ def stop(monkeypatch):
 
 def test_the_requests_that_are_answered_are_shown(capsys, stop):
     stop(2)
-    assert main(["try", LINE, "--model", "A", "--json"]) == exits.INTERRUPTED
+    assert main(["run", LINE, "--model", "A", "--json"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
     (run,) = json.loads(out)["runs"]
     assert [one["text"] for one in run["requests"]] == ["S.A", "S.B"]
@@ -44,7 +44,7 @@ def test_the_requests_that_are_answered_are_shown(capsys, stop):
 
 def test_runs_that_are_over_come_first(capsys, stop):
     stop(4)
-    assert main(["try", LINE, "--model", "A", "-p", "b9518", "-p", "b10587"]) == exits.INTERRUPTED
+    assert main(["run", LINE, "--model", "A", "-p", "b9518", "-p", "b10587"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
     assert "llama_cpp@b9518" in out and "llama_cpp@b10587" in out
     assert "1 of 2 runs finished, and 1 of 3 requests of the next" in err
@@ -52,7 +52,7 @@ def test_runs_that_are_over_come_first(capsys, stop):
 
 def test_another_signal_keeps_its_code(capsys, stop):
     stop(1, Terminated)
-    assert main(["try", LINE, "--model", "A"]) == 128 + 15
+    assert main(["run", LINE, "--model", "A"]) == 128 + 15
     assert "1 of 3 requests" in capsys.readouterr().err
 
 
@@ -69,6 +69,6 @@ def test_before_any_request_nothing_is_shown(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(JudgingObserver, "begins", begins)
-    assert main(["try", LINE, "--json"]) == exits.INTERRUPTED
+    assert main(["run", LINE, "--json"]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
     assert json.loads(out)["runs"] == [] and "0 of 1 runs finished" in err

@@ -25,7 +25,7 @@ def lines(*failures, refused=0):
 
 def test_a_failure_is_told_as_it_is_typed():
     found = lines(failure(), failure(shrunk=False))
-    line = "cachesim try A4/A -p x@y --model GA --set kv_unified=true --set ctx_size=64 --set swa_full=false"
+    line = "cachesim run A4/A -p x@y --model GA --set kv_unified=true --set ctx_size=64 --set swa_full=false"
     assert line in found
     assert sum("(not shrunk)" in line for line in found) == 1
     assert found[2].split()[:3] == ["1", "3", "survives"]

@@ -37,7 +37,7 @@ def test_a_change_with_its_price_and_its_case():
     assert lines[1] == "single changes cure 3 of 3: 1 cause"
     assert lines[3].split() == ["1", "3", "+1.25", "%", "0", "rs_rm:", "R.1", "->", "R.2"]
     assert "all changes together: 3 of 3 fixed, 0 newly failing; tokens +1.25 % (A -50.00 %)" in " ".join(lines)
-    assert "cachesim try A4/A -p x@y --model GA --set kv_unified=true --set ctx_size=64" in lines
+    assert "cachesim run A4/A -p x@y --model GA --set kv_unified=true --set ctx_size=64" in lines
 
 
 def test_what_no_single_change_cures():

@@ -33,7 +33,7 @@ def test_the_command_that_is_printed_runs_and_is_broken(capsys):
     code, out, err = call(capsys, "shrink", LINE, *BASE, "--set", "parallel=2")
     command = shlex.split(out.splitlines()[-1])
     assert (code, err) == (exits.BROKEN, "")
-    assert command == ["cachesim", "try", "A2/A", *BASE]
+    assert command == ["cachesim", "run", "A2/A", *BASE]
     assert "  shrunk from 4 steps (longest 65 tokens) to 2 (longest 2) in " in out
     code, out, _ = call(capsys, *command[1:], "--json")
     assert (code, json.loads(out)["runs"][0]["broken"]) == (exits.BROKEN, [1])
@@ -120,7 +120,7 @@ def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
     code, out, err = call(capsys, "shrink", LINE, *BASE)
     assert code == exits.INTERRUPTED and "interrupted: smallest scenario so far" in err
     line = shlex.split(out.splitlines()[-1])[2]
-    assert len(line) < len(LINE) and call(capsys, "try", line, *BASE)[0] == exits.BROKEN
+    assert len(line) < len(LINE) and call(capsys, "run", line, *BASE)[0] == exits.BROKEN
 
 
 def test_a_crash_of_the_simulator_is_made_smaller_too(capsys, monkeypatch):

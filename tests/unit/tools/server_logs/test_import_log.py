@@ -204,7 +204,7 @@ def test_a_search_that_stops_early_reports_undecided_requests(tmp_path, monkeypa
     data, _ = import_log(file, model="GGGA")
     differing = [one for one in data["requests"] if one["simulated"] != one["cache_n"]]
     assert differing
-    code, stopped_early = main(["import", str(file), "--model", "GGGA", "--max-sought", str(sought)]), sought == 5
+    code, stopped_early = main(["import", str(file), "--model", "GGGA", "--limit", f"sought={sought}"]), sought == 5
     assert (data["undecided"], data["differ"]) == ((len(differing), 0) if stopped_early else (0, len(differing)))
     assert {one["agrees"] for one in differing} == {None if stopped_early else False}
     assert [one for one in data["missing"] if "stopped early, after 5 work units" in one] or not stopped_early

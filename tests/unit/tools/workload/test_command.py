@@ -40,7 +40,7 @@ def test_sessions_share_a_server(capsys):
     ([DATA, "--scale", "0"], "must be at least 1"),
     ([DATA, "--model", "nobodys-model"], "unknown sizes of K/V rows and states: model 'nobodys-model'"),
     (["tests/workloads/data/none.json"], "none.json"),
-    ([DATA, "--max-workload", "100"], "at most 100 tokens are allowed"),
+    ([DATA, "--limit", "workload=100"], "at most 100 tokens are allowed"),
     ([DATA, "--model", "mamba-2", "-p", "llama_cpp@b10587", "-p", "ik_llama@main"], "ik_llama has no model 'mamba-2'"),
     ([DATA, "--set", "nonsense=1"], "unknown server option 'nonsense'"),
 ])  # fmt: skip
