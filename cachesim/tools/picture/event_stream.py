@@ -1,29 +1,21 @@
-"""Event log and memory of a run as compact data for the script of a page: sentences as numbers in shared forms, memory
-as a list of changes."""
+"""Event log of a run with the server's memory at each event."""
 
 from __future__ import annotations
 
-import json
-import re
-import zlib
-from base64 import b64encode
 from collections import Counter
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, RowsPart
-from cachesim.events import Event, Gained, Log, Lost
+from cachesim.events import Decided, Event, Gained, Log, Lost, PcLoad, Settled
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import Action, Scenario, Step
-from cachesim.tools.picture.position_scale import HEAD, STEP, TOP
-from cachesim.tools.picture.slot_lanes import SHOWN, Columns
-from cachesim.tools.picture.svg import Drawn
+from cachesim.tools.picture.scene import TokenStretch
+from cachesim.tools.picture.slot_lanes import Columns
 
-# Event log of a run with the server's memory at each event, for the slider of a page.
-#
 # The run is repeated for this, without judging. The memory is stored as changes: a list of (event, value) for every
 # slot and for the prompt cache. The value at an event is the last value whose event is not later.
 
@@ -61,6 +53,17 @@ class Walk(NamedTuple):
         found = [k for k in mine if getattr(self.events[k], "rule", "") == rule]
         changed = (k for k in found if getattr(self.events[k], "cause", cause) == cause)
         return next(changed, None)
+
+    def settled(self) -> list[int]:
+        """Return the event of each request at which its slot was cut back to the tokens that it reuses; its first event
+        if there is none."""
+        cut = {row: k for k, (row, event) in enumerate(zip(self.rows, self.events, strict=True))
+               if isinstance(event, Settled)}  # fmt: skip
+        return [cut.get(row, begin) for row, begin in enumerate(self.begins)]
+
+    def lost(self, request: int, part: TokenStretch) -> int | None:
+        """Return the event that lost tokens which a request evaluates again, or None."""
+        return self.behind(part.at if part.at >= 0 else request, part.rule, part.lost[0]) if part.rule else None
 
 
 def walk(scenario: Scenario, profile: str) -> Walk:
@@ -112,7 +115,7 @@ class _Watcher(Silent):
         self.entries: list[tuple[int, Sequence[Span]]] = [(0, ())]
         self.columns, self.lengths = Columns(), Counter[int]()
         self.stored: dict[Key, int] = {}                        # lengths of stored conversations
-        self.row = -1
+        self.row, self.loading = -1, False                      # loading: an entry is being read into a slot
 
     def started(self, server: Server) -> None:
         """Listen to a server, started first or after a restart. Its log may already have events."""
@@ -138,6 +141,7 @@ class _Watcher(Silent):
             self.stored[event.point.key] = event.point.n
         elif isinstance(event, Lost):
             self.stored.pop(event.key, None)
+        self.loading = isinstance(event, PcLoad) or (self.loading and not isinstance(event, Decided))
         slot = getattr(event, "slot", None)
         answer = self.server.answer_at(slot) if slot is not None else None
         self._unheard(len(self.server.log.events) - 1)
@@ -150,10 +154,12 @@ class _Watcher(Silent):
     def look(self, k: int) -> None:
         """Record the contents of every slot and of the prompt cache at event k, if they changed."""
         for slot in range(self.server.n_slots):
-            answer = self.server.answer_at(slot)
-            if answer is not None:
-                _keep(self.owners.setdefault(slot, []), k, answer.request)
-            _keep(self.held.setdefault(slot, []), k, held(self.server, slot))
+            answer, owners = self.server.answer_at(slot), self.owners.setdefault(slot, [])
+            changed = _keep(self.held.setdefault(slot, []), k, held(self.server, slot))
+            if changed and self.loading:
+                _keep(owners, k, self.row)                      # not launched yet
+            elif answer is not None and (not owners or answer.request > owners[-1][1]):
+                _keep(owners, k, answer.request)
         lengths = Counter(self.stored.values())
         if lengths != self.lengths:
             for tokens in (self.lengths - lengths).elements():
@@ -170,19 +176,20 @@ class _Watcher(Silent):
         return Walk(log.events, self.rows, self.first, self.last, self.held, self.owners, self.entries)
 
 
-def _keep(changes: list[tuple[int, Any]], k: int, value: object) -> None:
-    if not changes or changes[-1][1] != value:
+def _keep(changes: list[tuple[int, Any]], k: int, value: object) -> bool:
+    """Append a value that differs from the last. Return whether it did."""
+    new = not changes or changes[-1][1] != value
+    if new:
         changes.append((k, value))
+    return new
 
 
-NUMBER = re.compile(r"(?<![\w#-])(?<!\w\.)\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
-GAP = "\t"
 END = 2**31 - 1              # a removal up to this position removes everything from its beginning on
 
 
 class Told(NamedTuple):
-    """An event log with the text of each event: ``RULE: decision`` or the event with its numbers. ``decisions``: True
-    for events that are decisions with an effect."""
+    """An event log with the text of each event: ``RULE: decision``, a change of the memory, or "" for an event that is
+    not shown. ``decisions``: True for events that are decisions with an effect."""
 
     walk: Walk
     says: Sequence[str]
@@ -195,58 +202,3 @@ def event_text(record: Mapping[str, Any]) -> str:
               for name, value in record.items() if name != "ev" and value not in (None, "")}  # fmt: skip
     name = str(record["ev"])
     return f"{name}: {', '.join(f'{key} {value}' for key, value in fields.items())}" if fields else name
-
-
-def script_data(drawn: Sequence[Drawn], told: Sequence[Told]) -> str:
-    """Return JSON with the forms of all sentences, and each run."""
-    forms: dict[str, int] = {}
-    runs = [_run(one, other, forms) for one, other in zip(drawn, told, strict=False)]
-    return json.dumps({"forms": list(forms), "runs": runs}, separators=(",", ":"), ensure_ascii=False)
-
-
-def packed(text: str) -> str:
-    """Return text for a browser's DecompressionStream: deflated, base64. Logs shrink to about a tenth."""
-    return b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
-
-
-def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
-    walk, lanes, scale = told.walk, drawn.lanes, drawn.scale
-    return {
-        "log": "\n".join(_line(says, forms) for says in told.says),
-        "rows": flat(enumerate(walk.rows)), "begins": walk.begins, "ends": walk.ends,
-        "slots": {slot: _slot(walk, slot) for slot in walk.held},
-        "entries": flat((k, [list(one) for one in some if one[0] < SHOWN]) for k, some in walk.entries),
-        "at": list(scale.at), "x": [round(scale.left + x, 1) for x in scale.x], "top": TOP, "step": STEP,
-        "width": [round(drawn.plain), round(drawn.width)], "names": lanes.names, "head": [HEAD, TOP - 16],
-        "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
-        "lanes": [lanes.slot(row.slot) for row in drawn.scene.rows],
-        "taken": [row.number for row in drawn.scene.rows if row.entries.consumed],
-    }  # fmt: skip
-
-
-def _slot(walk: Walk, slot: int) -> dict[str, Any]:
-    """Return the contents of a slot, each field as changes; "owner" is the request whose tokens it holds."""
-    changes = {name: flat((k, _plain(getattr(one, name))) for k, one in walk.held[slot]) for name in Held._fields}
-    return {"owner": flat(walk.owners.get(slot, [])), **changes}
-
-
-def _plain(value: Any) -> Any:
-    return [list(one) for one in value] if isinstance(value, tuple) else value
-
-
-def flat(changes: Iterable[tuple[int, Any]]) -> list[Any]:
-    """Return the pairs as a flat list with distances between events; pairs that repeat the value are dropped."""
-    out: list[Any] = []
-    before = 0
-    for k, value in changes:
-        if not out or out[-1] != value:
-            out += [k - before, value]
-            before = k
-    return out
-
-
-def _line(says: str, forms: dict[str, int]) -> str:
-    """Return a sentence as the number of its form and the numbers in it."""
-    says = says.replace(GAP, " ")
-    numbers = NUMBER.findall(says)
-    return " ".join([str(forms.setdefault(NUMBER.sub(GAP, says), len(forms))), *numbers])

@@ -97,8 +97,7 @@ class _Run(NamedTuple):
 
     def _event(self, row: StepRow, part: TokenStretch, mark: str) -> str:
         """Return a link to the event at which the tokens were lost, "" if it is unknown."""
-        request = part.at if part.at >= 0 else row.number
-        k = self.told.walk.behind(request, part.rule, part.lost[0]) if self.told is not None and part.rule else None
+        k = self.told.walk.lost(row.number, part) if self.told is not None else None
         return "" if k is None else f", <a href='#{mark}e{k}'>event {k + 1}</a>"
 
     def _rules(self) -> str:

@@ -44,13 +44,14 @@ def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> N
     scenarios and for a file that cannot be written."""
     if not wanted(args) or not runs:
         return
+    from cachesim.tools.picture.event_sentences import told
     from cachesim.tools.picture.scene import scene
 
     if len({scenario.id for scenario, _ in runs}) > 1:
         raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
     shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
-    told = [_told(scenario, data) for scenario, data in runs] if args.html else []
-    write_scenes(args, [scene(scenario, data) for scenario, data in runs], told, shown)
+    logs = [told(scenario, data["profile"]) for scenario, data in runs] if args.html else []
+    write_scenes(args, [scene(scenario, data) for scenario, data in runs], logs, shown)
 
 
 def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Shown | None = None) -> None:
@@ -96,26 +97,6 @@ def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told],
     for file, text in texts.items():
         write_whole(Path(file), text.encode())
         complain(f"wrote {file}")
-
-
-def _told(scenario: Scenario, data: dict[str, Any]) -> Told:
-    """Return the event log of a run as text: events with their numbers, or decisions; and which events are decisions
-    with an effect, as ``why`` shows them. The run is repeated for this, without judging."""
-    from cachesim.engines.rule import role_of
-    from cachesim.events import Decided
-    from cachesim.judging.verdict_text import QUIET, sentence
-    from cachesim.tools.picture.event_stream import Told, event_text, walk
-
-    found, says, shown = walk(scenario, data["profile"]), list[str](), list[bool]()
-    for event in found.events:
-        if isinstance(event, Decided):
-            decided = event.rule, event.value, event.because
-            says.append(f"{event.rule}: {sentence(*decided, every=True)}")
-            shown.append(role_of(event.rule) not in QUIET and bool(sentence(*decided)))
-        else:
-            says.append(event_text(event.record()))
-            shown.append(False)
-    return Told(found, says, shown)
 
 
 def _command(runs: Runs) -> str:

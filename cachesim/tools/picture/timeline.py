@@ -10,9 +10,10 @@ from string import Template
 from typing import NamedTuple, Sequence
 
 from cachesim.base.escaping import attribute
-from cachesim.tools.picture.event_stream import Told, packed, script_data
+from cachesim.tools.picture.event_stream import Told
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.scene import Scene
+from cachesim.tools.picture.script_data import packed, script_data
 from cachesim.tools.picture.svg import Drawn, draw, first_difference, prefix
 
 
@@ -25,18 +26,21 @@ class Around(NamedTuple):
 
 def timeline(
     scenes: Sequence[Scene], told: Sequence[Told] = (), around: Sequence[Around] = (), name: str = "",
-    differs: int | None = None,
+    differs: int | None = None, tabs: Sequence[str] = (),
 ) -> str:
     """Return a timeline as an HTML element. ``told``: event log of each run, () = unknown: no slider. ``around``: HTML
     around each drawing, () = none. ``name``: prefix of the anchors, different in each timeline of a page. ``differs``:
-    request that is marked as the first difference, -1 = none, None = find it."""
-    found = first_difference(scenes) if differs is None else differs
+    request that is marked as the first difference, -1 = none, None = find it. ``tabs``: names of the runs, which are
+    then shown one at a time; () = all runs side by side."""
+    found = -1 if tabs else first_difference(scenes) if differs is None else differs
+    names = tabs or [one.profile for one in scenes]
     parts = around or [Around()] * len(scenes)
-    runs = "".join(_run(one, part, number, name, found)
-                   for number, (one, part) in enumerate(zip(scenes, parts, strict=True)))  # fmt: skip
+    each = enumerate(zip(scenes, parts, names, strict=True))
+    runs = "".join(_run(*one, number, name, found) for number, one in each)
     signs = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
+    data = packed(script_data([Drawn(one) for one in scenes], told))
     return Template(asset(__file__, "timeline.html")).substitute(
-        signs=signs, runs=runs, walk=packed(script_data([Drawn(one) for one in scenes], told))
+        tabs=" data-tabs" * bool(tabs), signs=signs, runs=runs, walk=data
     )
 
 
@@ -47,7 +51,7 @@ def style() -> str:
 
 def script() -> str:
     """Return the script of timelines."""
-    return asset(__file__, "walk.js")
+    return "\n".join(asset(__file__, name) for name in ("run.js", "walk.js"))
 
 
 def region(what: str, number: int, scene: Scene) -> str:
@@ -56,11 +60,11 @@ def region(what: str, number: int, scene: Scene) -> str:
     return f' tabindex="0" role="region" aria-label="{name}"'
 
 
-def _run(scene: Scene, part: Around, number: int, name: str, differs: int) -> str:
+def _run(scene: Scene, part: Around, run: str, number: int, name: str, differs: int) -> str:
     mark = name + prefix(number)
     drawing = draw([scene], number, differs, alone=False, name=name)
     drawing = f'<div class="draw"{region("picture", number, scene)}>{drawing}</div>'
-    data = f'data-run="{attribute(scene.profile)}" data-first="{_first_shown(scene)}" data-mark="{attribute(mark)}"'
+    data = f'data-run="{attribute(run)}" data-first="{_first_shown(scene)}" data-mark="{attribute(mark)}"'
     return f'<section class="run" {data}>{part.above}<div class="pair">{drawing}{part.beside}</div></section>'
 
 

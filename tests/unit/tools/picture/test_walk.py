@@ -14,8 +14,9 @@ import cachesim
 from cachesim.events import Lost
 from cachesim.events.unlogged import PointEvent
 from cachesim.judging.run_data import run_data
-from cachesim.tools.picture.event_stream import MOST, Told, _stretches, flat, packed, script_data, walk
+from cachesim.tools.picture.event_stream import MOST, Told, _stretches, walk
 from cachesim.tools.picture.scene import scene
+from cachesim.tools.picture.script_data import flat, packed, script_data
 from cachesim.tools.picture.slot_lanes import SHOWN
 from cachesim.tools.picture.svg import Drawn
 from tests.unit.tools.picture.cut import cut

@@ -1,0 +1,116 @@
+"""Sentences of a timeline: a decision in the words of its engine, a change of the memory in words that are the same for
+every engine. Events without a sentence are not shown: their changes belong to the next sentence."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any, Iterable, Iterator, Sequence
+
+from cachesim.engines.rule import role_of
+from cachesim.events import Aborted, CtxShift, Decided, Error, Event, PcLoad, ReuseChunk, SeqRm, Warn
+from cachesim.judging.verdict_text import QUIET, sentence
+from cachesim.scenarios.schema import Scenario
+from cachesim.tools.picture.event_stream import Held, Span, Told, Walk, walk
+
+
+def told(scenario: Scenario, profile: str) -> Told:
+    """Run a scenario and return its event log in sentences. The run is not judged. Raise BadInput if it cannot run."""
+    found = walk(scenario, profile)
+    says, shown = list[str](), list[bool]()
+    for event in found.events:
+        effect = isinstance(event, Decided) and role_of(event.rule) not in QUIET and _decision(event)
+        says.append(f"{event.rule}: {effect}" if isinstance(event, Decided) and effect else _noted(event))
+        shown.append(bool(effect))
+    before = 0
+    for k in _ends(found, says):
+        if changes := "; ".join(_changes(found, before, k)):
+            says[k] = f"{says[k]}; {changes}" if says[k] and not shown[k] else says[k] or changes
+        before = k if says[k] else before
+    return Told(found, says, shown)
+
+
+def _decision(event: Decided) -> str:
+    return sentence(event.rule, event.value, event.because)
+
+
+def _noted(event: Event) -> str:
+    """Return a sentence about an event that changes no memory by itself, or whose change would not explain itself."""
+    if isinstance(event, SeqRm) and not event.ok:
+        return f"the memory refuses to remove the rows from position {event.p0} on"
+    if isinstance(event, PcLoad):
+        return "the entry is read into the slot"
+    if isinstance(event, CtxShift):
+        return f"context shift: {event.n_discard} tokens after the first {event.n_keep} go, later rows move down"
+    if isinstance(event, ReuseChunk):
+        return f"{event.n} rows move from position {event.c0} to {event.p0}"
+    return event.text if isinstance(event, Warn | Error | Aborted) else ""
+
+
+def _ends(found: Walk, says: Sequence[str]) -> Iterator[int]:
+    """Yield the events at which the timeline may stop: those with a sentence, and the last before a sentence, before
+    another request, and before a change of another kind."""
+    kinds, kind = _kinds(found), frozenset[str]()
+    for k, row in enumerate(found.rows):
+        kind = kinds.get(k, kind)
+        after = kinds.get(k + 1, kind)
+        if says[k] or k + 1 == len(found.rows) or says[k + 1] or found.rows[k + 1] != row or after != kind:
+            yield k
+            kind = frozenset() if says[k] else kind
+
+
+def _kinds(found: Walk) -> dict[int, frozenset[str]]:
+    """Return the kinds of memory that change at each event."""
+    kinds = {k: {"entries"} for k, _ in found.entries}
+    for changes in found.held.values():
+        for (_, was), (k, now) in zip([(0, Held()), *changes], changes, strict=False):
+            evaluated = ["rows"] * ((was.rows, was.window, was.state) != (now.rows, now.window, now.state))
+            kinds.setdefault(k, set()).update(evaluated, ["checkpoints"] * (was.checkpoints != now.checkpoints))
+    return {k: frozenset(some) for k, some in kinds.items() if some}
+
+
+def _changes(found: Walk, before: int, k: int) -> Iterator[str]:
+    """Yield what changed in the slots and in the prompt cache after event ``before``, up to event ``k``."""
+    old, new = (_last(found.entries, when, ()) for when in (before, k))
+    lengths = {tokens for _, tokens in (*old, *new)}
+    for slot, changes in found.held.items():
+        was, now = (_last(changes, when, Held()) for when in (before, k))
+        if was != now:
+            fresh = now.rows and any(before < at <= k and any(when == at for when, _ in changes)
+                                     for at, _ in found.owners.get(slot, ()))  # fmt: skip
+            was = Held() if fresh else was                          # an entry replaced everything
+            mine = "; ".join(_held(was, now, lengths))
+            yield from [f"slot {slot}: {mine}" if len(found.held) > 1 else mine] * bool(mine)
+    yield from (f"entry of {tokens} tokens saved" for column, tokens in new if (column, tokens) not in old)
+    yield from (f"entry of {tokens} tokens removed" for column, tokens in old if (column, tokens) not in new)
+
+
+def _held(was: Held, now: Held, stored: set[int]) -> Iterator[str]:
+    """Yield the changes of a slot. ``stored``: lengths of entries that are named by themselves; an engine without
+    checkpoints reports entries as such."""
+    for name, old, new in (("rows", was.rows, now.rows), ("window rows", was.window, now.window)):
+        yield from (f"{name} {low} to {high - 1} erased" for low, high in minus(old, new))
+        yield from (f"{name} {low} to {high - 1} written" for low, high in minus(new, old))
+    if now.state != was.state:
+        yield "state erased" if now.state is None else f"state after {now.state} tokens"
+    for some, others, verb in ((was, now, "erased"), (now, was, "created")):
+        marks = [one[0] for one in some.checkpoints if one not in others.checkpoints and one[0] not in stored]
+        if marks:
+            yield f"checkpoint{'s' * (len(marks) > 1)} of {' and '.join(map(str, marks))} tokens {verb}"
+
+
+def minus(some: Iterable[Span], others: Iterable[Span]) -> list[Span]:
+    """Return the parts of ``some`` ranges that are not in ``others``."""
+    out = []
+    for low, high in some:
+        for start, stop in sorted(others):
+            if start < high and stop > low:
+                out += [(low, start)] * (start > low)
+                low = max(low, stop)
+        out += [(low, high)] * (low < high)
+    return out
+
+
+def _last(changes: Sequence[tuple[int, Any]], k: int, nothing: Any) -> Any:
+    """Return the last value that is not later than event ``k``."""
+    at = bisect_right(changes, k, key=lambda one: one[0])
+    return changes[at - 1][1] if at else nothing

@@ -1,0 +1,98 @@
+"""Event logs as compact data for the script of a page: sentences as numbers in shared forms, memory as lists of
+changes."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from base64 import b64encode
+from typing import Any, Iterable, Iterator, Sequence
+
+from cachesim.events import CkptRestore, PcLoad
+from cachesim.tools.picture.event_stream import Held, Told, Walk
+from cachesim.tools.picture.position_scale import HEAD, STEP, TOP
+from cachesim.tools.picture.scene import StepRow
+from cachesim.tools.picture.slot_lanes import SHOWN
+from cachesim.tools.picture.svg import Drawn
+
+NUMBER = re.compile(r"(?<![\w#-])(?<!\w\.)\d+(?:,\d{3})*(?:\.\d+)?(?!\w)")
+GAP = "\t"
+
+
+def script_data(drawn: Sequence[Drawn], told: Sequence[Told]) -> str:
+    """Return JSON with the forms of all sentences, and each run."""
+    forms: dict[str, int] = {}
+    runs = [_run(one, other, forms) for one, other in zip(drawn, told, strict=False)]
+    return json.dumps({"forms": list(forms), "runs": runs}, separators=(",", ":"), ensure_ascii=False)
+
+
+def packed(text: str) -> str:
+    """Return text for a browser's DecompressionStream: deflated, base64. Logs shrink to about a tenth."""
+    return b64encode(zlib.compress(text.encode("utf-8"), 9)).decode("ascii")
+
+
+def _run(drawn: Drawn, told: Told, forms: dict[str, int]) -> dict[str, Any]:
+    walk, lanes, scale = told.walk, drawn.lanes, drawn.scale
+    return {
+        "log": "\n".join(_line(says, forms) for says in told.says),
+        "rows": flat(enumerate(walk.rows)), "begins": walk.begins, "ends": walk.ends,
+        "slots": {slot: _slot(walk, slot) for slot in walk.held},
+        "entries": flat((k, [list(one) for one in some if one[0] < SHOWN]) for k, some in walk.entries),
+        "at": list(scale.at), "x": [round(scale.left + x, 1) for x in scale.x], "top": TOP, "step": STEP,
+        "width": [round(drawn.plain), round(drawn.width)], "names": lanes.names, "head": [HEAD, TOP - 16],
+        "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
+        "lanes": [lanes.slot(row.slot) for row in drawn.scene.rows],
+        "taken": [row.number for row in drawn.scene.rows if row.entries.consumed],
+        "in": [row.slot for row in drawn.scene.rows], "words": [_words(row) for row in drawn.scene.rows],
+        "wrong": [row.number for row in drawn.scene.rows if row.wrong],
+        "settled": walk.settled(), "reads": [*_reads(walk)],
+        "lost": [[k, part.stop - part.start, row.number] for row in drawn.scene.rows for part in row.stretches
+                 if part.origin == "again" and (k := walk.lost(row.number, part)) is not None],
+    }  # fmt: skip
+
+
+def _words(row: StepRow) -> list[list[Any]]:
+    """Return the words of a request and its answer: first position, name, position after the last."""
+    end, made = (row.words[-1].stop if row.words else 0), row.stretches[-1:]
+    each = [[one.start, f"{one.name} ({one.title})" if one.title else one.name, one.stop] for one in row.words]
+    return [*each, *([end, "answer", part.stop] for part in made if part.origin == "generated")]
+
+
+def _reads(walk: Walk) -> Iterator[list[Any]]:
+    """Yield what is read into a slot: the event at which the slot changes, "checkpoint" or "entry", its length."""
+    for k, event in enumerate(walk.events):
+        if isinstance(event, CkptRestore) and event.slot is not None:
+            yield [max((at for at, _ in walk.held[event.slot] if at <= k), default=k), "checkpoint", event.n_tokens]
+        elif isinstance(event, PcLoad):
+            for slot, changes in walk.owners.items():
+                loaded = next((at for at, owner in changes if owner == walk.rows[k] and at >= k), None)
+                yield from ([at, "entry", one.tokens] for at, one in walk.held[slot] if at == loaded)
+
+
+def _slot(walk: Walk, slot: int) -> dict[str, Any]:
+    """Return the contents of a slot, each field as changes; "owner" is the request whose tokens it holds."""
+    changes = {name: flat((k, _plain(getattr(one, name))) for k, one in walk.held[slot]) for name in Held._fields}
+    return {"owner": flat(walk.owners.get(slot, [])), **changes}
+
+
+def _plain(value: Any) -> Any:
+    return [list(one) for one in value] if isinstance(value, tuple) else value
+
+
+def flat(changes: Iterable[tuple[int, Any]]) -> list[Any]:
+    """Return the pairs as a flat list with distances between events; pairs that repeat the value are dropped."""
+    out: list[Any] = []
+    before = 0
+    for k, value in changes:
+        if not out or out[-1] != value:
+            out += [k - before, value]
+            before = k
+    return out
+
+
+def _line(says: str, forms: dict[str, int]) -> str:
+    """Return a sentence as the number of its form and the numbers in it."""
+    says = says.replace(GAP, " ")
+    numbers = NUMBER.findall(says)
+    return " ".join([str(forms.setdefault(NUMBER.sub(GAP, says), len(forms))), *numbers])

@@ -1,0 +1,93 @@
+"""Tests of a timeline's sentences: read one after the other, they tell the memory at each event."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from cachesim.events import Aborted, CtxShift, PcState, SeqRm
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.picture.event_sentences import _noted, minus, told
+from cachesim.tools.picture.event_stream import Held
+from cachesim.tools.picture.script_data import _reads
+from tests.unit.tools.picture.test_walk import at, case_of
+
+CHANGES = re.compile(r"(window rows|rows) (\d+) to (\d+) (written|erased)|state (erased)|state after (\d+) tokens|"
+                     r"checkpoints? of ([\d and]+) tokens (created|erased)|"
+                     r"entry of (\d+) tokens (saved|removed)")  # fmt: skip
+WINDOW = from_line("S40.A600>r4/B70/S.A.D5", model="W8 A", server={"parallel": 1, "ubatch_size": 64})
+
+
+def replayed(text, memory, loaded):
+    """Apply the changes of a sentence to a memory."""
+    if loaded:
+        memory.update({"rows": set(), "window rows": set(), "checkpoints": set()})
+    for kind, low, high, verb, erased, state, marks, made, entry, stored in CHANGES.findall(text):
+        if kind:
+            positions = set(range(int(low), int(high) + 1))
+            memory[kind] = memory[kind] | positions if verb == "written" else memory[kind] - positions
+        elif marks:
+            lengths, had = set(map(int, marks.split(" and "))), memory["checkpoints"]
+            memory["checkpoints"] = had | lengths if made == "created" else had - lengths
+        elif entry:
+            memory["entries"] += [int(entry)] if stored == "saved" else []
+            _ = memory["entries"].remove(int(entry)) if stored == "removed" else None
+        else:
+            memory["state"] = None if erased else int(state)
+
+
+@pytest.mark.parametrize("case", [case_of("llama_cpp"), (WINDOW, "llama_cpp@b11549")], ids=["entries", "window"])
+def test_the_sentences_tell_the_memory(case):
+    log, slot = told(*case), 0
+    memory = {"rows": set(), "window rows": set(), "state": None, "checkpoints": set(), "entries": []}
+    loads = [k for k, what, _ in _reads(log.walk) if what == "entry"]
+    before, seen = -1, 0
+    for k, says in enumerate(log.says):
+        if not says:
+            continue
+        replayed(says, memory, any(before < one <= k for one in loads))
+        before = k
+        if log.decisions[k]:
+            continue
+        seen, held = seen + 1, at(log.walk.held[slot], k) if k >= log.walk.held[slot][0][0] else Held()
+        for kind, spans in (("rows", held.rows), ("window rows", held.window)):
+            assert memory[kind] == {pos for low, high in spans for pos in range(low, high)}, (k, says)
+        assert (memory["state"], memory["checkpoints"]) == (held.state, {one[0] for one in held.checkpoints}), (k, says)
+        assert sorted(memory["entries"]) == sorted(n for _, n in at(log.walk.entries, k)), (k, says)
+    assert seen > 10
+
+
+@pytest.mark.parametrize("name", ["llama_cpp", "ik_llama", "mlx_lm"])
+def test_events_without_a_sentence_are_left_out(name):
+    log = told(*case_of(name))
+    shown = [says for says in log.says if says]
+    assert 10 < len(shown) < 0.6 * len(log.says)
+    assert [says for says in shown if re.match(r"[a-z_]+: \w+ [\d.]", says)] == []
+    assert all(says for says, wanted in zip(log.says, log.decisions, strict=True) if wanted)
+    assert [says for says in shown if says.startswith("LC-END")] == []
+
+
+def test_a_loss_is_told_where_it_happens():
+    log = told(*case_of("llama_cpp"))
+    k = log.walk.behind(2, "LC-PC-LOAD.TAKE", "consumed")
+    assert next(says for says in log.says[k:] if says) == "entry of 103 tokens removed"
+
+
+def test_what_is_read_is_known_with_its_length():
+    log = told(*case_of("llama_cpp"))
+    reads = [*_reads(log.walk)]
+    assert [(what, tokens) for _, what, tokens in reads] == [("entry", 103)]
+    assert log.walk.rows[reads[0][0]] == 2 and "rows 0 to 102 written" in next(filter(None, log.says[reads[0][0]:]))
+
+
+def test_refusals_and_shifts_have_sentences():
+    assert _noted(SeqRm(0, 5, 9, False)) == "the memory refuses to remove the rows from position 5 on"
+    assert _noted(SeqRm(0, 5, 9, True)) == _noted(PcState(1, 0.1, 1.0, 5, 5)) == ""
+    assert _noted(CtxShift(0, 0, 4, 20, 10)).startswith("context shift: 10 tokens after the first 4 go")
+    assert _noted(Aborted("GGML_ASSERT")) == "GGML_ASSERT"
+
+
+def test_ranges_are_subtracted():
+    assert minus([(0, 10)], [(2, 4), (8, 12)]) == [(0, 2), (4, 8)]
+    assert minus([(0, 4), (6, 9)], []) == [(0, 4), (6, 9)] and minus([(3, 5)], [(0, 9)]) == []
