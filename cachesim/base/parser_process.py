@@ -58,13 +58,14 @@ class CPULimit:
             resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
-def bound(mebibytes: int) -> None:
-    """Limit address space and files of this process. A limit that the system does not have is left out."""
+def bound(mebibytes: int, file_bytes: int = 0) -> None:
+    """Limit address space [MiB] and the size of written files [bytes] of this process. A limit that the system does not
+    have is left out."""
     try:
         import resource
     except ImportError:                          # not available on Windows
         return
-    for name, value in (("RLIMIT_AS", mebibytes << 20), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", 0),
+    for name, value in (("RLIMIT_AS", mebibytes << 20), ("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", file_bytes),
                         ("RLIMIT_NOFILE", FILES)):  # fmt: skip
         with suppress(AttributeError, ValueError, OSError, OverflowError):
             kind = getattr(resource, name)

@@ -95,6 +95,8 @@ TABLE: dict[str, Command] = {
                       "cachesim.tools.advise.search:AdviceSearch.attempt", ("--html", "a.html"), keeps=True),
     "diff": Command(of("diff", DENSE, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587"), JUDGED, ("--html", "a.html")),
     "explain": Command(of("explain", "pos_min"), closed=exits.HOLDS),
+    "playground": Command(of("playground"), "uvicorn:Server.run",
+                          worker="its server replaces a worker: tests/unit/tools/playground/test_simulator.py"),
     "lesson": Command(of("lesson", 1), out=("--html", "a.html"), closed=exits.HOLDS),
     "profiles": Command(of("profiles", "list"), closed=exits.HOLDS),
     "options": Command(of("options"), closed=exits.HOLDS),

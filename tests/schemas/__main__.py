@@ -86,6 +86,7 @@ SHOWN: Mapping[str, Any] = {
                                     "prompts": [[1]]}},
         ],
     },
+    "playground": {"schema": 1, "url": "http://127.0.0.1:8080/"},
     "merge": {"schema": 1, "campaigns": [
         {"profile": "llama_cpp@b10587", "properties": ["survives"], "seed": 0, "examples": 100, "refused": 0,
          "failures": [], "files": ["x.json"], "left_out": ["x.json"], "done": [[0, 100]]},
@@ -96,7 +97,7 @@ SHOWN: Mapping[str, Any] = {
     "error": {"schema": 1,
               "error": {"kind": "input", "code": 2, "message": "", "file": "x.toml", "line": 3, "hint": ""}},
 }  # fmt: skip
-"""What commands print that need a real server, or folders that other commands have made."""
+"""What commands print that need a real server or folders that other commands have made, or do not end."""
 
 
 OPEN = ("profiles-show",)

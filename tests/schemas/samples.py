@@ -23,6 +23,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
         "explain 'srv log_server_r: done request: POST /v1/chat/completions 127.0.0.1 200'",
         f"explain {LOGS}/verbosity_4.log",
     ),
+    "playground": (),
     "profiles-list": ("profiles list",),
     "profiles-diff": ("profiles diff llama_cpp@b10809 llama_cpp@b11063",),
     "profiles-show": ("profiles show llama_cpp@b10587", "profiles show mlx_lm@d78bf58e"),

@@ -35,8 +35,8 @@ SMOKE = {
 }
 """A small call of every command; ``bisect`` and ``explain`` read docstrings."""
 
-ELSEWHERE = {"merge", "record", "verify", "check"}
-"""They need a real server, or folders that another command has made."""
+ELSEWHERE = {"merge", "record", "verify", "check", "playground"}
+"""They need a real server or folders that another command has made, or do not end."""
 
 ALL = f"""
 from cachesim.cli.main import main

@@ -1,0 +1,122 @@
+"""Cases of the playground: a line, a model, flags and rule sets from a web page, and their runs.
+
+A web page can name neither a file nor code: rule sets are looked up and never executed; models and flags are words of
+the engine's manual.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser
+from typing import Any, Mapping, NamedTuple
+
+from cachesim.base.errors import BadInput, OverLimit, quoted
+from cachesim.base.escaping import shell_word
+from cachesim.base.json_shapes import check, each, record, text
+from cachesim.engines.registry import latest, profiles, renamed
+from cachesim.engines.rule_files import is_rule_file
+from cachesim.judging.judged_run import run_judged
+from cachesim.judging.reproduce_command import case_command
+from cachesim.judging.run_data import run_data
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.option_checks import check_profile, parse_settings
+from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
+from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.run.arguments import MODEL
+from cachesim.tools.run.engine_flags import take
+
+Data = dict[str, Any]
+MOST = 2                     # rule sets that are compared
+FIELDS = record({"line": text, "model": text, "flags": text, "profiles": each(text)})
+COLUMN = re.compile(r"column (\d+), ")
+
+
+class Case(NamedTuple):
+    """A scenario with the rule sets that run it, and flags that have no effect here."""
+
+    scenario: Scenario
+    profiles: tuple[str, ...]
+    silent: tuple[str, ...]
+
+
+def read_case(fields: object) -> Case:
+    """Return the case of a page's fields: ``line``, ``model``, ``flags`` and ``profiles``. Raise BadInput."""
+    check(fields, FIELDS)
+    assert isinstance(fields, Mapping)
+    given = tuple(map(_profile, dict.fromkeys(fields.get("profiles") or (DEFAULT_PROFILE,))))
+    if len(given) > MOST:
+        raise BadInput(f"at most {MOST} rule sets are compared")
+    engine = given[0].partition("@")[0]
+    for name in given:
+        check_profile(name, engine, profiles().keys())
+    flags = read_flags(fields.get("flags", ""), given[0])
+    line, model = fields.get("line", "").strip(), fields.get("model", "").strip() or MODEL
+    scenario = from_line(line, model=model, profiles=given, server=parse_settings(flags.settings, engine))
+    return Case(scenario, given, tuple(flags.silent))
+
+
+class Flags(NamedTuple):
+    """Flags as ``name=value`` settings, and flags that have no effect in the simulator."""
+
+    settings: list[str]
+    silent: list[str]
+
+
+def read_flags(typed: str, profile: str) -> Flags:
+    """Return the flags in a text, ``-np 2 cache_ram=0``. Raise BadInput for words that are not flags of the engine."""
+    parser = ArgumentParser(add_help=False)
+    parser.add_argument("-p")                            # selects the engine in ``take``
+    found = take(["-p", profile, *typed.split()], parser)
+    rest = found.argv[2:]
+    for word in rest:
+        if "=" not in word or word.startswith("-"):
+            raise BadInput(f"unknown flag {quoted(word)}", hint=f"cachesim options {profile.partition('@')[0]}")
+    return Flags([*found.settings, *rest], found.silent)
+
+
+def _profile(name: str) -> str:
+    """Return the present name of a rule set. Raise BadInput for a file of rules, which is code."""
+    if is_rule_file(name):
+        cause = f"the playground does not run files of rules: {quoted(name)}"
+        raise BadInput(cause, hint="cachesim run LINE -p FILE.py")
+    return renamed().get(name) or latest().get(name) or name
+
+
+def answer(fields: object) -> Data:
+    """Return the result for a page: markup of the timeline, command and scenario file, or the error."""
+    try:
+        return _result(read_case(fields))
+    except BadInput as bad:
+        place = COLUMN.match(bad.cause)
+        hint = "run it on the command line, where limits can be raised" if isinstance(bad, OverLimit) else bad.hint
+        return problem(bad.cause, hint, int(place[1]) if place else 0)
+
+
+def problem(error: str, hint: str = "", column: int = 0) -> Data:
+    """Return the result of a case that cannot be simulated. ``column``: place in the line from 1, 0 = unknown."""
+    return {"error": error, "hint": hint, "column": column}
+
+
+def _result(case: Case) -> Data:
+    from cachesim.tools.picture.picture_options import _told
+    from cachesim.tools.picture.scene import scene
+    from cachesim.tools.picture.timeline import timeline
+
+    scenario = case.scenario
+    runs = [run_data(run_judged(scenario, name, "provenance")) for name in case.profiles]
+    told = [_told(scenario, data) for data in runs]
+    notes = [scenario.model_note] if scenario.model_note else []
+    if case.silent:
+        notes.append(f"without effect: {', '.join(case.silent)}")
+    command = case_command(scenario, case.profiles[0]) + "".join(f" -p {shell_word(p)}" for p in case.profiles[1:])
+    html = timeline([scene(scenario, data) for data in runs], told)
+    return {"html": html, "notes": notes, "command": command, "toml": scenario_text(case)}
+
+
+def scenario_text(case: Case) -> str:
+    """Return the case as a scenario file without expectations; ``cachesim run --complete`` adds them."""
+    scenario = case.scenario
+    head = {"id": "my-case", "title": "a case from the playground", "source": ["cachesim playground"],
+            "why": f"Requests {scenario!r}.", "engine": scenario.engine, "model": scenario.model,
+            "profiles": list(case.profiles)}  # fmt: skip
+    return to_toml(head, scenario.server, scenario.words, [step.asked for step in scenario.steps])

@@ -1,0 +1,65 @@
+"""Command ``cachesim playground``: serve a page on the loopback address that simulates a case as it is typed."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+
+from cachesim.base import exits
+from cachesim.base.console import note, say, say_json
+from cachesim.base.errors import BadInput, quoted, stdout_errors
+from cachesim.base.extras import install_command
+from cachesim.tools.run.arguments import add_json, count
+
+LOOPBACK = "127.0.0.1"
+CONNECTIONS = 64
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--port", metavar="N", type=port, default=0, help="port of 127.0.0.1 (default: a free port)")
+    add_json(parser)
+
+
+def port(text: str) -> int:
+    """Parse a port. Raises ArgumentTypeError."""
+    if (number := count(text)) > 65535:
+        raise ArgumentTypeError(f"expected a port from 0 to 65535, found {quoted(text)}")
+    return number
+
+
+def run(args: Namespace) -> int:
+    try:
+        import uvicorn
+
+        from cachesim.tools.playground.app import application
+    except ImportError as error:
+        if error.name not in ("uvicorn", "starlette"):
+            raise
+        raise BadInput(f"the playground needs the package {error.name}", hint=install_command("playground")) from None
+    from cachesim.tools.playground.page import make_page
+    from cachesim.tools.playground.simulator import Simulator
+
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, args.port))
+        except OSError as error:
+            cause = (error.strerror or str(error)).lower()
+            raise BadInput(f"port {args.port}: {cause}", hint="--port 0 chooses a free port") from None
+        listener.listen(CONNECTIONS)
+        here = listener.getsockname()[1]
+        url = f"http://{LOOPBACK}:{here}/"
+        server = uvicorn.Server(uvicorn.Config(
+            application(here, make_page(), Simulator()), log_level="error", access_log=False, http="h11", ws="none",
+            proxy_headers=False, server_header=False, limit_concurrency=CONNECTIONS,
+        ))  # fmt: skip
+        if args.json:
+            say_json({"url": url})
+        else:
+            say(url)
+        with stdout_errors():
+            sys.stdout.flush()                # a program that started the playground waits for the address
+        note("Ctrl-C ends the playground")
+        server.run(sockets=[listener])
+    return exits.HOLDS

@@ -1,0 +1,163 @@
+// The form of the playground. It sends the case when it has changed, shows the result, and keeps the case in the
+// address of the page. The script of timelines stands before it.
+{
+  const choices = JSON.parse($("choices").textContent);
+  const fields = ["line", "model", "flags", "profile", "other"];
+  const PAUSE = 150;
+  const AROUND = 30;
+
+  // The case of the last result, as its command and its scenario file; the timer of the next case; a case in flight.
+  let shown = {};
+  let timer = 0;
+  let running = false;
+  let again = false;
+
+  // Return a new element with a text.
+  const made = (name, text, more) => Object.assign(document.createElement(name), { textContent: text }, more);
+
+  const engine = () => $("profile").value.split("@")[0];
+
+  // Return the case in the form.
+  function typed() {
+    const [line, model, flags] = ["line", "model", "flags"].map((id) => $(id).value);
+    return { line, model, flags, profiles: [$("profile").value, $("other").value].filter((name) => name) };
+  }
+
+  // Offer what the engine of the chosen rule set has.
+  function offer() {
+    const has = choices.engines[engine()];
+    const other = $("other").value;
+    $("other").replaceChildren(made("option", "no other", { value: "" }));
+    $("other").append(...has.profiles.filter((name) => name !== $("profile").value).map((name) => made("option", name)));
+    $("other").value = other;
+    if ($("other").selectedIndex < 0) $("other").value = "";
+    $("models").replaceChildren(...has.models.map((name) => made("option", "", { value: name })));
+    for (const [id, pairs] of [["notation", has.notation], ["known-flags", has.flags]])
+      $(id).replaceChildren(...pairs.flatMap(([word, text]) => [made("dt", word), made("dd", text)]));
+  }
+
+  // Fill the form with a case; an unknown rule set becomes the first.
+  function fill(one) {
+    $("line").value = one.line;
+    $("model").value = one.model;
+    $("flags").value = one.flags;
+    $("profile").value = one.profiles[0];
+    if ($("profile").selectedIndex < 0) $("profile").selectedIndex = 0;
+    offer();
+    $("other").value = one.profiles[1] || "";
+    if ($("other").selectedIndex < 0) $("other").value = "";
+  }
+
+  // Return the address of a case.
+  function address(one) {
+    const words = new URLSearchParams({ line: one.line, model: one.model, flags: one.flags });
+    one.profiles.forEach((name) => words.append("p", name));
+    return location.pathname + "?" + words;
+  }
+
+  // Return the case in the address of the page, the first example without one.
+  function addressed() {
+    const words = new URLSearchParams(location.search);
+    if (!words.has("line")) return choices.examples[choices.first];
+    const [line, model, flags] = ["line", "model", "flags"].map((name) => words.get(name) || "");
+    return { line, model, flags, profiles: words.getAll("p") };
+  }
+
+  // Show an error, with its place in the line.
+  function complain(found) {
+    const place = found.column;
+    const parts = [];
+    if (place) {
+      const from = Math.max(0, place - 1 - AROUND);
+      const text = $("line").value.slice(from, place + AROUND);
+      parts.push(made("pre", text + "\n" + " ".repeat(place - 1 - from) + "^"));
+    }
+    if (found.error) parts.push(made("p", found.error + (found.hint ? " (" + found.hint + ")" : "")));
+    $("problem").replaceChildren(...parts);
+    $("line").setAttribute("aria-invalid", String(Boolean(place)));
+    $("result").classList.toggle("old", Boolean(found.error));
+  }
+
+  // Simulate the case in the form. While a case is in flight, only the newest case waits.
+  async function simulate() {
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    const one = typed();
+    history.replaceState(null, "", address(one) + location.hash);
+    const found = await sent(one);
+    complain(found);
+    if (!found.error) {
+      shown = found;
+      $("notes").textContent = found.notes.join(". ");
+      $("result").innerHTML = found.html;
+      await startTimeline($("result").querySelector(".timeline"));
+    }
+    running = false;
+    document.body.dataset.shown = JSON.stringify(one);
+    if (again) {
+      again = false;
+      simulate();
+    }
+  }
+
+  // Return the result of a case.
+  async function sent(one) {
+    try {
+      const headers = { "content-type": "application/json" };
+      const reply = await fetch("/run", { method: "POST", headers, body: JSON.stringify(one) });
+      return reply.ok ? await reply.json() : { error: await reply.text() };
+    } catch {
+      return { error: "the playground does not answer: is cachesim playground still running?" };
+    }
+  }
+
+  function changed() {
+    clearTimeout(timer);
+    timer = setTimeout(simulate, PAUSE);
+  }
+
+  async function copy(text, what) {
+    await navigator.clipboard.writeText(text);
+    $("copied").textContent = what + " copied";
+  }
+
+  for (const [name, has] of Object.entries(choices.engines)) {
+    const group = made("optgroup", "", { label: name });
+    group.append(...has.profiles.map((profile) => made("option", profile)));
+    $("profile").append(group);
+    const mine = Object.values(choices.examples).filter((one) => one.profiles[0].startsWith(name + "@"));
+    const examples = made("optgroup", "", { label: name });
+    examples.append(...mine.map((one) => made("option", one.title, { value: one.id })));
+    if (mine.length) $("example").append(examples);
+  }
+  $("example").prepend(made("option", "choose one of " + Object.keys(choices.examples).length, { value: "" }));
+
+  fields.forEach((id) =>
+    $(id).addEventListener("input", () => {
+      $("example").value = "";
+      if (id === "profile") offer();
+      changed();
+    }),
+  );
+  $("line").addEventListener("keydown", (e) => {
+    if (e.key === "Enter") e.preventDefault();
+  });
+  $("case").addEventListener("submit", (e) => e.preventDefault());
+  $("example").addEventListener("input", () => {
+    const one = choices.examples[$("example").value];
+    if (!one) return;
+    history.replaceState(null, "", location.pathname + location.search);
+    fill(one);
+    simulate();
+  });
+  $("as-link").onclick = () => copy(location.origin + address(typed()), "link");
+  $("as-command").onclick = () => copy(shown.command, "command");
+  $("as-scenario").onclick = () => copy(shown.toml, "scenario");
+
+  fill(addressed());
+  if (!location.search) $("example").value = choices.first;
+  simulate();
+}

@@ -1,0 +1,102 @@
+"""Tests of the cases of the playground: results, errors with their column, and words that a page may not use."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+import pytest
+
+import cachesim
+from cachesim.base import limits
+from cachesim.base.errors import BadInput
+from cachesim.engines.registry import profiles
+from cachesim.scenarios.load import load_text
+from cachesim.tools.playground.case import answer, read_case, read_flags
+
+LINE = "S40.A60>r4/B70/S.C25/S.A.D5"
+CASE = {"line": LINE, "model": "GA", "flags": "-np 2 --cache-ram 0",
+        "profiles": ["llama_cpp@b10587", "llama_cpp@b11549"]}  # fmt: skip
+
+
+def test_a_case_has_its_line_model_flags_and_rule_sets():
+    found = read_case(CASE)
+    assert repr(found.scenario) == repr(cachesim.load(LINE)) and found.scenario.model == "GA"
+    assert found.scenario.server == {"parallel": 2, "cache_ram": 0}
+    assert found.profiles == found.scenario.profiles == ("llama_cpp@b10587", "llama_cpp@b11549")
+
+
+def test_fields_have_defaults():
+    found = read_case({"line": " A5/A\n"})
+    assert found.profiles == cachesim.load("A5/A").profiles and found.scenario.model == "GGGA"
+    assert read_case({"line": "A5", "profiles": ["llama_cpp@latest"] * 2}).profiles == ("llama_cpp@b11549",)
+
+
+def test_the_command_and_the_scenario_are_the_case():
+    found = answer(CASE)
+    words = shlex.split(found["command"])
+    assert words[0] == "cachesim" and words[2] == LINE and words.count("-p") == 2
+    assert shlex.split(found["command"])[-2:] == ["-p", "llama_cpp@b11549"]
+    scenario = load_text(found["toml"], profiles().keys())
+    assert repr(scenario) == LINE and scenario.server == {"parallel": 2, "cache_ram": 0}
+    assert scenario.profiles == tuple(CASE["profiles"]) and scenario.model == "GA"
+
+
+def test_the_timeline_has_a_section_for_each_rule_set():
+    assert answer(CASE)["html"].count('<section class="run"') == 2
+    assert answer({**CASE, "profiles": ["mlx_lm@0.32.2"], "flags": ""})["html"].count('<section class="run"') == 1
+
+
+def test_notes_explain_the_model_and_flags_without_effect():
+    notes = answer({"line": "A5/A", "model": "qwen3-next", "flags": "--verbose", "profiles": []})["notes"]
+    assert "qwen3-next is GGGA" in notes[0] and notes[1] == "without effect: --verbose"
+
+
+@pytest.mark.parametrize(("line", "column", "says"), [
+    ("S40.A60/S..B5", 11, "request 1"), ("", 1, "no words"), ("A5/A!!", 6, "cannot be read"),
+    ("A5/\x00", 4, "not a word"),
+    ("A5/<script>", 4, ""), ("(" * 100_000, 1, ""),
+])  # fmt: skip
+def test_an_error_in_the_line_has_its_column(line, column, says):
+    found = answer({**CASE, "line": line})
+    assert found["column"] == column and says in found["error"] and len(found["error"]) <= 400
+
+
+@pytest.mark.parametrize(("field", "value", "says"), [
+    ("model", "qwen4", "unknown model"), ("flags", "-np", "has no value"), ("flags", "--nope 3", "unknown flag"),
+    ("flags", "what", "unknown flag"), ("flags", "'", "unknown flag"), ("flags", "ctx_sise=3", "did you mean"),
+    ("profiles", ["llama_cpp@b0"], "unknown profile"), ("profiles", ["x"], "unknown"),
+    ("profiles", ["llama_cpp@b10587", "mlx_lm@0.32.2"], "not a profile"),
+    ("profiles", ["llama_cpp@b9518", "llama_cpp@b10587", "llama_cpp@b11549"], "at most 2"),
+])  # fmt: skip
+def test_other_errors_have_no_column(field, value, says):
+    found = answer({**CASE, field: value})
+    assert found["column"] == 0 and says in f"{found['error']} ({found['hint']})"
+
+
+@pytest.mark.parametrize("name", ["my_rules.py", "./my_rules.py:MINE", "/etc/passwd", "../x.py", "rules.py:A:B"])
+def test_a_file_is_neither_run_nor_looked_for(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_rules.py").write_text("raise SystemExit('executed')")
+    opened = []
+    for function in ("open", "stat", "listdir"):
+        real = getattr(os, function)
+        monkeypatch.setattr(os, function, lambda *a, real=real, **k: (opened.append(str(a[0])), real(*a, **k))[1])
+    for fields in ({"profiles": [name]}, {"model": name, "profiles": ["llama_cpp@b10587"]}, {"line": name},
+                   {"flags": f"-m {name} --slot-save-path {name}"}, {"flags": f"--model-draft {name}"}):  # fmt: skip
+        answer({"line": "A5/A", **fields})
+        with pytest.raises(BadInput):
+            read_case({"line": "A5", "profiles": [name]})
+    assert [file for file in opened if "rules" in file or "passwd" in file or "x.py" in file] == []
+
+
+def test_flags_are_read_in_any_spelling():
+    assert read_flags("-np 2 --cache-ram=0 kv_unified=true", "llama_cpp@b10587").settings == [
+        "-np=2", "--cache-ram=0", "kv_unified=true",
+    ]  # fmt: skip
+
+
+def test_a_case_beyond_a_limit_is_sent_to_the_command_line(monkeypatch):
+    monkeypatch.setattr(limits.NEW_TOKENS, "now", 50)
+    found = answer(CASE)
+    assert "at most 50 tokens" in found["error"] and found["hint"].startswith("run it on the command line")

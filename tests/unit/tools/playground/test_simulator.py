@@ -1,0 +1,77 @@
+"""Tests of the worker process, seen from the server: order, a bounded queue, and replacement of a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from cachesim.tools.playground.simulator import WAITING, Busy, Simulator
+
+ECHO = """
+import os, sys, json
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked == "sleep": import time; time.sleep(600)
+    if asked == "die": os._exit(1)
+    if asked == "long": asked = "x" * (1 << 25)
+    print(json.dumps([os.getpid(), asked]), flush=True)
+"""
+
+
+def run(work, seconds=60.0):
+    """Run a coroutine function with a simulator whose worker returns its process id and the request."""
+    async def whole():
+        simulator = Simulator((sys.executable, "-c", ECHO), seconds)
+        try:
+            return await work(simulator)
+        finally:
+            await simulator.close()
+
+    return asyncio.run(whole())
+
+
+def test_requests_at_once_are_answered_in_order_by_one_worker():
+    async def work(simulator):
+        return await asyncio.gather(*(simulator.ask(number) for number in range(WAITING)))
+
+    found = run(work)
+    assert [number for _, number in found] == list(range(WAITING)) and len({pid for pid, _ in found}) == 1
+
+
+def test_a_full_queue_refuses_at_once_and_takes_requests_again():
+    async def work(simulator):
+        many = await asyncio.gather(*(simulator.ask(number) for number in range(50)), return_exceptions=True)
+        return many, await simulator.ask("after")
+
+    many, after = run(work)
+    assert [type(one) for one in many] == [list] * WAITING + [Busy] * (50 - WAITING) and after[1] == "after"
+
+
+@pytest.mark.parametrize(("request_", "says", "seconds"), [
+    ("sleep", "took longer than 1 s", 1.0), ("die", "ended without a result", 60.0), ("long", "ended without", 60.0),
+])  # fmt: skip
+def test_a_worker_that_is_late_or_gone_is_replaced(request_, says, seconds):
+    async def work(simulator):
+        first = await simulator.ask(1) if seconds > 1 else [0]
+        failed = await simulator.ask(request_)
+        simulator._seconds = 60.0
+        return first, failed, await simulator.ask(2)
+
+    first, failed, (pid, value) = run(work, seconds)
+    assert says in failed["error"] and value == 2 and pid != first[0]
+
+
+def test_a_reply_is_never_given_to_the_next_request():
+    async def work(simulator):
+        task = asyncio.create_task(simulator.ask("sleep"))
+        await asyncio.sleep(0)
+        while simulator._process is None:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await simulator.ask("next")
+
+    assert run(work)[1] == "next"
