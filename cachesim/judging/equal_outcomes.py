@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence, TypeVar
 
 NAMES = frozenset({"profile", "rule", "flags", "source", "command", "case", "because", "decisions", "stored_mib",
-                   "as_expected", "mismatches", "lives", "known_bug"})  # fmt: skip
-"""Keys of ``run_data`` and ``why_data`` that name rules, sizes and expectations."""
+                   "mismatches", "lives"})  # fmt: skip
+"""Keys of ``run_data`` and ``why_data`` that name rules and sizes, and expectations that were not met."""
 Data = TypeVar("Data", bound=Mapping[str, Any])
 
 
 def fold(runs: Sequence[Data]) -> list[list[Data]]:
-    """Group data of ``run_data`` or ``why_data`` with equal outcomes, in the order of the first of each group. A run that
-    differs from the expectations of its file stays alone."""
+    """Group data of ``run_data`` or ``why_data`` with equal outcomes, in the order of the first of each group. A run
+    that differs from the expectations of its file stays alone."""
     groups: list[tuple[Any, list[Data]]] = []
     for run in runs:
         outcome = None if run.get("as_expected") is False else _outcome(run)

@@ -82,16 +82,26 @@ def verdict_line(data: Data) -> Text:
     text = "; ".join(_answers_at(verdict, groups[verdict]) for verdict in sorted(groups, key=_rank))
     text = text or f"correct answer{'s' if len(data['requests']) > 1 else ''}"
     text += f"; {counted(data['not_run'], 'request')} not run" if data["not_run"] else ""
-    text += f", {counted(sum(charge['tokens'] for charge in data['lost']), 'token')} re-evaluated"
+    text += f", {cost_text(data)}"
     known = "known bug, as expected" if data["holds"] is False else "as expected"
     text += {True: f" ({known})", False: ", NOT as expected", None: ""}[data["as_expected"]]
     good = data["as_expected"] is True and data["holds"] is True
     return Text(text, "bold red" if data["as_expected"] is False else "green" if good else style_of(data["verdict"]))
 
 
+def cost_text(data: Data) -> str:
+    """Return the cost in the data of a run or a request: ``60 tokens re-evaluated``."""
+    return f"{counted(sum(charge['tokens'] for charge in data['lost']), 'token')} re-evaluated"
+
+
+def answer_text(verdict: str) -> str:
+    """Return a verdict in the words of the verdict line: ``wrong answer``, ``refused (400)``."""
+    name, bracket, status = verdict.partition(" (")
+    return f"{ANSWERS[name]}{bracket}{status}"
+
+
 def _answers_at(verdict: str, requests: Sequence[int]) -> str:
     """Return a verdict with its request numbers: ``wrong answer at requests 2, 3 and 5``."""
-    name, bracket, status = verdict.partition(" (")
     *most, last = map(str, requests)
     where = f"requests {', '.join(most)} and {last}" if most else f"request {last}"
-    return f"{ANSWERS[name]}{bracket}{status} at {where}"
+    return f"{answer_text(verdict)} at {where}"

@@ -64,7 +64,9 @@ def _alloc(plan: Any, because: Because) -> str:
 
 def _update(gone: Any, because: Because) -> str:
     n, size = gone.for_size + gone.for_tokens, f"{because['size']:,} of {because['limit_size']:,} bytes"
-    return f"evicts {counted(n, 'oldest entry', 'oldest entries')} ({size})" if n else f"nothing evicted ({size})"
+    if not n:
+        return NoEffect(f"nothing evicted ({size})")
+    return f"evicts {counted(n, 'oldest entry', 'oldest entries')} ({size})"
 
 
 def _full(value: str, because: Because) -> str:

@@ -16,10 +16,10 @@ def need(compare: Callable[[Because], tuple[str, str]] | None = None) -> Say:
         if value.search:
             return f"checkpoint needed: {yes} (common prefix {n_past})"
         if not n_past:
-            return "no checkpoint search: n_past = 0"
+            return NoEffect("no checkpoint search: n_past = 0")
         if n_past >= held:
             return f"no checkpoint search: the common prefix is all {held} tokens of the slot"
-        return f"no checkpoint needed: {no}"
+        return NoEffect(f"no checkpoint needed: {no}")
 
     return say
 

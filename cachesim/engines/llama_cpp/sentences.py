@@ -69,7 +69,7 @@ def _shift(plan: Any, because: Because) -> str:
 PROMPT: dict[str, Say] = {
     "LC-NPAST-LCP": lambda v, b: f"n_past = {v} (common prefix of slot and prompt)" if b["cache_prompt"] else (
         f"n_past = 0: cache_prompt is false (common prefix {b['lcp']})"),
-    "LC-NPAST-ONE": lambda v, b: f"n_past = {v} of {b['n_tokens']}" if v == b["n_past"] else (
+    "LC-NPAST-ONE": lambda v, b: NoEffect(f"n_past = {v} of {b['n_tokens']}") if v == b["n_past"] else (
         f"n_past - 1 = {v}: at least one token must be evaluated for logits"),
     "LC-NPAST-REUSE": _moved,
     "LC-TASK": _task,

@@ -36,10 +36,10 @@ def need(than: str) -> Say:
         if value.search:
             return f"checkpoint needed: pos_min {pos_min} {than} pos_min_thold {thold} (common prefix {n_past})"
         if n_past == 0:
-            return "no checkpoint search: n_past = 0"
+            return NoEffect("no checkpoint search: n_past = 0")
         if pos_min > thold or (pos_min == thold and than == ">="):
             return f"no checkpoint search: the common prefix is all {n_past} tokens of the slot"
-        return f"no checkpoint needed: pos_min {pos_min} {opposite} pos_min_thold {thold}"
+        return NoEffect(f"no checkpoint needed: pos_min {pos_min} {opposite} pos_min_thold {thold}")
 
     return say
 
@@ -147,10 +147,6 @@ def _after(value: Any, because: Because) -> str:
     return "checkpoint created after the whole prompt" if value else NoEffect("no checkpoint after the whole prompt")
 
 
-def _no_effect_if_none(say: Say) -> Say:
-    return lambda value, because: say(value, because) if value else NoEffect(say(value, because))
-
-
 def _spaced(when: Callable[[Because], str]) -> Say:
     def say(value: Any, because: Because) -> str:
         where = f"at most {because['min_step']} tokens after the previous checkpoint ({when(because)})"
@@ -176,10 +172,9 @@ FAMILIES: dict[str, Say] = {
     "LC-CKPT-CREATE": created(),
     "LC-CKPT-AFTER": _after,
     "LC-CKPT-COUNT": lambda v, b: NoEffect(f"checkpoint n_tokens = {v}: tokens of the slot before the batch"),
-    "LC-CKPT-REPLACE": _no_effect_if_none(
-        lambda v, b: erasure_text(v, "", f"n_tokens = {b['n_tokens']}, as the new checkpoint")),
-    "LC-CKPT-SPACING": _no_effect_if_none(lambda v, b: erasure_text(v, "", "")),
-    "LC-CKPT-LIMIT": _no_effect_if_none(lambda v, b: erasure_text(v, "", f"limit {b['max']}" if v else "")),
+    "LC-CKPT-REPLACE": lambda v, b: erasure_text(v, "", f"n_tokens = {b['n_tokens']}, as the new checkpoint"),
+    "LC-CKPT-SPACING": lambda v, b: erasure_text(v, "", ""),
+    "LC-CKPT-LIMIT": lambda v, b: erasure_text(v, "", f"limit {b['max']}" if v else ""),
     "LC-CKPT-NOTE": lambda v, b: NoEffect("nothing noted on the checkpoint" if v is None else f"noted: {v}"),
     "LC-CKPT-TOLD": lambda v, b: NoEffect(f"the log names checkpoints {indices(v) or 'none'}"),
 }
@@ -225,10 +220,9 @@ VARIANTS: dict[str, Say] = {
     "LC-CKPT-SPACING.CR10": _spaced(lambda b: "of older tasks"),
     "LC-CKPT-SPACING.CR11": _spaced(lambda b: f"of older tasks, at the limit of {b['max']}"),
     "LC-CKPT-SPACING.NONE": lambda v, b: NoEffect("no checkpoint erased: spacing is not checked"),
-    "LC-CKPT-LIMIT.OLDEST": _no_effect_if_none(lambda v, b: erasure_text(
-        v, "oldest", f"limit {b['max']}" if v else "")),
-    "LC-CKPT-LIMIT.DENSEST": _no_effect_if_none(lambda v, b: erasure_text(
-        v, "", f"closest neighbours, limit {b['max']}" if v else "")),
+    "LC-CKPT-LIMIT.OLDEST": lambda v, b: erasure_text(v, "oldest", f"limit {b['max']}" if v else ""),
+    "LC-CKPT-LIMIT.DENSEST": lambda v, b: erasure_text(
+        v, "", f"closest neighbours, limit {b['max']}" if v else ""),
     "LC-CKPT-TOLD.NEXT": lambda v, b: NoEffect(f"the log names the checkpoints that moved up: {indices(v) or 'none'}"),
     "LC-CKPT-TOLD.NEWEST":
         lambda v, b: NoEffect(f"the log names the newest checkpoint instead: {indices(v) or 'none'}"),

@@ -69,9 +69,9 @@ def _alloc(plan: Any, because: Because) -> str:
 def _update(plan: Any, because: Because) -> str:
     gone = plan.for_size + plan.for_tokens
     if not gone and not because["tokens"]:
-        return "nothing evicted: the prompt cache is empty"
+        return NoEffect("nothing evicted: the prompt cache is empty")
     if not gone:
-        return f"nothing evicted ({because['tokens']:,} of {plan.est:,} tokens)"
+        return NoEffect(f"nothing evicted ({because['tokens']:,} of {plan.est:,} tokens)")
     limits = [f"{because['size']:,} bytes, limit {because['limit_size']:,}"] if plan.for_size else []
     limits += [f"{because['tokens']:,} tokens, limit {plan.est:,}"] if plan.for_tokens else []
     return f"evicts {counted(gone, 'oldest entry', 'oldest entries')} ({'; '.join(limits)})"

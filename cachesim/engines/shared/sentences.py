@@ -54,11 +54,11 @@ def indices(values: Iterable[int]) -> str:
 
 
 def erasure_text(gone: Iterable[int], what: str, why: str) -> str:
-    """Return a sentence about the checkpoints that a rule erases, and the reason; "no checkpoint erased" if there are
-    none. ``what`` describes them: "invalidated", "older"."""
+    """Return a sentence about the checkpoints that a rule erases, and the reason; "no checkpoint erased", which has no
+    effect, if there are none. ``what`` describes them: "invalidated", "older"."""
     listed = list(gone)
     if not listed:
-        return f"no checkpoint erased{why and f': none with {why}'}"
+        return NoEffect(f"no checkpoint erased{why and f': none with {why}'}")
     many = "s" if len(listed) > 1 else ""
     kind = f"{what} " if what else ""
     return f"erases {len(listed)} {kind}checkpoint{many} ({indices(listed)}){why and f': {why}'}"

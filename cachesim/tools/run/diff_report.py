@@ -48,7 +48,7 @@ def _first(a: Run, b: Run) -> Data | None:
         decisions_a = [e for e in a.events(number) if isinstance(e, Decided)]
         decisions_b = [e for e in b.events(number) if isinstance(e, Decided)]
         for x, y in zip(decisions_a, decisions_b, strict=False):
-            if _family(x) != _family(y) or repr(x.value) != repr(y.value):
+            if (_family(x) != _family(y) or repr(x.value) != repr(y.value)) and (_has_effect(x) or _has_effect(y)):
                 return {"request": number, "a": _decision_data(x), "b": _decision_data(y)}
     return None
 
@@ -57,17 +57,23 @@ def _family(event: Decided) -> str:
     return event.rule.split(".")[0]
 
 
+def _has_effect(event: Decided) -> bool:
+    return bool(sentence(event.rule, event.value, event.because))
+
+
 def _decision_data(event: Decided) -> dict[str, str]:
-    return {"rule": event.rule, "says": sentence(event.rule, event.value, event.because)}
+    return {"rule": event.rule, "says": sentence(event.rule, event.value, event.because, every=True)}
 
 
 def diff_report(data: Data, verbose: int = 0) -> RenderableType:
-    """Return the verdicts under both profiles, the rules and requests that differ (all requests with ``verbose``), the
-    totals, the final prompt caches, and the first decision that differs."""
+    """Return the requests that differ (all with ``verbose``), the verdicts under both profiles, the totals, the final
+    prompt caches, the rules that differ, and the first decision that differs."""
     title: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     title += _flags(data)
-    parts = [*_verdicts(data), *_changes(data["rules"], verbose), *_requests(data, verbose), *_totals(data)]
-    return Group(Text(data["scenario"], "bold"), *title, *parts, *_stores(data["stored"]), *_decision(data["first"]))
+    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
+    parts = [_differing(pairs), *_verdicts(data), *_requests(pairs, verbose), *_totals(data), *_stores(data["stored"])]
+    rest = [*_changes(data["rules"], verbose), *_decision(data["first"])]
+    return Group(Text(data["scenario"], "bold"), *title, *parts, *rest)
 
 
 def _flags(data: Data) -> Iterator[RenderableType]:
@@ -103,14 +109,18 @@ def _changes(rules: Data, verbose: int) -> Iterator[RenderableType]:
         yield indented(f"and {len(found) - len(shown)} more (-v, or cachesim profiles diff)", "dim")
 
 
-def _requests(data: Data, verbose: int) -> list[RenderableType]:
-    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
+def _differing(pairs: Sequence[tuple[Data, Data]]) -> Text:
+    """Return how many requests differ, and which."""
+    found = [str(x["i"]) for x, y in pairs if differ(x, y)]
+    if not found:
+        return Text(f"no request differs (of {len(pairs)})", "green")
+    return Text(f"{len(found)} of {counted(len(pairs), 'request')} {'differs' if len(found) == 1 else 'differ'}: "
+                f"{', '.join(found)}", "bold")  # fmt: skip
+
+
+def _requests(pairs: Sequence[tuple[Data, Data]], verbose: int) -> list[RenderableType]:
     shown = [pair for pair in pairs if verbose or differ(*pair)]
-    if not shown:
-        return [Text(f"0 of {counted(len(pairs), 'request')} differ", "green")]
-    found = sum(differ(*pair) for pair in pairs)
-    head = Text(f"{found} of {counted(len(pairs), 'request')} {'differs' if found == 1 else 'differ'}", "bold")
-    return [head, Fitted(lambda width: _table(shown, width))]
+    return [Fitted(lambda width: _table(shown, width))] if shown else []
 
 
 def differ(x: Data, y: Data) -> bool:
@@ -119,7 +129,7 @@ def differ(x: Data, y: Data) -> bool:
     return any(x[name] != y[name] for name in names)
 
 
-def _table(pairs: list[tuple[Data, Data]], width: int) -> Table:
+def _table(pairs: Sequence[tuple[Data, Data]], width: int) -> Table:
     table = lean_table(width)
     table.add_column("#", justify="right")
     table.add_column("request", overflow="fold", min_width=7)
@@ -170,7 +180,7 @@ def _owner(entry: Data) -> str:
 
 def _decision(first: Data | None) -> Iterator[RenderableType]:
     if first is None:
-        yield Text("all decisions are equal", "green")
+        yield Text("all decisions with an effect are equal", "green")
         return
     yield Text(f"first difference at request {first['request']}", "yellow")
     for name in ("a", "b"):

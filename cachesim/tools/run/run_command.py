@@ -132,10 +132,13 @@ def report(
     if as_json:
         say_json({"runs": runs, "failed": failed})
         return
+    from itertools import groupby
+
     from cachesim.tools.run.run_table import closing_line, run_report
 
-    tables = (run_report(data, verbose, legend and not i) for i, data in enumerate(runs))
-    show(*tables, closing_line(runs, failed))
+    cases = (list(group) for _, group in groupby(runs, lambda run: (run["scenario"], run["title"], run["model"])))
+    show(*(run_report(*case, verbose=verbose, legend=legend and not i) for i, case in enumerate(cases)),
+         closing_line(runs, failed))  # fmt: skip
 
 
 def _complete(runs: Runs) -> list[int]:

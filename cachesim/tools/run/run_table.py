@@ -5,7 +5,7 @@ The input is the data of ``run_data``.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,6 +15,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
+from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.reproduce_command import flags_line
@@ -104,13 +105,42 @@ COUNTS = ("kept", "restored", "loaded", "evaluated")
 SHOWN = 3                # corrupt objects listed without -v
 
 
-def run_report(data: Data, verbose: int = 0, legend: bool = False) -> RenderableType:
-    """Return the report of a run: title, verdict, wrong reads, requests, re-evaluated tokens, corrupt objects.
-    ``verbose`` adds the purpose of the scenario, the state after each request, and all corrupt objects. ``legend``
-    adds a line that explains the columns of the table."""
-    title = [] if data["scenario"] == "try" else [Text(data["title"])]
-    why = [indented(" ".join(data["why"].split()), "dim")] if verbose and data["why"] else []
-    top = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"))
+def report_of_groups(
+    top: Text, common: Sequence[RenderableType], groups: Sequence[Sequence[Data]], block: Callable[[Data], Group]
+) -> RenderableType:
+    """Return ``top``, the flags and ``common`` once, then the block of the first run of each group of ``fold``, with
+    the rule sets of the group. Flags that differ between the groups stand in their blocks."""
+    flags = [flags_line(group[0]["flags"]) for group in groups]
+    alike = all(one == flags[0] for one in flags)
+    names = [_rule_sets(group) for group in groups]
+    head = [Text.assemble(top, "  ", names[0]) if len(groups) == 1 else top, *(flags[0] if alike else ())]
+    blocks: list[RenderableType] = []
+    for name, own, group in zip(names, flags, groups, strict=True):
+        blocks += [Text("")] if blocks else []
+        blocks += [*([name] if len(groups) > 1 else []), *([] if alike else own), block(group[0])]
+    return Group(*head, *common, *blocks)
+
+
+def _rule_sets(group: Sequence[Data]) -> Text:
+    """Return ``llama_cpp@b9518 (same under b10587, b11549)``."""
+    first, _, others = short_names([run["profile"] for run in group]).partition(", ")
+    return Text.assemble((first, "cyan"), f" (same under {others})" if others else "")
+
+
+def run_report(*runs: Data, verbose: int = 0, legend: bool = False) -> RenderableType:
+    """Return the report of a scenario under one or more rule sets: title, then for each distinct outcome verdict,
+    wrong reads, requests, re-evaluated tokens, corrupt objects. ``verbose`` adds the purpose of the scenario, the state
+    after each request, and all corrupt objects. ``legend`` adds a line that explains the columns of the table."""
+    data = runs[0]
+    common: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
+    common += [indented(titles_text(data["titles"]), "dim")] if data["titles"] else []
+    common += [indented(" ".join(data["why"].split()), "dim")] if verbose and data["why"] else []
+    top, groups = Text.assemble((data["scenario"], "bold"), f"  {data['model']}"), fold(runs)
+    return Group(report_of_groups(top, common, groups, lambda run: _block(run, verbose, legend and run is data)), "")
+
+
+def _block(data: Data, verbose: int, legend: bool) -> Group:
+    """Return the report of a run, without the title of its scenario."""
     first = [*_wrong(data), *predicted_lines(data["predicted"]), *map(_mismatch, data["mismatches"])]
     table = Fitted(lambda width: _table(data["requests"], width))
     left = state_lines(data["requests"]) if verbose else ()
@@ -118,10 +148,8 @@ def run_report(data: Data, verbose: int = 0, legend: bool = False) -> Renderable
     lost = [_lost(charge, kept) for charge in data["lost"]]
     rest = [*([_legend(kept)] if legend else []), *left, *lost, *_corrupt(data, verbose), *map(_lives, data["lives"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
-    head = Group(top, *flags_line(data["flags"]))
     last = [Text(not_run_line(data), "yellow")] if data["not_run"] else []
-    words = [indented(titles_text(data["titles"]), "dim")] if data["titles"] else []
-    return Group(head, *title, *words, *why, verdict_line(data), *first, table, *rest, *failure, *last, Text(""))
+    return Group(verdict_line(data), *first, table, *rest, *failure, *last)
 
 
 def titles_text(titles: Mapping[str, str]) -> str:

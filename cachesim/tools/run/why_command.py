@@ -59,7 +59,7 @@ def run(args: Namespace) -> int:
     if args.json:
         say_json({"why": found})
     else:
-        show(*(why_report(data, getattr(args, "verbose", 0)) for data in found))
+        show(why_report(*found, verbose=getattr(args, "verbose", 0)))
     draw_cases(args, ((scenario, data["profile"]) for data in found), Shown(focus=args.number))
     say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

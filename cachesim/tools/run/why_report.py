@@ -1,8 +1,8 @@
-"""Report of ``why``: verdict of a request, sources of its prompt tokens, and the decisions that caused them."""
+"""Report of ``why``: verdict about a request, sources of its prompt tokens, and the decisions that caused them."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,52 +11,57 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.layout import indented
 from cachesim.engines.rule import Role
+from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import Grade
-from cachesim.judging.reproduce_command import flags_line
-from cachesim.judging.verdict_text import QUIET, style_of
-from cachesim.tools.run.run_table import failure_block, predicted_lines
+from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
+from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups
 
 
-def why_report(data: dict[str, Any], verbose: int = 0) -> RenderableType:
-    """Return the verdict, wrong reads, token sources and decisions. ``verbose`` adds decisions without an effect."""
-    what = f" request {data['request']} "
-    top = Text.assemble((data["scenario"], "bold"), what, (data["text"], "bold"), "  ", (data["profile"], "cyan"))
-    head = Group(top, *flags_line(data["flags"]))
-    title = [] if data["scenario"] == "try" else [Text(data["title"])]
-    why = [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
+def why_report(*runs: dict[str, Any], verbose: int = 0) -> RenderableType:
+    """Return the report of a request under one or more rule sets: its purpose, then for each distinct outcome verdict,
+    wrong reads, token sources and decisions. ``verbose`` adds decisions without an effect."""
+    data = runs[0]
+    top = Text.assemble((data["scenario"], "bold"), f" request {data['request']} ", (data["text"], "bold"))
+    common: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
+    common += [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
+    return report_of_groups(top, common, fold(runs), lambda run: _block(run, verbose))
+
+
+def _block(data: dict[str, Any], verbose: int) -> Group:
+    """Return the report of a request under a rule set, without its purpose."""
     reads = [indented(f"it {read}") for read in data["read_instead"]]
     doubt = [Text("other outcomes are possible here", "yellow")] if data["doubt"] else []
     tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     read = [*reads, *predicted_lines(data["predicted"])]
-    return Group(head, *title, _verdict(data), *read, *doubt, *why, *tokens, _decisions(data, verbose), *failure)
+    return Group(*_verdict(data), *read, *doubt, *tokens, _decisions(data, verbose), *failure)
 
 
 def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    table.add_column("rule", no_wrap=True)
-    table.add_column("decision")
-    made = True                       # if checkpoints are disabled, decisions about each checkpoint are omitted
-    for step in (step for step in data["decisions"] if verbose or not step["dull"]):
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column()
+    made = True                       # if checkpoints are disabled, decisions about each checkpoint are hidden
+    for step in data["decisions"]:
         if step["role"] == Role.ENABLE:
             made = bool(step["value"])
-        if verbose or (step["role"] not in QUIET and (made or step["role"] != Role.CREATE)):
+        hidden = step["dull"] or step["role"] in QUIET or (step["role"] == Role.CREATE and not made)
+        if verbose or not hidden:
             mark = f" [{step['grade']}]" if step["grade"] in (Grade.READ, Grade.OURS) else ""
             table.add_row(step["rule"], Text(f"{step['says']}{mark}"))
-    return table if table.row_count else Text("no decisions", "dim")
+    left = len(data["decisions"]) - table.row_count
+    more = [Text(f" {counted(left, 'more decision')} (-v)", "dim")] if left else []
+    return Group(*([table] if table.row_count else [Text("no decisions with an effect", "dim")]), *more)
 
 
-def _verdict(data: dict[str, Any]) -> Text:
-    """Return the verdict line of the request."""
-    verdict, fault = data["verdict"], data["fault"]
+def _verdict(data: dict[str, Any]) -> Iterator[RenderableType]:
+    """Yield the answer and its cost in a line, and the fault of a wrong answer."""
+    style = style_of(data["verdict"])
     known = " (known bug, as expected)" if data["known_bug"] and data["equal_cold"] is False else ""
-    if verdict == "OK":
-        return Text("OK: equal to a cold run", "green")
-    if data["refused"]:
-        return Text(fault + (" (as expected)" if data["told"] else ""), "yellow")
-    rung = f" [{data['rung']}]" if data["rung"] in ("bits", "argmax") else ""
-    where = " left in the slot" if verdict == "CORRUPT STATE" else ""
-    return Text(f"{verdict}{where}: {fault}{rung}{known}", style_of(verdict))
+    yield Text(f"{answer_text(data['verdict'])}, {cost_text(data)}{' (as expected)' if data['told'] else known}", style)
+    if data["verdict"] != "OK":
+        rung = f" [{data['rung']}]" if data["rung"] in ("bits", "argmax") else ""
+        yield indented(f"{data['fault']}{rung}", style)
 
 
 def _tokens(data: dict[str, Any]) -> RenderableType:
@@ -80,5 +85,5 @@ def _ranges(reasons: Sequence[dict[str, Any]]) -> Table:
         text = entry["why"] + (f" ({', '.join(where)})" if where else "")
         table.add_row(f"{entry['start']}..{entry['stop'] - 1}", Text(text, "yellow" if entry["rule"] else "dim"))
         if entry["survives"]:
-            table.add_row("", Text(f"reused under {', '.join(entry['survives'])}", "dim"))
+            table.add_row("", Text(f"reused under {short_names(entry['survives'])}", "dim"))
     return table

@@ -31,6 +31,7 @@ def test_rule_sets_with_equal_outcomes_are_folded_in_order():
     lambda data: data["lost"][0].update(event="evicted"),
     lambda data: data.update(verdict="UNDECIDED"),
     lambda data: data.update(as_expected=False),
+    lambda data: data.update(as_expected=None),
 ])  # fmt: skip
 def test_whatever_can_be_observed_keeps_runs_apart(change):
     one = run_data(RUNS["llama_cpp@b9518"])

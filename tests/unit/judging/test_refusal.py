@@ -98,7 +98,7 @@ def test_try_says_refused_and_why(capsys):
 @pytest.mark.parametrize("file, number, profile, code, said", [
     (WRONG, 2, B10587.name, exits.BROKEN,
      "WRONG OUTPUT: logits at position 29 differ from a cold run's [argmax] (known bug, as expected)"),
-    (WRONG, 1, B10587.name, exits.HOLDS, "OK: equal to a cold run"),
+    (WRONG, 1, B10587.name, exits.HOLDS, "correct answer, 0 tokens re-evaluated"),
     (LATE, 1, FAULTY, exits.BROKEN, "ERROR (500): error 500 where a cold run answers: Invalid input batch."),
     (OVERSIZED, 1, B10587.name, exits.HOLDS,
      "REFUSED (400): prompt of 260 tokens exceeds the context of 256 (--ctx-size) (as expected)"),
@@ -122,7 +122,7 @@ def test_a_state_that_is_wrong_behind_a_right_answer_is_called_that():
     data = why_data(run_judged(from_line("A20", model="A"), B10587.name, "provenance"), 0)
     wrong = {"verdict": "CORRUPT STATE", "equal_cold": False, "rung": "bits", "fault": "a row"}
     text = as_text(why_report({**data, **wrong}))
-    assert text.splitlines()[2] == "CORRUPT STATE left in the slot: a row [bits]"
+    assert text.splitlines()[2:4] == ["corrupt state left in the slot, 0 tokens re-evaluated", "  a row [bits]"]
 
 
 @pytest.mark.parametrize("a, b, code", [

@@ -21,7 +21,7 @@ SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 
 
 def said(decision, rule=None):
-    return sentence(rule or decision.rule, decision.value, decision.because)
+    return sentence(rule or decision.rule, decision.value, decision.because, every=True)
 
 
 def ask(n_past=50, pos_min=60, held=100, n_tokens=80, exact=True, n_swa=0):

@@ -18,9 +18,10 @@ def compared(mine, theirs, first=(), stored=((), ())):
     return diff_data(*runs)
 
 
-def test_the_verdicts_come_first():
+def test_whether_a_request_differs_comes_first_and_then_the_verdicts():
     lines = shown(diff_report(compared([judgement()], [judgement(BROKEN)])))
-    assert lines[1:3] == [
+    assert lines[1:4] == [
+        "1 of 1 request differs: 0",
         "A llama_cpp@b10587  correct answer, 0 tokens re-evaluated",
         f"B {OTHER}  wrong answer at request 0, 0 tokens re-evaluated",
     ]
@@ -38,7 +39,7 @@ def test_the_rules_that_differ_are_counted_and_named():
 def test_only_requests_that_differ_are_shown_unless_all_are_wanted():
     data = compared([judgement(), judgement(cache_n=3, prompt_n=7)], [judgement(), judgement(cache_n=7, prompt_n=3)])
     lines = shown(diff_report(data))
-    assert "1 of 2 requests differs" in lines
+    assert "1 of 2 requests differs: 1" in lines
     [row] = [line for line in lines if line.startswith("1 B")]
     assert row.split()[2:9] == ["10", "3", "->", "7", "7", "->", "3"]
     assert not any(line.startswith("0 A") for line in lines)
@@ -69,5 +70,17 @@ def test_the_first_decision_with_another_answer_is_told_and_variants_of_one_rule
 
 def test_runs_that_decide_alike_part_nowhere():
     data = compared([judgement()], [judgement()], ([("R.1", 5)], [("R.2", 5)]))
-    assert data["first"] is None and shown(diff_report(data))[-1] == "all decisions are equal"
-    assert "0 of 1 request differ" in shown(diff_report(data))
+    assert data["first"] is None and shown(diff_report(data))[-1] == "all decisions with an effect are equal"
+    assert shown(diff_report(data))[1] == "no request differs (of 1)"
+
+
+def test_decisions_without_an_effect_do_not_differ():
+    plans = [("LC-NPAST-ONE", 5)], [("LC-NPAST-ONE", 6)]
+    because = [{"n_tokens": 9, "n_past": value} for [(_, value)] in plans]
+    runs = [run(judgement()), run(judgement(), profile=OTHER)]
+    for made, [(rule, value)], numbers in zip(runs, plans, because, strict=True):
+        made.log.emit(Decided(0, rule, value, numbers))
+    assert diff_data(*runs)["first"] is None
+    runs[1].log.emit(Decided(0, "R.1", 1, {}))
+    runs[0].log.emit(Decided(0, "R.1", 2, {}))
+    assert diff_data(*runs)["first"]["a"]["rule"] == "R.1"

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.console import as_text
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import run_data
@@ -16,7 +17,7 @@ STORED = SimpleNamespace(kind="entry", owner=1, resume=7, tokens=())
 
 
 def rows(*requests, verbose=0, **more):
-    return shown(run_report(run_data(run(*requests, **more)), verbose))
+    return shown(run_report(run_data(run(*requests, **more)), verbose=verbose))
 
 
 def test_every_column_shows_its_own_count():
@@ -108,7 +109,7 @@ def test_title_and_why():
     made = run(judgement())
     data = {**run_data(made), "scenario": "a", "title": "the title", "why": "because"}
     assert shown(run_report(data))[1] == "the title" and "because" not in shown(run_report(data))
-    assert shown(run_report(data, 1))[1:3] == ["the title", "because"]
+    assert shown(run_report(data, verbose=1))[1:3] == ["the title", "because"]
 
 
 def of_runs(*runs, failed=0):
@@ -128,3 +129,20 @@ def of_runs(*runs, failed=0):
 def test_the_closing_line_is_green_only_where_all_is_well(runs, failed, text, colour):
     line = of_runs(*runs, failed=failed)
     assert text in line[0] and line[1] == colour
+
+
+def test_rule_sets_with_equal_outcomes_share_a_block_below_one_title():
+    one = {**run_data(run(judgement())), "scenario": "a", "title": "the title"}
+    same, other = {**one, "profile": "llama_cpp@b1"}, {**one, "profile": "llama_cpp@b2", "holds": False}
+    lines = shown(run_report(one, other, same, legend=True))
+    assert lines[:3] == ["a  GGGA", "the title", f"{one['profile']} (same under b1)"] and "llama_cpp@b2" in lines
+    assert [lines.count(text) for text in ("the title", "correct answer, 0 tokens re-evaluated")] == [1, 2]
+    assert sum(line.startswith("kept in slot") for line in lines) == 1
+    assert shown(run_report(one, same))[0] == f"a  GGGA  {one['profile']} (same under b1)"
+
+
+def test_flags_stand_once_unless_they_differ():
+    one = run_data(run(judgement()))
+    other = {**one, "profile": "llama_cpp@b2", "holds": False}
+    assert as_text(run_report(one, other)).count("flags: ") == 1
+    assert as_text(run_report(one, {**other, "flags": {"default": ["-b 1"], "set": []}})).count("flags: ") == 2

@@ -42,7 +42,7 @@ def test_what_a_run_left_behind():
     data = played("A100/B80/A[:90]")
     one = data["requests"][1]
     assert one["checkpoints"] and one["entries"] == 1 and one["stored_mib"] > 0
-    text, plain = as_text(run_report(data, 1)), as_text(run_report(data))
+    text, plain = as_text(run_report(data, verbose=1)), as_text(run_report(data))
     assert f"1 entry of {one['stored_mib']} MiB" in text and "slot 0 holds 80 tokens" in text
     assert "after request 1" not in plain
 

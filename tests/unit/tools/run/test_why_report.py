@@ -16,18 +16,41 @@ def told(*requests, number=0, others=(), **more):
 
 
 @pytest.mark.parametrize(("answer", "state", "wrong", "what"), [
-    (BROKEN, HOLDS, True, "WRONG OUTPUT: "), (HOLDS, BROKEN, False, "CORRUPT STATE left in the slot: "),
-    (BROKEN, BROKEN, True, "WRONG OUTPUT: "), (HOLDS, HOLDS, False, "OK: "), (UNDECIDED, HOLDS, False, "UNDECIDED: "),
+    (BROKEN, HOLDS, True, "wrong answer"), (HOLDS, BROKEN, False, "corrupt state left in the slot"),
+    (BROKEN, BROKEN, True, "wrong answer"), (HOLDS, HOLDS, False, "correct answer"),
+    (UNDECIDED, HOLDS, False, "undecided"),
 ])  # fmt: skip
 def test_an_answer_and_what_it_left_behind_are_told_apart_and_first(answer, state, wrong, what):
     data = told(judgement(answer, state))
     assert data["output_wrong"] is wrong
-    assert shown(why_report(data))[1].startswith(what.strip())
+    assert shown(why_report(data))[1] == f"{what}, 0 tokens re-evaluated"
+
+
+def test_the_verdict_has_the_answer_and_the_cost():
+    one = judgement(cache_n=2, prompt_n=8, charges=[(0, 4, "erased", "R.1", 0, "checkpoint")])
+    assert shown(why_report(told(one)))[1] == "correct answer, 4 tokens re-evaluated"
+
+
+def test_rule_sets_with_equal_outcomes_share_a_block_and_the_title_stands_once():
+    one = {**told(judgement()), "scenario": "a", "title": "the title", "why": "a reason"}
+    same, other = {**one, "profile": "llama_cpp@b1"}, {**one, "profile": "llama_cpp@b2", "kept": 1}
+    lines = shown(why_report(one, other, same))
+    assert lines[:4] == ["a request 0 A", "the title", "a reason", f"{one['profile']} (same under b1)"]
+    assert lines.count("the title") == 1 and lines.count("correct answer, 0 tokens re-evaluated") == 2
+    assert "llama_cpp@b2" in lines
+    assert shown(why_report(one, same))[0].endswith(f"{one['profile']} (same under b1)")
+
+
+def test_decisions_without_an_effect_are_counted_until_all_are_wanted():
+    step = {"rule": "R.1", "role": "pick", "says": "does", "value": 1, "because": {}, "grade": None}
+    data = {**told(judgement()), "decisions": [{**step, "dull": False}, {**step, "says": "nothing", "dull": True}]}
+    assert shown(why_report(data))[-2:] == ["R.1  does", "1 more decision (-v)"]
+    assert shown(why_report(data, verbose=1))[-2:] == ["R.1  does", "R.1  nothing"]
 
 
 def test_what_was_read_instead_follows_the_verdict():
     data = told(judgement(), judgement(BROKEN), number=1, reads={1: [ForeignContent("rows", 0, 7, 9, 0, 7)]})
-    assert shown(why_report(data))[2] == "it reads K/V rows 7..8 of tokens 7..8 of request 0 in place of its own"
+    assert "it reads K/V rows 7..8 of tokens 7..8 of request 0 in place of its own" in shown(why_report(data))[2:4]
 
 
 def test_a_known_bug_is_said_to_be_one():
@@ -38,7 +61,7 @@ def test_a_known_bug_is_said_to_be_one():
 def test_title_and_reasons_of_a_scenario_and_of_a_request():
     data = {**told(judgement()), "scenario": "a", "title": "the title", "why": "a reason", "request_why": "another"}
     lines = shown(why_report(data))
-    assert lines[1:5] == ["the title", "OK: equal to a cold run", "a reason", "another"]
+    assert lines[1:5] == ["the title", "a reason", "another", "correct answer, 0 tokens re-evaluated"]
 
 
 def test_the_doubt_is_that_of_this_request():
