@@ -27,8 +27,8 @@ def run_data(run: Run) -> dict[str, Any]:
     a cold run; ``told``: refused requests whose status the file expects. ``reason`` explains the reused tokens;
     ``read_instead`` names what a wrong answer read in place of its own rows and states; ``predicted``: verdicts and
     charges that depend on an outcome not seen on a real server; ``failure``: the causes of the first wrong answer.
-    ``titles``: of words; ``not_run``: requests at the end that were not run because of the ``limit``. ``lcp``: common prefix of the prompt
-    and the ``slot_held`` tokens in the slot, None = without a slot. ``flags``: those of the server."""
+    ``titles``: of words; ``not_run``: requests at the end that were not run because of the ``limit``. ``lcp``: common
+    prefix of the prompt and the ``slot_held`` tokens in the slot, None = without a slot. ``flags``: the server's."""
     requests = [request_data(run, i, one) for i, one in enumerate(run.requests)]
     return {
         "scenario": run.scenario.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Mapping, Sequence
 
 from rich.text import Text
@@ -10,6 +11,7 @@ from cachesim.base.errors import counted
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role
 from cachesim.engines.shared.sentences import NoEffect
+from cachesim.judging.recompute_reasons import what_happened
 
 QUIET = (Role.ENABLE, Role.END)
 """Roles of decisions that rarely affect the cache: reports show them on request only."""
@@ -75,18 +77,36 @@ def verdict_line(data: Data) -> Text:
     """Return the verdict about a run of ``run_data``: the answers, the cost in re-evaluated tokens, and whether the
     scenario file expects the verdict, e.g. ``wrong answer at request 2, 60 tokens re-evaluated (known bug, as
     expected)``."""
+    known = "known bug, as expected" if data["holds"] is False else "as expected"
+    end = {True: f" ({known})", False: ", NOT as expected", None: ""}[data["as_expected"]]
+    good = data["as_expected"] is True and data["holds"] is True
+    style = "bold red" if data["as_expected"] is False else "green" if good else style_of(data["verdict"])
+    return Text(f"{answers_text(data)}, {cost_text(data)}{end}", style)
+
+
+def answers_text(data: Data) -> str:
+    """Return the verdict about the answers of a run: ``wrong answer at request 2``."""
     groups: dict[str, list[int]] = {}
     for request in data["requests"]:
         if request["verdict"] != "OK":
             groups.setdefault(request["verdict"], []).append(request["i"])
     text = "; ".join(_answers_at(verdict, groups[verdict]) for verdict in sorted(groups, key=_rank))
     text = text or f"correct answer{'s' if len(data['requests']) > 1 else ''}"
-    text += f"; {counted(data['not_run'], 'request')} not run" if data["not_run"] else ""
-    text += f", {cost_text(data)}"
-    known = "known bug, as expected" if data["holds"] is False else "as expected"
-    text += {True: f" ({known})", False: ", NOT as expected", None: ""}[data["as_expected"]]
-    good = data["as_expected"] is True and data["holds"] is True
-    return Text(text, "bold red" if data["as_expected"] is False else "green" if good else style_of(data["verdict"]))
+    return text + (f"; {counted(data['not_run'], 'request')} not run" if data["not_run"] else "")
+
+
+def loss_text(lost: Sequence[Data], kept: str) -> str:
+    """Return the reason of the largest of these charges, by tokens; "" without charges. ``kept``: the engine's noun for
+    a restore point of a running request."""
+    tokens = Counter[str]()
+    for charge in lost:
+        tokens[what_happened(charge["event"], charge["kind"], kept)] += charge["tokens"]
+    return tokens.most_common(1)[0][0] if tokens else ""
+
+
+def titles_text(titles: Mapping[str, str]) -> str:
+    """Return the titles of words: ``S system, A chat A``."""
+    return ", ".join(f"{word} {title}" for word, title in titles.items())
 
 
 def cost_text(data: Data) -> str:
@@ -95,9 +115,10 @@ def cost_text(data: Data) -> str:
 
 
 def answer_text(verdict: str) -> str:
-    """Return a verdict in the words of the verdict line: ``wrong answer``, ``refused (400)``."""
+    """Return a verdict in the words of the verdict line: ``wrong answer``, ``refused (400)``; other words as they
+    are."""
     name, bracket, status = verdict.partition(" (")
-    return f"{ANSWERS[name]}{bracket}{status}"
+    return f"{ANSWERS.get(name, name)}{bracket}{status}"
 
 
 def _answers_at(verdict: str, requests: Sequence[int]) -> str:

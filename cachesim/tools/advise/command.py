@@ -43,7 +43,7 @@ def seconds(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
-    from cachesim.tools.advise.report import advise_report, try_sentence
+    from cachesim.tools.advise.report import advise_report, run_names, try_sentence
 
     imported: RepairCase | None = args.imported(args)
     scenario, sizes = sized(args, imported)
@@ -66,9 +66,10 @@ def run(args: Namespace) -> int:
         say_json({"advise": found})
     else:
         show(*map(advise_report, found))
-    tip = try_sentence(found[0]) if found else ""
-    text = f"First run: unchanged. Second run: best advice. {tip}" if tip else "Unchanged run; no advice."
-    draw_cases(args, drawn[:2], Shown(f"cachesim advise {shell_command(asked or [args.case])}", text))
+    if found:
+        shown = Shown(f"cachesim advise {shell_command(asked or [args.case])}", try_sentence(found[0]),
+                      names=run_names(found[0]), report=advise_report(found[0]))  # fmt: skip
+        draw_cases(args, drawn[:2], shown)
     if ended is not None:
         return exits.interrupted(ended)
     return exits.BROKEN if any(data["base"]["wrong"] for data in found) else exits.HOLDS

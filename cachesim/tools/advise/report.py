@@ -37,6 +37,12 @@ def try_sentence(data: Data) -> str:
     return f"Try: {changes_text(best, data)} ({data['base']['evaluated']:,} -> {best['evaluated']:,} tokens evaluated)"
 
 
+def run_names(data: Data) -> list[str]:
+    """Return names for the unchanged run and the run with the best suggestion."""
+    return [f"{name}: {counted(item['evaluated'], 'token')} evaluated" for name, item in
+            (("now", data["base"]), *((f"with {changes_text(item, data)}", item) for item in data["advice"][:1]))]
+
+
 def saved_report(saved: Data | None, case: str, about: str = "") -> Iterator[Text]:
     """Yield the tokens that another client or other flags would have saved, in a sentence, and what it rests on.
     ``case``: the argument of ``cachesim advise`` for all suggestions; ``about``: mark of estimated counts."""

@@ -18,7 +18,7 @@ def told(scenario: Scenario, profile: str) -> Told:
     found = walk(scenario, profile)
     says, shown = list[str](), list[bool]()
     for event in found.events:
-        effect = isinstance(event, Decided) and role_of(event.rule) not in QUIET and _decision(event)
+        effect = isinstance(event, Decided) and has_effect(event) and _decision(event)
         says.append(f"{event.rule}: {effect}" if isinstance(event, Decided) and effect else _noted(event))
         shown.append(bool(effect))
     before = 0
@@ -27,6 +27,11 @@ def told(scenario: Scenario, profile: str) -> Told:
             says[k] = f"{says[k]}; {changes}" if says[k] and not shown[k] else says[k] or changes
         before = k if says[k] else before
     return Told(found, says, shown)
+
+
+def has_effect(event: Decided) -> bool:
+    """True if ``why`` shows a decision without -v."""
+    return role_of(event.rule) not in QUIET and bool(_decision(event))
 
 
 def _decision(event: Decided) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command, shell_word
+from cachesim.tools.picture.shown import Shown as Shown
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -15,15 +16,6 @@ if TYPE_CHECKING:
     from cachesim.tools.picture.scene import Scene
 
 Runs = Sequence[tuple["Scenario", dict[str, Any]]]
-
-
-class Shown(NamedTuple):
-    """Additions to a picture: the command that reproduces it, a line above the drawing, and the request that a page
-    opens (None = none)."""
-
-    command: str = ""
-    note: str = ""
-    focus: int | None = None
 
 
 def add_pictures(parser: ArgumentParser) -> None:
@@ -44,14 +36,18 @@ def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> N
     scenarios and for a file that cannot be written."""
     if not wanted(args) or not runs:
         return
+    from cachesim.judging.equal_outcomes import fold
     from cachesim.tools.picture.event_sentences import told
     from cachesim.tools.picture.scene import scene
 
     if len({scenario.id for scenario, _ in runs}) > 1:
         raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
     shown = (shown or Shown())._replace(command=(shown and shown.command) or _command(runs))
-    logs = [told(scenario, data["profile"]) for scenario, data in runs] if args.html else []
-    write_scenes(args, [scene(scenario, data) for scenario, data in runs], logs, shown)
+    groups = [[data] for _, data in runs] if shown.names else fold([data for _, data in runs])
+    of = {id(data): scenario for scenario, data in runs}
+    logs = [told(of[id(data)], data["profile"]) for data, *_ in groups] if args.html else []
+    scenes = [scene(of[id(data)], data, [one["profile"] for one in same]) for data, *same in groups]
+    write_scenes(args, scenes, logs, shown)
 
 
 def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: Shown | None = None) -> None:
@@ -91,7 +87,7 @@ def write_scenes(args: Namespace, scenes: Sequence[Scene], told: Sequence[Told],
 
     texts = {args.svg: draw(scenes)} if args.svg else {}
     if args.html:
-        texts[args.html] = page(scenes, shown.command, shown.note, shown.focus, told)
+        texts[args.html] = page(scenes, shown, told)
     if args.trace:
         texts[args.trace] = chrome_trace(scenes)
     for file, text in texts.items():

@@ -19,8 +19,10 @@ from cachesim.engines import registry
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import RULES, about
+from cachesim.judging.equal_outcomes import short_names
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.recompute_reasons import what_happened
+from cachesim.judging.verdict_text import answers_text, cost_text, loss_text
 from cachesim.scenarios.notation.tree import Asked
 from cachesim.scenarios.notation.word_lengths import span
 from cachesim.scenarios.option_checks import in_force
@@ -147,6 +149,15 @@ class Scene(NamedTuple):
     rows: Sequence[StepRow]
     causes: Mapping[str, RuleSource] = {}       # sources of the rules that caused losses, by id
     recorded: bool = False                      # recorded on a real server: the server's memory is unknown
+    answer: str = ""                            # verdict about the answers, in words
+    cost: str = ""                              # tokens evaluated again, with the most expensive reason
+    same: Sequence[str] = ()                    # other rule sets with the same outcome
+    titles: Mapping[str, str] = {}              # of words
+
+    @property
+    def name(self) -> str:
+        """The rule sets with this outcome."""
+        return short_names([self.profile, *self.same])
 
     @property
     def fine(self) -> bool:
@@ -159,15 +170,18 @@ class Scene(NamedTuple):
         return max((one.stop for row in self.rows for one in row.stretches), default=1)
 
 
-def scene(scenario: Scenario, data: Data) -> Scene:
-    """Return the scene of a run; ``data`` as returned by ``run_data``."""
+def scene(scenario: Scenario, data: Data, same: Sequence[str] = ()) -> Scene:
+    """Return the scene of a run; ``data`` as returned by ``run_data``; ``same``: other rule sets with its outcome."""
     parts = _parts(scenario, data["profile"])
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
     rows = [_row(step, one, data, scenario, parts, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
     title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
-    return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known)
+    keeps = registry.engine_named(scenario.engine).keeps
+    cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], keeps))))
+    return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
+                 answers_text(data), cost, same, data["titles"])  # fmt: skip
 
 
 def _parts(scenario: Scenario, profile: str) -> set[str]:

@@ -35,7 +35,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
-    from cachesim.tools.request_bodies.report import bodies_report
+    from cachesim.tools.request_bodies.report import bodies_report, headline
     from cachesim.tools.run.arguments import known_profiles
 
     if args.out and not args.force and Path(args.out).exists():
@@ -57,7 +57,9 @@ def run_bodies(args: Namespace) -> int:
         say_json({"logs": [], "bodies": {**data, "toml": text}})
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
-    draw_text(args, text, Shown(f"cachesim import {shell_command(args.files)}"))
+    short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
+    shown = Shown(f"cachesim import {shell_command(args.files)}", headline(data).plain, report=short, verbose=verbose)
+    draw_text(args, text, shown)
     return exits.HOLDS
 
 

@@ -26,7 +26,7 @@ def bodies_report(data: Data, out: str, everything: bool = False) -> RenderableT
     next_command = [Text(f"next: cachesim {following}", "dim")] if data["simulation"]["played"] else []
     saved = saved_report(data.get("saved"), out or data["files"][0], "" if data["tokens_exact"] else "~")
     return Group(
-        *saved, *_result(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
+        *saved, headline(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
         *next_command,
     )  # fmt: skip
 
@@ -36,23 +36,21 @@ def _tokens(data: Data, count: int) -> str:
     return f"{count:,}" if data["tokens_exact"] else f"~{count:,}"
 
 
-def _result(data: Data) -> Iterator[Text]:
-    """Yield the result in a sentence: the tokens that cannot be reused because prompts changed."""
+def headline(data: Data) -> Text:
+    """Return the result in a sentence: the tokens that cannot be reused because prompts changed."""
     total = counted(len(data["requests"]), "request")
     losing = len(data["losing"])
     changing = sum(len(cause["in_requests"]) for cause in data["causes"] if not cause["harmless"])
     if changing and not losing:
-        yield Text(f"{changing} of {total} changed the previous prompt, without re-evaluation of what followed: "
-                   f"{_tokens(data, data['tokens'])} prompt tokens", "bold yellow")  # fmt: skip
-        return
+        return Text(f"{changing} of {total} changed the previous prompt, without re-evaluation of what followed: "
+                    f"{_tokens(data, data['tokens'])} prompt tokens", "bold yellow")  # fmt: skip
     if not losing:
-        yield Text(f"no changed prompts: {total}, {_tokens(data, data['tokens'])} prompt tokens", "bold green")
-        return
+        return Text(f"no changed prompts: {total}, {_tokens(data, data['tokens'])} prompt tokens", "bold green")
     share = f"{100 * data['again'] / max(1, data['tokens']):.0f} %"
     text = f"{losing} of {total} cannot reuse more than {_tokens(data, data['most'])} tokens: "
     text += f"{_tokens(data, data['again'])} of {_tokens(data, data['tokens'])} prompt tokens ({share}) are "
-    yield Text(f"{text}re-evaluated because the prompt changed", "bold red" if data["again"] * 10 > data["tokens"] else
-               "bold yellow")  # fmt: skip
+    return Text(f"{text}re-evaluated because the prompt changed", "bold red" if data["again"] * 10 > data["tokens"] else
+                "bold yellow")  # fmt: skip
 
 
 def _causes(data: Data) -> Iterator[Text]:

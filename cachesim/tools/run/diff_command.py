@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(diff_report(data, getattr(args, "verbose", 0)))
-    write_pictures(args, [(scenario, data["a"]), (scenario, data["b"])], _shown(data["first"]))
+    write_pictures(args, [(scenario, data["a"]), (scenario, data["b"])], _shown(data))
     say_next(args, after_diff(data))
     return answers_code(
         (request["equal_cold"], request["i"] in run["told"])
@@ -65,9 +65,8 @@ def run(args: Namespace) -> int:
     )
 
 
-def _shown(first: dict[str, Any] | None) -> Shown:
-    """Return the note and focus of a picture: the first decision that differs."""
-    if first is None:
-        return Shown(note="All decisions are equal.")
-    a, b = (f"{first[side]['rule']}: {first[side]['says']}" for side in "ab")
-    return Shown(note=f"First difference, request {first['request']}: {a} / {b}", focus=first["request"])
+def _shown(data: dict[str, Any]) -> Shown:
+    """Return the text around a picture: the report, and names of the runs."""
+    from cachesim.tools.run.diff_report import diff_report
+
+    return Shown(names=[f"{name}: {data[name.lower()]['profile']}" for name in "AB"], report=diff_report(data))

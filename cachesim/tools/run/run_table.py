@@ -19,7 +19,7 @@ from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.reproduce_command import flags_line
-from cachesim.judging.verdict_text import style_of, verdict_line
+from cachesim.judging.verdict_text import style_of, titles_text, verdict_line
 
 Data = Mapping[str, Any]
 WHAT = {"verdict": "the wrong answer", "charge": "the re-evaluated tokens"}
@@ -150,11 +150,6 @@ def _block(data: Data, verbose: int, legend: bool) -> Group:
     failure = [failure_block(data["failure"])] if data["failure"] else []
     last = [Text(not_run_line(data), "yellow")] if data["not_run"] else []
     return Group(verdict_line(data), *first, table, *rest, *failure, *last)
-
-
-def titles_text(titles: Mapping[str, str]) -> str:
-    """Return the titles of words: ``S system, A chat A``."""
-    return ", ".join(f"{word} {title}" for word, title in titles.items())
 
 
 def not_run_line(data: Data) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from cachesim.base import exits, limits
 from cachesim.base.errors import BadInput
@@ -85,13 +85,15 @@ def _check_out(args: Namespace) -> None:
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
 
 
-def _draw(args: Namespace, data: Mapping[str, Any], text: str) -> None:
-    """Draw the scenario of a log, if there is one, below what the log shows."""
-    from cachesim.tools.server_logs.statement_report import in_short
+def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
+    """Draw the scenario of a log, if there is one, below the report."""
+    from cachesim.tools.server_logs.report import import_report
+    from cachesim.tools.server_logs.statement_report import headline
 
     if text:
-        shown = Shown(f"cachesim import {shell_word(args.files[0])}", in_short(data["statements"]))
-        draw_text(args, text, shown)
+        short, verbose = (import_report(data, args.out, everything) for everything in (False, True))
+        command = f"cachesim import {shell_word(args.files[0])}"
+        draw_text(args, text, Shown(command, headline(data["statements"]).plain, report=short, verbose=verbose))
 
 
 def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:

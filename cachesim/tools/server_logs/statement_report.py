@@ -77,11 +77,6 @@ def headline(statements: Sequence[Said]) -> Text:
     return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
 
 
-def in_short(statements: Sequence[Said]) -> str:
-    """Return the headline and the most expensive causes on a line, for a page."""
-    return f"From the log: {' '.join(line.plain for line in (headline(statements), *causes(statements, False)))}"
-
-
 def _span(value: Any) -> tuple[int, int | None]:
     return (value, value) if isinstance(value, int) else (value[0] or 0, value[1])
 

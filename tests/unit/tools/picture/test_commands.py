@@ -22,13 +22,13 @@ from tests.unit.tools.picture.test_scene import HYBRID, seen
 RECORDED = "tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json"
 LOGS = "tests/unit/tools/server_logs"
 COMMANDS = {
-    "why": (f"why {HYBRID} 3 -p llama_cpp@b10587", "decisions of request 3", 1),
-    "diff": (f"diff {HYBRID} -p llama_cpp@b10587 -p llama_cpp@pr24143-on-b10587", "First difference, request ", 2),
+    "why": (f"why {HYBRID} 3 -p llama_cpp@b10587", "request 3 <code", 1),
+    "diff": (f"diff {HYBRID} -p llama_cpp@b10587 -p llama_cpp@pr24143-on-b10587", "first difference at request 2", 2),
     "fuzz": ("fuzz -p ik_llama@1889-base --model GA --property warm-equals-cold --examples 12 --no-shrink",
              "warm-equals-cold: logits", 1),
     "replay": (f"replay {RECORDED}", "recorded: ", 1),
     "import": (f"import {LOGS}/verbosity_4.log", "<code id=\"command\" tabindex=\"0\">cachesim run &#x27;A", 1),
-    "advise": (f"advise {HYBRID} -p llama_cpp@b10587", "Second run: best advice. Try: -np 2", 2),
+    "advise": (f"advise {HYBRID} -p llama_cpp@b10587", "<h2>now: 347 tokens evaluated", 2),
 }  # fmt: skip
 
 
@@ -43,10 +43,10 @@ def test_a_command_draws_what_it_shows(monkeypatch, capsys, tmp_path, name):
     root = ET.fromstring(svg.read_text("utf-8"))
     page = html.read_text("utf-8")
     if name == "why":
-        assert page.count("<details") > page.count(" open>") == 1 and 'id="d-r3" open>' in page
+        assert page.count("<details") > page.count(" open>") == 1 and 'id="d-r3" open>' in page and says in page
     else:
         assert says in page
-    assert len(re.findall(r"<h2>\w+@", page)) == runs
+    assert page.count("<h2>") == runs
     events = json.loads(trace.read_text())["traceEvents"]
     assert {one["pid"] for one in events} == set(range(1, runs + 1))
     drawn = [one for one in root.iter() if re.fullmatch(r"(p\d+-)?r\d+", one.get("id", ""))]

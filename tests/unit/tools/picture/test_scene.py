@@ -14,6 +14,7 @@ from cachesim.tools.picture.event_stream import Told, walk
 from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.legend import memory as beneath
 from cachesim.tools.picture.page import page
+from cachesim.tools.picture.picture_options import Shown
 from cachesim.tools.picture.position_scale import HEAD, LEAST, MOST, STEP, Scale
 from cachesim.tools.picture.scene import CacheContents, scene
 from cachesim.tools.picture.slot_lanes import SHOWN, Entry, Lanes, lives
@@ -196,21 +197,21 @@ def test_texts_are_escaped():
     one = seen(HYBRID, "llama_cpp@b10587")._replace(title='<script>alert("x")</script>', why="</script><b>")
     found = walk(cachesim.load(HYBRID), "llama_cpp@b10587")
     says = ["LC-X: </script><img src=x>"] * len(found.events)
-    html = page([one], "a <b> 'c'", told=[Told(found, says, [True] * len(says))])
+    html = page([one], Shown("a <b> 'c'", "<b>"), told=[Told(found, says, [True] * len(says))])
     assert "<script>alert" not in html and "</script><img" not in html and "<b>" not in html
     assert html.count("</script>") == 2                       # those of the page
 
 
 def test_a_page_needs_no_network_and_is_small(tmp_path):
     scenes = [seen(HYBRID, "llama_cpp@b10587")]
-    html = page(scenes, "cachesim run x")
+    html = page(scenes, Shown("cachesim run x"))
     assert not re.search(r"src=|<link|@import|url\(http", html)
     assert re.findall(r"<(\w+) href=[\"'](?!#)", html) == ["a"] * 3        # links to sources of rules
     line = "/".join(["S40.A60>r4", *["B70", "S.A"] * 24])
     file = tmp_path / "fifty.html"
     main(["run", line, "-p", "llama_cpp@b10587", "--html", str(file), "-q"])
     text = file.read_text("utf-8")
-    assert text.count("<details") == 49 and "<dt>LC-" in text and file.stat().st_size < 300_000
+    assert text.count('<details id="d-r') == 49 and "<code>LC-" in text and file.stat().st_size < 400_000
 
 
 def chats(several, turns):
@@ -241,7 +242,7 @@ def test_a_page_of_fifty_requests_of_growing_chats_is_small(tmp_path, profile, m
     file = tmp_path / "chats.html"
     assert main(["run", chats(several, 50 // several), "-p", profile, "--model", model, "--html", str(file), "-q"]) == 0
     text = file.read_text("utf-8")
-    assert text.count("<details") == 50 and file.stat().st_size < 300_000
+    assert text.count('<details id="d-r') == 50 and file.stat().st_size < 400_000
     drawn = ET.fromstring(text[text.index("<svg"):text.index("</svg>") + len("</svg>")])
     assert float(drawn.get("width", 0)) < 2_000 or several == 1
 
@@ -295,7 +296,7 @@ def test_a_loss_names_rule_source_and_flag_in_the_drawing_and_in_the_text():
     one = seen(HYBRID, "llama_cpp@b10587")
     cause = one.causes["LC-PC-LOAD.TAKE"]
     assert cause.flags == ("--cache-ram 100",) and cause.link.startswith("https://github.com/ggml-org/llama.cpp/")
-    svg, html = draw([one]), page([one], "cachesim run x")
+    svg, html = draw([one]), page([one], Shown("cachesim run x"))
     assert "(LC-PC-LOAD.TAKE," in svg and f"source {cause.source}" in svg and "--cache-ram 100" in svg
     assert f'<a href="{cause.link}">' in html and html.count("<code>--cache-ram 100</code>") == 2
     assert seen("S40.A60/B70", "llama_cpp@b10587").causes == {}
