@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from reprlib import Repr
 from typing import Iterable, Iterator, Self, Sequence
 
+from cachesim.base import exits
+
 
 def counted(n: int, singular: str, plural: str = "") -> str:
     """Return a count with its noun: "1 checkpoint", "2 checkpoints". ``plural`` is ``singular`` + "s" by default."""
@@ -33,6 +35,8 @@ _brief.maxstring = _brief.maxother = ECHOED
 class BadInput(Exception):
     """A file or an argument that cannot be used. ``str()`` is a single line: ``file:line: cause (hint)``."""
 
+    code = exits.BAD_INPUT       # exit code of the command
+
     def __init__(self, cause: str, *, file: str = "", line: int | None = None, hint: str = "") -> None:
         self.cause, self.hint = cut(cause, CAUSE), cut(hint, CAUSE)
         self.file, self.line = cut(file, PLACE), line
@@ -49,6 +53,12 @@ class BadInput(Exception):
 
 class OverLimit(BadInput):
     """Work or data that exceeds a limit of ``cachesim.base.limits``."""
+
+
+class NothingFound(BadInput):
+    """A valid selection that contains nothing to work on."""
+
+    code = exits.NOTHING
 
 
 class NotInBuild(BadInput):

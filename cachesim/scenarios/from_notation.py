@@ -38,8 +38,8 @@ def from_line(
     except BadInput as wrong:
         if isinstance(wrong, OverLimit) or not _NAME.fullmatch(line):
             raise
-        raise BadInput(f"not a file or a scenario id: {quoted(line)}, and as a line of requests: {wrong.cause}",
-                       hint=wrong.hint or neighbour(Path(line))) from None  # fmt: skip
+        raise BadInput(f"not a file, a scenario id or a line of requests: {quoted(line)}",
+                       hint=neighbour(Path(line)) or f"as a line, {wrong.cause}") from None  # fmt: skip
     named = model_named(model, engine)
     return Scenario(
         id="try", title="from the one-line notation", source=("cachesim",), why="", engine=engine, model=named.model,

@@ -10,7 +10,8 @@ import tomllib
 
 import pytest
 
-from cachesim.cli.main import COMMANDS, main
+from cachesim.cli.command_list import COMMANDS
+from cachesim.cli.main import main
 from cachesim.scenarios.corpus import named
 from tests.docs import trust
 from tests.docs.examples import (

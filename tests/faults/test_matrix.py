@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.cli.main import COMMANDS
+from cachesim.cli.command_list import COMMANDS
 from tests.faults.commands import TABLE
 from tests.faults.matrix import FAULTS, inject, possible
 

@@ -14,6 +14,7 @@ OURS = {
     "cachesim.base.errors",
     "cachesim.base.exits",
     "cachesim.cli",
+    "cachesim.cli.command_list",
 }
 HEAVY = {"numpy", "rich", "hypothesis", "shtab"}
 

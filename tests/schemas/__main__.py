@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Mapping
 
-from cachesim.cli.main import COMMANDS, main
+from cachesim.cli.command_list import COMMANDS
+from cachesim.cli.main import main
 from tests.house.checks import PACKAGE, ROOT
 from tests.schemas.form import ORDER, form, merged
 from tests.schemas.samples import MORE, SAMPLES

@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 
-from cachesim.cli.main import COMMANDS
+from cachesim.cli.command_list import COMMANDS
 from tests.house.checks import PACKAGE, ROOT
 from tests.schemas.__main__ import OPEN, SHOWN, file_of, printed, written
 from tests.schemas.form import described, form, merged, wrong

@@ -10,7 +10,8 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.escaping import shell_command
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases
-from cachesim.tools.run.arguments import add_case, add_json, add_limits, add_profiles, case_of, chosen_profiles, count
+from cachesim.tools.run.arguments import add_case, add_json, add_profiles, case_of, chosen_profiles
+from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario

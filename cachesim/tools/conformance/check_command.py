@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, counted
 from cachesim.base.escaping import shell_word
-from cachesim.tools.run.arguments import add_json, count, number
+from cachesim.tools.run.arguments import add_json
+from cachesim.tools.run.work_arguments import count, number
 
 if TYPE_CHECKING:
     from cachesim.tools.conformance.http_check.suite import ServerReport

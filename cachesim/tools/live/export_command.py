@@ -10,7 +10,8 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.export import FORMS
-from cachesim.tools.run.arguments import add_json, add_limits, add_model, add_profiles, add_settings, read_case
+from cachesim.tools.run.arguments import add_json, add_model, add_profiles, add_settings, read_case
+from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario

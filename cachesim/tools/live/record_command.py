@@ -11,8 +11,9 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FILE, FOLDER, kind
-from cachesim.tools.run.arguments import add_json, add_settings, number
+from cachesim.tools.run.arguments import add_json, add_settings, complain_of
 from cachesim.tools.run.run_jobs import run_each
+from cachesim.tools.run.work_arguments import number
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -43,12 +44,7 @@ def add_timeout(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     check_place(args)
     scenarios, bad = _scenarios(args)
-    for error in bad:
-        complain(str(error))
-    if not scenarios:
-        if not bad:
-            complain("no scenario to record")
-        return exits.BAD_INPUT if bad else exits.NOTHING
+    complain_of(bad, nothing_left=not scenarios, what="no scenario to record")
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"expected a folder for {len(scenarios)} recordings", file=str(args.out))
     args.commit = args.commit or ("" if args.url else build_of(args.server))

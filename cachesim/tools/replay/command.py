@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, NothingFound
 from cachesim.base.escaping import shell_word
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.base.pool import Unfinished, finished
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
 from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, write_scenes
-from cachesim.tools.run.arguments import add_jobs, add_json, add_limits
+from cachesim.tools.run.arguments import add_json
+from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
 if TYPE_CHECKING:
     from cachesim.engines.base import Answer, Request
@@ -48,8 +49,7 @@ def run(args: Namespace) -> int:
     if ended is not None:
         complain(f"interrupted: {len(found)} of {len(files)} files replayed")
     elif not traces:
-        complain("no trace left to replay")
-        return exits.NOTHING
+        raise NothingFound("no trace left to replay")
     from cachesim.tools.replay.report import replay_report, totals
 
     if args.json:

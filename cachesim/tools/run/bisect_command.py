@@ -7,7 +7,8 @@ from argparse import ArgumentParser, Namespace
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_limits, add_profiles, case_of
+from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_profiles, case_of
+from cachesim.tools.run.work_arguments import add_limits
 
 
 def add_arguments(parser: ArgumentParser) -> None:

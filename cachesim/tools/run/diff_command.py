@@ -15,9 +15,7 @@ from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, 
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
-    add_jobs,
     add_json,
-    add_limits,
     add_profiles,
     case_of,
     chosen_profiles,
@@ -25,6 +23,7 @@ from cachesim.tools.run.arguments import (
 )
 from cachesim.tools.run.run_jobs import answers_code
 from cachesim.tools.run.suggestions import after_diff, say_next
+from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.pool import Unfinished, finished
-from cachesim.tools.run.arguments import load_files, modes
+from cachesim.tools.run.arguments import complain_of, load_files, modes
 from cachesim.tools.run.run_jobs import JobFailure, answers_code, result_or_failure
 
 if TYPE_CHECKING:
@@ -41,12 +41,8 @@ def run_folder(args: Namespace) -> int:
     if engine_of(b) is not engine:
         raise BadInput(f"{a} and {b} are of different engines", hint="expected two rule sets of one engine")
     scenarios, bad = load_files([args.case])
-    for error in bad:
-        complain(str(error))
     own = [scenario for scenario in scenarios if scenario.engine == engine.name]
-    if not own and not bad:
-        complain(f"no scenario of {engine.name} found in {args.case}")
-        return exits.NOTHING
+    complain_of(bad, nothing_left=not own, what=f"no scenario of {engine.name} found in {args.case}")
     pairs = [Pair(scenario, a, b, mode) for scenario, mode in zip(own, modes(args, own), strict=True)]
     files, codes, interrupt = _compare(pairs, args.jobs)
     codes += [exits.BAD_INPUT for _ in bad]

@@ -13,18 +13,18 @@ from cachesim.tools.picture.picture_options import add_pictures, write_pictures
 from cachesim.tools.run.arguments import (
     CASE,
     add_arithmetic,
-    add_jobs,
     add_json,
-    add_limits,
     add_model,
     add_profiles,
     add_settings,
     chosen_profiles,
+    complain_of,
     modes,
     read_cases,
 )
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next
+from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -54,10 +54,7 @@ def run(args: Namespace) -> int:
             jobs += [RunJob(scenario, profile, mode) for profile in chosen_profiles(scenario, args.profiles)]
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
-    for error in bad:
-        complain(str(error))
-    if not jobs:
-        return _nothing(args.files, bad)
+    complain_of(bad, nothing_left=not jobs, what=f"no scenario found in {cut(', '.join(args.files), 200)}")
     runs, codes, interrupt = run_all(jobs, args.jobs)
     verbose = getattr(args, "verbose", 0)
     if interrupt is not None:
@@ -79,13 +76,6 @@ def _only_paths(files: list[str]) -> None:
     for file in files:
         if not os.path.exists(file):
             raise BadInput("--complete writes into files", file=file, hint="give the path of the file")
-
-
-def _nothing(files: list[str], bad: list[BadInput]) -> int:
-    if bad:
-        return exits.BAD_INPUT
-    complain("no scenario found in " + cut(", ".join(files), 200))
-    return exits.NOTHING
 
 
 Runs = list[tuple[RunJob, dict[str, Any]]]

@@ -9,8 +9,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from cachesim.base import exits
-from cachesim.base.console import complain, say, say_json, show
-from cachesim.base.errors import cut, quoted
+from cachesim.base.console import say, say_json, show
+from cachesim.base.errors import NothingFound, cut, quoted
 from cachesim.tools.run.arguments import add_json, known_profiles
 
 if TYPE_CHECKING:
@@ -71,15 +71,13 @@ def run(args: Namespace) -> int:
         return exits.HOLDS
     found = [scenario for scenario in load_all(find([root]), known_profiles()) if _fits(scenario, args.words)]
     if not found:
-        complain("no scenario contains all of: " + cut(", ".join(args.words)))
-        return exits.NOTHING
+        raise NothingFound("no scenario contains all of: " + cut(", ".join(args.words)))
     if args.symptom is not None:
         found = matching(args.symptom, found)
     else:
         found.sort(key=lambda scenario: [*SYMPTOMS, ""].index(scenario.symptom))
     if not found:
-        complain(f"no scenario shows {quoted(args.symptom)}; symptoms are: {', '.join(SYMPTOMS)}")
-        return exits.NOTHING
+        raise NothingFound(f"no scenario shows {quoted(args.symptom)}; symptoms are: {', '.join(SYMPTOMS)}")
     if args.json:
         say_json({"scenarios": [scenario_data(scenario) for scenario in found]})
     else:

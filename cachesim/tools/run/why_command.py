@@ -13,16 +13,15 @@ from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
     add_json,
-    add_limits,
     add_profiles,
     case_of,
     chosen_profiles,
-    count,
     known_profiles,
     modes,
 )
 from cachesim.tools.run.run_jobs import answers_code, run_each
 from cachesim.tools.run.suggestions import after_why, say_next, typed
+from cachesim.tools.run.work_arguments import add_limits, count
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from cachesim.base.console import complain, say, say_json, show
 from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.base.untrusted_files import path_of
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_cases, wanted
-from cachesim.tools.run import arguments
+from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 from cachesim.tools.run.suggestions import after_fuzz, say_next
 
@@ -35,14 +35,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     arguments.add_settings(parser, "of every drawn server: ")
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance", help="exact: full arithmetic, "
                         "compares bits and argmax; about 10x slower (default provenance)")  # fmt: skip
-    parser.add_argument("--examples", metavar="N", type=arguments.count,
+    parser.add_argument("--examples", metavar="N", type=work_arguments.count,
                         help=f"number of conversations (default {EXAMPLES})")  # fmt: skip
-    parser.add_argument("--minutes", metavar="M", type=arguments.minutes,
+    parser.add_argument("--minutes", metavar="M", type=work_arguments.minutes,
                         help="duration instead [minutes]; the last quarter is for shrinking")  # fmt: skip
-    parser.add_argument("--seed", metavar="S", type=arguments.count, default=0,
+    parser.add_argument("--seed", metavar="S", type=work_arguments.count, default=0,
                         help="seed of the conversations; equal seeds give equal results (default 0)")  # fmt: skip
-    arguments.add_jobs(parser)
-    arguments.add_cluster(parser, "conversations")
+    work_arguments.add_jobs(parser)
+    work_arguments.add_cluster(parser, "conversations")
     parser.add_argument("--no-shrink", action="store_true", help="do not shrink failing conversations")
     parser.add_argument("--out", metavar="FOLDER", help="folder for a scenario file of each failure, "
                         "written when it is found and again when it is shrunk")  # fmt: skip

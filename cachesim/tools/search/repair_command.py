@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable, Sequence, TypeVar
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.tools.run import arguments
+from cachesim.tools.run import arguments, work_arguments
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -33,11 +33,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
                         help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M")  # fmt: skip
     arguments.add_settings(parser, "of every drawn server, overriding those in files: ")
-    parser.add_argument("--examples", metavar="N", type=arguments.count,
+    parser.add_argument("--examples", metavar="N", type=work_arguments.count,
                         help=f"conversations to draw (default {EXAMPLES}; with files {PRICED}, for prices)")
-    parser.add_argument("--seed", metavar="S", type=arguments.count, default=0,
+    parser.add_argument("--seed", metavar="S", type=work_arguments.count, default=0,
                         help="seed of the conversations; equal seeds give equal results (default 0)")  # fmt: skip
-    arguments.add_jobs(parser)
+    work_arguments.add_jobs(parser)
     parser.add_argument("--no-shrink", action="store_true", help="do not shrink conversations")
     arguments.add_json(parser)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, say_json, show
-from cachesim.tools.run import arguments
+from cachesim.tools.run import arguments, work_arguments
 
 if TYPE_CHECKING:
     from cachesim.tools.search.shrink_scenario import ScenarioShrinking
@@ -25,8 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="property that must fail, may be repeated (default: those of fuzz)")  # fmt: skip
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance",
                         help="exact: full arithmetic, compares bits and argmax; about 10x slower (default provenance)")
-    parser.add_argument("--tries", metavar="N", type=arguments.count, help="maximum lines to run (default 4000)")
-    arguments.add_limits(parser)
+    parser.add_argument("--tries", metavar="N", type=work_arguments.count, help="maximum lines to run (default 4000)")
+    work_arguments.add_limits(parser)
     arguments.add_json(parser)
 
 

@@ -12,7 +12,8 @@ from cachesim.base.escaping import shell_word
 from cachesim.base.untrusted_files import argument_path
 from cachesim.tools.picture.picture_options import Shown, add_pictures, draw_text, wanted
 from cachesim.tools.request_bodies.command import add_body_arguments, run_bodies
-from cachesim.tools.run.arguments import add_json, add_limits, add_profiles, add_settings
+from cachesim.tools.run.arguments import add_json, add_profiles, add_settings
+from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase

@@ -10,7 +10,7 @@ from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.base.untrusted_files import path_of
-from cachesim.tools.run import arguments
+from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 
 if TYPE_CHECKING:
@@ -34,16 +34,16 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="files that use one server at the same time (default 1)")  # fmt: skip
     parser.add_argument("--detail", choices=DETAIL, default="causes", help="count tokens, also judge answers, or also "
                         "find the cause of every re-evaluated token (default)")  # fmt: skip
-    arguments.add_jobs(parser)
-    arguments.add_cluster(parser, "jobs (sessions under each rule set)")
+    work_arguments.add_jobs(parser)
+    work_arguments.add_cluster(parser, "jobs (sessions under each rule set)")
     parser.add_argument("--out", metavar="FOLDER", help="folder for the results, written as soon as they are known")
     parser.add_argument("--resume", action="store_true", help="continue the workload in the folder")
-    arguments.add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
+    work_arguments.add_limits(parser, TRACE_BYTES, JSON_VALUES, WORKLOAD_TOKENS)
     arguments.add_json(parser)
 
 
 def _at_least_one(text: str) -> int:
-    found = arguments.count(text)
+    found = work_arguments.count(text)
     if not found:
         raise ArgumentTypeError("must be at least 1")
     return found
@@ -78,7 +78,9 @@ def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder 
     except KeyboardInterrupt as error:
         ended = error
         complain("interrupted: results so far")
-    codes = whole.codes
+    if whole.refused:
+        arguments.complain_of(whole.refused, nothing_left=not (whole.lines or whole.codes or ended), what="")
+    codes = [*whole.codes, *(bad.code for bad in whole.refused)]
     if whole.lines or not codes:
         codes = [*codes, *_tell([whole.lines[number] for number in sorted(whole.lines)], args.json)]
     return exits.interrupted(ended) if ended else exits.worst(codes)

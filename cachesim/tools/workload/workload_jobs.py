@@ -73,12 +73,14 @@ def tasks(jobs: Sequence[CellJob]) -> list[WorkloadTask]:
 
 class Workload:
     """Jobs of a workload. ``lines``: results of completed jobs, by the job's number. ``codes``: exit codes of jobs that
-    failed or could not be stored; each failure is printed. ``on``: address of a cluster, "" for this machine."""
+    crashed, each of which is printed. ``refused``: errors of jobs that could not run or be stored. ``on``: address of a
+    cluster, "" for this machine."""
 
     def __init__(self, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None, jobs: int, on: str = "") -> None:
         self.todo, self.folder, self.jobs, self.on = todo, folder, jobs, on
         self.lines: dict[int, Line] = {}
         self.codes: list[int] = []
+        self.refused: list[BadInput] = []
 
     def play(self, resume: bool) -> None:
         """Run the jobs that the folder does not have yet. Raise BadInput if the folder is unusable."""
@@ -99,7 +101,7 @@ class Workload:
             yield left[done.number], done.result if isinstance(done.result, Unfinished) else line_in(done.result)
 
     def _take(self, number: int, found: Line | BadInput | Unfinished) -> None:
-        """Store a line, or print why it is missing or could not be stored."""
+        """Store a line, or why it is missing or could not be stored."""
         task = self.todo[number]
         if isinstance(found, Unfinished):
             complain(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
@@ -112,8 +114,7 @@ class Workload:
             except BadInput as bad:
                 found = bad
         if isinstance(found, BadInput):
-            complain(str(found))
-            self.codes.append(exits.BAD_INPUT)
+            self.refused.append(found)
 
 
 def _one(job: CellJob) -> Line | BadInput:

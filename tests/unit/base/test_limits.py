@@ -9,7 +9,8 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
-from cachesim.cli.main import COMMANDS, _module, main
+from cachesim.cli.command_list import COMMANDS
+from cachesim.cli.main import _module, main
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,8 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.extras import install_command
-from cachesim.cli.main import COMMANDS, main
+from cachesim.cli.command_list import COMMANDS
+from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES, profiles
 
 BASH = """source ./script

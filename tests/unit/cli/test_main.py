@@ -13,7 +13,8 @@ import pytest
 from cachesim import __version__
 from cachesim.base import console, exits
 from cachesim.base.errors import Crash
-from cachesim.cli.main import COMMANDS, main
+from cachesim.cli.command_list import COMMANDS
+from cachesim.cli.main import main
 from cachesim.tools.run import run_command as run
 from tests.unit.scenarios.samples import GOOD
 

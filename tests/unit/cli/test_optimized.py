@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.cli.main import COMMANDS
+from cachesim.cli.command_list import COMMANDS
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[3]

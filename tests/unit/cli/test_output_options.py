@@ -12,7 +12,8 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.errors import BadInput, Crash
-from cachesim.cli.main import CARD, COMMANDS, main
+from cachesim.cli.command_list import COMMANDS
+from cachesim.cli.main import main
 from cachesim.cli.output_options import apply_output_options, error_data, wants_json
 from cachesim.tools.run import run_command as run
 
@@ -24,23 +25,6 @@ def told(*argv, **env):
     done = subprocess.run([sys.executable, "-m", "cachesim", *argv], capture_output=True, check=False,
                           env={**os.environ, **env})  # fmt: skip
     return done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8")
-
-
-def test_without_a_command_the_card_is_shown(capsys):
-    assert main([]) == exits.HOLDS
-    out = capsys.readouterr().out
-    assert all(name in out for name in COMMANDS)
-    assert max(map(len, out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize(("name", "example"), CARD)
-def test_the_examples_of_the_card_can_be_read(name, example, monkeypatch):
-    """Every example is a command line of its command, as far as its arguments go."""
-    words = example.split()[1:]
-    assert words[0] == name
-    module = COMMANDS[name][0]
-    monkeypatch.setattr(f"cachesim.{module}.run", lambda args: exits.HOLDS)
-    assert main(words) == exits.HOLDS
 
 
 @pytest.mark.parametrize("command", COMMANDS)

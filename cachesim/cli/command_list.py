@@ -1,0 +1,87 @@
+"""Commands of ``cachesim``: their modules and help texts, the overview, and the text of ``cachesim --help``."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+
+from cachesim import __version__
+
+COMMANDS = {
+    "run": ("tools.run.run_command", "run scenarios, or requests in one line, under rule sets"),
+    "why": ("tools.run.why_command", "show the decisions behind one request of a scenario"),
+    "diff": ("tools.run.diff_command", "compare two rule sets on a scenario"),
+    "bisect": ("tools.run.bisect_command", "find the version, and the rule in it, that changed the outcome"),
+    "advise": ("tools.advise.command", "find flags, builds and request changes that save tokens"),
+    "playground": ("tools.playground.command", "serve a page that simulates a case as you type it"),
+    "lesson": ("tools.lessons.command", "how these caches work, in seven short lessons with exercises"),
+    "explain": ("tools.rulebook.explain_command", "explain a rule, a term, a log line or a message"),
+    "scenarios": ("tools.run.scenarios_command", "list the scenarios that come with cachesim"),
+    "options": ("tools.rulebook.options_command", "list a server's flags: defaults and effects"),
+    "profiles": ("tools.rulebook.profiles_command", "list, show or compare rule sets"),
+    "import": ("tools.server_logs.command", "turn a server's log into a scenario, with lost tokens and causes"),
+    "check": ("tools.conformance.check_command", "test the cache of a running server"),
+    "verify": ("tools.live.verify_command", "compare a case with a real llama-server, request by request"),
+    "export": ("tools.live.export_command", "write a case as a script, a test, an issue or a scenario file"),
+    "fuzz": ("tools.search.fuzz_command", "search for conversations that break a property"),
+    "shrink": ("tools.search.shrink_command", "shrink a conversation that breaks a property"),
+    "repair": ("tools.search.repair_command", "find the rule change that fixes each failure, and its cost"),
+    "merge": ("tools.search.merge_command", "merge the campaigns of several machines"),
+    "workload": ("tools.workload.command", "run recorded sessions under rule sets: tokens, MiB, bounds"),
+    "record": ("tools.live.record_command", "run scenarios on a real llama-server and record it"),
+    "replay": ("tools.replay.command", "compare the simulator with recorded traces of real servers"),
+    "completion": ("cli.completion", "print a shell completion script"),
+}
+"""Sub-command -> its module in cachesim, and its help text."""
+
+FORMER = {"try": "run"}
+"""Hidden former name of a command -> its name."""
+
+GROUPS = {
+    "simulate": ("run", "why", "diff", "bisect", "advise", "playground"),
+    "understand": ("lesson", "explain", "scenarios", "options", "profiles"),
+    "your server": ("import", "check", "verify", "export"),
+    "search": ("fuzz", "shrink", "repair"),
+}
+"""Heading of ``--help`` -> its commands. All other commands stand in a last line."""
+
+EXIT_CODES = """\
+exit codes: 0 correct, 1 wrong answer or failed property, 2 unusable input,
+3 undecided, 5 nothing selected, 70 fault of cachesim, 130 interrupted"""
+
+LISTS = ("profiles", "explain", "options", "scenarios", "lesson", "completion")
+"""Commands that only print: a reader may close the pipe early without losing results."""
+
+CARD = (
+    ("run", "cachesim run S40.A60/B80/S.C50/S.A --model qwen3-next -np 2"),
+    ("why", "cachesim why llama-24143-entry-removed-dense 3"),
+    ("diff", "cachesim diff llama-24143-entry-removed-dense -p b9518 -p pr24143-on-b9518"),
+    ("bisect", "cachesim bisect S100.A40/S.B40"),
+    ("explain", "cachesim explain pos_min"),
+    ("lesson", "cachesim lesson 1"),
+    ("options", "cachesim options"),
+    ("fuzz", "cachesim fuzz -p latest --minutes 1"),
+)
+"""Commands of the overview, in the order in which a new user needs them, each with an example."""
+
+
+def help_text() -> str:
+    """Return the text of ``cachesim --help``: the commands by group, the other commands, and the exit codes."""
+    groups = [[f"{title}:", *(f"  {name:10} {COMMANDS[name][1]}" for name in names)]
+              for title, names in GROUPS.items()]  # fmt: skip
+    shown = {name for names in GROUPS.values() for name in names}
+    more = [f"more: {' '.join(name for name in COMMANDS if name not in shown)}"]
+    options = ["cachesim COMMAND --help: options of a command", "cachesim --version: version and newest rule sets"]
+    head = ["usage: cachesim COMMAND ...", "", "Reference simulator of cache semantics in LLM servers."]
+    parts = [head, *groups, more, options, [EXIT_CODES]]
+    return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
+
+
+def overview() -> str:
+    """Return the overview that is printed without a command: the commands, with examples of the first."""
+    rest = [name for name in COMMANDS if name not in dict(CARD)]
+    lines = [f"cachesim {__version__}: reference simulator of cache semantics in LLM servers", ""]
+    for name, example in CARD:
+        lines += [f"  {name:8} {COMMANDS[name][1]}", f"      {example}"]
+    words = wrap(" ".join(rest), 78, initial_indent="  more:    ", subsequent_indent=" " * 11)
+    last = "Options: cachesim COMMAND --help. Shell completion: cachesim completion bash."
+    return "\n".join([*lines, *words, "", last])

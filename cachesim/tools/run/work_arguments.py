@@ -1,0 +1,99 @@
+"""Arguments for amounts of work: numbers, processes, machines and limits."""
+
+from __future__ import annotations
+
+import re
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING
+
+from cachesim.base import limits
+from cachesim.base.errors import cut, nearest, quoted
+from cachesim.base.limits import Limit
+
+if TYPE_CHECKING:
+    from cachesim.base.shard import Shard
+
+LARGEST = 999_999_999         # largest number on a command line
+
+
+def count(text: str) -> int:
+    """Parse an integer of at least 0. Raises ArgumentTypeError."""
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentTypeError(f"expected an integer from 0 to {LARGEST:,}, found {quoted(text)}")
+    if len(text.lstrip("0")) > len(str(LARGEST)):
+        raise ArgumentTypeError(f"{cut(text)} is too large: the largest accepted number is {LARGEST:,}")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Parse a number of at least 0. Raises ArgumentTypeError."""
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
+        raise ArgumentTypeError(f"{quoted(text)} is not a number")
+    return float(text)
+
+
+def minutes(text: str) -> float:
+    """Parse a time in minutes. Raises ArgumentTypeError."""
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", text) or not float(text):
+        raise ArgumentTypeError(f"expected a number of minutes above 0, found {quoted(text)}")
+    return float(text)
+
+
+def add_jobs(parser: ArgumentParser) -> None:
+    """Add ``-j``; ``args.jobs`` is at least 1."""
+    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, default=1,
+                        help="number of processes, `auto` = number of cores (default 1)")  # fmt: skip
+
+
+def jobs(text: str) -> int:
+    """Parse a number of processes. Raises ArgumentTypeError."""
+    from cachesim.base.pool import cores
+
+    found = cores() if text == "auto" else count(text)
+    if not found:
+        raise ArgumentTypeError("must be at least 1")
+    return found
+
+
+def add_cluster(parser: ArgumentParser, items: str) -> None:
+    """Add ``--on`` and ``--shard``, for work on other machines. ``items``: divided items, in the plural."""
+    parser.add_argument("--on", metavar="dask://HOST:PORT", help="dask scheduler whose workers run the work; it must "
+                        "be trusted (extra `cluster`)")  # fmt: skip
+    parser.add_argument("--shard", metavar="I/N", type=shard, help=f"part I of N of the {items} to run; "
+                        "cachesim merge combines the parts")  # fmt: skip
+
+
+def shard(text: str) -> Shard:
+    """Parse ``I/N``: part I of N, from 1. Raises ArgumentTypeError."""
+    from cachesim.base.shard import MOST, Shard
+
+    number, slash, of = text.partition("/")
+    if not slash or not all(part.isascii() and part.isdigit() and len(part) < 8 for part in (number, of)):
+        raise ArgumentTypeError(f"expected I/N (part I of N), found {quoted(text)}")
+    if not 1 <= int(number) <= int(of) <= MOST:
+        raise ArgumentTypeError(f"expected I from 1 to N and N up to {MOST:,}, found {quoted(text)}")
+    return Shard(int(number), int(of))
+
+
+def add_limits(parser: ArgumentParser, *more: Limit) -> None:
+    """Add ``--limit`` for the limits of a run and ``more``, and its hidden former spelling ``--max-NAME N``."""
+    names = [limit.name for limit in (*limits.OF_A_RUN, *more)]
+
+    def limit(text: str) -> tuple[str, int]:
+        name, equals, amount = text.partition("=")
+        if not equals or name not in names:
+            what = f"unknown limit {quoted(name)}" if equals else f"expected NAME=N, found {quoted(text)}"
+            raise ArgumentTypeError(f"{what} ({nearest(name, names) or 'one of ' + ', '.join(names)})")
+        return name, count(amount)
+
+    parser.add_argument("--limit", dest="limits", metavar="NAME=N", action="append", default=[], type=limit,
+                        help=f"maximum amount of work or data, may be repeated: {', '.join(names)} "
+                        "(pages/limits.md)")  # fmt: skip
+    for name in names:
+        parser.add_argument(f"--max-{name}", dest="limits", action="append", help=SUPPRESS,
+                            type=lambda amount, name=name: (name, count(amount)))  # fmt: skip
+
+
+def lift_limits(args: Namespace) -> None:
+    """Set the limits given on the command line; reset all others."""
+    limits.lift(dict(getattr(args, "limits", ())))

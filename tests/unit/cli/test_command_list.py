@@ -1,0 +1,64 @@
+"""Tests of the overview and of ``cachesim --help``: every command once, examples that run, hidden former names."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.command_list import CARD, COMMANDS, FORMER, GROUPS
+from cachesim.cli.main import main
+from tests.house.checks import ROOT
+
+
+def help_of(capsys, *argv):
+    with pytest.raises(SystemExit) as ended:
+        main([*argv, "--help"])
+    assert ended.value.code == exits.HOLDS
+    return capsys.readouterr().out
+
+
+def test_without_a_command_every_command_is_named_once(capsys):
+    assert main([]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    named = [*re.findall(r"^  ([a-z]+) ", out, re.M), *out.partition("more:")[2].partition("\n\n")[0].split()]
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def test_help_groups_the_commands_and_names_the_others_in_one_line(capsys):
+    out = help_of(capsys)
+    assert max(map(len, out.splitlines())) <= 80
+    blocks = {block.partition(":")[0]: re.findall("^  ([a-z]+) ", block, re.M) for block in out.split("\n\n")}
+    assert {title: tuple(blocks[title]) for title in GROUPS} == GROUPS
+    rest = out.partition("\nmore: ")[2].splitlines()[0].split()
+    assert sorted([*rest, *(name for names in GROUPS.values() for name in names)]) == sorted(COMMANDS)
+
+
+def test_help_ends_with_the_exit_codes(capsys):
+    named = re.findall(r"\b(\d+) [a-z]", help_of(capsys).partition("exit codes:")[2])
+    assert [int(code) for code in named] == [exits.HOLDS, exits.BROKEN, exits.BAD_INPUT, exits.UNDECIDED, exits.NOTHING,
+                                             exits.CRASH, exits.INTERRUPTED]  # fmt: skip
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER.items())
+def test_a_former_name_is_hidden_and_works(capsys, former, name):
+    assert former not in COMMANDS and not re.search(rf"\b{former}\b", help_of(capsys))
+    assert help_of(capsys, former).startswith(f"usage: cachesim {former} ")
+    results = [(main([word, "S40.A60/S.B9", "--json"]), capsys.readouterr().out) for word in (former, name)]
+    assert results[0] == results[1] and results[0][0] == exits.HOLDS
+
+
+@pytest.mark.parametrize(("name", "example"), CARD)
+def test_the_examples_of_the_overview_run(capsys, monkeypatch, name, example):
+    """A search is shortened: the overview gives it a minute."""
+    monkeypatch.chdir(ROOT)
+    words = example.replace("--minutes 1", "--examples 9").split()[1:]
+    assert words[0] == name
+    assert main([*words, "--json"]) == exits.HOLDS
+    data = json.loads(capsys.readouterr().out)
+    if name == "diff":
+        a, b = ([request["computed"] for request in data[side]["requests"]] for side in "ab")
+        assert data["first"] and a != b
