@@ -10,7 +10,8 @@ from cachesim.base import exits
 from cachesim.base.console import note, say, say_json
 from cachesim.base.errors import BadInput, quoted, stdout_errors
 from cachesim.base.extras import install_command
-from cachesim.tools.run.arguments import add_json, count
+from cachesim.tools.run.arguments import add_json
+from cachesim.tools.run.work_arguments import count
 
 LOOPBACK = "127.0.0.1"
 CONNECTIONS = 64
