@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import pytest
 
 from tests.browser.pages import PAGES, write
+from tests.shared import ROOT
 
 BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 SIZES = {"wide": (1280, 900), "narrow": (390, 800)}
@@ -29,6 +34,15 @@ def browser():
         one = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield one
         one.close()
+
+
+@pytest.fixture(scope="session")
+def playground():
+    """Return the address of a playground that is served for all tests."""
+    words = [sys.executable, "-m", "cachesim", "playground", "--json", "-q"]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        yield json.loads(process.stdout.readline())["url"]
+        process.send_signal(signal.SIGINT)
 
 
 @pytest.fixture
@@ -54,8 +68,11 @@ def opening(browser):
         page.on("console", lambda one: page.said.append(one.text))
         page.on("pageerror", lambda one: page.said.append(str(one)))
         page.on("request", lambda one: page.asked.append(one.url))
-        page.goto(f"file://{file}{anchor}")
-        if script:
+        address = str(file)
+        page.goto(f"{address if address.startswith('http:') else f'file://{address}'}{anchor}")
+        if script and address.startswith("http:"):
+            page.wait_for_function("() => document.body.dataset.shown")
+        elif script:
             page.wait_for_function("() => !document.querySelector('.timeline') || 'ready' in document.body.dataset")
         return page
 

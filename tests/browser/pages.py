@@ -25,6 +25,8 @@ PAGES = {
     "advise": "advise llama-24143-entry-removed-dense -p llama_cpp@b10587",
     "recording": "replay tests/data/llama_cpp/mamba2-bug-stale-ckpt-pos0.json",
     "import": "import tests/unit/tools/server_logs/verbosity_4.log",
+    "bodies": "import tests/unit/tools/request_bodies/agent.jsonl",
+    "fuzz": "fuzz -p ik_llama@1889-base --model GA --property warm-equals-cold --examples 20",
     "window": "run S40.A60>r4/B70/S.C25/S.A.D5 --model 'W8 A'",
     "long": f"run {LONG} --limit judged=99999999",
     "many": f"run {MANY}",

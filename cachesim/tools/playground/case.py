@@ -11,17 +11,21 @@ from argparse import ArgumentParser
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.errors import BadInput, OverLimit, quoted
-from cachesim.base.escaping import shell_word
+from cachesim.base.escaping import markup, shell_word
 from cachesim.base.json_shapes import check, each, record, text
 from cachesim.engines.registry import latest, profiles, renamed
 from cachesim.engines.rule_files import is_rule_file
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.reproduce_command import case_command
 from cachesim.judging.run_data import run_data
+from cachesim.judging.verdict_text import verdict_line
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import check_profile, parse_settings
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.scenarios.toml_writer import to_toml
+from cachesim.tools.picture.event_sentences import told
+from cachesim.tools.picture.scene import scene
+from cachesim.tools.picture.timeline import Around, timeline
 from cachesim.tools.run.arguments import MODEL
 from cachesim.tools.run.engine_flags import take
 
@@ -98,19 +102,20 @@ def problem(error: str, hint: str = "", column: int = 0) -> Data:
 
 
 def _result(case: Case) -> Data:
-    from cachesim.tools.picture.picture_options import _told
-    from cachesim.tools.picture.scene import scene
-    from cachesim.tools.picture.timeline import timeline
-
     scenario = case.scenario
     runs = [run_data(run_judged(scenario, name, "provenance")) for name in case.profiles]
-    told = [_told(scenario, data) for data in runs]
     notes = [scenario.model_note] if scenario.model_note else []
     if case.silent:
         notes.append(f"without effect: {', '.join(case.silent)}")
     command = case_command(scenario, case.profiles[0]) + "".join(f" -p {shell_word(p)}" for p in case.profiles[1:])
-    html = timeline([scene(scenario, data) for data in runs], told)
+    scenes = [scene(scenario, data) for data in runs]
+    html = timeline(scenes, [told(scenario, name) for name in case.profiles], list(map(_heading, runs)))
     return {"html": html, "notes": notes, "command": command, "toml": scenario_text(case)}
+
+
+def _heading(run: Data) -> Around:
+    kind = ' class="bad"' if run["broken"] else ""
+    return Around(f"<h2>{markup(run['profile'])}: <span{kind}>{markup(verdict_line(run).plain)}</span></h2>")
 
 
 def scenario_text(case: Case) -> str:

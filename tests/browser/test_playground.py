@@ -1,0 +1,132 @@
+"""Tests of the playground in a browser: what is typed is simulated, kept in the address, and copied."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from tests.browser.conftest import SIZES, opening
+from tests.browser.test_as_used import CUT, drawn, printed, run_numbers
+
+pytestmark = pytest.mark.browser
+LINE = "S40.A60>r4/B70/S.C25/S.A.D5"
+
+
+@pytest.fixture
+def page(browser, playground):
+    with opening(browser) as open_page:
+        one = open_page(playground)
+        one.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=playground.rstrip("/"))
+        yield one
+        assert one.said == []
+        assert [url for url in one.asked if not url.startswith((playground, "data:"))] == []
+
+
+def typed(page, **fields):
+    """Fill fields of the form and wait until their case was simulated."""
+    for name, value in fields.items():
+        field = page.locator(f"#{name}")
+        field.select_option(value) if name in ("profile", "other", "example") else field.fill(value)
+    settled(page)
+
+
+def settled(page):
+    """Wait until the case in the form was simulated."""
+    page.wait_for_function("""() => JSON.stringify({ line: $('line').value, model: $('model').value,
+        flags: $('flags').value, profiles: [$('profile').value, $('other').value].filter(one => one) })
+        === document.body.dataset.shown""")
+
+
+def test_what_is_typed_is_simulated_and_its_numbers_are_those_of_json(page):
+    for profile, other, model, flags in (("llama_cpp@b10587", "llama_cpp@b11549", "GGGA", "-np 2 --cache-ram 100"),
+                                         ("mlx_lm@0.32.2", "", "A", "")):  # fmt: skip
+        typed(page, line=LINE, profile=profile, model=model, flags=flags, other=other)
+        more = f"-p {other}" if other else ""
+        data = printed(f"run {LINE} -p {profile} {more} --model {model} {flags}")
+        assert dict(drawn(page)) == {run["profile"]: run_numbers(run) for run in data["runs"]}
+        assert page.locator("#problem").inner_text() == ""
+
+
+def test_only_the_last_of_many_changes_is_shown(page):
+    line = page.locator("#line")
+    line.fill("")
+    line.press_sequentially(LINE)
+    typed(page, other="")
+    assert len(drawn(page)) == 1 and len(drawn(page)[0][1]) == 4
+    assert sum(url.endswith("/run") for url in page.asked) < len(LINE) + 2
+
+
+@pytest.mark.parametrize(("line", "below"), [("S40.A60/S..B5", "."), ("S40.A60/S.A.B5!!", "!"), ("A5/" * 40 + "x!!", "!")])
+def test_an_error_points_to_its_column_and_the_last_result_stays(page, line, below):
+    before = drawn(page)
+    typed(page, line=line)
+    text, arrow = page.locator("#problem pre").inner_text().split("\n")
+    assert arrow.endswith("^") and text[len(arrow) - 1] == below
+    assert page.locator("#line").get_attribute("aria-invalid") == "true" and drawn(page) == before
+    assert page.evaluate(CUT) == []
+    typed(page, line=LINE)
+    assert page.locator("#line").get_attribute("aria-invalid") == "false"
+    assert page.locator("#problem").inner_text() == ""
+
+
+def test_the_address_contains_the_case(page, browser, playground):
+    typed(page, line=LINE, model="W8 G A", flags="-np 2 -kvu", profile="llama_cpp@b9518", other="")
+    with opening(browser) as open_page:
+        again = open_page(page.url)
+        assert [again.locator(f"#{name}").input_value() for name in ("line", "model", "flags", "profile", "other")] == [
+            LINE, "W8 G A", "-np 2 -kvu", "llama_cpp@b9518", "",
+        ]  # fmt: skip
+        assert drawn(again) == drawn(page)
+        odd = open_page(f"{playground}?line=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E&p=my_rules.py&p=%3Cb%3E&model=%3Cb%3E")
+        assert odd.locator("img, b").count() == 0 and odd.locator("#problem p").count() == 1
+        assert odd.said == []
+
+
+def test_an_example_fills_the_form(page):
+    name = "ik-1889-no-refusal-hybrid"
+    typed(page, example=name)
+    assert page.locator("#profile").input_value().startswith("ik_llama@")
+    assert page.locator("section.run").count() == 1 + bool(page.locator("#other").input_value())
+    typed(page, line=LINE)
+    assert page.locator("#example").input_value() == ""
+
+
+def test_a_case_is_copied_as_a_link_a_command_and_a_scenario(page, tmp_path):
+    typed(page, line=LINE, profile="llama_cpp@b10587", other="llama_cpp@b11549", model="GA", flags="-np 2")
+    copied = {}
+    for what in ("link", "command", "scenario"):
+        page.locator(f"#as-{what}").click()
+        page.wait_for_function("what => $('copied').textContent.startsWith(what)", arg=what)
+        copied[what] = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied["link"] == page.url
+    (tmp_path / "my-case.toml").write_text(copied["scenario"])
+    for words in (shlex.split(copied["command"])[1:], ["run", str(tmp_path / "my-case.toml")]):
+        data = printed(shlex.join(words))
+        assert {run["profile"]: run_numbers(run) for run in data["runs"]} == dict(drawn(page))
+
+
+def test_the_other_rule_set_is_of_the_same_engine(page):
+    typed(page, profile="mlx_lm@0.32.2", model="A", flags="")
+    offered = page.locator("#other option").evaluate_all("all => all.map(one => one.value)")
+    assert offered[0] == "" and all(name.startswith("mlx_lm@") for name in offered[1:])
+    assert "mlx_lm@0.32.2" not in offered and page.locator("#other").input_value() == ""
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_case_is_typed_and_walked_by_keyboard(browser, playground, size):
+    with opening(browser) as open_page:
+        page = open_page(playground, size)
+        page.locator("#line").focus()
+        page.keyboard.press("Control+A")
+        page.keyboard.type(LINE)
+        page.keyboard.press("Enter")
+        settled(page)
+        assert page.locator("#line").input_value() == LINE
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if page.evaluate("() => document.activeElement.type") == "range":
+                break
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowRight")
+        assert page.locator("input[type=range]").input_value() == "1" and page.evaluate(CUT) == []
