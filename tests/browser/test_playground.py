@@ -57,7 +57,9 @@ def test_only_the_last_of_many_changes_is_shown(page):
     assert sum(url.endswith("/run") for url in page.asked) < len(LINE) + 2
 
 
-@pytest.mark.parametrize(("line", "below"), [("S40.A60/S..B5", "."), ("S40.A60/S.A.B5!!", "!"), ("A5/" * 40 + "x!!", "!")])
+@pytest.mark.parametrize(("line", "below"), [
+    ("S40.A60/S..B5", "."), ("S40.A60/S.A.B5!!", "!"), ("A5/" * 40 + "x!!", "!"),
+])  # fmt: skip
 def test_an_error_points_to_its_column_and_the_last_result_stays(page, line, below):
     before = drawn(page)
     typed(page, line=line)

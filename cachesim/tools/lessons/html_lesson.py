@@ -55,7 +55,7 @@ def _block(block: Block, folder: Path, anchor: str) -> str:
         heads, *rows = ("".join(f"<{tag}>{inline(cell)}</{tag}>" for cell in row)
                         for row, tag in zip(block.rows, ["th", *["td"] * len(block.rows)], strict=False))  # fmt: skip
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        return f'<table tabindex="0"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
     return f"<p>{inline(block.text)}</p>"
 
 
