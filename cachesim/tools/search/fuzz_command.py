@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Collection
 
 from cachesim.base import exits
@@ -46,6 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--no-shrink", action="store_true", help="do not shrink failing conversations")
     parser.add_argument("--out", metavar="FOLDER", help="folder for a scenario file of each failure, "
                         "written when it is found and again when it is shrunk")  # fmt: skip
+    parser.add_argument("--toml", action="store_true", help="print a scenario file of each shrunk failure, too")
     parser.add_argument("--resume", action="store_true", help="continue the campaign in the folder")
     parser.add_argument("--corpus", metavar="FOLDER", help="folder of scenario files to run first; failures that they "
                         "show are not shrunk again")  # fmt: skip
@@ -81,6 +83,7 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     from cachesim.tools.search.campaign import Campaign
     from cachesim.tools.search.campaign_folder import campaign_data
     from cachesim.tools.search.campaign_jobs import CampaignSearch, stored_cases, with_corpus
+    from cachesim.tools.search.failure_causes import with_causes
     from cachesim.tools.search.property_failure import exit_code
 
     campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
@@ -102,9 +105,12 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     if left and not args.no_shrink:
         complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
     data = campaign_data(campaign, plan)
+    if ended is None and data["failures"]:
+        with suppress(KeyboardInterrupt):
+            data = with_causes(data, plan, lambda: clock.to_shrink() != 0)
     if search.corpus:
         data = with_corpus(data, search.corpus)
-    _tell(data, args.json, folder)
+    _tell(data, args, folder)
     if wanted(args):
         _draw(args, data)
     say_next(args, after_fuzz(data))
@@ -129,19 +135,19 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     draw_cases(args, ((scenario, profile) for profile in profiles), shown)
 
 
-def _tell(data: dict[str, Any], as_json: bool, folder: CampaignFolder | None) -> None:
-    """Print a campaign, and the scenario files of shrunk failures that are not in a folder."""
+def _tell(data: dict[str, Any], args: Namespace, folder: CampaignFolder | None) -> None:
+    """Print the scenario files of shrunk failures that are asked for or could not be written, then the report."""
     from cachesim.tools.search.campaign_folder import group_of, with_failures
     from cachesim.tools.search.report import fuzz_report
 
-    if as_json:
+    if args.json:
         say_json(data)
         return
-    show(fuzz_report(with_failures(data)))
     for one in data["failures"]:
-        here = folder is None or group_of(one) in folder.missing
+        here = args.toml or (folder is not None and group_of(one) in folder.missing)
         if here and one["shrunk"] and "toml" in one:
-            say("\n" + one["toml"])
+            say(one["toml"] + "\n")
+    show(fuzz_report(with_failures(data)))
 
 
 def _plan(args: Namespace) -> CampaignPlan:

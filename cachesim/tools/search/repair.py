@@ -72,7 +72,7 @@ class Repair:
 
     def touched(self, changes: Sequence[int]) -> list[ConversationSource]:
         """Return the correct conversations for which any of these changes matters."""
-        return [one.source for one in self.right if not one.matter.isdisjoint(changes)]
+        return [one.source for one in self.right if not one.matter.keys().isdisjoint(changes)]
 
     def price(self, again: Sequence[MutationRun]) -> Price:
         """Return the price of changes from runs of the affected conversations; all others keep their results."""

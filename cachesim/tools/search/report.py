@@ -1,7 +1,6 @@
 """Printed reports of campaigns and repairs.
 
-A campaign: a line of counts, a table of distinct failures, then each failure with its case and causes. A repair: the
-verdict, a table of changes with the failures they cure and their cost, then each change with its case.
+A campaign: each cause with the case of its first failure, then the summary. A repair: the verdict, a table of changes with the failures they cure and their cost, then each change with its case.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from cachesim.base.errors import counted
 from cachesim.base.layout import indented
-from cachesim.tools.run.run_table import block_of_case
+from cachesim.tools.run.run_table import as_typed, block_of_case
 
 Data = dict[str, Any]
 GAPS = 5                # ranges of conversations that are listed
@@ -24,15 +23,37 @@ OTHERS = 3             # alternative changes that are listed for a group
 def fuzz_report(data: Data) -> RenderableType:
     """Return the report of a campaign, at most 80 columns wide. The failures of ``data`` must be ``explained``."""
     found = data["failures"]
-    first = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
+    head = Text.assemble((data["profile"], "cyan"), f"  seed {data['seed']}, {data['examples']} conversations")
     if data["refused"]:
-        first.append(f", {data['refused']} not modelled")
-    other = [_against(data)] if "against" in data else []
-    head = Group(first, *([_corpus(data["corpus"])] if "corpus" in data else []))
+        head.append(f", {data['refused']} not modelled")
+    more = [*([_against(data)] if "against" in data else []), *([_corpus(data["corpus"])] if "corpus" in data else [])]
     if not found:
-        return Group(head, *other, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
-    return Group(head, _table(found), *(_failure(i, one) for i, one in enumerate(found, 1)), *other,
-                 Text(f"{len(found)} distinct failure{'s' * (len(found) > 1)}", "bold red"))
+        return Group(*more, head, Text(f"nothing found for {', '.join(data['properties'])}", "bold green"))
+    groups = list(_groups(data))
+    blocks = [_cause(i, what, members) for i, (what, members) in enumerate(groups, 1)]
+    return Group(*blocks, *more, head, _table(groups), _verdict_of_search(data))
+
+
+def _groups(data: Data) -> Iterator[tuple[str, list[Data]]]:
+    """Yield the failures of each cause with the change that cures them, then each failure without a known cause."""
+    found = data["failures"]
+    for cause in data.get("cures", ()):
+        change = f"{cause['field']}: {cause['old']} -> {cause['new']}"
+        yield f"cured by {change}", [found[number] for number in cause["failures"]]
+    for number in data.get("uncured", ()):
+        yield "cured by no single rule change", [found[number]]
+    for number in data.get("ungrouped", range(len(found))):
+        yield "cause not searched", [found[number]]
+
+
+def _verdict_of_search(data: Data) -> Text:
+    text = counted(len(data["failures"]), "distinct failure")
+    if "cures" in data:
+        parts = [counted(len(data["cures"]), "cause")] if data["cures"] else []
+        parts += [f"{len(data['uncured'])} cured by no single rule change"] if data["uncured"] else []
+        parts += [f"{len(data['ungrouped'])} not grouped"] if data["ungrouped"] else []
+        text += f": {', '.join(parts)}"
+    return Text(text, "bold red")
 
 
 def _corpus(data: Data) -> RenderableType:
@@ -66,7 +87,7 @@ def _against(data: Data) -> Group:
     other, cost, mended = data["against"], data["cost"], data["mended"]
     head = Text.assemble("\nfailures only under ", (other, "cyan"), "" if mended else ": none")
     return Group(
-        head, *([_table(mended)] if mended else []),
+        head, *([_mended(mended)] if mended else []),
         Text(f"tokens evaluated in {cost['requests']} requests: {_change(cost['mine'], cost['theirs'])}"),
         Text(f"in the {cost['right']} requests that both answer correctly: "
              f"{_change(cost['right_mine'], cost['right_theirs'])}"),
@@ -79,12 +100,21 @@ def _change(mine: int, theirs: int) -> str:
     return f"{mine} (other: {theirs}{share})"
 
 
-def _table(found: list[Data]) -> Table:
+def _mended(found: list[Data]) -> Table:
     table = _numbered("times")
     table.add_column("property", no_wrap=True)
     table.add_column("rule", overflow="fold")
     for i, one in enumerate(found, 1):
         table.add_row(str(i), str(one["times"]), Text(one["property"]), Text(one["rule"]))
+    return table
+
+
+def _table(groups: list[tuple[str, list[Data]]]) -> Table:
+    table = _numbered("times", "failures")
+    table.add_column("cause", overflow="fold")
+    for i, (what, members) in enumerate(groups, 1):
+        times = sum(one["times"] for one in members)
+        table.add_row(str(i), str(times), str(len(members)), Text(what))
     return table
 
 
@@ -96,14 +126,17 @@ def _numbered(*counts: str) -> Table:
     return table
 
 
-def _failure(number: int, failure: Data) -> RenderableType:
-    """Return a failure: its text, its causes and the line that reproduces it."""
+def _cause(number: int, what: str, failures: list[Data]) -> RenderableType:
+    """Return the failures of a cause: the first with its chain of causes, the others with the rule that decided, each
+    with the command that reproduces it."""
+    failure, *others = failures
     left = "" if failure["shrunk"] or "line" not in failure else "   (not shrunk)"
     left = f"   (also in {failure['known']})" if "known" in failure else left
-    head = Text.assemble(f"\n{number}  ", (f"{failure['property']}: {failure['text']}", "bold red"), (left, "yellow"))
-    if "line" not in failure:
-        return Group(head, *(indented(cause, "dim") for cause in failure["causes"]))
-    return Group(head, block_of_case(failure))
+    head = Text.assemble(f"{number}  ", (f"{failure['property']}: {failure['text']}", "bold red"), (left, "yellow"))
+    lines = [block_of_case(failure)] if "line" in failure else [indented(one, "dim") for one in failure["causes"]]
+    for one in others:
+        lines += [indented(f"also {one['property']}: {one['rule']}", "dim"), as_typed(one["command"])]
+    return Group(head, indented(what, "cyan"), *lines, Text(""))
 
 
 def repair_report(data: Data) -> RenderableType:

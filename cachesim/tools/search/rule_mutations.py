@@ -32,6 +32,7 @@ Others = Mapping[str, Mapping[int, Any]]
 """Replacement rules, by field and by number of the variant."""
 NONE: Others = {}
 PAIRS = 400                    # maximum number of pairs of changes that are tried on a conversation
+COUNTED = 8                    # different decisions of a variant that are counted in a run
 
 
 class Variant(NamedTuple):
@@ -54,13 +55,13 @@ class MutationSearch(NamedTuple):
 class MutationRun(NamedTuple):
     """Run of a conversation. ``evaluated``: prompt tokens. ``kind``: class of the model. ``found``: findings, None if
     the conversation could not run or its outcome depends on a number that was never written. ``matter``: numbers of the
-    variants with a different decision."""
+    variants that decide differently, with the number of these decisions, at most ``COUNTED``."""
 
     source: ConversationSource
     kind: str
     evaluated: int
     found: tuple[PropertyFailure, ...] | None
-    matter: frozenset[int] = frozenset()
+    matter: Mapping[int, int] = {}
 
 
 class CureTrial(NamedTuple):
@@ -129,10 +130,10 @@ def scenario_of(source: ConversationSource, search: MutationSearch) -> Scenario:
 
 class RuleProbes:
     """The profile's rules, wrapped: each call also asks the variants of the rule. ``matter``: numbers of the variants
-    that decided differently at least once."""
+    that decided differently, and how often."""
 
     def __init__(self, profile: str, others: Others) -> None:
-        self.matter: set[int] = set()
+        self.matter = Counter[int]()
         mine = rules_of(profile).fields()
         spies = {field: self._spy(mine[field], dict(rules)) for field, rules in others.items()}
         self.rules = rules_of(profile).changed(spies)
@@ -143,8 +144,9 @@ class RuleProbes:
             said = rule(*args, **names)
             for i, other in list(others.items()):
                 if not _agrees(other, args, names, said):
-                    self.matter.add(i)
-                    del others[i]
+                    self.matter[i] += 1
+                    if self.matter[i] == COUNTED:
+                        del others[i]
             return said
 
         return spy
@@ -187,7 +189,7 @@ def run_mutated(
         raise
     except Exception as error:          # a failure of the simulator or of a user's rule is a finding
         found = None if (what := failed(error)) is None else (what,)
-    return MutationRun(source, kind, evaluated, found, frozenset(spies.matter))
+    return MutationRun(source, kind, evaluated, found, dict(spies.matter))
 
 
 def kind_of_model(model: str) -> str:

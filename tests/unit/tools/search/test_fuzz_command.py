@@ -33,8 +33,14 @@ def test_a_failure_is_exit_1_with_its_line_and_its_file(capsys):
     code, out, _ = call(capsys, *BAD)
     assert code == exits.BROKEN
     assert "warm-equals-cold: logits at position" in out
-    assert 'profiles = ["ik_llama@1889-base"]' in out
-    assert "distinct failure" in out
+    assert "[[request]]" not in out
+    assert "distinct failure" in out.splitlines()[-1]
+
+
+def test_scenario_files_are_printed_before_the_summary_if_wanted(capsys, hasty):
+    _, out, _ = call(capsys, *BAD, "--toml")
+    assert 'profiles = ["ik_llama@1889-base"]' in out and "[[request]]" in out
+    assert "distinct failure" in out.splitlines()[-1]
 
 
 def test_nothing_found_is_exit_0(capsys):

@@ -51,7 +51,7 @@ def test_one_that_breaks_or_costs_too_much_for_a_kind_is_the_last_choice():
 
 
 def test_a_price_counts_conversations_that_no_change_touches_as_they_were():
-    runs = [MutationRun(n, "A", 10, (), frozenset({n})) for n in range(3)]
+    runs = [MutationRun(n, "A", 10, (), {n: 1}) for n in range(3)]
     found = Repair(MutationSearch(LATEST, ()), 0, 0, (), runs)
     assert found.touched([1, 2]) == [1, 2]
     assert found.price([MutationRun(1, "A", 15, ())]) == Price({"A": 30}, {"A": 35}, 0)

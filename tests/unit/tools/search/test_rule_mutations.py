@@ -102,7 +102,7 @@ def test_two_faults_in_one_conversation_need_a_pair(monkeypatch):
         return MutationRun(source, "A", 0, tuple(PropertyFailure("survives", step, "", {}) for step in steps))
 
     monkeypatch.setattr("cachesim.tools.search.rule_mutations.run_mutated", played)
-    tried = find_cures(CureJob(SEARCH, played(0, SEARCH, {})._replace(matter=frozenset({0, 1, 2})), known))
+    tried = find_cures(CureJob(SEARCH, played(0, SEARCH, {})._replace(matter={0: 1, 1: 1, 2: 1}), known))
     assert (tried.cures, tried.part, tried.pairs) == (frozenset(), (0,), ((0, 1),))
 
 
