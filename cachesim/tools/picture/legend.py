@@ -118,6 +118,13 @@ def legend(y: float, scene: Scene, lanes: Lanes, scale: Scale, wide: float) -> t
     return "".join(out), y - top + 28
 
 
+def legend_list(scene: Scene, lanes: Lanes, scale: Scale) -> str:
+    """Return the legend as a list of HTML, which wraps."""
+    box = f'<svg class="cs" width="{WIDE}" height="{HIGH}" aria-hidden="true">'
+    signs = (f"<li>{box}{sign.drawn}</svg> {markup(sign.says)}</li>" for sign in _signs(scene, lanes, scale))
+    return f'<ul class="legend">{"".join(signs)}</ul>'
+
+
 def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
     """Yield the signs that occur: origins of tokens, wrong answers, contents of slots and prompt cache, the rest."""
     parts = [(row, part) for row in scene.rows for part in row.stretches]

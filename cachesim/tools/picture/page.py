@@ -39,15 +39,15 @@ def page(scenes: Sequence[Scene], shown: Shown, told: Sequence[Told] = ()) -> st
         lead=f'<p class="lead">{markup(shown.note)}</p>' if shown.note else "",
         verdicts="".join(one.verdict(len(runs) == 1) for one in runs),
         texts="".join(f'<p class="{kind}">{markup(text)}</p>' for kind, text in texts if text),
-        report="".join(_report(shown)),
+        report="".join(_report(shown, first.title)),
         timeline=timeline(scenes, told, [one.around() for one in runs]), command=markup(shown.command), script=script(),
     )  # fmt: skip
 
 
-def _report(shown: Shown) -> Iterator[str]:
-    """Yield the report, and in a fold the report with -v."""
+def _report(shown: Shown, title: str) -> Iterator[str]:
+    """Yield the report without the title, and in a fold the report with -v."""
     if shown.report is not None:
-        yield f'<section class="report">{report_html(shown.report, shown.note)}</section>'
+        yield f'<section class="report">{report_html(shown.report, "report", (shown.note, title))}</section>'
     if shown.verbose is not None:
-        verbose = report_html(shown.verbose)
+        verbose = report_html(shown.verbose, "whole report")
         yield f'<details class="fold report"><summary>the report with every line</summary>{verbose}</details>'

@@ -6,7 +6,7 @@ Bold lines become headings, lines that never wrap (commands) become code, and th
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Iterable, Iterator
+from typing import Container, Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -21,17 +21,17 @@ STYLES = {"bold": "t-bold", "dim": "t-dim", "red": "t-red", "yellow": "t-yellow"
 ROWS = 2_000           # parts of a report on a page
 
 
-def report_html(report: RenderableType, without: str = "") -> str:
-    """Return a report as HTML, at most ``ROWS`` lines and tables of it. ``without``: a line that the page has
-    already."""
+def report_html(report: RenderableType, name: str, without: Container[str] = ()) -> str:
+    """Return a report as HTML, at most ``ROWS`` lines and tables of it. ``name``: what its tables are called.
+    ``without``: lines that the page has already."""
     out = list[str]()
     for part in _flat([report]):
-        if isinstance(part, Text) and part.plain == without:
+        if isinstance(part, Text) and part.plain in without:
             continue
         if len(out) == ROWS:
             out.append("<p>…</p>")
             break
-        out.append(_html(part))
+        out.append(_html(part, f"{name}, table {len(out)}"))
     return "".join(out)
 
 
@@ -51,12 +51,12 @@ def _flat(parts: Iterable[RenderableType]) -> Iterator[Text | Table]:
             yield from (line for line in text.split("\n") if line.plain.strip())
 
 
-def _html(part: Text | Table) -> str:
+def _html(part: Text | Table, name: str) -> str:
     if isinstance(part, Table):
-        return _table(part)
+        return f'<div class="table" tabindex="0" role="region" aria-label="{name}">{_table(part)}</div>'
     if part.no_wrap:
         return f'<pre tabindex="0"><code>{markup(part.plain.strip())}</code></pre>'
-    tag = "h3" if part.style == "bold" and not part.spans else "p"
+    tag = "h2" if part.style == "bold" and not part.spans else "p"
     quoted = ' class="quoted"' if tag == "p" and part.plain.startswith(" ") else ""
     return f"<{tag}{quoted}>{spans_html(part)}</{tag}>"
 
@@ -79,7 +79,7 @@ def _table(table: Table) -> str:
     head = _row("th", map(_cell, (column.header for column in table.columns)), ends) if table.show_header else ""
     body = "".join(_row("td", cells, ends, str(row.style or "")) for cells, row in
                    zip(zip(*columns, strict=True), table.rows, strict=True))  # fmt: skip
-    return f'<div class="table" tabindex="0" role="region" aria-label="table"><table>{head}{body}</table></div>'
+    return f"<table>{head}{body}</table>"
 
 
 def _row(tag: str, cells: Iterable[str], ends: list[str], style: str = "") -> str:

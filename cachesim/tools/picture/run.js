@@ -111,6 +111,7 @@ class Run {
     if (old.width !== to) this.svg.setAttribute("viewBox", [0, old.y, to, old.height].join(" "));
     this.svg.setAttribute("width", to);
     this.draw.style.setProperty("--natural", to + "px");
+    this.draw.classList.toggle("scrolls", this.draw.scrollWidth > this.draw.clientWidth + 1);
   }
 
   // Bring a request into view.

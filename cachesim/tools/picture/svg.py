@@ -11,6 +11,7 @@ from typing import Iterator, Mapping, Sequence
 
 from cachesim.base.escaping import attribute, markup
 from cachesim.judging.evidence import PREDICTED
+from cachesim.judging.verdict_text import answer_text
 from cachesim.tools.picture.legend import LETTERS, WORDS, foreign, legend, memory
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.position_scale import (
@@ -33,7 +34,6 @@ from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretc
 from cachesim.tools.picture.slot_lanes import Lanes, bands, block, headings, stored
 
 MANY = 24                    # maximum number of words in a row with a label for each
-LEGEND = 600                 # pixels of a line of the legend on a page
 
 
 class Drawn:
@@ -69,8 +69,8 @@ def draw(
 ) -> str:
     """Return a drawing of the runs, stacked vertically. ``first``: number of the first run on its page. ``differs``:
     the request that is marked as the first difference, -1 = none, None = find it. ``alone``: not in a timeline, so that
-    the title, the sources of losses, the style and the patterns must be part of the drawing. ``name``: prefix of the
-    anchors. Widths and heights are in pixels."""
+    the title, the sources of losses, the legend, style and patterns must be part of the drawing. ``name``: prefix of
+    the anchors. Widths and heights are in pixels."""
     parts, y, width = list[str](), 0.0, 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
@@ -78,7 +78,7 @@ def draw(
         body, height = _scene(drawn, y, name + prefix(number), found, alone)
         parts.append(body)
         y, width = y + height, max(width, drawn.width)
-    names = "; ".join(f"{one.title}, {one.profile}: {one.verdict}" for one in scenes)
+    names = "; ".join(f"{one.title}, {one.name}: {one.answer}" for one in scenes)
     above = 0 if alone else HEAD
     head = f'<svg class="cs" xmlns="http://www.w3.org/2000/svg" viewBox="0 {above} {width:.0f} {y - above:.0f}" '
     head += f'width="{width:.0f}" height="{y - above:.0f}" role="list" aria-label="{attribute(names)}">'
@@ -100,7 +100,7 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
     """Return the drawing of a run from ``top`` on, and its height. ``mark``: prefix of the requests' anchors.
     ``differs``: first request that differs from another run, -1 = none. ``alone``: not on a page."""
     one = drawn.scene
-    said = f"{one.profile}, model {one.model}: {one.verdict}"
+    said = f"{one.name}, model {one.model}: {', '.join(filter(None, (one.answer, one.cost)))}"
     out = [text(12, top + 22, one.title, "big") + text(12, top + 42, said, "dim" if one.fine else "bad")] * alone
     out += bands(drawn.lanes, one, top)
     out += ['<g class="head">', *headings(drawn.lanes, top), *_axis(drawn.scale, top + TOP - 18), "</g>"]
@@ -117,8 +117,7 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
             rows.append(f'<rect class="first" x="4" y="{y - 18:g}" width="{wide:.1f}" height="{STEP - 4}"/>')
             rows.append(text(12, y - 5, "first difference", "letter start"))
     height = TOP + len(one.rows) * STEP
-    wide = drawn.width if alone else min(drawn.plain, LEGEND)
-    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, wide)
+    signs, more = legend(top + height, one, drawn.lanes, drawn.scale, drawn.width) if alone else ("", 0.0)
     return "".join([*out, *rows, signs]), height + more
 
 
@@ -159,7 +158,7 @@ def _row(
 def _notes(row: StepRow, drawn: Drawn, y: float) -> Iterator[str]:
     """Yield the notes beside a row: the verdict with its reason or with what was read instead, and losses by rule."""
     x = drawn.scale.left + drawn.scale.width + 24
-    said = ": ".join(filter(None, (row.verdict, row.reason)))
+    said = ": ".join(filter(None, (answer_text(row.verdict), row.reason)))
     yield text(x, y + 12, cut(said, SHOWN), "bad" if row.wrong else "dim")
     lines = list(dict.fromkeys([*row.read[:1], *(one for one in row.read if one == PREDICTED)]))
     lines += [lost_line(part, drawn.scene.causes) for part in row.stretches if part.origin == "again"]
@@ -211,9 +210,15 @@ def _named(words: Sequence[Word], scale: Scale, y: float) -> Iterator[str]:
     if words:
         ticks = "".join(f"M{scale.px(word.start):g} {y:g}v-4" for word in words)
         yield f'<path class="thin" d="{ticks}"/>'
-    ends = [(scale.px(word.start), scale.px(word.stop), word.name) for word in words]
-    each = "".join(text((a + b) / 2, y - 5, name) for a, b, name in ends if b - a > 7 * len(name) + 4)
+    ends = [(scale.px(word.start), scale.px(word.stop), word) for word in words]
+    each = "".join(text((a + b) / 2, y - 5, name) for a, b, word in ends if (name := _fitting(word, b - a)))
     yield f'<g class="dim mid">{each}</g>' if each else ""
+
+
+def _fitting(word: Word, wide: float) -> str:
+    """Return the title of a word if it fits into ``wide`` pixels, else its name if that fits, else nothing."""
+    both = f"{word.name} {word.title}" if word.title else ""
+    return next((name for name in (both, word.name) if name and wide > 7 * len(name) + 4), "")
 
 
 def _arrows(row: StepRow, drawn: Drawn, y: float, top: float) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Sequence
 
 from cachesim.base.escaping import attribute
 from cachesim.tools.picture.event_stream import Told
+from cachesim.tools.picture.legend import legend_list
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.scene import Scene
 from cachesim.tools.picture.script_data import packed, script_data
@@ -36,7 +37,8 @@ def timeline(
     names = tabs or [one.profile for one in scenes]
     parts = around or [Around()] * len(scenes)
     each = enumerate(zip(scenes, parts, names, strict=True))
-    runs = "".join(_run(*one, number, name, found) for number, one in each)
+    first = _first_shown(scenes)
+    runs = "".join(_run(*one, number, name, found, first) for number, one in each)
     signs = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
     data = packed(script_data([Drawn(one) for one in scenes], told))
     return Template(asset(__file__, "timeline.html")).substitute(
@@ -60,16 +62,20 @@ def region(what: str, number: int, scene: Scene) -> str:
     return f' tabindex="0" role="region" aria-label="{name}"'
 
 
-def _run(scene: Scene, part: Around, run: str, number: int, name: str, differs: int) -> str:
+def _run(scene: Scene, part: Around, run: str, number: int, name: str, differs: int, first: int) -> str:
     mark = name + prefix(number)
     drawing = draw([scene], number, differs, alone=False, name=name)
+    drawn = Drawn(scene)
     drawing = f'<div class="draw"{region("picture", number, scene)}>{drawing}</div>'
-    data = f'data-run="{attribute(run)}" data-first="{_first_shown(scene)}" data-mark="{attribute(mark)}"'
+    hint = '<p class="hint">wider than the screen: scroll sideways &rarr;</p>'
+    drawing += f'<div class="under">{hint}{legend_list(scene, drawn.lanes, drawn.scale)}</div>'
+    data = f'data-run="{attribute(run)}" data-first="{first}" data-mark="{attribute(mark)}"'
     return f'<section class="run" {data}>{part.above}<div class="pair">{drawing}{part.beside}</div></section>'
 
 
-def _first_shown(scene: Scene) -> int:
+def _first_shown(scenes: Sequence[Scene]) -> int:
     """Return the request that is selected when the page opens: the first wrong request, else the first with a loss."""
-    wrong = [row.number for row in scene.rows if row.wrong]
-    again = [row.number for row in scene.rows if any(part.origin == "again" for part in row.stretches)]
-    return next(iter([*wrong, *again, *(row.number for row in scene.rows)]), 0)
+    rows = [row for scene in scenes for row in scene.rows]
+    wrong = [row.number for row in rows if row.wrong]
+    again = [row.number for row in rows if any(part.origin == "again" for part in row.stretches)]
+    return next(iter([*wrong, *again, *(row.number for row in rows)]), 0)

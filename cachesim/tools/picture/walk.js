@@ -124,7 +124,7 @@ class Timeline {
       this.find(name).replaceChildren(
         ...there.map(([p, kind, text, title]) => {
           const e = button(kind, text, () => this.go(p), title);
-          e.style.left = "calc(8px + (100% - 16px) * " + p / this.end + ")";
+          e.style.left = "min(8px + (100% - 16px) * " + p / this.end + ", 100% - " + text.length + "ch)";
           e.tabIndex = -1;
           return e;
         }),

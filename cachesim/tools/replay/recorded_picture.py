@@ -37,7 +37,8 @@ def recorded_scene(trace: Trace, differs: SimulatorDifference | None = None) -> 
             rows.append(_action(step, len(rows), note))
     wrong = len(trace.inexact)
     verdict = f"{wrong} answers differ from a cold run" if wrong else "recorded"
-    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True)
+    return Scene(trace.name, f"recorded: {trace.file.name}", trace.profile, trace.model, verdict, rows, recorded=True,
+                 answer=verdict)  # fmt: skip
 
 
 def _row(member: Member, number: int, step: TraceStep, words: list[Word], note: str) -> StepRow:
@@ -47,10 +48,10 @@ def _row(member: Member, number: int, step: TraceStep, words: list[Word], note: 
     verdict = "differs from a cold run" if member.inexact else "equal to a cold run"
     if response.get("status", 200) != 200:
         stretches, verdict = [], f"refused ({response['status']})"
+    text = ".".join(word.name for word in words) or "empty prompt"
     return StepRow(
-        number, f"step {step.number}", note, _count(response, "id_slot", -1), words, stretches, NOTHING,
-        CacheContents(), verdict, bool(member.inexact), note or "as recorded", "", [note] if note else [], reused,
-        evaluated,
+        number, text, note, _count(response, "id_slot", -1), words, stretches, NOTHING, CacheContents(), verdict,
+        bool(member.inexact), note, "", [], reused, evaluated,
     )  # fmt: skip
 
 

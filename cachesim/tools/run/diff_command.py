@@ -65,7 +65,9 @@ def run(args: Namespace) -> int:
 
 
 def _shown(data: dict[str, Any]) -> Shown:
-    """Return the text around a picture: the report, and names of the runs."""
-    from cachesim.tools.run.diff_report import diff_report
+    """Return the text around a picture: whether requests differ, the report, and names of the runs."""
+    from cachesim.tools.run.diff_report import diff_report, differing_line
 
-    return Shown(names=[f"{name}: {data[name.lower()]['profile']}" for name in "AB"], report=diff_report(data))
+    names = [f"{name}: {data[name.lower()]['profile']}" for name in "AB"]
+    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
+    return Shown(note=differing_line(pairs).plain, names=names, report=diff_report(data))

@@ -71,8 +71,8 @@ def diff_report(data: Data, verbose: int = 0) -> RenderableType:
     title: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     title += _flags(data)
     pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
-    parts = [_differing(pairs), *_verdicts(data), *_requests(pairs, verbose), *_totals(data), *_stores(data["stored"])]
-    rest = [*_changes(data["rules"], verbose), *_decision(data["first"])]
+    parts = [differing_line(pairs), *_verdicts(data), *_requests(pairs, verbose), *_totals(data)]
+    rest = [*_stores(data["stored"]), *_changes(data["rules"], verbose), *_decision(data["first"])]
     return Group(Text(data["scenario"], "bold"), *title, *parts, *rest)
 
 
@@ -109,7 +109,7 @@ def _changes(rules: Data, verbose: int) -> Iterator[RenderableType]:
         yield indented(f"and {len(found) - len(shown)} more (-v, or cachesim profiles diff)", "dim")
 
 
-def _differing(pairs: Sequence[tuple[Data, Data]]) -> Text:
+def differing_line(pairs: Sequence[tuple[Data, Data]]) -> Text:
     """Return how many requests differ, and which."""
     found = [str(x["i"]) for x, y in pairs if differ(x, y)]
     if not found:
