@@ -1,0 +1,116 @@
+"""Tests of the text around a drawing: verdict, positions, decisions, sums, folded rule sets, names, titles."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+
+import cachesim
+from cachesim.cli.main import main
+from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.verdict_text import answers_text, cost_text
+from cachesim.tools.picture.event_sentences import told
+from cachesim.tools.picture.run_text import RunText
+from cachesim.tools.picture.scene import scene
+from tests.shared import ROOT
+
+DENSE, OLD = "llama-24143-entry-removed-dense", "llama_cpp@b9518"
+CASE = cachesim.load(DENSE)
+RUN = cachesim.judge(CASE, OLD, mode="provenance")
+
+
+def text_of(name="", focus=None):
+    return RunText(scene(CASE, run_data(RUN)), told(CASE, OLD), 0, name, focus)
+
+
+def words(html):
+    return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
+
+
+@pytest.fixture(scope="module")
+def write(tmp_path_factory):
+    """Return a function that writes the page of a command and returns it."""
+    def page(*argv):
+        file = tmp_path_factory.mktemp("page") / "a.html"
+        main([*argv, "--html", str(file), "-q"])
+        return file.read_text("utf-8")
+
+    return page
+
+
+def test_a_verdict_has_the_answer_then_the_cost():
+    data = run_data(RUN)
+    said = f"{answers_text(data)}, {cost_text(data)}: entry removed from the prompt cache on load"
+    assert words(text_of().verdict(True)) == said == (
+        "correct answers, 60 tokens re-evaluated: entry removed from the prompt cache on load")
+    assert words(text_of().verdict(False)).startswith(OLD)
+    assert words(text_of(focus=3).verdict(True)).startswith("request 3 S.A.D: correct answer, 60 tokens re-evaluated:")
+    assert words(text_of(focus=0).verdict(True)) == "request 0 S.A: correct answer, 0 tokens re-evaluated"
+
+
+def test_the_positions_of_the_request_in_question_are_those_of_its_report():
+    above = text_of(focus=3).around().above
+    at = [tuple(map(int, re.findall(r"\d+", one))) for one in re.findall(r'class="at">([^<]+)<', above)]
+    wanted = [(one["start"], one["stop"] - 1) for one in why_data(RUN, 3)["computed"]]
+    assert at[0] == (0, 39) and at[1:-1] == wanted and at[-1] == (112, 114)
+    bars = [(float(x), float(wide)) for x, wide in re.findall(r'x="([\d.]+)%" width="([\d.]+)%"', above)]
+    assert [pytest.approx(100 * a / 115, abs=0.1) for a, _ in at] == [x for x, _ in bars]
+    assert sum(wide for _, wide in bars) == pytest.approx(100, abs=0.5)
+    assert "positions" not in text_of().around().above
+
+
+def test_sentences_come_before_rules_and_decisions_without_an_effect_are_folded():
+    beside = text_of().around().beside
+    items = re.findall(r"<li>(?!<span)(.*?)</li>", beside)
+    assert items and all(re.fullmatch(r"[^<]+ <code>[A-Z]+-[^<]+</code>", item) for item in items)
+    shown, folded = re.split(r"<details><summary>\d+ more without an effect</summary>", beside, maxsplit=1)
+    assert "LC-SLOT-SELECT.SL2" in shown and "nothing evicted" not in shown and "nothing evicted" in folded
+
+
+def test_the_table_ends_with_sums():
+    beside = text_of().around().beside
+    total = re.findall(r"<td>(.*?)</td>", re.search(r"<tfoot>(.*?)</tfoot>", beside)[1])
+    assert total == ["", "total", "", "80", "267", "60", "", ""]
+
+
+def test_equal_rule_sets_are_one_picture(write):
+    page = write("run", DENSE)
+    heads = [words(head) for head in re.findall(r"<h2>(.*?)</h2>", page)]
+    assert heads == ["llama_cpp@b9518, b10587, b11549 model AAAA",
+                     "llama_cpp@pr24143-on-b9518, pr24143-on-b10587 model AAAA"]  # fmt: skip
+
+
+def test_words_show_their_titles(write):
+    page = write("run", DENSE, "-p", OLD)
+    assert "S system, A chat A" in words(page) and '<code title="S system, A chat A">S.A</code>' in page
+    assert ">S system</text>" in page
+
+
+def test_a_comparison_says_first_whether_a_request_differs(write):
+    equal = write("diff", DENSE, "-p", OLD, "-p", "llama_cpp@b11549")
+    assert 'class="lead">no request differs (of 4)<' in equal and equal.count("no request differs") == 1
+    other = write("diff", DENSE, "-p", OLD, "-p", "llama_cpp@pr24143-on-b9518")
+    assert 'class="lead">1 of 4 requests differs: 3<' in other and "<h2>A: " in other and "<h2>B: " in other
+
+
+@pytest.mark.long
+def test_advice_names_its_pictures_and_lists_every_suggestion(write, capsys):
+    page = write("advise", DENSE, "-p", OLD)
+    out = capsys.readouterr().out
+    heads = re.findall(r"<h2>(.*?) <small>", page)
+    assert heads[0] == "now: 267 tokens evaluated" and heads[1].startswith("with ")
+    commands = re.findall(r"^ +(cachesim run .*)$", out, re.MULTILINE)
+    assert len(commands) > 1 and all(command in unescape(page) for command in commands)
+
+
+def test_pages_of_logs_and_bodies_have_the_report(write, capsys):
+    log = write("import", str(ROOT / "tests/unit/tools/server_logs/verbosity_4.log"))
+    for said in ("Cause: ", "Read from the log:", "Follows from the log:", "Simulated with assumed texts", "line 2"):
+        assert said in words(log), said
+    assert "<summary>the report with every line</summary>" in log
+    bodies = write("import", str(ROOT / "tests/unit/tools/request_bodies/agent.jsonl"))
+    for said in ("cannot reuse more than", "the date or time in the system prompt", "10:01", "put it last"):
+        assert said in words(bodies), said
+    assert bodies.count("are re-evaluated because the prompt changed<") == 2        # the lead, and in the whole report
