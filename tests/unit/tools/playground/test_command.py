@@ -11,6 +11,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from types import ModuleType
 
 import pytest
 
@@ -80,6 +81,7 @@ def test_a_missing_package_is_named_in_one_line(capsys, monkeypatch, package):
             raise ModuleNotFoundError(f"No module named {package!r}", name=package)
         return real(name, *rest, **more)
 
+    monkeypatch.setitem(sys.modules, "uvicorn", ModuleType("uvicorn"))       # also where neither is installed
     for name in [name for name in sys.modules if name.startswith("cachesim.tools.playground.app")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", missing)
