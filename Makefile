@@ -19,6 +19,7 @@ JOBS   ?= 2
 WORKERS ?= 2
 TRACES ?= ../shared/traces
 SESSIONS ?= ../shared/workloads/agent_sessions
+THREADS := $(foreach thread,1889 24035 24143 923 929 1006,$(wildcard scenarios/*/threads/*-$(thread)-*.toml))
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
 	--property survives --jobs $(JOBS) --out tests/fuzz/million --resume
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -55,8 +56,13 @@ help:
 	@echo 'make targets  run every target in a fresh clone      make targets ARGS="help run docs"'
 	@echo 'make clean    remove the environment and caches     make clean'
 
+# A first case under two rule sets, then all cases of the five threads that cachesim began with.
 run: $(VENV)/.run
-	$(BIN)/cachesim run llama-24143-entry-removed-dense
+	@$(BIN)/cachesim run llama-24143-entry-removed-dense -p llama_cpp@b11549 -p llama_cpp@pr24143-on-b10587 \
+	  --color $$(test -t 1 && echo always || echo auto) 2>&1 | \
+	  sed -e '/ runs: /d' -e 's|^next: |&$(BIN)/|'
+	@start=$$(date +%s); $(BIN)/cachesim run $(THREADS) --as-expected --provenance -q -j auto > /dev/null && \
+	  echo "$(words $(THREADS)) cases of five threads checked in $$(($$(date +%s) - start)) s: all as expected. The command: $(BIN)/cachesim"
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)

@@ -225,7 +225,7 @@ def _lost(charge: Data, kept: str) -> RenderableType:
     what = what_happened(charge["event"], charge["kind"], kept)
     rule = f" ({charge['rule']})" if charge["rule"] else ""
     tokens = counted(charge["tokens"], "token")
-    return indented(f"request {charge['request']}: {tokens} re-evaluated: {what}{when}{rule}")
+    return indented(f"request {charge['request']}: {tokens} re-evaluated: {what}{when}{rule}", "yellow")
 
 
 def _once(armed: Sequence[Data]) -> list[Data]:
