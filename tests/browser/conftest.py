@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.browser.pages import PAGES, write
+from tests.browser.pages import PAGES, Pages
 from tests.shared import ROOT
 
 BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
@@ -21,7 +21,7 @@ SIZES = {"wide": (1280, 900), "narrow": (390, 800)}
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("pages"))
+    return Pages(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture(scope="session")

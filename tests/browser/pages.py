@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -35,15 +36,20 @@ PAGES = {
 """Name -> command line. ``long`` has 100,000 tokens in a request, ``many`` 999 requests."""
 
 
-def write(folder: Path) -> dict[str, Path]:
-    """Write all pages into a folder."""
-    import shlex
+EVERY = {**PAGES, "lessons": "lesson"}
+"""The same, and the page of all lessons."""
 
-    os.chdir(ROOT)
-    files = {}
-    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
-        for name, line in PAGES.items():
-            files[name] = folder / f"{name}.html"
-            main([*shlex.split(line), "--html", str(files[name])])
-            assert files[name].exists(), line
-    return files
+
+class Pages(dict[str, Path]):
+    """Files of the pages in a folder, by name. A page is written when it is first used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __missing__(self, name: str) -> Path:
+        os.chdir(ROOT)
+        self[name] = self.folder / f"{name}.html"
+        with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+            main([*shlex.split(EVERY[name]), "--html", str(self[name])])
+        assert self[name].exists(), EVERY[name]
+        return self[name]

@@ -52,19 +52,12 @@ ROWS = """() => [...document.querySelectorAll('section.run')].map(s => [s.datase
     [...g.querySelectorAll('.bar .o-again')].map(r => r.querySelector('title').textContent)])])"""
 
 
-@pytest.fixture(scope="session")
-def addresses(files, playground, tmp_path_factory):
-    """Return the file or address of each kind of page."""
-    lessons = tmp_path_factory.mktemp("used") / "lessons.html"
-    assert main(["lesson", "--html", str(lessons)]) == 0
-    return {**files, "lessons": lessons, "playground": playground}
-
-
 @pytest.fixture
-def used(browser, addresses):
+def used(browser, files, playground):
     """Return a function that opens a kind of page."""
     with opening(browser) as open_file:
-        yield lambda name, *given, **more: open_file(addresses[name], *given, **more)
+        yield lambda name, *given, **more: open_file(
+            playground if name == "playground" else files[name], *given, **more)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -175,7 +168,7 @@ def test_the_numbers_of_a_request_are_those_of_json(used):
 
 def test_the_numbers_of_request_bodies_advice_and_recordings_are_those_of_json(used):
     bodies = printed(PAGES["bodies"])["bodies"]["simulation"]
-    assert totals(drawn(used("bodies"))) == (bodies["tokens"] - bodies["reused"], bodies["again"])
+    assert totals(drawn(used("bodies"))) == (bodies["tokens"] - bodies["reused"], bodies["not_kept"])
     base = printed(PAGES["advise"])["advise"][0]["base"]
     assert totals(drawn(used("advise")))[0] == base["evaluated"]
     assert len(drawn(used("recording"))[0][1]) >= printed(PAGES["recording"])["steps"]
