@@ -11,7 +11,6 @@ beside the drawing if there is room. Two runs are placed side by side and share 
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from string import Template
 from typing import Iterator, Sequence
 
@@ -32,8 +31,9 @@ def page(scenes: Sequence[Scene], shown: Shown, told: Sequence[Told] = ()) -> st
     first = scenes[0]
     texts = [("", first.why), ("dim", titles_text(first.titles))]
     logs: Sequence[Told | None] = told or [None] * len(scenes)
+    names = shown.names or [""] * len(scenes)
     runs = [RunText(one, log, number, name, shown.focus) for number, (one, log, name) in
-            enumerate(zip_longest(scenes, logs, shown.names, fillvalue=""))]  # fmt: skip
+            enumerate(zip(scenes, logs, names, strict=True))]  # fmt: skip
     return Template(asset(__file__, "page.html")).substitute(
         title=markup(first.title), style=f"{style()}\n{asset(__file__, 'page.css')}",
         lead=f'<p class="lead">{markup(shown.note)}</p>' if shown.note else "",

@@ -41,7 +41,7 @@ def _flat(parts: Iterable[RenderableType]) -> Iterator[Text | Table]:
         if isinstance(part, Group):
             yield from _flat(part.renderables)
         elif isinstance(part, Padding):
-            yield from _flat([part.renderable])                                      # type: ignore[list-item]
+            yield from _flat([part.renderable])
         elif isinstance(part, Fitted):
             yield from _flat([part.make(ROOMY)])
         elif isinstance(part, Table):
