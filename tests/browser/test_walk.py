@@ -60,7 +60,8 @@ def check_slot(row, holds, px):
 def test_the_picture_at_an_event_is_what_the_simulator_holds(opened, name):
     line, profile, model = LINES[name]
     case = cachesim.load(line, profile=profile, model=model)
-    px = Drawn(scene(case, run_data(cachesim.judge(case, profile, mode="provenance")))).scale.px
+    judged = run_data(cachesim.judge(case, profile, mode="provenance"))
+    px = Drawn(scene(case, judged), alone=False).scale.px
     page = opened(name)
     total = page.evaluate("() => timelines[0].runs[0].n")
     assert total == len(walk(case, profile).events)
@@ -75,7 +76,8 @@ def test_the_picture_at_an_event_is_what_the_simulator_holds(opened, name):
             if int(row) in drawn:
                 check_slot(what, slots[drawn[int(row)]], px)
                 if int(row) in shown["running"]:
-                    held = slots[drawn[int(row)]].tokens
+                    ready = k >= page.evaluate("row => timelines[0].runs[0].d.settled[row]", int(row))
+                    held = slots[drawn[int(row)]].tokens if ready else 0
                     assert float(what["veil"]) == pytest.approx(px(held), abs=0.2)
             else:
                 assert not any(what[one] for one in ("rows", "window", "dot", "marks")), (k, row)

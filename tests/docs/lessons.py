@@ -1,7 +1,8 @@
 """Generated parts of the lessons: outputs, numbers and pictures. ``make docs`` renews them.
 
     <!-- r = cachesim run 'A9.c3/A.b5' --model S -->  names the JSON of a command, for <!--= r[1].cache_n -->
-    <!-- picture = llama-lesson-recurrent llama_cpp@b11549 -->  contents of the picture on the next line
+    <!-- picture recurrent = llama-lesson-recurrent llama_cpp@b11549 -->  the picture on the next line, a run's name
+    <!-- step recurrent 1: restored -->  an event that the timeline shows: run, request, part of its sentence
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cachesim.judging.run_data import run_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import Silent, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE
-from cachesim.tools.lessons.lesson_files import folder
+from cachesim.tools.lessons.lesson_files import PICTURE, folder
 from cachesim.tools.picture.scene import Scene, scene
 from cachesim.tools.picture.svg import draw
 from tests.docs.examples import BLOCK
@@ -27,7 +28,6 @@ from tests.docs.toy import TOY
 
 LESSONS = sorted(folder().glob("*.md"))
 NAMED = re.compile(r"<!-- (\w+) = (cachesim .+?)(?: #(\d+))? -->")
-PICTURE = re.compile(r"<!-- picture = (.+?) -->\n!\[[^\]]*\]\(([\w-]+\.svg)\)")
 
 
 def default(flag: str) -> Any:
@@ -73,17 +73,17 @@ def pictures() -> Iterator[tuple[Path, str, list[str]]]:
     """Yield for each picture its path without suffix, the scenario that it shows, and the profiles."""
     for lesson in LESSONS:
         for found in PICTURE.finditer(lesson.read_text("utf-8")):
-            name, *profiles = found[1].split()
-            yield lesson.parent / Path(found[2]).stem, name, profiles
+            yield lesson.parent / Path(found["file"]).stem, found["case"], found["profiles"].split()
 
 
 def drawn(name: str, profiles: list[str]) -> tuple[str, str]:
     """Return a picture as SVG and as text."""
-    scenes = [_scene(name, profile) for profile in profiles]
+    scenes = [scene_of(name, profile) for profile in profiles]
     return draw(scenes), drawing(scenes)
 
 
-def _scene(name: str, profile: str) -> Scene:
+def scene_of(name: str, profile: str) -> Scene:
+    """Return the scene of a scenario under a rule set."""
     case = cachesim.load(name)
     return scene(case, run_data(cachesim.judge(case, profile, mode="provenance")))
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 
 import pytest
 
 from cachesim.tools.lessons import lesson_files, quiz, terminal_lesson
+from cachesim.tools.lessons.lesson_runs import lesson_runs, step_lines
 from tests.docs.examples import BLOCK, examples
 from tests.docs.fields import FIELD, without_fields
 from tests.docs.here import run_here
-from tests.docs.lessons import LESSONS, NAMED, PICTURE, drawn, names, pictures, renewed
+from tests.docs.lessons import LESSONS, NAMED, drawn, names, pictures, renewed, scene_of
 from tests.docs.toy import state
 from tests.shared import ROOT
 
@@ -49,7 +51,8 @@ def test_every_number_in_prose_is_computed_or_was_typed(name):
     """A number outside of fields occurs in a command of the lesson: it is an input, not a result."""
     text = TEXTS[name]
     commands = [*(command for command, _ in examples(text)), *(found[2] for found in NAMED.finditer(text)),
-                *(found[1] for found in PICTURE.finditer(text)), *re.findall(r"^    .*$", text, re.M)]  # fmt: skip
+                *(" ".join(found.groups("")) for found in lesson_files.PICTURE.finditer(text)),
+                *re.findall(r"^    .*$", text, re.M)]  # fmt: skip
     typed = set(re.findall(r"\d+", " ".join(commands)))
     typed |= set(re.findall(r"\d+", " ".join(re.findall(r"(?:state|rows|span)\(.*?\)", text))))
     prose = PLACES.sub("", NAMES.sub("", CODE.sub("", BLOCK.sub("", without_fields(text)))))
@@ -108,6 +111,25 @@ def test_a_terminal_of_eighty_columns_shows_it(lesson):
     rest = [block for part in lesson.parts for block in part if block.kind not in ("code", "answer")]
     lines = terminal_lesson.lines(rest, lesson.file.parent)
     assert [line for line in lines if len(line) > 80 or not line.isascii()] == []
+
+
+@pytest.mark.parametrize("number", [0, *NUMBERED])
+def test_every_step_names_an_event_and_fits_a_terminal(number):
+    """A lesson has a timeline that its text steps through; each step is shown as text in 80 columns, too."""
+    lesson = lesson_files.lesson(str(number))
+    runs = lesson_runs(lesson)
+    asked = [step for part in lesson.parts for block in part for text in (block.text, *chain(*block.rows))
+             for step in lesson_files.steps(text)]  # fmt: skip
+    assert len(asked) >= 4 * bool(number) and {step.run for step in asked} == (set(runs) if number else set())
+    for step in asked:
+        lines = step_lines(runs[step.run], step)
+        assert [line for line in lines if len(line) > 80 or not line.isascii()] == []
+    assert TEXTS[lesson.file.stem].count("<!-- step ") == len(asked)
+
+
+def test_only_the_discussed_request_of_the_batch_is_wrong():
+    run = lesson_runs(lesson_files.lesson("6"))["key"]
+    assert [row.number for row in scene_of(run.shown.case, run.shown.profile).rows if row.wrong] == [3]
 
 
 def test_two_prompts_of_the_toy_lead_to_the_same_state():

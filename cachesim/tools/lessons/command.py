@@ -56,8 +56,11 @@ def _after(chosen: Lesson, last: int) -> list[list[str]]:
 
 def _texts(chosen: Lesson) -> list[str]:
     from cachesim.tools.lessons import terminal_lesson
+    from cachesim.tools.lessons.lesson_runs import lesson_runs, step_lines
 
-    return ["\n".join(terminal_lesson.lines(part, chosen.file.parent)) for part in chosen.parts]
+    runs = lesson_runs(chosen)
+    return ["\n".join(terminal_lesson.lines(part, chosen.file.parent, shown=lambda one: step_lines(runs[one.run], one)))
+            for part in chosen.parts]  # fmt: skip
 
 
 def _write(file: str, some: Sequence[Lesson]) -> None:
@@ -65,7 +68,7 @@ def _write(file: str, some: Sequence[Lesson]) -> None:
     from cachesim.tools.lessons.html_lesson import page
 
     title = some[0].title if len(some) == 1 else "cachesim: lessons"
-    text = page(title, [(one.anchor, one.title, one.blocks) for one in some], some[0].file.parent)
+    text = page(title, some)
     write_whole(Path(file), text.encode())
     complain(f"wrote {file}")
 

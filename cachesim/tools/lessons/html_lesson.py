@@ -1,53 +1,85 @@
-"""Lessons as an HTML page that needs neither JavaScript nor network access, with inline pictures and hidden answers."""
+"""Lessons as an HTML page that needs no network access: each has a timeline that its text steps through, and hidden
+answers. JavaScript is optional."""
 
 from __future__ import annotations
 
+import itertools
 import re
-from pathlib import Path
 from string import Template
-from typing import Sequence
+from typing import Callable, Mapping, Sequence
 
 from cachesim.base.escaping import attribute, markup
-from cachesim.tools.lessons.lesson_files import Block
+from cachesim.judging.judged_run import run_judged
+from cachesim.judging.run_data import run_data
+from cachesim.tools.lessons.lesson_files import Block, Lesson, LessonStep, with_steps
+from cachesim.tools.lessons.lesson_runs import LessonRun, lesson_runs
 from cachesim.tools.picture.page_assets import asset
+from cachesim.tools.picture.scene import scene
+from cachesim.tools.picture.timeline import script, style, timeline
 
 
-def page(title: str, articles: Sequence[tuple[str, str, Sequence[Block]]], folder: Path) -> str:
-    """Return a page of articles: anchor, title and blocks of each. ``folder``: folder of the pictures."""
-    contents = "".join(f'<li><a href="#{anchor}">{markup(name)}</a></li>' for anchor, name, _ in articles)
-    bodies = (f'<article id="{anchor}">{_html(some, folder, anchor)}{_ways(articles[number + 1 :])}</article>'
-              for number, (anchor, _, some) in enumerate(articles))  # fmt: skip
-    here = {anchor for anchor, _, _ in articles}
+def page(title: str, some: Sequence[Lesson]) -> str:
+    """Return a page of lessons, each with a timeline of its runs."""
+    contents = "".join(f'<li><a href="#{one.anchor}">{markup(one.title)}</a></li>' for one in some)
+    bodies = (f'<article id="{one.anchor}">{_article(one, not number)}{_ways(some[number + 1 :])}</div></article>'
+              for number, one in enumerate(some))  # fmt: skip
+    here = {one.anchor for one in some}
     text = re.sub(r'<a href="#(lesson-\d|quiz)">(.*?)</a>', lambda m: m[0] if m[1] in here else m[2], "\n".join(bodies))
     return Template(asset(__file__, "page.html")).substitute(
-        title=markup(title), style=asset(__file__, "page.css"), contents=contents, articles=text
-    )
+        title=markup(title), style=f"{style()}\n{asset(__file__, 'page.css')}", contents=contents, articles=text,
+        script=f"{script()}\n{asset(__file__, 'steps.js')}",
+    )  # fmt: skip
 
 
-def _ways(after: Sequence[tuple[str, str, Sequence[Block]]]) -> str:
+def _article(lesson: Lesson, first: bool) -> str:
+    """Return the timeline of a lesson and its text, whose element is left open. Each step is a button that shows its
+    event; so is the caption of each picture, which shows the end of its run."""
+    found = lesson_runs(lesson)
+    names, count = [*found], itertools.count(1)
+
+    def button(step: LessonStep) -> str:
+        run, number = found[step.run], next(count)
+        k = run.event(step) if step.says else len(run.log.says)
+        data = f'data-run="{names.index(step.run)}" data-event="{k}" aria-label="step {number}: show it in the picture"'
+        return f' <button type="button" class="step" {data}>&#9654; {number}</button>'
+
+    def caption(block: Block) -> str:
+        ends = "".join(LessonStep(one.name, 0, "").marked for one in lesson.runs.get(block.name, ()))
+        said = inline(f"{block.text[:1].upper()}{block.text[1:]}.")         # the alternative text as a sentence
+        return f'<p class="caption">{said}{ends}</p>'
+
+    title, *rest = (_block(block, caption) for block in lesson.blocks)
+    text = with_steps("\n".join(rest), button)
+    return f"{title}{_timeline(lesson, found, first)}<div class='text'>{text}"
+
+
+def _timeline(lesson: Lesson, found: Mapping[str, LessonRun], first: bool) -> str:
+    """Return the timeline of a lesson's runs, "" without runs."""
+    scenes = [scene(one.scenario, run_data(run_judged(one.scenario, one.shown.profile, "provenance")))
+              for one in found.values()]  # fmt: skip
+    logs = [one.log for one in found.values()]
+    name = f"{lesson.anchor}-"
+    return timeline(scenes, logs, name=name, tabs=[*found], signs=first) if found else ""
+
+
+def _ways(after: Sequence[Lesson]) -> str:
     """Return the links at the end of an article."""
-    ways = [f'<a href="#{anchor}">Next: {markup(name)}</a>' for anchor, name, _ in after[:1]]
+    ways = [f'<a href="#{one.anchor}">Next: {markup(one.title)}</a>' for one in after[:1]]
     ways.append('<a href="#contents">Contents</a>')
     return f'<p class="ways">{" &middot; ".join(ways)}</p>'
 
 
-def _html(some: Sequence[Block], folder: Path, anchor: str) -> str:
-    return "\n".join(_block(block, folder, anchor) for block in some)
-
-
-def _block(block: Block, folder: Path, anchor: str) -> str:
+def _block(block: Block, caption: Callable[[Block], str]) -> str:
     if block.kind == "heading":
         return f"<h{block.level}>{inline(block.text)}</h{block.level}>"
     if block.kind == "code":
         one = "" if "\n" in block.text else ' class="line"'
         return f'<pre{one} tabindex="0"><code>{markup(block.text)}</code></pre>'
     if block.kind == "picture":
-        drawing, prefix = (folder / block.name).read_text("utf-8"), f"{anchor}-{Path(block.name).stem}-"
-        drawing = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}", drawing)    # unique names on the page
-        said = inline(f"{block.text[:1].upper()}{block.text[1:]}.")         # the alternative text as a sentence
-        return f'<figure tabindex="0">{drawing}<figcaption>{said}</figcaption></figure>'
+        return caption(block)
     if block.kind == "answer":
-        return f"<details><summary>Answer</summary>{_html(block.inside, folder, anchor)}</details>"
+        inside = "\n".join(_block(one, caption) for one in block.inside)
+        return f"<details><summary>Answer</summary>{inside}</details>"
     if block.kind == "list":
         name = "ul" if block.rows[0][0] == "-" else "ol"
         return f"<{name}>{''.join(f'<li>{inline(text)}</li>' for _, text in block.rows)}</{name}>"

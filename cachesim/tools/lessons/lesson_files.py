@@ -1,24 +1,59 @@
 """Lesson files: Markdown in the corpus folder ``lessons``, ordered by number.
 
 They are parsed into blocks: headings, paragraphs, lists, tables, code, pictures and hidden answers. The parser supports
-only what the lessons use: no nested lists, and no HTML except comments (ignored) and ``<details>`` around an answer.
+only what the lessons use: no nested lists, and no HTML except comments and ``<details>`` around an answer. Comments are
+ignored, except those of pictures and steps:
+
+    <!-- picture attention, recurrent = CASE PROFILE PROFILE -->    the runs of the picture on the next line
+    <!-- step attention 1: n_past = 9 -->                           an event of request 1, by its sentence
 """
 
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from pathlib import Path
-from typing import Iterator, NamedTuple, Sequence
+from typing import Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.scenarios.corpus import corpus_root
 
 INTRODUCTION, QUIZ = "README.md", "quiz.md"
 COMMENT = re.compile(r"<!--.*?-->\n?", re.S)
+PICTURE = re.compile(r"<!-- picture(?: (?P<names>.+?))? = (?P<case>\S+) (?P<profiles>.+?) -->\n"
+                     r"!\[[^\]]*\]\((?P<file>[\w-]+\.svg)\)")  # fmt: skip
+_STEP = re.compile(r"<!-- step (?P<run>.+?) (?P<request>\d+): (?P<says>.+?) -->")
 _FIELD = re.compile(r"<!--=.+?-->(.*?)<!--/-->", re.S)
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _PICTURE = re.compile(r"!\[(.*)\]\((.+)\)")
 _ITEM = re.compile(r"(- |\d+\. )(.+)")
+
+
+OPEN, BETWEEN, CLOSE = "\ue000\ue001\ue002"
+"""Marks of a step in the text of a block."""
+_MARKED = re.compile(f"{OPEN}(.*?){BETWEEN}(.*?){BETWEEN}(.*?){CLOSE}")
+
+
+class LessonStep(NamedTuple):
+    """A place in a text that shows an event: the first event of a request in a run whose sentence contains ``says``; ""
+    = the end of the run."""
+
+    run: str
+    request: int
+    says: str
+
+    @property
+    def marked(self) -> str:
+        """The step as it stands in the text of a block."""
+        return f"{OPEN}{self.run}{BETWEEN}{self.request}{BETWEEN}{self.says}{CLOSE}"
+
+
+class RunShown(NamedTuple):
+    """A run that a lesson shows: its name, the scenario's id and the rule set."""
+
+    name: str
+    case: str
+    profile: str
 
 
 class Block(NamedTuple):
@@ -33,12 +68,13 @@ class Block(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """A lesson. ``number``: 0 for the introduction, -1 for the quiz."""
+    """A lesson. ``number``: 0 for the introduction, -1 for the quiz. ``runs``: those of its pictures, by file name."""
 
     number: int
     title: str
     file: Path
     blocks: Sequence[Block]
+    runs: Mapping[str, Sequence[RunShown]] = {}
 
     @property
     def anchor(self) -> str:
@@ -84,13 +120,35 @@ def lesson(number: str) -> Lesson:
 
 
 def _lesson(number: int, file: Path) -> Lesson:
-    found = blocks(file.read_text("utf-8"))
-    return Lesson(number, found[0].text, file, found)
+    text = file.read_text("utf-8")
+    found = blocks(text)
+    return Lesson(number, found[0].text, file, found, runs(text))
+
+
+def runs(text: str) -> dict[str, list[RunShown]]:
+    """Return the runs of each picture of a Markdown text. A run without a name has that of its rule set."""
+    shown = {}
+    for found in PICTURE.finditer(text):
+        profiles = found["profiles"].split()
+        names = found["names"].split(", ") if found["names"] else profiles
+        shown[found["file"]] = [RunShown(*one) for one in zip(names, repeat(found["case"]), profiles, strict=False)]
+    return shown
+
+
+def steps(text: str) -> list[LessonStep]:
+    """Return the steps in the text of a block."""
+    return [LessonStep(run, int(request), says) for run, request, says in _MARKED.findall(text)]
+
+
+def with_steps(text: str, shown: Callable[[LessonStep], str]) -> str:
+    """Return a text with another text in place of each step."""
+    return _MARKED.sub(lambda found: shown(LessonStep(found[1], int(found[2]), found[3])), text)
 
 
 def blocks(text: str) -> list[Block]:
     """Parse a Markdown text into blocks."""
-    plain = COMMENT.sub("", _FIELD.sub(r"\1", text))
+    marked = _STEP.sub(lambda found: LessonStep(found["run"], int(found["request"]), found["says"]).marked, text)
+    plain = COMMENT.sub("", _FIELD.sub(r"\1", marked))
     return list(_read(plain.splitlines()))
 
 

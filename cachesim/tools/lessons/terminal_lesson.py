@@ -5,26 +5,33 @@ from __future__ import annotations
 import re
 import textwrap
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Callable, Iterator, Sequence
 
-from cachesim.tools.lessons.lesson_files import Block
+from cachesim.tools.lessons.lesson_files import Block, LessonStep, steps, with_steps
 
 WIDTH = 80
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 _RULES = {1: "=", 2: "-"}
 
 
-def lines(some: Sequence[Block], folder: Path, width: int = WIDTH) -> list[str]:
-    """Return blocks as lines, separated by empty lines. ``folder``: folder of the pictures."""
+def lines(
+    some: Sequence[Block], folder: Path, width: int = WIDTH,
+    shown: Callable[[LessonStep], Sequence[str]] = lambda step: [],
+) -> list[str]:
+    """Return blocks as lines, separated by empty lines; after a block the events that its steps show. ``folder``: that
+    of the pictures. ``shown``: an event as lines."""
     found: list[str] = []
     for block in some:
-        found += ["", *_lines(block, folder, width)] if found else _lines(block, folder, width)
+        texts = [block.text, *(text for row in block.rows for text in row)]
+        events = [shown(step) for text in texts for step in steps(text)]
+        for each in (_lines(block, folder, width), *filter(None, events)):
+            found += ["", *each] if found else each
     return found
 
 
 def inline(text: str) -> str:
     """Return text without the marks of bold, italics and links; code keeps its backquotes."""
-    parts = re.split(r"(`[^`]*`)", _LINK.sub(r"\1", text))
+    parts = re.split(r"(`[^`]*`)", _LINK.sub(r"\1", with_steps(text, lambda step: "")))
     return "".join(part if part.startswith("`") else re.sub(r"(\*\*|\*)(.+?)\1", r"\2", part) for part in parts)
 
 

@@ -75,10 +75,10 @@ def _kinds(found: Walk) -> dict[int, frozenset[str]]:
 
 def _changes(found: Walk, before: int, k: int) -> Iterator[str]:
     """Yield what changed in the slots and in the prompt cache after event ``before``, up to event ``k``."""
-    old, new = (_last(found.entries, when, ()) for when in (before, k))
+    old, new = (at_event(found.entries, when, ()) for when in (before, k))
     lengths = {tokens for _, tokens in (*old, *new)}
     for slot, changes in found.held.items():
-        was, now = (_last(changes, when, Held()) for when in (before, k))
+        was, now = (at_event(changes, when, Held()) for when in (before, k))
         if was != now:
             fresh = now.rows and any(before < at <= k and any(when == at for when, _ in changes)
                                      for at, _ in found.owners.get(slot, ()))  # fmt: skip
@@ -115,7 +115,7 @@ def minus(some: Iterable[Span], others: Iterable[Span]) -> list[Span]:
     return out
 
 
-def _last(changes: Sequence[tuple[int, Any]], k: int, nothing: Any) -> Any:
+def at_event(changes: Sequence[tuple[int, Any]], k: int, nothing: Any) -> Any:
     """Return the last value that is not later than event ``k``."""
     at = bisect_right(changes, k, key=lambda one: one[0])
     return changes[at - 1][1] if at else nothing

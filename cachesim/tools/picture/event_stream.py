@@ -57,8 +57,7 @@ class Walk(NamedTuple):
     def settled(self) -> list[int]:
         """Return the event of each request at which its slot was cut back to the tokens that it reuses; its first event
         if there is none."""
-        cut = {row: k for k, (row, event) in enumerate(zip(self.rows, self.events, strict=False))
-               if isinstance(event, Settled)}  # fmt: skip
+        cut = {self.rows[k]: k for k, event in enumerate(self.events) if isinstance(event, Settled)}
         return [cut.get(row, begin) for row, begin in enumerate(self.begins)]
 
     def lost(self, request: int, part: TokenStretch) -> int | None:

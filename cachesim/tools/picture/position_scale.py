@@ -42,19 +42,19 @@ def cut(words: str, most: int) -> str:
 
 
 LEAST, MOST = 16.0, 150.0    # minimum and maximum width of an interval between two boundaries, in pixels
-UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # candidate widths of a token in pixels: the first with a total of at most WIDE
-WIDE = 1200.0
+UNITS = (4.0, 3.0, 2.0, 1.0, 0.5)     # candidate widths of a token in pixels: the first that is not too wide in total
+WIDE, NARROW = 1200.0, 520.0          # maximum width of all tokens in a drawing alone, and in a timeline
 
 
 class Scale:
     """Piecewise linear scale: intervals between boundaries are LEAST to MOST pixels wide. ``broken``: the intervals
-    that are shortened. ``left``: x of position 0 in the drawing."""
+    that are shortened. ``left``: x of position 0 in the drawing. ``wide``: maximum width, if that is possible."""
 
-    def __init__(self, boundaries: Iterable[int], left: float = 0.0) -> None:
+    def __init__(self, boundaries: Iterable[int], left: float = 0.0, wide: float = WIDE) -> None:
         self.left = left
         self.at: Sequence[int] = sorted({0, *boundaries})
         every = [*pairwise(self.at)]
-        fits = (unit for unit in UNITS if sum(_width(one, unit) for one in every) <= WIDE)
+        fits = (unit for unit in UNITS if sum(_width(one, unit) for one in every) <= wide)
         unit = next(fits, UNITS[-1])
         self.x = [0.0, *accumulate(_width(one, unit) for one in every)]
         self.broken = [(start, stop) for start, stop in every if (stop - start) * unit > MOST]

@@ -83,6 +83,7 @@ class Run {
     this.n = this.log.length;
     this.k = this.n;
     this.state = [];
+    this.drawn = [];
     this.rows = d.begins.map((_, i) => $(this.mark + "r" + i));
     this.draw = this.section.querySelector(".draw");
     this.svg = this.draw.querySelector("svg");
@@ -227,7 +228,8 @@ class Run {
         if (now !== "running") all(".veil", g).forEach((e) => e.remove());
       }
     });
-    all(".live", this.svg).forEach((e) => e.remove());
+    this.drawn.forEach((e) => e.remove());
+    this.drawn = [];
     const seen = new Set();
     for (const slot of over ? [] : Object.keys(this.d.slots)) {
       const h = this.held(slot, k);
@@ -269,6 +271,7 @@ class Run {
   // lengths of the checkpoints that are read.
   memory(h, was, read) {
     const g = svg("g", { class: "live" }, this.rows[h.owner]);
+    this.drawn.push(g);
     const y = this.y(h.owner) + 22;
     const part = (kind, attributes, title, sign, x, at) => {
       const group = say(svg("g", { class: sign ? SIGNS[sign] : "" }, g), title + (sign ? ", " + SIGNS[sign] : ""));

@@ -18,12 +18,14 @@ from cachesim.tools.picture.position_scale import (
     BAR,
     HEAD,
     LINES,
+    NARROW,
     PROMPT,
     RIGHT,
     SHOWN,
     STEP,
     STRIP,
     TOP,
+    WIDE,
     Scale,
     cut,
     inner,
@@ -37,16 +39,16 @@ MANY = 24                    # maximum number of words in a row with a label for
 
 
 class Drawn:
-    """Layout of a run: lanes at the left, and the scale of the tokens beside them."""
+    """Layout of a run: lanes at the left, and the scale of the tokens beside them. ``alone``: not in a timeline."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, alone: bool = True) -> None:
         self.scene, self.lanes = scene, Lanes(scene)
         edges = [edge for row in scene.rows for part in row.stretches for edge in (part.start, part.stop)]
         edges += [edge for row in scene.rows for word in row.words for edge in (word.start, word.stop)]
         marks = [mark for row in scene.rows for mark in row.memory.checkpoints]
         ends = [end for row in scene.rows for end in (row.memory.state, *(row.memory.window or ())) if end is not None]
         reads = [edge for row in scene.rows for read in row.foreign for edge in (read.start, read.stop)]
-        self.scale = Scale([*edges, *marks, *ends, *reads, scene.length], self.lanes.left)
+        self.scale = Scale([*edges, *marks, *ends, *reads, scene.length], self.lanes.left, WIDE if alone else NARROW)
 
     @property
     def plain(self) -> float:
@@ -74,7 +76,7 @@ def draw(
     parts, y, width = list[str](), 0.0, 0.0
     found = first_difference(scenes) if differs is None else differs
     for number, one in enumerate(scenes, first):
-        drawn = Drawn(one)
+        drawn = Drawn(one, alone)
         body, height = _scene(drawn, y, name + prefix(number), found, alone)
         parts.append(body)
         y, width = y + height, max(width, drawn.width)

@@ -27,22 +27,22 @@ class Around(NamedTuple):
 
 def timeline(
     scenes: Sequence[Scene], told: Sequence[Told] = (), around: Sequence[Around] = (), name: str = "",
-    differs: int | None = None, tabs: Sequence[str] = (),
+    differs: int | None = None, tabs: Sequence[str] = (), signs: bool = True,
 ) -> str:
     """Return a timeline as an HTML element. ``told``: event log of each run, () = unknown: no slider. ``around``: HTML
     around each drawing, () = none. ``name``: prefix of the anchors, different in each timeline of a page. ``differs``:
     request that is marked as the first difference, -1 = none, None = find it. ``tabs``: names of the runs, which are
-    then shown one at a time; () = all runs side by side."""
+    then shown one at a time; () = all runs side by side. ``signs``: with the hatchings, which a page contains once."""
     found = -1 if tabs else first_difference(scenes) if differs is None else differs
     names = tabs or [one.profile for one in scenes]
     parts = around or [Around()] * len(scenes)
     each = enumerate(zip(scenes, parts, names, strict=True))
     first = _first_shown(scenes)
     runs = "".join(_run(*one, number, name, found, first) for number, one in each)
-    signs = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
-    data = packed(script_data([Drawn(one) for one in scenes], told))
+    sheet = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
+    data = packed(script_data([Drawn(one, alone=False) for one in scenes], told))
     return Template(asset(__file__, "timeline.html")).substitute(
-        tabs=" data-tabs" * bool(tabs), signs=signs, runs=runs, walk=data
+        tabs=" data-tabs" * bool(tabs), signs=sheet * signs, runs=runs, walk=data
     )
 
 
@@ -65,7 +65,7 @@ def region(what: str, number: int, scene: Scene) -> str:
 def _run(scene: Scene, part: Around, run: str, number: int, name: str, differs: int, first: int) -> str:
     mark = name + prefix(number)
     drawing = draw([scene], number, differs, alone=False, name=name)
-    drawn = Drawn(scene)
+    drawn = Drawn(scene, alone=False)
     drawing = f'<div class="draw"{region("picture", number, scene)}>{drawing}</div>'
     hint = '<p class="hint">wider than the screen: scroll sideways &rarr;</p>'
     drawing += f'<div class="under">{hint}{legend_list(scene, drawn.lanes, drawn.scale)}</div>'

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import zlib
 from html.parser import HTMLParser
 
 import pytest
@@ -35,13 +38,13 @@ class Whole(HTMLParser):
 @pytest.fixture(scope="module")
 def everything():
     some = [*lesson_files.lessons(), lesson_files.quiz()]
-    return page("Lessons", [(one.anchor, one.title, one.blocks) for one in some], lesson_files.folder())
+    return page("Lessons", some)
 
 
 def test_all_lessons_in_one_page(everything):
     seen = Whole()
     seen.feed(everything)
-    assert seen.open == [] and "script" not in seen.tags and "img" not in seen.tags
+    assert seen.open == [] and "img" not in seen.tags
     assert len(seen.names) == len(set(seen.names)), "names are used once"
     inside = {one[1:] for one in seen.addresses if one.startswith("#")}
     assert inside <= set(seen.names) and {"lesson-1", "lesson-7", "quiz"} <= inside
@@ -55,9 +58,21 @@ def test_an_article_ends_with_the_way_to_the_next_one(everything):
     assert ways[-1] == '<a href="#contents">Contents</a>'
 
 
-def test_what_stands_in_place_of_a_picture_is_a_sentence_beneath_it(everything):
-    said = re.findall(r"<figcaption>(.*?)</figcaption>", everything)
-    assert len(said) >= 14 and all(one[0].isupper() and one.endswith(".") for one in said)
+def test_a_caption_is_a_sentence_with_a_step_to_the_end_of_its_run(everything):
+    said = re.findall(r'<p class="caption">(.*?)</p>', everything)
+    texts = [one.partition(" <button")[0] for one in said]
+    assert len(said) >= 12 and all(one[0].isupper() and one.endswith(".") for one in texts)
+    assert all("data-event=" in one for one in said)
+
+
+def test_the_steps_of_a_lesson_are_numbered_and_name_events_of_its_runs(everything):
+    for article in everything.split("<article ")[1:]:
+        steps = re.findall(r'data-run="(\d+)" data-event="(\d+)" aria-label="step (\d+):', article)
+        assert [int(number) for *_, number in steps] == list(range(1, len(steps) + 1))
+        packed = re.search(r'class="walk">(.*?)</script>', article)
+        runs = json.loads(zlib.decompress(base64.b64decode(packed[1])))["runs"] if packed else []
+        assert bool(steps) == bool(runs)
+        assert all(int(k) <= len(runs[int(run)]["log"].split("\n")) for run, k, _ in steps)
 
 
 def test_no_name_of_a_drawing_is_lost(everything):
@@ -67,13 +82,14 @@ def test_no_name_of_a_drawing_is_lost(everything):
 
 def test_a_link_to_a_lesson_that_is_not_on_the_page_is_text():
     one = lesson_files.lesson("0")
-    assert 'href="#lesson-1"' not in page(one.title, [(one.anchor, one.title, one.blocks)], lesson_files.folder())
+    assert 'href="#lesson-1"' not in page(one.title, [one])
 
 
 def test_text_is_escaped():
     parsed = blocks("# t & u\n\n`a<b>` & <i>\n\n```\n<script>\n```\n")
-    text = page("a < b", [("x", "t & u", parsed)], lesson_files.folder())
-    assert "<script>" not in text and "<i>" not in text and "<code>a&lt;b&gt;</code> &amp; &lt;i&gt;" in text
+    text = page("a < b", [lesson_files.Lesson(8, "t & u", lesson_files.folder(), parsed)])
+    assert text.count("<script>") == 1 and "<i>" not in text
+    assert "<code>a&lt;b&gt;</code> &amp; &lt;i&gt;" in text
 
 
 @pytest.mark.parametrize(("text", "html"), [

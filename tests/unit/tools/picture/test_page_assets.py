@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from cachesim.tools.picture import timeline
 from cachesim.tools.picture.legend import WORDS
 from cachesim.tools.picture.page_assets import asset
 from tests.shared import ROOT
@@ -17,6 +18,7 @@ from tests.shared import ROOT
 TOOLS = ROOT / "cachesim" / "tools"
 FILES = {str(path.relative_to(TOOLS)): path.read_text("utf-8") for path in sorted(TOOLS.rglob("*"))
          if path.suffix in (".html", ".css", ".js", ".svg")}  # fmt: skip
+SCRIPTS = ["picture/run.js", "picture/walk.js", "lessons/steps.js"]
 STYLES = [name for name in FILES if name.endswith(".css")]
 TREES = [name for name in FILES if name.endswith((".html", ".svg"))]
 PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -83,7 +85,7 @@ def test_elements_are_closed_and_indented(name):
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("name", [*STYLES, "picture/walk.js"])
+@pytest.mark.parametrize("name", [*STYLES, *SCRIPTS])
 def test_brackets_are_closed_where_their_line_is_indented(name):
     stack = []
     for line in code(name).splitlines():
@@ -102,7 +104,7 @@ def test_nothing_is_lost_where_spaces_are():
     """``asset`` removes spaces that must not occur in text, and embedded files must not end the page early."""
     for name in FILES:
         assert name.endswith((".html", ".svg")) or not re.search(r"</|<!--", FILES[name])
-    assert [line for line in code("picture/walk.js").splitlines() if line.count("`") % 2 or "/*" in line] == []
+    assert [line for line in "".join(map(code, SCRIPTS)).splitlines() if line.count("`") % 2 or "/*" in line] == []
     quoted = [text for name in STYLES for text in re.findall(r"""\"[^"]*"|'[^']*'""", code(name))]
     assert [text for text in quoted if not text[1:-1].isalnum()] == []
 
@@ -110,19 +112,20 @@ def test_nothing_is_lost_where_spaces_are():
 @pytest.mark.skipif(shutil.which("node") is None, reason="node, which parses walk.js, is not on this machine")
 def test_the_script_is_javascript(tmp_path):
     script = tmp_path / "walk.js"
-    for text in (FILES["picture/walk.js"], asset(str(TOOLS / "picture/page.py"), "walk.js")):
+    for text in ("".join(FILES[name] for name in SCRIPTS), timeline.script()):
         script.write_text(text, "utf-8")
         done = subprocess.run(["node", "--check", script], capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_script_finds_what_it_asks_for():
-    script, page = code("picture/walk.js"), Tree(FILES["picture/page.html"])
+    script, page = "".join(map(code, SCRIPTS)), Tree(FILES["picture/page.html"])
     assert set(re.findall(rf'\$\("{NAME}"\)', script)) - set(page.names) == set()
     asked = " ".join(re.findall(r'(?:all|querySelector|closest)\("(.*?)"', script))
     asked += "".join(f" .{name}" for name in re.findall(rf'find\("{NAME}"\)', script))
     toggled = re.findall(rf'classList\.\w+\("{NAME}"', script)
-    styled, written = neighbours("picture/walk.js", ".css"), neighbours("picture/walk.js", ".py", ".html")
+    styled, written = (
+        neighbours("picture/x", *ends) + neighbours("lessons/x", *ends) for ends in ((".css",), (".py", ".html")))
     assert toggled and [name for name in {*re.findall(rf"\.{NAME}", asked), *toggled}
                         if not re.search(rf"\.{name}\b", styled)
                         and not re.search(rf'class="[^"]*\b{name}\b', written)] == []  # fmt: skip
@@ -131,7 +134,7 @@ def test_the_script_finds_what_it_asks_for():
 @pytest.mark.parametrize("name", STYLES)
 def test_every_rule_is_for_something_that_is_written(name):
     ids, classes = (set(re.findall(sign + NAME, selectors(name))) for sign in ("#", r"\."))
-    written = neighbours(name, ".py", ".html", ".js")
+    written = neighbours(name, ".py", ".html", ".js") + neighbours("picture/x", ".py", ".html", ".js")
     assert [one for one in ids if f'id="{one}"' not in written] == []
     origins = {f"o-{origin}" for origin in WORDS}
     assert [one for one in classes - origins if not re.search(rf"""["' ]{one}["' {{]""", written)] == []
