@@ -66,8 +66,9 @@ def test_an_error_points_to_its_column_and_the_last_result_stays(page, line, bel
     text, arrow = page.locator("#problem pre").inner_text().split("\n")
     assert arrow.endswith("^") and text[len(arrow) - 1] == below
     assert page.locator("#line").get_attribute("aria-invalid") == "true" and drawn(page) == before
-    assert page.evaluate(CUT) == []
+    assert page.evaluate(CUT) == [] and page.locator("#copies button:enabled").count() == 1
     typed(page, line=LINE)
+    assert page.locator("#copies button:enabled").count() == 3
     assert page.locator("#line").get_attribute("aria-invalid") == "false"
     assert page.locator("#problem").inner_text() == ""
 
@@ -79,7 +80,7 @@ def test_the_address_contains_the_case(page, browser, playground):
         assert [again.locator(f"#{name}").input_value() for name in ("line", "model", "flags", "profile", "other")] == [
             LINE, "W8 G A", "-np 2 -kvu", "llama_cpp@b9518", "",
         ]  # fmt: skip
-        assert drawn(again) == drawn(page)
+        assert drawn(again) == drawn(page) and again.locator("#example").input_value() == ""
         odd = open_page(f"{playground}?line=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E&p=my_rules.py&p=%3Cb%3E&model=%3Cb%3E")
         assert odd.locator("img, b").count() == 0 and odd.locator("#problem p").count() == 1
         assert odd.said == []

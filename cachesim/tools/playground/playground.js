@@ -76,6 +76,7 @@
     $("problem").replaceChildren(...parts);
     $("line").setAttribute("aria-invalid", String(Boolean(place)));
     $("result").classList.toggle("old", Boolean(found.error));
+    $("as-command").disabled = $("as-scenario").disabled = Boolean(found.error);
   }
 
   // Simulate the case in the form. While a case is in flight, only the newest case waits.
@@ -158,6 +159,6 @@
   $("as-scenario").onclick = () => copy(shown.toml, "scenario");
 
   fill(addressed());
-  if (!location.search) $("example").value = choices.first;
+  $("example").value = location.search ? "" : choices.first;
   simulate();
 }
