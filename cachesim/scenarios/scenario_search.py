@@ -66,10 +66,15 @@ def matching(text: str, scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def _with_most(words: AbstractSet[str], scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Return the scenarios that contain most of the words, if that is at least the share ``ENOUGH`` of them."""
+    """Return the scenarios that contain most of the words, if that is at least the share ``ENOUGH`` of them: those with
+    at least half of the best score, best first."""
     counts = {each.id: len(words & set(stems(f"{each.title} {each.why}"))) for each in scenarios}
     most = max(counts.values(), default=0)
-    return [each for each in scenarios if counts[each.id] == most] if most >= max(1, ENOUGH * len(words)) else []
+    if most < max(1, ENOUGH * len(words)):
+        return []
+    points = dict(zip((each.id for each in scenarios), _points({*map(_representative, words)}, scenarios), strict=True))
+    found = [each for each in scenarios if counts[each.id] == most and 2 * points[each.id] >= max(points.values())]
+    return sorted(found, key=lambda each: -points[each.id])
 
 
 def _points(words: AbstractSet[str], scenarios: Sequence[Scenario]) -> list[float]:

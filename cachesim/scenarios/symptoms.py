@@ -45,7 +45,7 @@ SYMPTOMS: Mapping[str, Symptom] = {
         "fails, too large, exception for one request, too long, llama_decode, ret -1",
     ),
     "crash": Symptom(
-        "the server's process, or the thread that generates, ends",
+        "the server's process or its worker thread ends",
         "crashes, abort, aborted, assertion, GGML_ASSERT, GGML_ABORT, dies, died, killed, segfault, hangs, "
         "stops answering, IndexError, ValueError, KeyError, shape error, thread dies, server down, exits, failed to "
         "remove sequence",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +44,10 @@ def plain(word: str) -> str:
 
 
 def find(word: str) -> Term | None:
-    """Return the entry of a term, by its name, else by a synonym; None if it is unknown."""
+    """Return the entry of a term, by its name, else by a synonym; None if it is unknown. Sentences of reports are
+    synonyms: ``n`` stands for their numbers, and their part before a comma or parenthesis is enough."""
     key = plain(word)
     named = (term for term in terms() if plain(term.name) == key)
-    return next(named, next((term for term in terms() if key in term.words), None))
+    sentence = re.sub(r"\d+", "n", re.split("[,(]", key)[0]).strip()
+    keys = (key, sentence) if " " in sentence else (key,)
+    return next(named, next((term for key in keys for term in terms() if key in term.words), None))

@@ -37,7 +37,9 @@ def take(argv: Sequence[str], parser: ArgumentParser) -> Taken:
             break
         if not word.startswith("-") or len(word) < 2 or word.partition("=")[0] in ours:
             found.argv.append(word)
-            if todo and word in ours and ours[word].nargs is None:
+            if word == "--set" and todo and todo[-1][0:1] == "-" and todo[-1] not in ours:    # `--set -np 2` is `-np 2`
+                found.argv.pop()
+            elif todo and word in ours and ours[word].nargs is None:
                 found.argv.append(todo.pop())
             continue
         if not _take_flag(word, todo, _manuals(argv), found):

@@ -91,6 +91,7 @@ def test_a_repair_comes_after_what_it_mends():
 
 def test_words_of_titles_find_scenarios_where_no_symptom_is_meant():
     assert [one.id for one in matching("rerankers", CORPUS)] == ["llama-28876-reranker-exceeds-ubatch"]
+    assert [one.id for one in matching("title generation", CORPUS)] == ["llama-22746-title-request-hybrid"]
 
 
 @pytest.mark.parametrize(("symptom", "ids"), LINES)

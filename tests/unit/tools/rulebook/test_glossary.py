@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.judging.recompute_reasons import WORDS, what_happened
 from cachesim.tools.rulebook.glossary import FILE, find, plain, terms
 
 WANTED = """token; position; KV cache; cell; recurrent state; hybrid model; SWA; window; n_past; n_tokens;
@@ -18,6 +19,22 @@ trim; padding; left padding; segment; cache_n; n_predict; id_slot"""
 @pytest.mark.parametrize("word", [" ".join(word.split()) for word in WANTED.split(";")])
 def test_a_term_is_found(word):
     assert find(word) is not None
+
+
+@pytest.mark.parametrize("event", WORDS)
+def test_the_sentences_of_reports_are_found(event):
+    kinds = ["entry", "checkpoint"] if event in ("evicted", "erased", "not chosen") else ["entry"]
+    for sentence in [what_happened(event, kind) for kind in kinds]:
+        assert [find(text).name for text in (sentence, f"{sentence} (at request 2, LC-PC-LOAD.TAKE)")] == [
+            "cause of a re-evaluation"] * 2  # fmt: skip
+
+
+@pytest.mark.parametrize("text", [
+    "LCP 40", "LCP 96, restored 40", "loaded 40 from an entry", "same prompt, all but 1", "empty slot",
+    "no common prefix", "extends the slot", "forced full re-processing", "cache_prompt is false",
+])  # fmt: skip
+def test_so_are_the_reasons_of_requests(text):
+    assert find(text).name == "reason of a request"
 
 
 def test_case_and_dashes_do_not_matter():

@@ -105,6 +105,7 @@ def test_a_repair_sets_them_in_files_too(capsys):
 def ours():
     parser = Parser()
     parser.add_argument("-p", "--profile")
+    parser.add_argument("--set")
     parser.add_argument("--json", action="store_true")
     return parser
 
@@ -120,7 +121,8 @@ def ours():
     ("A20 -- -np 2 -p", "A20 -- -np 2 -p", "", ""), ("- -np 2", "-", "-np=2", ""), ("--xyzzy 2", "--xyzzy 2", "", ""),
     ("-p mlx_lm@0.31.3 -np 2", "-p mlx_lm@0.31.3 -np 2", "", ""),
     ("-p mlx_lm@0.31.3 --prefill-step-size 4", "-p mlx_lm@0.31.3", "--prefill-step-size=4", ""),
-    ("-p", "-p", "", ""),
+    ("-p", "-p", "", ""), ("A --set -np 2", "A", "-np=2", ""), ("--set a=2 -np 2", "--set a=2", "-np=2", ""),
+    ("--set --json", "--set --json", "", ""), ("--set", "--set", "", ""),
 ])  # fmt: skip
 def test_a_command_line_is_ours_or_the_servers_word_by_word(ours, line, argv, settings, silent):
     found = take(line.split(), ours)
