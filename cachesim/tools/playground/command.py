@@ -37,7 +37,8 @@ def run(args: Namespace) -> int:
     except ImportError as error:
         if error.name not in ("uvicorn", "starlette"):
             raise
-        raise BadInput(f"the playground needs the package {error.name}", hint=install_command("playground")) from None
+        cause = f"the playground needs the package {error.name} of the extra `playground`"
+        raise BadInput(cause, hint=install_command("playground")) from None
     from cachesim.tools.playground.page import make_page
     from cachesim.tools.playground.simulator import Simulator
 
