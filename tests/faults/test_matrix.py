@@ -10,7 +10,7 @@ from tests.faults.matrix import FAULTS, inject, possible
 
 
 def test_every_command_has_a_row():
-    assert list(TABLE) == list(COMMANDS)
+    assert set(TABLE) == set(COMMANDS)
 
 
 @pytest.mark.long

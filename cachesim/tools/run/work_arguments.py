@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cachesim.base import limits
@@ -91,7 +92,12 @@ def add_limits(parser: ArgumentParser, *more: Limit) -> None:
                         "(pages/limits.md)")  # fmt: skip
     for name in names:
         parser.add_argument(f"--max-{name}", dest="limits", action="append", help=SUPPRESS,
-                            type=lambda amount, name=name: (name, count(amount)))  # fmt: skip
+                            type=partial(_former_limit, name))
+
+
+def _former_limit(name: str, amount: str) -> tuple[str, int]:
+    """Parse the amount of the former option of a limit. Raises ArgumentTypeError."""
+    return name, count(amount)
 
 
 def lift_limits(args: Namespace) -> None:

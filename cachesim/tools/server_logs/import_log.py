@@ -194,8 +194,8 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
     them, and candidates not tried because the search stopped early."""
     total = len(session.requests) + session.beyond
     if found is not None and total > (played := len(found.requests)):
-        flag = (REBUILT if played == REBUILT.now else SOUGHT).flag
-        yield f"only the first {played:,} of {total:,} requests were simulated ({flag} N simulates more)"
+        option = (REBUILT if played == REBUILT.now else SOUGHT).option
+        yield f"only the first {played:,} of {total:,} requests were simulated ({option} simulates more)"
     kinds = session.kinds
     slots = [request for request in session.requests if request.named]
     if any(request.guessed and not request.named for request in session.requests):
@@ -211,7 +211,7 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
     if found is not None and found.undecided:
         prefixes = [f"prefixes of {counted(len(found.untried_requests), 'request')}"] if found.untried_requests else []
         yield f"the search stopped early, after {SOUGHT.now:,} {SOUGHT.unit}; not all values were tried of: " \
-              f"{', '.join([*found.untried_settings, *prefixes])} (raise {SOUGHT.flag} N)"
+              f"{', '.join([*found.untried_settings, *prefixes])} ({SOUGHT.option} allows more)"
 
 
 def _file(path: Path, engine: Engine, found: Reconstruction, name: str) -> str:
