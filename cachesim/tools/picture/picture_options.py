@@ -36,12 +36,9 @@ def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> N
     scenarios and for a file that cannot be written."""
     if not wanted(args) or not runs:
         return
-    from rich.console import Group
-
     from cachesim.judging.equal_outcomes import fold
     from cachesim.tools.picture.event_sentences import told
     from cachesim.tools.picture.scene import scene
-    from cachesim.tools.run.run_table import failure_block
 
     if len({scenario.id for scenario, _ in runs}) > 1:
         raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
@@ -49,9 +46,6 @@ def write_pictures(args: Namespace, runs: Runs, shown: Shown | None = None) -> N
     groups = [[data] for _, data in runs] if shown.names else fold([data for _, data in runs])
     of = {id(data): scenario for scenario, data in runs}
     logs = [told(of[id(data)], data["profile"]) for data, *_ in groups] if args.html else []
-    failures = [failure_block(data["failure"]) for data, *_ in groups if data["failure"]]
-    if failures and shown.report is None and args.html:
-        shown = shown._replace(report=Group(*failures))
     scenes = [scene(of[id(data)], data, [one["profile"] for one in same]) for data, *same in groups]
     write_scenes(args, scenes, logs, shown)
 

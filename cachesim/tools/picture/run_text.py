@@ -73,7 +73,7 @@ class RunText(NamedTuple):
     def _positions(self, row: StepRow) -> str:
         """Return the ranges of a request in order: positions, a bar at their place, and where the tokens come from."""
         end = max((part.stop for part in row.stretches), default=0)
-        each = (f'<li><span class="at">{part.start:,}..{part.stop - 1:,}</span>{_bar(part, end)}'
+        each = (f'<li><span class="positioned">{part.start:,}..{part.stop - 1:,}</span>{_bar(part, end)}'
                 f"<span>{self._origin(row, part)}</span></li>" for part in row.stretches)  # fmt: skip
         return f'<ol class="positions">{"".join(each)}</ol>' if end else ""
 

@@ -9,7 +9,7 @@ from typing import Any
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, cut
-from cachesim.tools.picture.picture_options import add_pictures, write_pictures
+from cachesim.tools.picture.picture_options import Shown, add_pictures, wanted, write_pictures
 from cachesim.tools.run.arguments import (
     CASE,
     add_arithmetic,
@@ -67,7 +67,10 @@ def run(args: Namespace) -> int:
     report(found, args.json, len(bad) + len(jobs) - len(runs), verbose, legend=True)
     as_typed = [] if args.model or args.settings else args.files
     say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
-    write_pictures(args, [(job.scenario, data) for job, data in runs])
+    if wanted(args):
+        from cachesim.tools.run.run_table import failures_report
+
+        write_pictures(args, [(job.scenario, data) for job, data in runs], Shown(report=failures_report(found)))
     return exits.worst([*codes, exit_code(found, args.as_expected)])
 
 

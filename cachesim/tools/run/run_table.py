@@ -79,6 +79,13 @@ def failure_block(data: Data) -> RenderableType:
     return Group(table, *source, as_typed(data["command"], "bold"))
 
 
+def failures_report(found: Sequence[Data]) -> RenderableType | None:
+    """Return the explanations of the failures in data of ``run_data`` or ``why_data``, one for each distinct outcome,
+    None without a failure."""
+    failures = [data["failure"] for data, *_ in fold(found) if data["failure"]]
+    return Group(*map(failure_block, failures)) if failures else None
+
+
 def _rows(data: Data) -> Iterator[tuple[str, str, str]]:
     for i, cause in enumerate(data["causes"]):
         rule = f" ({cause['rule']})" if cause["rule"] else ""

@@ -41,6 +41,7 @@ def run(args: Namespace) -> int:
     (mode,) = modes(args, [scenario])
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import why_data
+    from cachesim.tools.run.run_table import failures_report
     from cachesim.tools.run.why_report import why_report
 
     # Run every rule set of the engine in provenance mode, to find those under which the tokens are reused.
@@ -59,6 +60,7 @@ def run(args: Namespace) -> int:
         say_json({"why": found})
     else:
         show(why_report(*found, verbose=getattr(args, "verbose", 0)))
-    draw_cases(args, ((scenario, data["profile"]) for data in found), Shown(focus=args.number))
+    shown = Shown(focus=args.number, report=failures_report(found))
+    draw_cases(args, ((scenario, data["profile"]) for data in found), shown)
     say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

@@ -128,10 +128,13 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
         complain("no failure to draw")
         return
     from cachesim.judging.reproduce_command import settings
+    from cachesim.tools.run.run_table import block_of_case
+    from cachesim.tools.search.campaign_folder import with_failures
 
     profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
     scenario = arguments.scenario_of_line(one["line"], one["model"], profiles, settings(one["server"]))
-    shown = Shown(one["command"], f"{one['property']}: {one['text']}", one["step"])
+    (case,) = with_failures({**data, "failures": [one]})["failures"]
+    shown = Shown(one["command"], f"{one['property']}: {one['text']}", one["step"], report=block_of_case(case))
     draw_cases(args, ((scenario, profile) for profile in profiles), shown)
 
 

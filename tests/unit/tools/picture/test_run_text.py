@@ -52,7 +52,7 @@ def test_a_verdict_has_the_answer_then_the_cost():
 
 def test_the_positions_of_the_request_in_question_are_those_of_its_report():
     above = text_of(focus=3).around().above
-    at = [tuple(map(int, re.findall(r"\d+", one))) for one in re.findall(r'class="at">([^<]+)<', above)]
+    at = [tuple(map(int, re.findall(r"\d+", one))) for one in re.findall(r'class="positioned">([^<]+)<', above)]
     wanted = [(one["start"], one["stop"] - 1) for one in why_data(RUN, 3)["computed"]]
     assert at[0] == (0, 39) and at[1:-1] == wanted and at[-1] == (112, 114)
     bars = [(float(x), float(wide)) for x, wide in re.findall(r'x="([\d.]+)%" width="([\d.]+)%"', above)]
