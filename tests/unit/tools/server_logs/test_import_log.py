@@ -59,7 +59,7 @@ def test_only_the_first_requests_of_a_long_log_are_simulated(monkeypatch):
     monkeypatch.setattr(REBUILT, "now", 5)
     data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
     assert (data["log_requests"], len(data["requests"]), data["agree"]) == (12, 5, 5)
-    assert data["missing"][0].startswith("only the first 5 of 12 requests were simulated")
+    assert data["missing"][0] == "only the first 5 of 12 requests were simulated (--limit rebuilt=N simulates more)"
 
 
 def test_json_lines_and_prefixes_are_ignored(tmp_path):
