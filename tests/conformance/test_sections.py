@@ -94,7 +94,7 @@ def test_a_former_name_goes_on_working():
 def test_the_text():
     text = str(conform(NaiveCache, max_examples=80, check=False))
     assert "\n2 same        FAILED       7 histories\n" in text.replace(", 1 failed: repeat", "")
-    assert '\n      again: histories=["A2/A"]\n' in text
+    assert '\n      again: histories=["A1>a2/A.a[:1]"]\n' in text
     assert text.splitlines()[-1] == "FAILED: 2 failed, 1 missed, 13 ok, 2 unsupported; 87 histories"
 
 

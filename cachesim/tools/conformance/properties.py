@@ -42,6 +42,8 @@ FORMER_NAMES = {"known": "unseen"}
 RELATIONS = ("new", "append", "branch", "prefix", "repeat")
 VERSUS_COLD = (*RELATIONS, "uncached", "cancel", "burst")
 """Properties that compare with a cold run."""
+DIFFERS = "the answer differs from a cold run's"
+"""Fault of a property that compares with a cold run; ``uncached`` may also fail by a reuse."""
 
 
 class Check(NamedTuple):
@@ -54,6 +56,7 @@ class Check(NamedTuple):
     got: str = ""
     reused: bool = False                 # the reply reports tokens from the cache
     apart: Difference | None = None      # distance from the cold fingerprint, None if identical
+    split: tuple[int, int] | None = None  # reported cached tokens, and the other tokens of the prompt
 
 
 class CompletedSequence(NamedTuple):
@@ -131,7 +134,8 @@ def _equal(played: HistoryRun, number: int, warm: Reply, cold: Reply, seen: Sequ
         nothing = ", nothing reused" if name == "uncached" else ""
         cached = f", {warm.cached} cached" if warm.cached is not None else ""
         expected, got = f"{reply_text(cold)}{nothing} (cold)", f"{reply_text(warm)}{cached}"
-        yield Check(name, fine, number, expected, got, reused, distance)
+        split = None if warm.cached is None else (warm.cached, len(ask.prompt) - warm.cached)
+        yield Check(name, fine, number, expected, got, reused, distance, split)
 
 
 def _named(played: HistoryRun, number: int, seen: Sequence[CompletedSequence]) -> Iterator[str]:

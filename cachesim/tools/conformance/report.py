@@ -120,6 +120,9 @@ class Result:
     reused: int = 0                      # number of checks in which tokens were reused
     why: str = ""                        # reason for the state, "" = none
     finding: Finding | None = None
+    fault: str = ""                      # the failure in words, "" = the property does not hold
+    common: str = ""                     # what all failing cases have in common, "" = nothing that is computed
+    like: str = ""                       # property whose finding shows the same fault
 
 
 def make_finding(line: str, check: Check, played: HistoryRun, notes: Iterable[str] = ()) -> Finding:
@@ -199,7 +202,15 @@ class Nonconforming(AssertionError):
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        super().__init__(f"{report}")
+        super().__init__("\n".join([*_headline(report), f"{report}"]))
+
+
+def _headline(report: Report) -> Iterator[str]:
+    """Yield the first failure in a line: the case, the numbers and the fault. pytest's summary shows only this line."""
+    for one in sorted(report.failing, key=lambda one: STATES.index(one.state))[:1]:
+        found, fault = one.finding, one.why or one.fault or f"expected: {one.sentence}"
+        case = "" if found is None else f"{found.line}: expected {found.expected}, got {found.got}: "
+        yield printable_line(f"{case or f'{one.name}: '}{fault}")
 
 
 def _data(result: Result) -> dict[str, Any]:
@@ -216,7 +227,7 @@ def _lines(report: Report) -> Iterator[str]:
         for one in report.results:
             if one.section == name and one.state != "skipped":
                 yield f"  {one.name:<12}{one.state.upper():<13}{_about(one)}".rstrip()
-                yield from _finding(one.finding) if one.finding is not None else ()
+                yield from _finding(one.finding, one.common) if one.finding is not None and not one.like else ()
     yield from report.notes
     counts = Counter(one.state for one in report.results)
     states = ", ".join(f"{counts[word]} {word}" for word in STATES if counts[word])
@@ -230,6 +241,10 @@ def _counted(report: Report, name: str) -> str:
 
 
 def _about(result: Result) -> str:
+    if result.like and result.finding:
+        return f"same fault as {result.like}: {result.finding.line}"
+    if result.fault:
+        return result.fault
     if result.state in ("failed", "missed"):
         return f"expected: {result.sentence}" + (f" ({result.why})" if result.why else "")
     if not result.checked or result.state != "ok":
@@ -239,11 +254,12 @@ def _about(result: Result) -> str:
     return f"{counted}; {result.why}" if result.why else counted
 
 
-def _finding(found: Finding) -> Iterator[str]:
+def _finding(found: Finding, common: str) -> Iterator[str]:
     yield f"      {found.line}"
     yield f"      request {found.request}: expected {found.expected}"
     yield f"      {'':<{len(str(found.request)) + 8}}  got      {found.got}"
     yield from (f"      {'':<{len(str(found.request)) + 8}}  {note}" for note in found.notes)
+    yield from [f"      {common}"] if common else ()
     yield f"      again: {found.again}"
 
 
@@ -267,7 +283,7 @@ def junit(report: Report, name: str = "cachesim") -> str:
 def _case(suite: Element, result: Result, strict: bool) -> None:
     case, said = SubElement(suite, "testcase", classname=f"cachesim.{result.section}", name=result.name), result.finding
     if tag := _tag(result, strict):
-        found = SubElement(case, tag, message=xml_text(result.why or result.sentence))
+        found = SubElement(case, tag, message=xml_text(result.why or result.fault or result.sentence))
         if said is not None:
             lines = [said.line, f"request {said.request}: expected {said.expected}", f"got {said.got}", *said.notes]
             found.text = xml_text("\n".join([*lines, f"again: {said.again}"]))

@@ -6,16 +6,19 @@ has shown nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import gcd, isfinite
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from cachesim.base.errors import counted
+from cachesim.base.tokens import common_prefix
 from cachesim.tools.conformance import report
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.corpus import DrawBounds, corpus_histories, histories, line_history
 from cachesim.tools.conformance.fingerprint import Same, equal
 from cachesim.tools.conformance.history_player import Abilities, ColdRuns, HistoryRun, Outcome
-from cachesim.tools.conformance.properties import FORMER_NAMES, PROPERTIES, VERSUS_COLD, Check, reply_to
+from cachesim.tools.conformance.properties import DIFFERS, FORMER_NAMES, PROPERTIES, VERSUS_COLD, Check, reply_to
 from cachesim.tools.conformance.protocol import CacheRequest, Reply
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result, make_finding
 from cachesim.tools.conformance.search import HistorySearch, PropertyTally
@@ -50,6 +53,49 @@ def _diagnostic_prompts(ask: CacheRequest, cached: int) -> list[tuple[tuple[int,
         ((*prompt[:cached], prompt[cached - 1], *prompt[cached:]),
          f"equals a cold run's answer to the prompt with token {cached - 1}, the last cached token, twice"),
     ]  # fmt: skip
+
+
+def first_wrong_token(played: HistoryRun, request: int) -> str:
+    """Return the first generated token that differs from the cold run, with its position; "" if none is known."""
+    warm, cold = reply_to(played.warm, request), reply_to(played.cold, request)
+    if warm is None or cold is None or warm.tokens is None or cold.tokens is None or warm.tokens == cold.tokens:
+        return ""
+    same = common_prefix(warm.tokens, cold.tokens)
+    return f"first wrong token: generated token {same}, at position {len(played.asks[request].prompt) + same}"
+
+
+def in_common(failed: Sequence[tuple[int, int]], right: Counter[tuple[int, int]]) -> str:
+    """Return what all failing cases have in common, and how many correct answers have it, too; "" if it is nothing.
+    Cases are pairs: cached tokens, other tokens of the prompt."""
+    cached, rest = {one for one, _ in failed}, {one for _, one in failed}
+    factor = gcd(*cached)
+    parts = [f"{counted(min(rest), 'token')} not cached"] if len(rest) == 1 else []
+    if len(cached) == 1:
+        parts += [f"{counted(min(cached), 'token')} cached"]
+    elif factor > 1:
+        parts += [f"a multiple of {factor} tokens cached"]
+    if len(failed) < 2 or not parts:
+        return ""
+    alike = sum(n for (one, other), n in right.items()
+                if (len(rest) > 1 or other in rest) and (one in cached if len(cached) == 1 else not one % factor))
+    return (f"all {len(failed)} failing cases have {' and '.join(parts)}, "
+            f"as do {alike} of {counted(right.total(), 'correct answer')}")  # fmt: skip
+
+
+def _with_faults(results: Sequence[Result], tallies: Mapping[str, PropertyTally]) -> Iterator[Result]:
+    """Yield the results; wrong answers are one fault if all of them have something in common."""
+    wrong = [one.name for one in results if one.state == "failed" and one.name in {*VERSUS_COLD} - {"uncached"}]
+    cases = {name: [check.split for _, check in tallies[name].failed if check.split]
+             for name in wrong if name in tallies}  # fmt: skip
+    right = sum((one.right for name, one in tallies.items() if name in VERSUS_COLD), Counter[tuple[int, int]]())
+    every = in_common([case for each in cases.values() for case in each], right)
+    for one in results:
+        if one.name not in wrong:
+            yield one
+        elif every and one.name != wrong[0]:
+            yield replace(one, fault=DIFFERS, common=every, like=wrong[0])
+        else:
+            yield replace(one, fault=DIFFERS, common=every or in_common(cases.get(one.name, ()), right))
 
 
 # Floors of reuse: a history each, whose last request must reuse something.
@@ -131,7 +177,8 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
             break
         search.count(section, history)
     floors = run_floors(search, space) if "reuse" in plan.sections else {}
-    drawn = {name: replace(one, failed=list(one.failed)) for name, one in search.tallies.items()}
+    drawn = {name: replace(one, failed=list(one.failed), right=one.right.copy())
+             for name, one in search.tallies.items()}  # fmt: skip
     found = {**_shrunk(search, cold), **floors}
     results = [found.get(name) or _passed(name, abilities, drawn, search.gap) for name in PROPERTIES]
     if "steady" in found:
@@ -139,6 +186,7 @@ def make_report(plan: HistoryPlan, abilities: Abilities, search: HistorySearch, 
     results = [one if one.section in plan.sections else replace(one, state="skipped", finding=None) for one in results]
     unplayed = "" if plan.only else 'run with corpus="any"'
     skipped = {name: unplayed for name in SECTIONS if name not in plan.sections}
+    results = list(_with_faults(results, drawn))
     return Report(tuple(results), search.counts, skipped, tuple(_notes(drawn, search)), plan.strict)
 
 
@@ -173,7 +221,8 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     sampling = played.asks[check.request].sampling if check.request < len(played.asks) else {}
     notes = [f"sampling {dict(sampling)}"] if sampling else []
     if name in VERSUS_COLD and not search.budget.low:
-        notes += filter(None, [diagnosis(played, check.request, cold.answer, search.same)])
+        found = first_wrong_token(played, check.request), diagnosis(played, check.request, cold.answer, search.same)
+        notes += filter(None, found)
     finding = make_finding(history.line, check, played, notes)
     result = Result(name, SECTION[name], PROPERTIES[name], "failed", finding=finding)
     if not search.again(history, check):

@@ -78,8 +78,10 @@ def groups_of(every: Sequence[StoredCaseResult]) -> dict[Group, str]:
 
 
 def with_corpus(data: Mapping[str, Any], every: Sequence[StoredCaseResult]) -> dict[str, Any]:
-    """Add the results of stored cases to the data of a campaign: failing files and files that could not run. A failure
-    that a stored case also shows names that file (``known``)."""
+    """Add the results of stored cases, if there are any, to the data of a campaign: failing files and files that could
+    not run. A failure that a stored case also shows names that file (``known``)."""
+    if not every:
+        return dict(data)
     known = groups_of(every)
     failures = [{**one, **({"known": known[group_of(one)]} if group_of(one) in known else {})}
                 for one in data["failures"]]  # fmt: skip

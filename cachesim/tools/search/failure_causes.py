@@ -29,8 +29,8 @@ def run_budget(data: Mapping[str, Any]) -> int:
 
 def with_causes(data: Mapping[str, Any], plan: CampaignPlan, in_time: Callable[[], bool]) -> dict[str, Any]:
     """Return the data of a campaign with its failures, by number, in groups: ``cures`` = cured by the same change,
-    ``uncured`` = by no single change, ``ungrouped`` = not examined, because the runs or the time were used up or because
-    the property needs several runs."""
+    ``uncured`` = by no single change, ``ungrouped`` = not examined, because the runs or the time were used up or
+    because the property needs several runs."""
     search = MutationSearch(plan.profile, tuple(name for name in plan.properties if name in PROPERTIES))
     known = tuple(variants(plan.profile))
     others, judges, budget = others_of(known), dict[str, Judge](), run_budget(data)
@@ -46,12 +46,13 @@ def with_causes(data: Mapping[str, Any], plan: CampaignPlan, in_time: Callable[[
             run = run_mutated(case, search, judges, others=others)
             order = sorted(run.matter, key=lambda i: (run.matter[i], i))
             tried = [] if not run.found else order[: budget - 1]
-            cure, used = None, 1
-            for used, i in enumerate(tried, 2):
+            budget -= 1
+            cure = None
+            for i in tried:
+                budget -= 1
                 if run_mutated(case, search, judges, [known[i]]).found == ():
                     cure = i
                     break
-            budget -= used
             if cure is not None or (run.found and len(tried) == len(order)):
                 ungrouped.pop()
                 (uncured if cure is None else causes.setdefault(cure, [])).append(number)

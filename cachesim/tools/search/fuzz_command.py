@@ -104,12 +104,10 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     left = sum(not one.shrunk and group not in search.known for group, one in campaign.failures.items())
     if left and not args.no_shrink:
         complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
-    data = campaign_data(campaign, plan)
+    data = with_corpus(campaign_data(campaign, plan), search.corpus)
     if ended is None and data["failures"]:
         with suppress(KeyboardInterrupt):
             data = with_causes(data, plan, lambda: clock.to_shrink() != 0)
-    if search.corpus:
-        data = with_corpus(data, search.corpus)
     _tell(data, args, folder)
     if wanted(args):
         _draw(args, data)

@@ -1,6 +1,7 @@
 """Printed reports of campaigns and repairs.
 
-A campaign: each cause with the case of its first failure, then the summary. A repair: the verdict, a table of changes with the failures they cure and their cost, then each change with its case.
+A campaign: each cause with the case of its first failure, then the summary. A repair: the verdict, a table of changes
+with the failures they cure and their cost, then each change with its case.
 """
 
 from __future__ import annotations
