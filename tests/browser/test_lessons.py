@@ -59,7 +59,7 @@ def shown(browser, file):
 @pytest.mark.parametrize("size", SIZES)
 def test_nothing_is_said_asked_or_written_over(shown, size, scheme):
     page = shown(size, scheme)
-    assert page.locator("article").count() == 9 and page.locator("figure svg").count() >= 14
+    assert page.locator("article").count() == 9 and page.locator("article .draw svg").count() >= 12
     for _ in ("closed", "open"):
         assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         assert page.evaluate(OUTSIDE) == []
@@ -116,3 +116,24 @@ def test_axe_finds_no_fault(shown, scheme):
     page.evaluate(OPEN)
     found = Axe().run(page).response["violations"]
     assert [(one["id"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found] == []
+
+
+def test_a_step_moves_the_timeline_of_its_lesson(shown):
+    for size in SIZES:
+        page = shown(size, anchor="#lesson-5")
+        step = page.locator("#lesson-5 .step").nth(3)
+        step.scroll_into_view_if_needed()
+        step.click()
+        assert page.locator("#lesson-5 .event").text_content().startswith("request 2: ")
+        assert page.locator("#lesson-5 .step.reached").count() == 1
+        assert page.locator("#lesson-5 .draw").first.is_visible()
+        page.locator("#lesson-5 .tabs button", has_text="copied").click()
+        assert page.locator("#lesson-5 section.run:visible").count() == 1
+
+
+def test_scrolling_to_a_step_moves_the_timeline(shown):
+    page = shown(anchor="#lesson-3")
+    step = page.locator("#lesson-3 .step").nth(1)
+    step.evaluate("e => scrollBy(0, e.getBoundingClientRect().top - innerHeight * 0.6)")
+    page.wait_for_function("() => document.querySelectorAll('#lesson-3 .step')[1].classList.contains('reached')")
+    assert "window rows 276 to 339 erased" in page.locator("#lesson-3 .event").text_content()

@@ -10,7 +10,10 @@ function stepTo(e) {
 }
 
 const middle = new IntersectionObserver(
-  (seen) => seen.filter((one) => one.isIntersecting).forEach((one) => stepTo(one.target)),
+  (seen) => {
+    const first = seen.find((one) => one.isIntersecting);
+    if (first) stepTo(first.target);
+  },
   { rootMargin: "-55% 0px -30% 0px" },
 );
 steps.forEach((e) => {

@@ -12,7 +12,7 @@ from typing import Iterator, Mapping, Sequence
 from cachesim.base.escaping import attribute, markup
 from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.verdict_text import answer_text
-from cachesim.tools.picture.legend import LETTERS, WORDS, foreign, legend, memory
+from cachesim.tools.picture.legend import LETTERS, NAME, WORDS, foreign, legend, memory
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.position_scale import (
     BAR,
@@ -52,8 +52,9 @@ class Drawn:
 
     @property
     def plain(self) -> float:
-        """Width in pixels up to the end of the tokens, at least that of the title."""
-        return max(self.scale.left + self.scale.width + 16, min(24 + 9.1 * len(self.scene.title), 900), 560)
+        """Width in pixels up to the end of the tokens and labels, at least that of the title."""
+        ends = (self.scale.px(max(0, read.theirs)) + NAME for row in self.scene.rows for read in row.foreign)
+        return max(self.scale.left + self.scale.width + 16, *ends, min(24 + 9.1 * len(self.scene.title), 900), 560)
 
     @property
     def width(self) -> float:
