@@ -42,7 +42,8 @@ def timeline(
     sheet = f'<svg class="cs signs" width="0" height="0" aria-hidden="true">{asset(__file__, "patterns.svg")}</svg>'
     data = packed(script_data([Drawn(one, alone=False) for one in scenes], told))
     return Template(asset(__file__, "timeline.html")).substitute(
-        tabs=" data-tabs" * bool(tabs), of=attribute(f", {name.strip('-')}" * bool(name)), signs=sheet * signs, runs=runs, walk=data
+        tabs=" data-tabs" * bool(tabs),
+        of=attribute(f", {name}".rstrip("-, ")), signs=sheet * signs, runs=runs, walk=data
     )
 
 
@@ -66,7 +67,7 @@ def _run(scene: Scene, part: Around, run: str, number: int, name: str, differs: 
     mark = name + prefix(number)
     drawing = draw([scene], number, differs, alone=False, name=name)
     drawn = Drawn(scene, alone=False)
-    drawing = f'<div class="draw"{region(f"picture {name.strip('-')}".strip(), number, scene)}>{drawing}</div>'
+    drawing = f'<div class="draw"{region(f"picture {name}".rstrip("- "), number, scene)}>{drawing}</div>'
     hint = '<p class="hint">wider than the screen: scroll sideways &rarr;</p>'
     drawing += f'<div class="under">{hint}{legend_list(scene, drawn.lanes, drawn.scale)}</div>'
     data = f'data-run="{attribute(run)}" data-first="{first}" data-mark="{attribute(mark)}"'
