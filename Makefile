@@ -59,7 +59,7 @@ help:
 # A first case under two rule sets, then all cases of the five threads that cachesim began with.
 run: $(VENV)/.run
 	@$(BIN)/cachesim run llama-24143-entry-removed-dense -p llama_cpp@b11549 -p llama_cpp@pr24143-on-b10587 \
-	  --color $$(test -t 1 && echo always || echo auto) 2>&1 | \
+	  --color $$(test -t 2 -a -z "$$NO_COLOR" && echo always || echo auto) 2>&1 | \
 	  sed -e '/ runs: /d' -e 's|^next: |&$(BIN)/|'
 	@start=$$(date +%s); $(BIN)/cachesim run $(THREADS) --as-expected --provenance -q -j auto > /dev/null && \
 	  echo "$(words $(THREADS)) cases of five threads checked in $$(($$(date +%s) - start)) s: all as expected. The command: $(BIN)/cachesim"
