@@ -36,7 +36,7 @@ class Tree(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.handle_startendtag(tag, attrs)
-        if tag not in ("meta", "input"):
+        if tag not in ("meta", "input", "link"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
