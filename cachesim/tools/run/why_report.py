@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -27,7 +27,7 @@ def why_report(*runs: dict[str, Any], verbose: int = 0) -> RenderableType:
     return report_of_groups(top, common, fold(runs), lambda run: _block(run, verbose))
 
 
-def _block(data: dict[str, Any], verbose: int) -> Group:
+def _block(data: Mapping[str, Any], verbose: int) -> Group:
     """Return the report of a request under a rule set, without its purpose."""
     reads = [indented(f"it {read}") for read in data["read_instead"]]
     doubt = [Text("other outcomes are possible here", "yellow")] if data["doubt"] else []
@@ -37,7 +37,7 @@ def _block(data: dict[str, Any], verbose: int) -> Group:
     return Group(*_verdict(data), *read, *doubt, *tokens, _decisions(data, verbose), *failure)
 
 
-def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
+def _decisions(data: Mapping[str, Any], verbose: int) -> RenderableType:
     table = Table(box=None, padding=(0, 1), show_header=False)
     table.add_column(no_wrap=True, style="dim")
     table.add_column()
@@ -54,7 +54,7 @@ def _decisions(data: dict[str, Any], verbose: int) -> RenderableType:
     return Group(*([table] if table.row_count else [Text("no decisions with an effect", "dim")]), *more)
 
 
-def _verdict(data: dict[str, Any]) -> Iterator[RenderableType]:
+def _verdict(data: Mapping[str, Any]) -> Iterator[RenderableType]:
     """Yield the answer and its cost in a line, and the fault of a wrong answer."""
     style = style_of(data["verdict"])
     known = " (known bug, as expected)" if data["known_bug"] and data["equal_cold"] is False else ""
@@ -64,7 +64,7 @@ def _verdict(data: dict[str, Any]) -> Iterator[RenderableType]:
         yield indented(f"{data['fault']}{rung}", style)
 
 
-def _tokens(data: dict[str, Any]) -> RenderableType:
+def _tokens(data: Mapping[str, Any]) -> RenderableType:
     """Return the prompt length as a sum of kept, restored, loaded and evaluated tokens."""
     parts = (data["kept"], "kept"), (data["restored"] - data["loaded"], "restored"), (data["loaded"], "loaded")
     whole = " + ".join(f"{n} {name}" for n, name in (*parts, (data["prompt_n"], "evaluated")))

@@ -24,7 +24,7 @@ EACH = 8               # runs per shrunk failure; shrinking needs about 100 runs
 
 def run_budget(data: Mapping[str, Any]) -> int:
     """Return the number of runs that grouping may use: less than a tenth of those of the campaign."""
-    return int(data["examples"]) // PART + EACH * sum(one["shrunk"] for one in data["failures"])
+    return int(data["examples"]) // PART + EACH * sum(bool(one["shrunk"]) for one in data["failures"])
 
 
 def with_causes(data: Mapping[str, Any], plan: CampaignPlan, in_time: Callable[[], bool]) -> dict[str, Any]:

@@ -134,7 +134,8 @@ def _cause(number: int, what: str, failures: list[Data]) -> RenderableType:
     left = "" if failure["shrunk"] or "line" not in failure else "   (not shrunk)"
     left = f"   (also in {failure['known']})" if "known" in failure else left
     head = Text.assemble(f"{number}  ", (f"{failure['property']}: {failure['text']}", "bold red"), (left, "yellow"))
-    lines = [block_of_case(failure)] if "line" in failure else [indented(one, "dim") for one in failure["causes"]]
+    lines: list[RenderableType] = [indented(one, "dim") for one in failure["causes"]]
+    lines = [block_of_case(failure)] if "line" in failure else lines
     for one in others:
         lines += [indented(f"also {one['property']}: {one['rule']}", "dim"), as_typed(one["command"])]
     return Group(head, indented(what, "cyan"), *lines, Text(""))
