@@ -14,7 +14,7 @@ from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.suggestions import say_next
 
 if TYPE_CHECKING:
-    from cachesim.tools.lessons.lesson_files import Lesson
+    from cachesim.tools.lessons.lesson_files import Lesson, LessonStep
 
 KEYS = "-- Enter: next   b: back   q: leave --"
 QUESTION = "-- type {}   Enter: show   b: back   q: leave --"
@@ -56,11 +56,16 @@ def _after(chosen: Lesson, last: int) -> list[list[str]]:
 
 def _texts(chosen: Lesson) -> list[str]:
     from cachesim.tools.lessons import terminal_lesson
-    from cachesim.tools.lessons.lesson_runs import lesson_runs, step_lines
+    from cachesim.tools.lessons.lesson_runs import SIGNS, lesson_runs, step_lines
 
-    runs = lesson_runs(chosen)
-    return ["\n".join(terminal_lesson.lines(part, chosen.file.parent, shown=lambda one: step_lines(runs[one.run], one)))
-            for part in chosen.parts]  # fmt: skip
+    runs, signs = lesson_runs(chosen), [SIGNS, ""]
+
+    def shown(step: LessonStep) -> list[str]:
+        lines = [*signs, *step_lines(runs[step.run], step)]
+        signs.clear()                                # explained once
+        return lines
+
+    return ["\n".join(terminal_lesson.lines(part, chosen.file.parent, shown=shown)) for part in chosen.parts]
 
 
 def _write(file: str, some: Sequence[Lesson]) -> None:

@@ -12,10 +12,11 @@ from cachesim.scenarios.load import load as load_file
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
 from cachesim.tools.lessons.terminal_lesson import WIDTH
-from cachesim.tools.picture.event_sentences import at_event, minus, told
+from cachesim.tools.picture.event_sentences import at_event, minus, slot_change, told
 from cachesim.tools.picture.event_stream import Held, Span, Told
 
 WIDE = 44                    # characters of a bar of rows
+SIGNS = "(> an event, and the memory then: = kept, + written, x erased, * state)"
 
 
 class LessonRun(NamedTuple):
@@ -59,8 +60,8 @@ def step_lines(run: LessonRun, step: LessonStep) -> list[str]:
     says = f"{run.shown.name}, request {step.request}: {says}"
     out = wrap(says, WIDTH, initial_indent="> ", subsequent_indent="  ", break_on_hyphens=False)
     unit = -(-run.length // WIDE)
-    for slot, changes in walk.held.items():
-        now, was = (at_event(changes, at, Held()) for at in (k, before))
+    for slot in walk.held:
+        was, now = slot_change(walk, slot, before, k)
         if now != Held() or was != now:
             lines = [*_slot(was, now, unit)]
             out += [f"  {'' if number else f'slot {slot}':8}{line}"[:WIDTH] for number, line in enumerate(lines)]
@@ -80,7 +81,9 @@ def _slot(was: Held, now: Held, unit: int) -> Iterator[str]:
         lengths = [one[0] for one in now.checkpoints]
         places = {length // unit for length in lengths}
         marks = "".join("^" if at in places else " " for at in range(max(places) + 1))
-        yield f"{'checkpoints':12}{marks}  of {', '.join(map(str, lengths))}"
+        first, *more = wrap(f"{marks.replace(' ', '_')}  of {', '.join(map(str, lengths))}", WIDTH - 22)
+        yield f"{'checkpoints':12}{first.replace('_', ' ')}"
+        yield from (f"{'':12}{line}" for line in more)
 
 
 def _bar(old: Sequence[Span], new: Sequence[Span], unit: int) -> str:

@@ -77,16 +77,23 @@ def _changes(found: Walk, before: int, k: int) -> Iterator[str]:
     """Yield what changed in the slots and in the prompt cache after event ``before``, up to event ``k``."""
     old, new = (at_event(found.entries, when, ()) for when in (before, k))
     lengths = {tokens for _, tokens in (*old, *new)}
-    for slot, changes in found.held.items():
-        was, now = (at_event(changes, when, Held()) for when in (before, k))
+    for slot in found.held:
+        was, now = slot_change(found, slot, before, k)
         if was != now:
-            fresh = now.rows and any(before < at <= k and any(when == at for when, _ in changes)
-                                     for at, _ in found.owners.get(slot, ()))  # fmt: skip
-            was = Held() if fresh else was                          # an entry replaced everything
             mine = "; ".join(_held(was, now, lengths))
             yield from [f"slot {slot}: {mine}" if len(found.held) > 1 else mine] * bool(mine)
     yield from (f"entry of {tokens} tokens saved" for column, tokens in new if (column, tokens) not in old)
     yield from (f"entry of {tokens} tokens removed" for column, tokens in old if (column, tokens) not in new)
+
+
+def slot_change(found: Walk, slot: int, before: int, k: int) -> tuple[Held, Held]:
+    """Return the contents of a slot at event ``before`` and at event ``k``. If an entry of the prompt cache replaced
+    everything in between, the slot counts as empty before."""
+    changes = found.held[slot]
+    was, now = (at_event(changes, when, Held()) for when in (before, k))
+    fresh = now.rows and any(before < at <= k and any(when == at for when, _ in changes)
+                             for at, _ in found.owners.get(slot, ()))  # fmt: skip
+    return (Held() if fresh and was != now else was), now
 
 
 def _held(was: Held, now: Held, stored: set[int]) -> Iterator[str]:

@@ -36,9 +36,9 @@ class RunText(NamedTuple):
         return Around(self._above(), f'{why}<div class="tables">{self._requests()}{self._rules()}</div>')
 
     def verdict(self, alone: bool) -> str:
-        """Return the sentence of a run, the answer first, then the cost. ``alone``: without its name."""
+        """Return the sentence of a run, the answer first, then the cost. ``alone``: without its rule set."""
         one, row = self.scene, self._focus
-        about = "" if alone else f"<small>{markup(self.name or one.name)}</small><br>"
+        about = "" if alone and not self.name else f"<small>{markup(self.name or one.name)}</small><br>"
         if row is None:
             return _sentence(about, one.answer, one.fine, one.cost)
         about += f"request {row.number} {self._prompt(row)}: "

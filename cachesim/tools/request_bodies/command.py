@@ -58,7 +58,8 @@ def run_bodies(args: Namespace) -> int:
     else:
         show(bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
     short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
-    shown = Shown(f"cachesim import {shell_command(args.files)}", headline(data).plain, report=short, verbose=verbose)
+    command, note = f"cachesim import {shell_command(args.files)}", headline(data).plain
+    shown = Shown(command, note, names=["simulated"], report=short, verbose=verbose)
     draw_text(args, text, shown)
     return exits.HOLDS
 

@@ -246,12 +246,14 @@ def add_arithmetic(
     both.add_argument("--exact", action="store_true", help=exact)
 
 
-def modes(args: Namespace, scenarios: Sequence[Scenario]) -> list[str]:
+def modes(args: Namespace, scenarios: Sequence[Scenario], exact_files: bool = False) -> list[str]:
     """Return the mode of each scenario, "provenance" or "exact": as requested, else "provenance" if its prompts and
-    answers exceed ``LONG`` tokens in all. Prints a note on stderr if they are too long for "exact"."""
+    answers exceed ``LONG`` tokens in all. Prints a note on stderr if they are too long for "exact". ``exact_files``:
+    scenarios from files are never too long."""
     if args.exact or args.provenance:
         return ["exact" if args.exact else "provenance"] * len(scenarios)
-    sizes = [sum(len(step.request.prompt) + max(0, step.request.n_predict) for step in scenario.steps)
+    sizes = [0 if exact_files and scenario.file else
+             sum(len(step.request.prompt) + max(0, step.request.n_predict) for step in scenario.steps)
              for scenario in scenarios]  # fmt: skip
     long = [size for size in sizes if size > LONG]
     if long:

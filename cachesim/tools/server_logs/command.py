@@ -94,7 +94,8 @@ def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
     if text:
         short, verbose = (import_report(data, args.out, everything) for everything in (False, True))
         command = f"cachesim import {shell_word(args.files[0])}"
-        draw_text(args, text, Shown(command, headline(data["statements"]).plain, report=short, verbose=verbose))
+        note, name = headline(data["statements"]).plain, "simulated with assumed texts"
+        draw_text(args, text, Shown(command, note, names=[name], report=short, verbose=verbose))
 
 
 def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:

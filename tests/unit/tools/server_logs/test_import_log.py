@@ -208,7 +208,7 @@ def test_a_search_that_stops_early_reports_undecided_requests(tmp_path, monkeypa
     assert (data["undecided"], data["differ"]) == ((len(differing), 0) if stopped_early else (0, len(differing)))
     assert {one["agrees"] for one in differing} == {None if stopped_early else False}
     told = [one for one in data["missing"] if "stopped early, after 5 work units" in one]
-    assert told and told[0].endswith("(--limit sought=N allows more)") or not stopped_early
+    assert (told and told[0].endswith("(--limit sought=N allows more)")) or not stopped_early
     out = " ".join(capsys.readouterr().out.split())
     assert "undecided: the search stopped early" in out if stopped_early else "log and simulation differ" in out
     assert code == (3 if stopped_early else 0)
