@@ -54,6 +54,7 @@ class Forgets(FixedCache):
 def test_a_cache_that_is_not_passed_on_is_named():
     report = conform(lambda: Forgets("AA"), max_examples=40, check=False)
     assert report["append"].finding.notes == (
+        "first wrong token: generated token 0, at position 3",
         "equals a cold run's answer to only the last 2 tokens: "
         "the model read nothing from the cache (does the adapter pass it?)",
     )

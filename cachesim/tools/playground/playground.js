@@ -28,7 +28,8 @@
     const has = choices.engines[engine()];
     const other = $("other").value;
     $("other").replaceChildren(made("option", "no other", { value: "" }));
-    $("other").append(...has.profiles.filter((name) => name !== $("profile").value).map((name) => made("option", name)));
+    const others = has.profiles.filter((name) => name !== $("profile").value);
+    $("other").append(...others.map((name) => made("option", name)));
     $("other").value = other;
     if ($("other").selectedIndex < 0) $("other").value = "";
     $("models").replaceChildren(...has.models.map((name) => made("option", "", { value: name })));
