@@ -65,6 +65,11 @@ function minus(some, others) {
   return out;
 }
 
+// Return whether a sign at a point is clear of the others.
+function free(signs, [x, y]) {
+  return signs.every(([left, line]) => Math.abs(x - left) >= 9 || Math.abs(y - line) >= 9);
+}
+
 // Give a group a tooltip, and return the group.
 function say(group, text) {
   svg("title", {}, group).textContent = text;
@@ -268,15 +273,20 @@ class Run {
   }
 
   // Draw what a slot holds beneath the request whose tokens they are: its memory now, what it had before, and the
-  // lengths of the checkpoints that are read.
+  // lengths of the checkpoints that are read. Bars come last: their signs have a second place, at their end.
   memory(h, was, read) {
     const g = svg("g", { class: "live" }, this.rows[h.owner]);
     this.drawn.push(g);
     const y = this.y(h.owner) + 22;
-    const part = (kind, attributes, title, sign, x, at) => {
+    const signs = [];
+    const part = (kind, attributes, title, sign, ...places) => {
       const group = say(svg("g", { class: sign ? SIGNS[sign] : "" }, g), title + (sign ? ", " + SIGNS[sign] : ""));
       svg(kind, attributes, group);
-      if (sign) svg("text", { class: "sign", x, y: at }, group).textContent = sign;
+      if (!sign) return;
+      let [x, at] = places.find((one) => free(signs, one)) || places.at(-1);
+      while (!free(signs, [x, at])) x += 9;
+      signs.push([x, at]);
+      svg("text", { class: "sign", x, y: at }, group).textContent = sign;
     };
     const bar = (name, [low, high], dy, title, sign) => {
       const a = this.px(low);
@@ -284,17 +294,12 @@ class Run {
       const each = wide / Math.max(1, Math.min(high - low, Math.floor(wide / 8) || 1));
       const d = "M" + a + " " + (y + dy + 1.5) + "H" + (a + wide);
       const cells = { class: name, d, "stroke-dasharray": Math.max(each - 1, 0.5) + " 1" };
-      part("path", cells, title + " " + low + " to " + (high - 1), sign, a + wide / 2, y + 16);
+      const places = [[a + wide / 2, y + 16], [a + wide + 6, y + dy + 5]];
+      part("path", cells, title + " " + low + " to " + (high - 1), sign, ...places);
     };
-    for (const [name, kind, dy, title] of BARS) {
-      const [now, before] = [h[name] || [], was[name] || []];
-      for (const span of now) bar(kind, span, dy, title);
-      for (const span of minus(now, before)) bar(kind, span, dy, title, "+");
-      for (const span of minus(before, now)) bar(kind, span, dy, title, "\u00d7");
-    }
     const dot = (tokens, sign) => {
       const circle = { class: "dot", cx: this.px(tokens), cy: y + 13, r: 4 };
-      part("circle", circle, "recurrent state after " + tokens + " tokens", sign, this.px(tokens) + 9, y + 17);
+      part("circle", circle, "recurrent state after " + tokens + " tokens", sign, [this.px(tokens) + 9, y + 17]);
     };
     const [to, at] = [h.state ?? -1, was.state ?? -1];
     if (at >= 0 && at !== to) {
@@ -305,12 +310,18 @@ class Run {
     const mark = (c, sign) => {
       const span = c.length > 1 ? ", [pos_min " + c[1] + ", pos_max " + c[2] + "]" : "";
       const triangle = { class: "mark", d: "M" + (this.px(c[0]) - 4) + " " + (y + 26) + "h8l-4 -8z" };
-      part("path", triangle, "checkpoint of " + c[0] + " tokens" + span, sign, this.px(c[0]) + 9, y + 27);
+      part("path", triangle, "checkpoint of " + c[0] + " tokens" + span, sign, [this.px(c[0]) + 9, y + 27]);
     };
     const [marks, old] = [h.checkpoints || [], was.checkpoints || []];
     const has = (list, c) => list.some((one) => String(one) === String(c));
     for (const c of marks) mark(c, read.includes(c[0]) ? "r" : has(old, c) ? "" : "+");
     for (const c of old) if (!has(marks, c)) mark(c, "\u00d7");
+    for (const [name, kind, dy, title] of BARS) {
+      const [now, before] = [h[name] || [], was[name] || []];
+      for (const span of now) bar(kind, span, dy, title);
+      for (const span of minus(now, before)) bar(kind, span, dy, title, "+");
+      for (const span of minus(before, now)) bar(kind, span, dy, title, "\u00d7");
+    }
   }
 
   // Draw the entries of the prompt cache at event k: those saved, read and removed after event from are marked.

@@ -36,6 +36,7 @@ from cachesim.tools.picture.scene import RuleSource, Scene, StepRow, TokenStretc
 from cachesim.tools.picture.slot_lanes import Lanes, bands, block, headings, stored
 
 MANY = 24                    # maximum number of words in a row with a label for each
+DIGIT, MARGIN = 7.3, 16      # width of a character, and space at the right of the tokens, in pixels
 
 
 class Drawn:
@@ -54,7 +55,7 @@ class Drawn:
     def plain(self) -> float:
         """Width in pixels up to the end of the tokens and labels, at least that of the title."""
         ends = (self.scale.px(max(0, read.theirs)) + NAME for row in self.scene.rows for read in row.foreign)
-        return max(self.scale.left + self.scale.width + 16, *ends, min(24 + 9.1 * len(self.scene.title), 900), 560)
+        return max(self.scale.left + self.scale.width + MARGIN, *ends, min(24 + 9.1 * len(self.scene.title), 900), 560)
 
     @property
     def width(self) -> float:
@@ -127,8 +128,8 @@ def _scene(drawn: Drawn, top: float, mark: str, differs: int, alone: bool) -> tu
 def _axis(scale: Scale, y: float) -> Iterator[str]:
     shown = -99.0
     for position in scale.at:
-        x = scale.px(position)
-        if x - shown > 34:
+        x, wide = scale.px(position), DIGIT * len(f"{position:,}")
+        if x - shown > max(34, wide + 4) and x + wide / 2 <= scale.left + scale.width + MARGIN:
             shown = x
             yield text(x, y - 6, f"{position:,}", "dim mid")
     for start, stop in scale.broken:
