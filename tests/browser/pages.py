@@ -6,8 +6,11 @@ import os
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 from cachesim.cli.main import main
+from cachesim.tools.picture import page as page_module
+from cachesim.tools.picture.event_stream import Told
 from tests.shared import ROOT
 
 LONG = "/".join(["S90000.A9000>r40", *["B7000", "S.A.r.C50"] * 4])
@@ -20,7 +23,8 @@ LINES = {
 """Name -> line, profile and model of a run that is compared with runs stopped at each event."""
 PAGES = {
     "one": "run llama-24143-entry-removed-hybrid -p llama_cpp@b10587",
-    "two": "run ik-1889-no-refusal-hybrid",
+    "two": "run ik-1889-injected-refusal-hybrid",
+    "equal": "run ik-1889-no-refusal-hybrid",
     "wrong": "why llama-one-token-checkpoint-hybrid 2",
     "diff": "diff llama-24143-entry-removed-dense -p llama_cpp@b10587 -p llama_cpp@pr24143-on-b10587",
     "advise": "advise llama-24143-entry-removed-dense -p llama_cpp@b10587",
@@ -33,7 +37,8 @@ PAGES = {
     "many": f"run {MANY}",
     **{name: f"run {line} -p {profile} --model '{model}'" for name, (line, profile, model) in LINES.items()},
 }
-"""Name -> command line. ``long`` has 100,000 tokens in a request, ``many`` 999 requests."""
+"""Name -> command line. ``long`` has 100,000 tokens in a request, ``many`` 999 requests. The rule sets of
+``two`` differ in their results, those of ``equal`` do not and are one run."""
 
 
 EVERY = {**PAGES, "lessons": "lesson"}
@@ -41,15 +46,19 @@ EVERY = {**PAGES, "lessons": "lesson"}
 
 
 class Pages(dict[str, Path]):
-    """Files of the pages in a folder, by name. A page is written when it is first used."""
+    """Files of the pages in a folder, by name. A page is written when it is first used. ``told``: the event log in
+    sentences of each run of a page, as the command gives it to the page."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.told = dict[str, list[Told]]()
 
     def __missing__(self, name: str) -> Path:
         os.chdir(ROOT)
         self[name] = self.folder / f"{name}.html"
-        with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+        record = patch.object(page_module, "page", wraps=page_module.page)
+        with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing), record as made:
             main([*shlex.split(EVERY[name]), "--html", str(self[name])])
         assert self[name].exists(), EVERY[name]
+        self.told[name] = [*made.call_args.args[2]] if made.called else []
         return self[name]
