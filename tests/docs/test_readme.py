@@ -81,8 +81,8 @@ def test_the_limits_are_those_of_the_table():
 
 
 def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml", root="."):
-    """The commands of the tables in README and using.md, with a file in place of FILE; those aside that need
-    a server or write."""
+    """The commands of the tables in README and using.md, with a file in place of FILE; without those that need
+    a server, write, or serve until Ctrl-C."""
     log = f"{root}/tests/unit/tools/server_logs/default_verbosity.log"
     trace = f"{root}/tests/data/llama_cpp/qwen35mtp-seed1889-mtp-n1.json"
     bodies = f"{root}/tests/unit/tools/request_bodies/agent.jsonl"
@@ -91,7 +91,7 @@ def typed(case="scenarios/llama_cpp/threads/llama-24143-entry-removed-dense.toml
         command.replace("FILE...", trace).replace("FILE", case).replace("server.log", log)
         .replace("bodies.jsonl", bodies).replace("sessions.json", sessions).replace(r"\|", "|")
         for command in re.findall(r"^\|.*\| [^`|]*`(cachesim [^`]+)`", TEXT + USING, re.M)
-        if "http:" not in command and "--html" not in command
+        if not any(word in command for word in ("http:", "--html", "playground"))
     ]
 
 

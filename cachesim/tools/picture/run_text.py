@@ -91,7 +91,7 @@ class RunText(NamedTuple):
     def _event(self, row: StepRow, part: TokenStretch, mark: str) -> str:
         """Return a link to the event at which the tokens were lost, "" if it is unknown."""
         k = self.told.walk.lost(row.number, part) if self.told is not None else None
-        return "" if k is None else f", <a href='#{mark}e{k}'>event {k + 1}</a>"
+        return "" if k is None else f", <a href='#{mark}e{k}'>show the event</a>"
 
     def _decisions(self, number: int) -> str:
         """Return the decisions of a request with an effect, in order, and in a fold the first other decision of each
