@@ -345,8 +345,8 @@ def test_a_search_names_the_line_of_a_rule_that_fails(capsys, rules, command, bo
     code, out = call(capsys, *command, "-p", file)
     assert code == exits.BAD_INPUT
     said = " ".join(out.split())
-    assert "user's-rule" in said and told.partition("[")[0] in said
-    assert f"{file.name}:{line}" in said
+    assert "user's-rule" in said and told.partition("[")[0].replace(" ", "") in said.replace(" ", "")
+    assert f"{file.name}:{line}" in said.replace(" ", "")           # the table wraps a path
 
 
 # Files beside it
