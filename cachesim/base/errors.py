@@ -11,7 +11,7 @@ import signal
 from contextlib import contextmanager
 from difflib import get_close_matches
 from reprlib import Repr
-from typing import Iterable, Iterator, Self, Sequence
+from typing import Any, Iterable, Iterator, Self, Sequence
 
 from cachesim.base import exits
 
@@ -149,3 +149,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return ""
     match = get_close_matches(word, list(known), n=1)
     return f"did you mean '{match[0]}'?" if match else ""
+
+
+def error_data(kind: str, code: int, bad: BaseException) -> dict[str, Any]:
+    """Return an error as JSON data. ``kind``: "input", "interrupted" or "crash"."""
+    if isinstance(bad, BadInput):
+        return {"error": {"kind": kind, "code": code, "message": bad.cause, "file": bad.file or None,
+                          "line": bad.line, "hint": bad.hint or None}}  # fmt: skip
+    text = str(bad) or type(bad).__name__
+    return {"error": {"kind": kind, "code": code, "message": text, "file": None, "line": None, "hint": None}}

@@ -93,7 +93,8 @@ def _exit_code(argv: list[str]) -> int:
 
 def _as_json(argv: list[str], kind: str, code: int, error: BaseException) -> int:
     """Print an error as JSON, if JSON was requested and stdout accepts it; return the code."""
-    from cachesim.cli.output_options import error_data, wants_json
+    from cachesim.base.errors import error_data
+    from cachesim.cli.output_options import wants_json
 
     if wants_json(argv) and sys.stdout is not None and not isinstance(error, Unwritable):
         from cachesim.base.console import say_json

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
-from typing import Any, Sequence
+from typing import Sequence
 
 from cachesim.base.console import WIDTH, OutputOptions, complain, on_stderr
 from cachesim.base.errors import BadInput, Crash, quoted
@@ -49,6 +49,7 @@ def wants_json(argv: Sequence[str]) -> bool:
     """True if the command line contains ``--json``."""
     return "--json" in (list(argv)[: list(argv).index("--")] if "--" in argv else argv)
 
+
 def report_crash(error: BaseException) -> None:
     """Print an unexpected error with its traceback; a Crash prints only its message."""
     if not isinstance(error, Crash):
@@ -56,12 +57,3 @@ def report_crash(error: BaseException) -> None:
 
         on_stderr("".join(format_exception(error)).rstrip("\n"))
     complain(f"{str(error) or type(error).__name__} (a fault of cachesim: please open an issue with this output)")
-
-
-def error_data(kind: str, code: int, bad: BaseException) -> dict[str, Any]:
-    """Return an error as JSON data. ``kind``: "input", "interrupted" or "crash"."""
-    if isinstance(bad, BadInput):
-        return {"error": {"kind": kind, "code": code, "message": bad.cause, "file": bad.file or None,
-                          "line": bad.line, "hint": bad.hint or None}}  # fmt: skip
-    text = str(bad) or type(bad).__name__
-    return {"error": {"kind": kind, "code": code, "message": text, "file": None, "line": None, "hint": None}}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, error_data
 from cachesim.base.limits import JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.base.untrusted_files import path_of
 from cachesim.tools.run import arguments, work_arguments
@@ -78,11 +78,12 @@ def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder 
     except KeyboardInterrupt as error:
         ended = error
         complain("interrupted: results so far")
-    if whole.refused:
-        arguments.complain_of(whole.refused, nothing_left=not (whole.lines or whole.codes or ended), what="")
-    codes = [*whole.codes, *(bad.code for bad in whole.refused)]
+    codes = [error.code if isinstance(error, BadInput) else exits.CRASH for error in whole.errors]
     if whole.lines or not codes:
         codes = [*codes, *_tell([whole.lines[number] for number in sorted(whole.lines)], args.json)]
+    elif args.json and not ended:
+        last = whole.errors[-1]
+        say_json(error_data("input" if isinstance(last, BadInput) else "crash", exits.worst(codes), last))
     return exits.interrupted(ended) if ended else exits.worst(codes)
 
 

@@ -8,9 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Generator, NamedTuple, Sequence
 
-from cachesim.base import exits
 from cachesim.base.console import complain, progress
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, Crash
 from cachesim.base.pool import Unfinished, finished
 from cachesim.tools.run.run_jobs import run_on_cluster
 from cachesim.tools.workload.cell_jobs import CellJob, line_of
@@ -72,15 +71,13 @@ def tasks(jobs: Sequence[CellJob]) -> list[WorkloadTask]:
 
 
 class Workload:
-    """Jobs of a workload. ``lines``: results of completed jobs, by the job's number. ``codes``: exit codes of jobs that
-    crashed, each of which is printed. ``refused``: errors of jobs that could not run or be stored. ``on``: address of a
-    cluster, "" for this machine."""
+    """Jobs of a workload. ``lines``: results of completed jobs, by the job's number. ``errors``: why jobs have no
+    result, or have one that is not stored; printed at once. ``on``: address of a cluster, "" for this machine."""
 
     def __init__(self, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None, jobs: int, on: str = "") -> None:
         self.todo, self.folder, self.jobs, self.on = todo, folder, jobs, on
         self.lines: dict[int, Line] = {}
-        self.codes: list[int] = []
-        self.refused: list[BadInput] = []
+        self.errors: list[BadInput | Crash] = []
 
     def play(self, resume: bool) -> None:
         """Run the jobs that the folder does not have yet. Raise BadInput if the folder is unusable."""
@@ -101,20 +98,23 @@ class Workload:
             yield left[done.number], done.result if isinstance(done.result, Unfinished) else line_in(done.result)
 
     def _take(self, number: int, found: Line | BadInput | Unfinished) -> None:
-        """Store a line, or why it is missing or could not be stored."""
+        """Store a line, or print and store why it is missing or could not be stored."""
         task = self.todo[number]
+        error: BadInput | Crash | None = None
         if isinstance(found, Unfinished):
-            complain(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
-            self.codes.append(exits.CRASH)
-        elif isinstance(found, dict):
+            error = Crash(f"{task.job.files[0]}: {found.how}, twice (a fault of cachesim)")
+        elif isinstance(found, BadInput):
+            error = found
+        else:
             self.lines[number] = found
             try:
                 if self.folder is not None:
                     self.folder.keep(task.id, found)
             except BadInput as bad:
-                found = bad
-        if isinstance(found, BadInput):
-            self.refused.append(found)
+                error = bad
+        if error is not None:
+            complain(str(error))
+            self.errors.append(error)
 
 
 def _one(job: CellJob) -> Line | BadInput:

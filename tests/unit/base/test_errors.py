@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.errors import BadInput, cut, first_of, nearest, quoted
+from cachesim.base.errors import BadInput, cut, error_data, first_of, nearest, quoted
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -44,3 +44,14 @@ def test_whole_names_and_the_number_of_the_others(names, shown):
 
 def test_nearest_of_a_very_long_word_is_nothing():
     assert nearest("a" * 100_000, ["a"]) == ""
+
+
+def test_an_error_as_data_has_its_place_and_cause():
+    assert error_data("input", 2, BadInput("no such word", file="a.toml", line=3, hint="try b"))["error"] == {
+        "kind": "input", "code": 2, "message": "no such word", "file": "a.toml", "line": 3, "hint": "try b",
+    }  # fmt: skip
+    assert error_data("input", 2, BadInput("no"))["error"] == {
+        "kind": "input", "code": 2, "message": "no", "file": None, "line": None, "hint": None,
+    }  # fmt: skip
+    assert error_data("crash", 3, ZeroDivisionError())["error"]["message"] == "ZeroDivisionError"
+    assert error_data("crash", 3, ZeroDivisionError("by 0"))["error"]["message"] == "by 0"

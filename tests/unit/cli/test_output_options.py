@@ -14,7 +14,7 @@ from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.command_list import COMMANDS
 from cachesim.cli.main import main
-from cachesim.cli.output_options import apply_output_options, error_data, wants_json
+from cachesim.cli.output_options import apply_output_options, wants_json
 from cachesim.tools.run import run_command as run
 
 LINE = ("run", "S40.A30/S.B30")
@@ -150,14 +150,3 @@ def test_columns_are_those_of_the_environment_if_they_can_be(monkeypatch, column
     monkeypatch.delenv("COLUMNS", raising=False) if columns is None else monkeypatch.setenv("COLUMNS", columns)
     apply_output_options(["run"])
     assert OutputOptions.columns == width
-
-
-def test_an_error_as_data_has_its_place_and_cause():
-    assert error_data("input", 2, BadInput("no such word", file="a.toml", line=3, hint="try b"))["error"] == {
-        "kind": "input", "code": 2, "message": "no such word", "file": "a.toml", "line": 3, "hint": "try b",
-    }  # fmt: skip
-    assert error_data("input", 2, BadInput("no"))["error"] == {
-        "kind": "input", "code": 2, "message": "no", "file": None, "line": None, "hint": None,
-    }  # fmt: skip
-    assert error_data("crash", 3, ZeroDivisionError())["error"]["message"] == "ZeroDivisionError"
-    assert error_data("crash", 3, ZeroDivisionError("by 0"))["error"]["message"] == "by 0"

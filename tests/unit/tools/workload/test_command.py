@@ -48,3 +48,21 @@ def test_what_cannot_be_played_is_one_line(capsys, argv, told):
     assert main(["workload", *argv]) == 2
     err = capsys.readouterr().err
     assert told in err and "Traceback" not in err
+
+
+def test_without_a_result_the_last_error_is_the_json(tmp_path, capsys):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text("{}")
+    assert main(["workload", str(tmp_path), "--json"]) == 2
+    out, err = capsys.readouterr()
+    error = json.loads(out)["error"]
+    assert (error["kind"], error["code"], len(err.splitlines())) == ("input", 2, 2)
+    assert all(f"{name}.jsonl" in err for name in "ab") and error["message"] in err
+
+
+def test_with_one_result_errors_are_lines_on_stderr(tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text("{}")
+    (tmp_path / "b.jsonl").write_text('{"blocks": [1, 2, 3]}\n')
+    assert main(["workload", str(tmp_path), "--json", "--detail", "counts"]) == 2
+    out, err = capsys.readouterr()
+    assert [line["session"] for line in json.loads(out)["lines"]] == ["b"] and err.count("a.jsonl") == 1
