@@ -13,6 +13,7 @@ def test_a_picture_is_up_to_date(name):
     assert (FOLDER / f"{name}.svg").read_text("utf-8") == picture(name), "make docs renews it"
 
 
+@pytest.mark.long
 def test_a_scenario_of_every_model_can_be_drawn():
     """Model names belong to engines; drawing once failed for every scenario whose model has a name."""
     some = {(one.engine, one.model): one.file for one in corpus() if "slow" not in one.file}

@@ -61,7 +61,10 @@ def test_a_recording_still_refutes_another_answer(engine, outcome, alternative, 
     assert where.endswith(f" {what} at step {step}")
 
 
-@pytest.mark.parametrize("outcome, alternative, where", recorded_pairs(peer_runs.ENGINE)[:4])
+@pytest.mark.parametrize("outcome, alternative, where", [
+    pytest.param(*pair, marks=pytest.mark.long if number else ())
+    for number, pair in enumerate(recorded_pairs(peer_runs.ENGINE)[:4])
+])
 def test_the_real_code_still_refutes_another_answer(outcome, alternative, where):
     if " scenario " in where:
         assert server_runs.search((peer_runs.ENGINE, outcome, alternative)).file == file_of(where, TRACES)

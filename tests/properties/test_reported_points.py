@@ -47,12 +47,16 @@ HAPPENS = {
 """Events of restore points that must occur in the drawn conversations."""
 
 
+EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.long)])
+
+
+@EXAMPLES
 @pytest.mark.parametrize("world", WORLDS)
-def test_what_is_reported_is_what_there_is(world):
+def test_what_is_reported_is_what_there_is(world, examples):
     engine, seen = world.partition(" ")[0], set()
     profiles = ONLY.get(world, [one for one in ENGINES[engine].profiles if one != NEGATIVE])
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples)
     @given(st.sampled_from(profiles), st.integers(0, 2**32))
     def holds(profile, seed):
         compared = Compared(seen)
@@ -66,12 +70,16 @@ def test_what_is_reported_is_what_there_is(world):
     assert HAPPENS.get(world, set()) <= seen
 
 
-@settings(max_examples=150)
-@given(st.sampled_from(["W", "W8 W8", "HW", "G W8"]), st.sampled_from(PROFILE_NAMES), flags, histories)
-def test_so_it_is_where_slots_take_the_windows_of_others(kind, profile, options, history):
-    talk, compared = Talk(kind, profile, rules=SMALL, **{**options, "kv_unified": True}), Compared()
-    compared.started(talk.server)
-    for prompt, more in requests(history):
-        talk.ask(prompt, **more)
-        compared.compare()
-    assert compared.found == []
+@EXAMPLES
+def test_so_it_is_where_slots_take_the_windows_of_others(examples):
+    @settings(max_examples=examples)
+    @given(st.sampled_from(["W", "W8 W8", "HW", "G W8"]), st.sampled_from(PROFILE_NAMES), flags, histories)
+    def holds(kind, profile, options, history):
+        talk, compared = Talk(kind, profile, rules=SMALL, **{**options, "kv_unified": True}), Compared()
+        compared.started(talk.server)
+        for prompt, more in requests(history):
+            talk.ask(prompt, **more)
+            compared.compare()
+        assert compared.found == []
+
+    holds()

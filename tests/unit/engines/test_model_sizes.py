@@ -96,6 +96,7 @@ def test_what_names_no_sizes_is_refused_in_a_line(tmp_path, name, content, told)
         sizes_of(str(file))
 
 
+@pytest.mark.long
 def test_a_header_is_cut_anywhere_without_a_traceback(tmp_path):
     whole = Path(gguf(tmp_path, "qwen3next", QWEN_KEYS)).read_bytes()
     for n in range(0, len(whole) - 30, 7):

@@ -110,6 +110,7 @@ def test_memory_is_that_of_the_model():
     assert advice_data(search, chosen(search, rows), rows)["base"]["mib"] >= 80        # the slot and the declared size
 
 
+@pytest.mark.long
 def test_a_line_is_shown_by_a_command_with_its_model_its_options_and_the_change():
     search, advice = searched("S40.A60/B80/S.C50/S.A.D5", model="GA", ctx_size=4096)
     commands = {" ".join(shlex.split(one["command"])) for one in advice_data(search, advice, UNITS)["advice"]

@@ -179,6 +179,7 @@ def test_an_exported_test_runs_nothing_else(form, plain, empty):
         assert files(empty / "here") == [] and (not more or (temporary / case.model.file).exists())
 
 
+@pytest.mark.long
 def test_an_issue_keeps_its_parts(plain, monkeypatch):
     markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark")
     found = bisect(plain.scenario, ENGINES[plain.scenario.engine])

@@ -108,6 +108,7 @@ def test_values_are_those_of_the_seed_and_the_name():
     assert not np.array_equal(one, tensor_values(tensor._replace(name="blk.1.attn_q.weight"), 0))
 
 
+@pytest.mark.long
 def test_the_numbers_are_the_same_everywhere():
     digest = hashlib.sha256()
     for notation in ARCHITECTURES:

@@ -233,11 +233,11 @@ def chats(several, turns):
     return "/".join(steps)
 
 
-@pytest.mark.parametrize("several", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("several", [5, 1])
 @pytest.mark.parametrize(("profile", "model"), [
-    ("llama_cpp@b11549", "W8 A"), *(pytest.param(*one, marks=pytest.mark.long) for one in (
-        ("llama_cpp@b11549", "GGGA"), ("ik_llama@1889-base", "GA"), ("mlx_lm@0.32.2", "GGGA"))),
-])  # fmt: skip
+    ("llama_cpp@b11549", "W8 A"), ("llama_cpp@b11549", "GGGA"), ("ik_llama@1889-base", "GA"), ("mlx_lm@0.32.2", "GGGA"),
+])
 def test_a_page_of_fifty_requests_of_growing_chats_is_small(tmp_path, profile, model, several):
     file = tmp_path / "chats.html"
     assert main(["run", chats(several, 50 // several), "-p", profile, "--model", model, "--html", str(file), "-q"]) == 0
