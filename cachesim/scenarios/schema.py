@@ -96,6 +96,22 @@ class Lives(NamedTuple):
     last: str
 
 
+STRICT, PARTLY = "strict", "partly"
+"""Claims of a report: the scenario shows the whole report, or a part of it."""
+
+
+class BugReport(NamedTuple):
+    """A reported bug that a scenario shows, and the rule that decides it."""
+
+    entry: str               # id in the list of reported bugs, such as "LC-15"
+    rule: str                # id of a rule or of its family
+    fault: str               # profile that shows the fault
+    fixed: str               # profile that does not
+    request: int             # number of the request that shows it
+    claim: str               # STRICT or PARTLY
+    lacks: str               # missing part, "" = none
+
+
 def at_once(together: Iterable[bool]) -> list[range]:
     """Return the groups of requests that are sent together, as ranges of numbers. ``together``: for each request, True
     if it is sent without waiting for the previous request."""
@@ -126,6 +142,7 @@ class Scenario:
     rules: tuple[str, ...] = ()                                      # files of rules that may define its profiles
     symptom: str = ""                                                # a key of ``symptoms.SYMPTOMS``
     titles: Mapping[str, str] = field(default_factory=dict)          # of words, such as "system" for S
+    reports: tuple[BugReport, ...] = ()                                 # reported bugs that it shows
 
     @property
     def line(self) -> ScenarioLine:
