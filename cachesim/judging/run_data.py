@@ -9,6 +9,8 @@ from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
 from cachesim.engines.shared.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost, PcState
+from cachesim.judging.decided_text import decided_data
+from cachesim.judging.deciding_rule import DecidingRule
 from cachesim.judging.evidence import grade_of, predicted
 from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.foreign_reads import sentence_of
@@ -153,11 +155,13 @@ def stored_mib(events: Sequence[Event]) -> float | None:
     return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)
 
 
-def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+def why_data(
+    run: Run, number: int, others: Sequence[tuple[str, int]] = (), decided: DecidingRule | None = None
+) -> dict[str, Any]:
     """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
     ``cachesim why``. ``others``: (profile, cache_n) of the same request under all rule sets that answer correctly;
-    ``output_wrong``: the answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it
-    to be wrong."""
+    ``decided``: the rule that decided its failure; ``output_wrong``: the answer itself is wrong, not only the state it
+    left behind; ``known_bug``: the file expects it to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
     data = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
@@ -175,6 +179,7 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),
         **{name: data[name] for name in same},
+        "decided": decided_data(decided),
         "lost": [charge._asdict() for charge in one.ledger.charges],
         "computed": [reason._asdict() for reason in reasons(one, others, engine_named(run.scenario.engine).keeps)],
         "told": number in run.told,

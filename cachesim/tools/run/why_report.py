@@ -34,7 +34,15 @@ def _block(data: Mapping[str, Any], verbose: int) -> Group:
     tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     read = [*reads, *predicted_lines(data["predicted"])]
-    return Group(*_verdict(data), *read, *doubt, *tokens, _decisions(data, verbose), *failure)
+    return Group(*_verdict(data), *_decided(data), *read, *doubt, *tokens, _decisions(data, verbose), *failure)
+
+
+def _decided(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield the rule that decided, and the other rules that suffice."""
+    if data["decided"] is not None:
+        first, *more = data["decided"]["says"]
+        yield indented(first, "bold")
+        yield from (indented(line, "dim") for line in more)
 
 
 def _decisions(data: Mapping[str, Any], verbose: int) -> RenderableType:

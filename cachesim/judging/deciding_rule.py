@@ -1,0 +1,274 @@
+"""The rule that decided the outcome of a request, found by exchange.
+
+A rule decided if the server behaves better with the variant that another rule set of the engine has of it: the fault is
+gone, a refused request is answered, or more tokens are reused, and no request before becomes wrong. Every statement was
+checked by a run with this one rule exchanged.
+
+The rule sets are tried in this order: those after the run's, the nearest first; repaired ones; proposals; those before
+it, the nearest first. A rule set that as a whole behaves better comes before one that does not: the first of them
+contains the correction that was really made. Among the rules of a rule set, those that it changed itself come first,
+then the rule whose latest deciding answer is latest in the run, then the rule whose exchange changes fewest other
+requests.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from enum import StrEnum
+from functools import cached_property
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.base.errors import Terminated
+from cachesim.engines.registry import engine_of
+from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisions
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.judging.find_change import RequestOutcome
+from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
+from cachesim.judging.rule_exchange import AskedRules, Variant, exchanged, variants_in
+from cachesim.scenarios.runner import Silent, groups, play
+from cachesim.scenarios.schema import Scenario, Step
+
+TOKENS = 2_000_000       # prompt tokens of all runs of a search; a search that needs more is incomplete
+FEWEST = 24              # runs of a search whatever its size
+ENDLESS = 20             # a run that makes this many times the decisions of the first is ended
+
+
+class FailureKind(StrEnum):
+    """What a rule decided about a request."""
+
+    FAULT = "fault"          # the answer, or the state that it left behind, differs from a cold run's
+    REFUSED = "refused"      # an error, in a cold run too
+    LOSS = "loss"            # tokens were evaluated that had been evaluated before
+
+
+class Cure(NamedTuple):
+    """A rule whose exchange removes a failure. ``variant`` of the rule set ``variant_of`` replaces ``rule``;
+    ``request``: request of the rule's latest answer that the variant gives otherwise, -1 = at the start of the server;
+    ``cache_n``: tokens that the failing request then reuses; ``changed``: other requests whose outcome changes."""
+
+    field: str
+    rule: str
+    variant: str
+    variant_of: str
+    request: int
+    cache_n: int
+    changed: int
+
+
+class DecidingRule(NamedTuple):
+    """Result of a search. ``cures``: rules that suffice alone, the deciding one first. ``together``: rules that suffice
+    only together, as the rule set changed them, if none suffices alone; ``source``: the change that contains all of
+    them, "" = several. ``tried``: number of variants whose answers differ; ``complete`` False = some were not tried."""
+
+    failing: int
+    what: FailureKind
+    cures: tuple[Cure, ...]
+    together: tuple[Variant, ...] = ()
+    source: str = ""
+    tried: int = 0
+    complete: bool = True
+
+    @property
+    def rule(self) -> str:
+        """Id of the rule that decided, "" if none did alone."""
+        return self.cures[0].rule if self.cures else ""
+
+    @property
+    def variant_of(self) -> str:
+        """Name of the rule set whose variant removes the failure, "" if none does alone."""
+        return self.cures[0].variant_of if self.cures else ""
+
+    @property
+    def others(self) -> tuple[Cure, ...]:
+        """The other rules whose exchange removes the failure."""
+        return self.cures[1:]
+
+
+def deciding_rule(run: Run, number: int, rules: RuleSet | None = None) -> DecidingRule | None:
+    """Return the rule that decided the failure of request ``number``; None for a request without a failure, and for a
+    rule set that the engine does not know. ``rules``: those of the run, None = those of its profile."""
+    what = failure_of(run, number)
+    profile = run.profile.removesuffix(" (changed)")
+    if what is None or (rules is None and run.profile not in engine_of(profile).profiles):
+        return None
+    modes = ("provenance", "exact") if run.mode == "exact" else ("provenance",)
+    for mode in modes:
+        search = _Search(run, number, what, rules or engine_of(profile).profiles[profile], profile, mode)
+        if search.shows_failure:
+            return search.result()
+    return DecidingRule(number, what, ())
+
+
+def failure_of(run: Run, number: int) -> FailureKind | None:
+    """Return what is wrong with a request; None for a correct answer that lost nothing."""
+    one = run.requests[number]
+    if one.judged.equal_cold is False:
+        return FailureKind.FAULT
+    if one.judged.refused:
+        return FailureKind.REFUSED
+    return FailureKind.LOSS if one.judged.equal_cold and any(charge.tokens for charge in one.ledger.charges) else None
+
+
+def search_order(profile: str, rules: RuleSet) -> list[str]:
+    """Return the other rule sets of the engine in the order in which their variants are tried."""
+    engine = engine_of(profile)
+    line = list(engine.line) or [profile]
+    base = profile if profile in line else engine.beside.get(profile, "")
+    if base not in line:
+        base = min(line, key=lambda name: len(engine.profiles[name].changes(rules)))
+    at = line.index(base)
+    beside = sorted(engine.beside, key=lambda name: not name.endswith("-repaired"))
+    older = line[at::-1]
+    order = [*line[at + 1 :], *beside, *older, *engine.profiles]
+    return [name for name in dict.fromkeys(order) if name != profile]
+
+
+class _Clock(Silent):
+    """Tells the recorder which request begins."""
+
+    def __init__(self, asked: AskedRules) -> None:
+        self.asked = asked
+
+    def begins(self, number: int, step: Step) -> None:
+        self.asked.request = number
+
+
+class _Search:
+    """Runs of the requests up to a failure with exchanged rules."""
+
+    def __init__(self, run: Run, number: int, what: FailureKind, rules: RuleSet, profile: str, mode: str) -> None:
+        self.number, self.what, self.rules, self.profile, self.mode = number, what, rules, profile, mode
+        self.scenario = _up_to(run.scenario, number)
+        self.engine = engine_of(profile)
+        size = sum(len(step.request.prompt) for step in self.scenario.steps)
+        self.left, self.decisions, self.complete = max(FEWEST, TOKENS // max(1, size)), 0, True
+        ledger = run.requests[number].ledger
+        self.lost = max(0, ledger.best - ledger.n_past)
+        self.was = self._outcomes(rules) or []
+
+    @property
+    def shows_failure(self) -> bool:
+        """True if the run fails in this mode, too."""
+        return bool(self.was) and (self.what is not FailureKind.FAULT or self.was[self.number].equal_cold is False)
+
+    def _outcomes(self, table: RuleSet) -> list[RequestOutcome] | None:
+        """Return the outcomes of all requests under a rule set, None if it cannot run them."""
+        most = ENDLESS * self.decisions
+        try:
+            bounded = limit_decisions(table, most) if most else table
+            run = run_judged(self.scenario, self.profile, self.mode, table=bounded, with_ledger=False)
+        except RunInterrupted as stopped:
+            raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
+        except (Exception, TooManyDecisions):         # the server cannot continue with this rule
+            return None
+        return [RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+                for one in run.requests]  # fmt: skip
+
+    def _try(self, table: RuleSet) -> list[RequestOutcome] | None:
+        """Return the outcomes under a rule set if they are better; None if not, or if too much was tried already."""
+        if self.left <= 0:
+            self.complete = False
+            return None
+        self.left -= 1
+        found = self._outcomes(table)
+        return found if found is not None and self._better(found) else None
+
+    def _better(self, found: Sequence[RequestOutcome]) -> bool:
+        """True if the failure is gone and no request is wrong or undecided that was correct before."""
+        new, old = found[self.number], self.was[self.number]
+        spoilt = any(was.equal_cold and not now.equal_cold for was, now in zip(self.was, found, strict=True))
+        gone = bool(new.equal_cold) and not spoilt
+        return gone and (self.what is not FailureKind.LOSS or new.cache_n > old.cache_n)
+
+    def _much(self, cache_n: int) -> bool:
+        """True if at least half of the lost tokens are reused; a failure without a loss counts as much."""
+        return self.what is not FailureKind.LOSS or 2 * (cache_n - self.was[self.number].cache_n) >= self.lost
+
+    @cached_property
+    def order(self) -> list[tuple[str, bool, bool]]:
+        """Names of the other rule sets in the order of the search; whether each behaves better as a whole, and by much
+        for a loss."""
+        found = []
+        for name in search_order(self.profile, self.rules):
+            whole = self._try(self.engine.profiles[name])
+            much = whole is not None and self._much(whole[self.number].cache_n)
+            found.append((name, whole is not None, much))
+        return sorted(found, key=lambda one: (not one[2], not one[1]))
+
+    def result(self) -> DecidingRule:
+        """Return the rules that suffice alone, else those that suffice together."""
+        names = [name for name, _, _ in self.order]
+        known = variants_in(self.rules, [self.engine.profiles[name] for name in names], numbers=True)
+        asked = AskedRules(self.rules, known)
+        with suppress(Exception):     # a failure of the simulator: all that was asked before it counts
+            play(self.scenario, self.profile, "none", _Clock(asked), asked.rules)
+        self.decisions = asked.count
+        cures = sorted(self._cures(known, asked, names), key=lambda one: one[0])
+        best: dict[str, Cure] = {}
+        for _, cure in cures:
+            best.setdefault(cure.field, cure)
+        tried = len(asked.matter)
+        if best:
+            return DecidingRule(self.number, self.what, tuple(best.values()), (), "", tried, self.complete)
+        together, source = self._together(asked, known)
+        return DecidingRule(self.number, self.what, (), together, source, tried, self.complete)
+
+    def _cures(
+        self, known: Sequence[Variant], asked: AskedRules, names: Sequence[str]
+    ) -> Iterator[tuple[tuple[int, ...], Cure]]:
+        for i, one in enumerate(known):
+            found = self._try(exchanged(self.rules, [one])) if i in asked.matter else None
+            if found is None:
+                continue
+            time, request = asked.matter[i]
+            cache_n = found[self.number].cache_n
+            others = [k for k, (was, now) in enumerate(zip(self.was, found, strict=True)) if was != now]
+            changed = len([k for k in others if k != self.number])
+            rank = (not self._much(cache_n), names.index(one.profile), not self._fresh(one), -time, changed)
+            yield rank, Cure(one.field, one.old, one.new, one.profile, request, cache_n, changed)
+
+    def _fresh(self, variant: Variant) -> bool:
+        """True if the rule set of a variant changed this rule itself: its neighbour on the side of the run has another
+        rule."""
+        line = list(self.engine.line)
+        if variant.profile in line:
+            at, mine = line.index(variant.profile), self._place(line)
+            near = line[at - 1] if at > mine else line[min(at + 1, len(line) - 1)]
+        else:
+            near = self.engine.beside.get(variant.profile, self.profile)
+        ours = self.engine.profiles[near].fields()[variant.field]
+        return ours is not self.engine.profiles[variant.profile].fields()[variant.field]
+
+    def _place(self, line: Sequence[str]) -> int:
+        older = [name for name in search_order(self.profile, self.rules) if name in line]
+        return line.index(self.profile) if self.profile in line else line.index(older[-1]) if older else 0
+
+    def _together(self, asked: AskedRules, known: Sequence[Variant]) -> tuple[tuple[Variant, ...], str]:
+        """Return a smallest set of rules that a rule set changed and that suffices, and the one change behind them."""
+        for name in [name for name, better, _ in self.order if better][:3]:
+            table = self.engine.profiles[name]
+            source = {change.field: change.source for change in self.rules.changes(table)}
+            every = variants_in(self.rules, [table], numbers=True)
+            at_once = [[one for one in every if source.get(one.field) == pull]
+                       for pull in dict.fromkeys(source.values()) if pull]  # fmt: skip
+            for group in (*at_once, every):
+                if len(group) > 1 and self._try(exchanged(self.rules, group)) is not None:
+                    left = self._reduced(group)
+                    pulls = {source.get(one.field, "") for one in left}
+                    return tuple(left), pulls.pop() if len(pulls) == 1 else ""
+        return (), ""
+
+    def _reduced(self, group: Sequence[Variant]) -> list[Variant]:
+        left = list(group)
+        for one in group:
+            fewer = [other for other in left if other is not one]
+            if fewer and self._try(exchanged(self.rules, fewer)) is not None:
+                left = fewer
+        return left
+
+
+def _up_to(scenario: Scenario, number: int) -> Scenario:
+    """Return the scenario up to the requests that are sent together with this one."""
+    stop = next(first + len(steps) for first, steps in groups(scenario.steps) if first + len(steps) > number)
+    return replace(scenario, steps=scenario.steps[:stop], expect={}, lives=())
