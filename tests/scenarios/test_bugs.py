@@ -1,0 +1,79 @@
+"""Tests of the reported bugs: the table is whole, each strict claim is true, and the page is current."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from typing import Any, Callable
+
+import pytest
+
+from cachesim import judging
+from cachesim.scenarios.schema import STRICT
+from tests.scenarios.bugs_page import PAGE, page
+from tests.scenarios.reported_bugs import LATER, NOT, OUT, Shown, bugs, complaints, drawn, is_named, shown
+from tests.shared import SHARED, needs
+
+CATALOGUE = SHARED / "spec" / "bug_catalogue.md"
+BUGS, REPORTS = bugs(), shown()
+CLAIMS = [case for some in REPORTS.values() for case in some if case.report.claim == STRICT]
+strict = pytest.mark.parametrize("case", CLAIMS, ids=lambda case: f"{case.report.entry}-{case.scenario.id}")
+
+
+def deciding_rule() -> Callable[..., Any] | None:
+    """Return the function of the package that names the deciding rule, None if there is none."""
+    names = [f"{judging.__name__}.{one.name}" for one in pkgutil.iter_modules(judging.__path__)]
+    modules = map(importlib.import_module, names)
+    return next((found for module in modules if (found := getattr(module, "deciding_rule", None))), None)
+
+
+@needs(CATALOGUE)
+def test_the_table_has_each_entry_of_the_catalogue_once() -> None:
+    """A TOML file cannot have an entry twice."""
+    entries = re.findall(r"^### ([A-Z]+-\d+) ", CATALOGUE.read_text("utf-8"), re.M)
+    assert list(BUGS) == entries
+
+
+@needs(CATALOGUE)
+def test_titles_are_our_own_words() -> None:
+    titles = re.findall(r"^### [A-Z]+-\d+ · (.*)", CATALOGUE.read_text("utf-8"), re.M)
+    assert {bug.title.lower() for bug in BUGS.values()}.isdisjoint(title.lower() for title in titles)
+
+
+def test_a_report_is_of_an_entry() -> None:
+    assert set(REPORTS) <= set(BUGS)
+
+
+@pytest.mark.parametrize("entry", BUGS)
+def test_an_entry_is_shown_or_has_a_class_and_a_reason(entry: str) -> None:
+    bug = BUGS[entry]
+    if entry in REPORTS:
+        assert (bug.kind, bug.why) == ("", ""), f"a scenario shows {entry}: remove class and why from bugs.toml"
+    else:
+        assert bug.kind in (NOT, LATER, OUT) and bug.why.endswith("."), f"{entry} needs a class and a sentence"
+    assert bug.threads and all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", thread) for thread in bug.threads)
+
+
+@strict
+def test_a_strict_report_is_true(case: Shown) -> None:
+    assert list(complaints(case)) == []
+
+
+@strict
+def test_why_names_the_rule_first(case: Shown) -> None:
+    decide = deciding_rule()
+    if decide is None:
+        pytest.skip("cachesim.judging has no deciding_rule yet")
+    rule = decide(case.scenario, case.report.fault, case.report.request)
+    assert is_named(rule, case.report), f"{case.report.entry}: why names {rule or 'no rule'}"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text("utf-8") == page(), "python -m tests.scenarios.bugs_page"
+
+
+def test_a_draw_is_reproducible_and_without_repetition() -> None:
+    some = [case.report.entry for case in drawn(30, seed=7)]
+    assert some == [case.report.entry for case in drawn(30, seed=7)]
+    assert len(set(some)) == len(some) == min(30, len({case.report.entry for case in CLAIMS}))
