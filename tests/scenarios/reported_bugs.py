@@ -17,7 +17,7 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import about
 from cachesim.engines.shared.rule_outcomes import graded_rules
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.judging import failure_chain
+from cachesim.judging.deciding_rule import deciding_rule
 from cachesim.judging.judged_run import Run, numbers, run_judged
 from cachesim.scenarios.schema import PARTLY, STRICT, BugReport, Expect, Scenario
 from tests.scenarios.whole import corpus
@@ -142,12 +142,8 @@ def complaints(case: Shown) -> Iterator[str]:
 
 def first_named(case: Shown) -> str:
     """Return the rule that ``why`` names first."""
-    run = run_judged(case.scenario, case.report.fault, PROVENANCE)
-    number = case.report.request
-    if number in run.broken:
-        return str(failure_chain.failure_data(run, number)["rule"])
-    ledger = run.requests[number].ledger
-    return next((charge.rule for charge in ledger.charges if charge.rule), run.requests[number].answer.deciding)
+    decided = deciding_rule(run_judged(case.scenario, case.report.fault, PROVENANCE), case.report.request)
+    return decided.rule if decided is not None else ""
 
 
 def is_named(rule: str, report: BugReport) -> bool:

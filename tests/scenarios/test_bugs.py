@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
-from typing import Any, Callable
 
 import pytest
 
-from cachesim import judging
 from cachesim.scenarios.schema import STRICT
 from tests.scenarios.bugs_page import PAGE, page
-from tests.scenarios.reported_bugs import LATER, NOT, OUT, Shown, bugs, complaints, drawn, is_named, shown
+from tests.scenarios.reported_bugs import LATER, NOT, OUT, Shown, bugs, complaints, drawn, first_named, is_named, shown
 from tests.shared import SHARED, needs
 
 CATALOGUE = SHARED / "spec" / "bug_catalogue.md"
 BUGS, REPORTS = bugs(), shown()
 CLAIMS = [case for some in REPORTS.values() for case in some if case.report.claim == STRICT]
 strict = pytest.mark.parametrize("case", CLAIMS, ids=lambda case: f"{case.report.entry}-{case.scenario.id}")
-
-
-def deciding_rule() -> Callable[..., Any] | None:
-    """Return the function of the package that names the deciding rule, None if there is none."""
-    names = [f"{judging.__name__}.{one.name}" for one in pkgutil.iter_modules(judging.__path__)]
-    modules = map(importlib.import_module, names)
-    return next((found for module in modules if (found := getattr(module, "deciding_rule", None))), None)
 
 
 @needs(CATALOGUE)
@@ -62,11 +51,7 @@ def test_a_strict_report_is_true(case: Shown) -> None:
 
 @strict
 def test_why_names_the_rule_first(case: Shown) -> None:
-    decide = deciding_rule()
-    if decide is None:
-        pytest.skip("cachesim.judging has no deciding_rule yet")
-    rule = decide(case.scenario, case.report.fault, case.report.request)
-    assert is_named(rule, case.report), f"{case.report.entry}: why names {rule or 'no rule'}"
+    assert is_named(first_named(case), case.report), f"why names {first_named(case) or 'no rule'}"
 
 
 def test_the_page_is_current() -> None:
