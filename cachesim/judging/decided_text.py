@@ -6,8 +6,10 @@ from typing import Any, Iterator
 
 from cachesim.base.errors import counted
 from cachesim.judging.deciding_rule import Cure, DecidingRule, FailureKind
+from cachesim.judging.request_cost import cost_change
 
-GONE = {FailureKind.FAULT: "the fault", FailureKind.REFUSED: "the refusal", FailureKind.LOSS: "the loss"}
+GONE = {FailureKind.FAULT: "the fault", FailureKind.REFUSED: "the refusal", FailureKind.LOSS: "the loss",
+        FailureKind.COST: "the cost"}  # fmt: skip
 
 
 def decided_data(found: DecidingRule | None) -> dict[str, Any] | None:
@@ -15,10 +17,16 @@ def decided_data(found: DecidingRule | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "what": found.what, "rule": found.rule, "cures": [one._asdict() for one in found.cures],
-        "together": [one._asdict() for one in found.together], "source": found.source, "tried": found.tried,
-        "complete": found.complete, "says": list(decided_sentences(found)),
-    }  # fmt: skip
+        "what": found.what,
+        "rule": found.rule,
+        "cures": [{**one._asdict(), "cost": one.cost._asdict()} for one in found.cures],
+        "together": [one._asdict() for one in found.together],
+        "source": found.source,
+        "tried": found.tried,
+        "complete": found.complete,
+        "cost": found.cost._asdict(),
+        "says": list(decided_sentences(found)),
+    }
 
 
 def decided_sentences(found: DecidingRule) -> Iterator[str]:
@@ -29,17 +37,19 @@ def decided_sentences(found: DecidingRule) -> Iterator[str]:
         return
     first = found.cures[0]
     when = "at the start of the server" if first.request < 0 else f"at request {first.request}"
-    yield f"{first.rule} decided {when}: {_effect(found.what, first)} with {first.variant} of {first.variant_of}"
+    yield f"{first.rule} decided {when}: {_effect(found, first)} with {first.variant} of {first.variant_of}"
     if found.others:
         others = ", ".join(f"{one.rule} -> {one.variant}" for one in found.others)
         yield f"also sufficient alone: {others}"
 
 
-def _effect(what: FailureKind, cure: Cure) -> str:
-    if what is FailureKind.FAULT:
+def _effect(found: DecidingRule, cure: Cure) -> str:
+    if found.what is FailureKind.FAULT:
         return "the answer is correct"
-    if what is FailureKind.REFUSED:
+    if found.what is FailureKind.REFUSED:
         return "the request is answered"
+    if found.what is FailureKind.COST:
+        return cost_change(found.cost, cure.cost) or f"{counted(cure.cache_n, 'token')} are reused"
     return f"{counted(cure.cache_n, 'token')} are reused"
 
 

@@ -1,8 +1,9 @@
 """The rule that decided the outcome of a request, found by exchange.
 
 A rule decided if the server behaves better with the variant that another rule set of the engine has of it: the fault is
-gone, a refused request is answered, or more tokens are reused, and no request before becomes wrong. Every statement was
-checked by a run with this one rule exchanged.
+gone, a refused request is answered, more tokens are reused, or the request costs less (``RequestCost``), and no request
+before becomes wrong. Every statement was checked by a run with this one rule exchanged. Costs are compared only with
+later, repaired and proposed rule sets that cost less as a whole.
 
 The rule sets are tried in this order: those after the run's, the nearest first; repaired ones; proposals; those before
 it, the nearest first. A rule set that as a whole behaves better comes before one that does not: the first of them
@@ -17,6 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import takewhile
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
@@ -25,6 +27,7 @@ from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisi
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
+from cachesim.judging.request_cost import RequestCost, cost_of
 from cachesim.judging.rule_exchange import AskedRules, Variant, exchanged, variants_in
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Scenario, Step
@@ -40,12 +43,20 @@ class FailureKind(StrEnum):
     FAULT = "fault"          # the answer, or the state that it left behind, differs from a cold run's
     REFUSED = "refused"      # an error, in a cold run too
     LOSS = "loss"            # tokens were evaluated that had been evaluated before
+    COST = "cost"            # more decode calls or memory than under a later rule set, or another count of drafts
+
+
+class Observed(NamedTuple):
+    """A request as a run shows it."""
+
+    outcome: RequestOutcome
+    cost: RequestCost
 
 
 class Cure(NamedTuple):
     """A rule whose exchange removes a failure. ``variant`` of the rule set ``variant_of`` replaces ``rule``;
     ``request``: request of the rule's latest answer that the variant gives otherwise, -1 = at the start of the server;
-    ``cache_n``: tokens that the failing request then reuses; ``changed``: other requests whose outcome changes."""
+    ``cache_n`` and ``cost``: those of the failing request then; ``changed``: other requests whose outcome changes."""
 
     field: str
     rule: str
@@ -53,13 +64,15 @@ class Cure(NamedTuple):
     variant_of: str
     request: int
     cache_n: int
+    cost: RequestCost
     changed: int
 
 
 class DecidingRule(NamedTuple):
     """Result of a search. ``cures``: rules that suffice alone, the deciding one first. ``together``: rules that suffice
     only together, as the rule set changed them, if none suffices alone; ``source``: the change that contains all of
-    them, "" = several. ``tried``: number of variants whose answers differ; ``complete`` False = some were not tried."""
+    them, "" = several. ``tried``: number of variants whose answers differ; ``complete`` False = some were not tried.
+    ``cost``: that of the request under its own rules."""
 
     failing: int
     what: FailureKind
@@ -68,6 +81,7 @@ class DecidingRule(NamedTuple):
     source: str = ""
     tried: int = 0
     complete: bool = True
+    cost: RequestCost = RequestCost()
 
     @property
     def rule(self) -> str:
@@ -86,18 +100,22 @@ class DecidingRule(NamedTuple):
 
 
 def deciding_rule(run: Run, number: int, rules: RuleSet | None = None) -> DecidingRule | None:
-    """Return the rule that decided the failure of request ``number``; None for a request without a failure, and for a
-    rule set that the engine does not know. ``rules``: those of the run, None = those of its profile."""
-    what = failure_of(run, number)
+    """Return the rule that decided the failure of request ``number``, or its cost if none did; None for
+    a request that no rule set improves, and for a rule set that the engine does not know. ``rules``: those of the run,
+    None = those of its profile."""
     profile = run.profile.removesuffix(" (changed)")
-    if what is None or (rules is None and run.profile not in engine_of(profile).profiles):
+    if rules is None and run.profile not in engine_of(profile).profiles:
         return None
-    modes = ("provenance", "exact") if run.mode == "exact" else ("provenance",)
-    for mode in modes:
-        search = _Search(run, number, what, rules or engine_of(profile).profiles[profile], profile, mode)
-        if search.shows_failure:
-            return search.result()
-    return DecidingRule(number, what, ())
+    table, what, first = rules or engine_of(profile).profiles[profile], failure_of(run, number), None
+    for mode in ("provenance", "exact") if run.mode == "exact" and what is FailureKind.FAULT else ("provenance",):
+        search = _Search(run, number, what or FailureKind.COST, table, profile, mode)
+        if search.shows_failure and what is not None:
+            first = search.result()
+            break
+    if what is FailureKind.FAULT or (first is not None and (first.cures or first.together)):
+        return first or DecidingRule(number, FailureKind.FAULT, ())
+    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance").result()
+    return cost if cost.cures else first
 
 
 def failure_of(run: Run, number: int) -> FailureKind | None:
@@ -122,6 +140,13 @@ def search_order(profile: str, rules: RuleSet) -> list[str]:
     older = line[at::-1]
     order = [*line[at + 1 :], *beside, *older, *engine.profiles]
     return [name for name in dict.fromkeys(order) if name != profile]
+
+
+def newer_rule_sets(profile: str, rules: RuleSet) -> list[str]:
+    """Return the rule sets of ``search_order`` that are later than the run's, repaired or proposed."""
+    line, order = engine_of(profile).line, search_order(profile, rules)
+    later = len(list(takewhile(lambda name: name in line, order)))
+    return [name for i, name in enumerate(order) if i < later or name in engine_of(profile).beside]
 
 
 class _Clock(Silent):
@@ -150,9 +175,10 @@ class _Search:
     @property
     def shows_failure(self) -> bool:
         """True if the run fails in this mode, too."""
-        return bool(self.was) and (self.what is not FailureKind.FAULT or self.was[self.number].equal_cold is False)
+        fault = bool(self.was) and self.was[self.number].outcome.equal_cold is False
+        return bool(self.was) and (fault or self.what is not FailureKind.FAULT)
 
-    def _outcomes(self, table: RuleSet) -> list[RequestOutcome] | None:
+    def _outcomes(self, table: RuleSet) -> list[Observed] | None:
         """Return the outcomes of all requests under a rule set, None if it cannot run them."""
         most = ENDLESS * self.decisions
         try:
@@ -162,10 +188,11 @@ class _Search:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):         # the server cannot continue with this rule
             return None
-        return [RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
-                for one in run.requests]  # fmt: skip
+        return [Observed(RequestOutcome(one.answer.cache_n, one.judged.equal_cold,
+                                        0 if one.answer.died else one.answer.status), cost_of(run, i))
+                for i, one in enumerate(run.requests)]  # fmt: skip
 
-    def _try(self, table: RuleSet) -> list[RequestOutcome] | None:
+    def _try(self, table: RuleSet) -> list[Observed] | None:
         """Return the outcomes under a rule set if they are better; None if not, or if too much was tried already."""
         if self.left <= 0:
             self.complete = False
@@ -174,26 +201,32 @@ class _Search:
         found = self._outcomes(table)
         return found if found is not None and self._better(found) else None
 
-    def _better(self, found: Sequence[RequestOutcome]) -> bool:
+    def _better(self, found: Sequence[Observed]) -> bool:
         """True if the failure is gone and no request is wrong or undecided that was correct before."""
         new, old = found[self.number], self.was[self.number]
-        spoilt = any(was.equal_cold and not now.equal_cold for was, now in zip(self.was, found, strict=True))
-        gone = bool(new.equal_cold) and not spoilt
-        return gone and (self.what is not FailureKind.LOSS or new.cache_n > old.cache_n)
+        spoilt = any(was.outcome.equal_cold and not now.outcome.equal_cold
+                     for was, now in zip(self.was, found, strict=True))  # fmt: skip
+        if spoilt or not new.outcome.equal_cold:
+            return False
+        if self.what is FailureKind.COST:
+            more = new.outcome.cache_n - old.outcome.cache_n
+            return more >= 0 and not new.cost.exceeds(old.cost) and (more > 0 or new.cost != old.cost)
+        return self.what is not FailureKind.LOSS or new.outcome.cache_n > old.outcome.cache_n
 
     def _much(self, cache_n: int) -> bool:
         """True if at least half of the lost tokens are reused; a failure without a loss counts as much."""
-        return self.what is not FailureKind.LOSS or 2 * (cache_n - self.was[self.number].cache_n) >= self.lost
+        return self.what is not FailureKind.LOSS or 2 * (cache_n - self.was[self.number].outcome.cache_n) >= self.lost
 
     @cached_property
     def order(self) -> list[tuple[str, bool, bool]]:
         """Names of the other rule sets in the order of the search; whether each behaves better as a whole, and by much
         for a loss."""
-        found = []
-        for name in search_order(self.profile, self.rules):
+        found, costs = [], self.what is FailureKind.COST
+        for name in (newer_rule_sets if costs else search_order)(self.profile, self.rules):
             whole = self._try(self.engine.profiles[name])
-            much = whole is not None and self._much(whole[self.number].cache_n)
-            found.append((name, whole is not None, much))
+            much = whole is not None and self._much(whole[self.number].outcome.cache_n)
+            if whole is not None or not costs:
+                found.append((name, whole is not None, much))
         return sorted(found, key=lambda one: (not one[2], not one[1]))
 
     def result(self) -> DecidingRule:
@@ -202,17 +235,15 @@ class _Search:
         known = variants_in(self.rules, [self.engine.profiles[name] for name in names], numbers=True)
         asked = AskedRules(self.rules, known)
         with suppress(Exception):     # a failure of the simulator: all that was asked before it counts
-            play(self.scenario, self.profile, "none", _Clock(asked), asked.rules)
+            play(self.scenario, self.profile, self.mode, _Clock(asked), asked.rules)
         self.decisions = asked.count
         cures = sorted(self._cures(known, asked, names), key=lambda one: one[0])
         best: dict[str, Cure] = {}
         for _, cure in cures:
             best.setdefault(cure.field, cure)
-        tried = len(asked.matter)
-        if best:
-            return DecidingRule(self.number, self.what, tuple(best.values()), (), "", tried, self.complete)
-        together, source = self._together(asked, known)
-        return DecidingRule(self.number, self.what, (), together, source, tried, self.complete)
+        together, source = ((), "") if best else self._together()
+        return DecidingRule(self.number, self.what, tuple(best.values()), together, source, len(asked.matter),
+                            self.complete, self.was[self.number].cost)  # fmt: skip
 
     def _cures(
         self, known: Sequence[Variant], asked: AskedRules, names: Sequence[str]
@@ -222,11 +253,12 @@ class _Search:
             if found is None:
                 continue
             time, request = asked.matter[i]
-            cache_n = found[self.number].cache_n
-            others = [k for k, (was, now) in enumerate(zip(self.was, found, strict=True)) if was != now]
-            changed = len([k for k in others if k != self.number])
+            cache_n = found[self.number].outcome.cache_n
+            changed = sum(was.outcome != now.outcome and k != self.number
+                          for k, (was, now) in enumerate(zip(self.was, found, strict=True)))  # fmt: skip
             rank = (not self._much(cache_n), names.index(one.profile), not self._fresh(one), -time, changed)
-            yield rank, Cure(one.field, one.old, one.new, one.profile, request, cache_n, changed)
+            cost = found[self.number].cost
+            yield rank, Cure(one.field, one.old, one.new, one.profile, request, cache_n, cost, changed)
 
     def _fresh(self, variant: Variant) -> bool:
         """True if the rule set of a variant changed this rule itself: its neighbour on the side of the run has another
@@ -244,7 +276,7 @@ class _Search:
         older = [name for name in search_order(self.profile, self.rules) if name in line]
         return line.index(self.profile) if self.profile in line else line.index(older[-1]) if older else 0
 
-    def _together(self, asked: AskedRules, known: Sequence[Variant]) -> tuple[tuple[Variant, ...], str]:
+    def _together(self) -> tuple[tuple[Variant, ...], str]:
         """Return a smallest set of rules that a rule set changed and that suffices, and the one change behind them."""
         for name in [name for name, better, _ in self.order if better][:3]:
             table = self.engine.profiles[name]
