@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
-from itertools import takewhile
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
@@ -29,6 +28,7 @@ from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
 from cachesim.judging.request_cost import RequestCost, cost_of
 from cachesim.judging.rule_exchange import AskedRules, Variant, exchanged, variants_in
+from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, search_order
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Scenario, Step
 
@@ -126,27 +126,6 @@ def failure_of(run: Run, number: int) -> FailureKind | None:
     if one.judged.refused:
         return FailureKind.REFUSED
     return FailureKind.LOSS if one.judged.equal_cold and any(charge.tokens for charge in one.ledger.charges) else None
-
-
-def search_order(profile: str, rules: RuleSet) -> list[str]:
-    """Return the other rule sets of the engine in the order in which their variants are tried."""
-    engine = engine_of(profile)
-    line = list(engine.line) or [profile]
-    base = profile if profile in line else engine.beside.get(profile, "")
-    if base not in line:
-        base = min(line, key=lambda name: len(engine.profiles[name].changes(rules)))
-    at = line.index(base)
-    beside = sorted(engine.beside, key=lambda name: not name.endswith("-repaired"))
-    older = line[at::-1]
-    order = [*line[at + 1 :], *beside, *older, *engine.profiles]
-    return [name for name in dict.fromkeys(order) if name != profile]
-
-
-def newer_rule_sets(profile: str, rules: RuleSet) -> list[str]:
-    """Return the rule sets of ``search_order`` that are later than the run's, repaired or proposed."""
-    line, order = engine_of(profile).line, search_order(profile, rules)
-    later = len(list(takewhile(lambda name: name in line, order)))
-    return [name for i, name in enumerate(order) if i < later or name in engine_of(profile).beside]
 
 
 class _Clock(Silent):
@@ -256,25 +235,10 @@ class _Search:
             cache_n = found[self.number].outcome.cache_n
             changed = sum(was.outcome != now.outcome and k != self.number
                           for k, (was, now) in enumerate(zip(self.was, found, strict=True)))  # fmt: skip
-            rank = (not self._much(cache_n), names.index(one.profile), not self._fresh(one), -time, changed)
+            inherited = not changed_here(self.profile, self.rules, one.profile, one.field)
+            rank = (not self._much(cache_n), names.index(one.profile), inherited, -time, changed)
             cost = found[self.number].cost
             yield rank, Cure(one.field, one.old, one.new, one.profile, request, cache_n, cost, changed)
-
-    def _fresh(self, variant: Variant) -> bool:
-        """True if the rule set of a variant changed this rule itself: its neighbour on the side of the run has another
-        rule."""
-        line = list(self.engine.line)
-        if variant.profile in line:
-            at, mine = line.index(variant.profile), self._place(line)
-            near = line[at - 1] if at > mine else line[min(at + 1, len(line) - 1)]
-        else:
-            near = self.engine.beside.get(variant.profile, self.profile)
-        ours = self.engine.profiles[near].fields()[variant.field]
-        return ours is not self.engine.profiles[variant.profile].fields()[variant.field]
-
-    def _place(self, line: Sequence[str]) -> int:
-        older = [name for name in search_order(self.profile, self.rules) if name in line]
-        return line.index(self.profile) if self.profile in line else line.index(older[-1]) if older else 0
 
     def _together(self) -> tuple[tuple[Variant, ...], str]:
         """Return a smallest set of rules that a rule set changed and that suffices, and the one change behind them."""

@@ -17,9 +17,9 @@ class RequestCost(NamedTuple):
     drafted: int = 0
     accepted: int = 0
 
-    def exceeds(self, other: RequestCost) -> bool:
-        """True if this cost has more decode calls or more memory than the other."""
-        return self.decodes > other.decodes or self.stored_mib > other.stored_mib
+    def exceeds(self, cost: RequestCost) -> bool:
+        """True if this cost has more decode calls or more memory than ``cost``."""
+        return self.decodes > cost.decodes or self.stored_mib > cost.stored_mib
 
 
 def cost_of(run: Run, number: int) -> RequestCost:

@@ -14,9 +14,9 @@ from cachesim.scenarios.schema import Scenario
 MOST = 200_000           # decisions of a run with an exchanged rule
 
 
-def again(scenario: Scenario, profile: str, field: str, other: str) -> Run | None:
+def again(scenario: Scenario, profile: str, field: str, variant_of: str) -> Run | None:
     """Run a scenario with one field of another rule set; None if the server cannot continue with it."""
-    table = rules_of(profile).mixed(rules_of(other), [field])
+    table = rules_of(profile).mixed(rules_of(variant_of), [field])
     try:
         return run_judged(scenario, profile, "provenance", table=limit_decisions(table, MOST))
     except Exception:
