@@ -118,7 +118,7 @@ class Compared(Event, ev="compared", logged=False):
 
 
 @frozen
-class Aborted(Event, ev="aborted", logged=False):
+class Aborted(Event, ev="aborted", logged=False, printed=True):
     """The simulated server process ended itself."""
 
     text: str

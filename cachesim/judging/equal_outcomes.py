@@ -1,7 +1,7 @@
 """Rule sets with equal outcomes, which reports show together: "same under b9518, b10587".
 
-Outcomes are equal if everything that a client and a reader of the cache's contents can observe is equal. Names of rules
-and sizes may differ.
+Outcomes are equal if everything that a client can observe (``outcomes.CLIENT``, by the digest ``client``) and
+everything that a report shows of the caches is equal. Names of rules, sizes and log lines may differ.
 """
 
 from __future__ import annotations

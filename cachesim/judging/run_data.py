@@ -16,6 +16,7 @@ from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
+from cachesim.judging.outcomes import client_digest
 from cachesim.judging.recompute_reasons import reason, reasons, reused
 from cachesim.judging.reproduce_command import flags_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
@@ -97,6 +98,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "held": judgement.ledger.held,
         "moved": judgement.ledger.moved,
         "wrong": judgement.ledger.wrong,
+        "client": client_digest(judgement),
     }
     return {**data, "verdict": verdict_of(data)}
 
@@ -167,7 +169,7 @@ def why_data(
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
             "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
-            "died")  # fmt: skip
+            "died", "client")  # fmt: skip
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,

@@ -53,6 +53,11 @@ class Inspected(Core):
         """True with similarity 0: the server logs nothing when a request arrives and every slot is busy."""
         return self.settings.flags.slot_prompt_similarity == 0
 
+    @property
+    def n_ctx_slot(self) -> int:
+        """Context of a slot [tokens]."""
+        return self.settings.n_ctx_slot
+
     def memory_matches(self, slot: int) -> bool:
         """True if the memory ends where the tokens of the slot end."""
         return self.memory.pos_max(slot) == max(0, len(self.slots[slot].tokens) - 1)

@@ -96,6 +96,11 @@ class Inspected(Core):
         rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
         return Stored("slot", slot, tokens, len(tokens), rows, state)
 
+    @property
+    def n_ctx_slot(self) -> int:
+        """Context of a slot [tokens]."""
+        return self.settings.n_ctx_slot
+
     def memory_matches(self, slot: int) -> bool:
         """True if the memory ends at the last token of the slot."""
         return self.memory.pos_max(slot) == len(self.slots[slot].tokens) - 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC
+from collections.abc import Set
 from dataclasses import fields, is_dataclass, replace
 from operator import attrgetter
 from types import MappingProxyType
@@ -55,9 +56,9 @@ class RuleSet(ABC):
                  for field, value in table_fields(table).items()}  # fmt: skip
         return {name: value for name, value in out.items() if not is_table(value)} | inner
 
-    def changes(self, newer: Self) -> list[Change]:
-        """Return the changes between this version and a newer version, except changes of the log."""
-        rows = [row for row in differences(self, newer) if row[0] not in LOG_FIELDS]
+    def changes(self, newer: Self, log: bool = False) -> list[Change]:
+        """Return the changes between this version and a newer version; ``log``: with those that only affect the log."""
+        rows = [row for row in differences(self, newer) if log or row[0] not in LOG_FIELDS]
         found = [Change(name, _label(a), _label(b), changed_by(self.ended, name, a, b))
                  for name, a, b in rows if not is_table(a)]  # fmt: skip
         for outer, a, b in (row for row in rows if is_table(row[1])):
@@ -106,6 +107,10 @@ def differences(a: Any, b: Any) -> Sequence[tuple[str, Any, Any]]:
 
 
 def _label(value: object) -> str:
+    if isinstance(value, Set):
+        return ", ".join(sorted(map(str, value)))
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_label(value[name])}" for name in sorted(value))
     return str(getattr(value, "rule", value))
 
 

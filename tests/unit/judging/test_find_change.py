@@ -8,10 +8,15 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.engines.base import Answer
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.rule_set import Change
+from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.find_change import ChangedFields, bisect, neighbours
+from cachesim.judging.judged_run import Run
+from cachesim.judging.judgement import Judgement
+from cachesim.judging.judging_observer import NOTHING
+from cachesim.judging.verdict import HOLDS
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from tests.shared import SMALL
@@ -88,9 +93,9 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     for turn in bisect(scenario, ENGINE)[number].turns:
         for cause in turn.causes:
             names = [change.field for change in cause.changes]
-            assert outcome(turn.old, turn.new, names) == tuple(turn.now)
+            assert outcome(turn.old, turn.new, names) == turn.now[:3]
             if not cause.alone:
-                assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != tuple(turn.now)
+                assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != turn.now[:3]
                            for i in range(len(names)))  # fmt: skip
 
 
@@ -109,7 +114,7 @@ def test_the_command_speaks_json(capsys):
 def test_the_command_says_what_changed(capsys):
     assert main(["bisect", "A130/A"]) == 0
     out = capsys.readouterr().out
-    assert "reuses 0, output correct under every rule set" in out
+    assert "id_slot: 0 -> 3 (also n_ctx)" in out                       # a client sees that servers got more slots
     assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@b6685" in out
     assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382, b6685" in out
 
@@ -127,7 +132,7 @@ def test_bad_input(capsys, argv, cause):
 class Table(dict):
     """A rule set that is nothing but its fields."""
 
-    def changes(self, newer):
+    def changes(self, newer, log=False):
         return [Change(name, str(self[name]), str(newer[name]), "") for name in self if self[name] != newer[name]]
 
     def mixed(self, newer, names):
@@ -140,8 +145,9 @@ def made_up(monkeypatch, answer, beside=(), **versions):
     tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
 
     def run_judged(scenario, profile, mode, table, with_ledger):
-        judgement = SimpleNamespace(answer=Answer(0, **answer(table)), judged=SimpleNamespace(equal_cold=True))
-        return SimpleNamespace(requests=[judgement])
+        verdict = RequestVerdict(HOLDS, HOLDS)
+        judgement = Judgement(Request((1,)), Answer(0, **answer(table)), verdict, NOTHING, [])
+        return Run(scenario, profile, mode, requests=[judgement])
 
     monkeypatch.setattr("cachesim.judging.find_change.run_judged", run_judged)
     proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
