@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,26 @@ def test_a_strict_report_is_true(case: Shown) -> None:
 @strict
 def test_why_names_the_rule_first(case: Shown) -> None:
     assert is_named(first_named(case), case.report), f"why names {first_named(case) or 'no rule'}"
+
+
+def changed(entry: str, **values: Any) -> Shown:
+    """Return a strict report of this entry with other values."""
+    one = next(case for case in REPORTS[entry] if case.report.claim == STRICT)
+    return Shown(one.scenario, one.report._replace(**values))
+
+
+@pytest.mark.parametrize("entry, values, said", [
+    ("LC-01", {"request": 0}, "expects the same"),
+    ("LC-01", {"rule": "LC-CKPT-PICK"}, "no other variant"),
+    ("LC-01", {"fault": "llama_cpp@b8450", "fixed": "llama_cpp@b8392"}, "is broken under llama_cpp@b8392"),
+    ("LC-39", {"rule": "LC-CKPT-SPACING"}, "leaves the fault"),
+    ("LC-36", {"fault": "llama_cpp@b9765", "fixed": "llama_cpp@b9518"}, "why names"),
+])
+def test_a_false_claim_is_found(entry: str, values: dict[str, Any], said: str) -> None:
+    case = changed(entry, **values)
+    named = first_named(case)
+    found = [*complaints(case), *([] if is_named(named, case.report) else [f"why names {named}"])]
+    assert any(said in one for one in found), found
 
 
 def test_the_page_is_current() -> None:
