@@ -22,6 +22,7 @@ from cachesim.engines.ik_llama.memory.kv_cache import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
+from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import TokenOutput
@@ -60,6 +61,7 @@ class Core(SlotDriver):
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.outputs: dict[int, TokenOutput] = {}
+        self.system: list[int] = []            # system prompt, before the tokens of every slot
         self.known_next: set[int] = set()      # sequences whose next draft the draft context knows
         self.next_id, self.tick = 1, 0
         self.dead = False
@@ -98,6 +100,13 @@ class Core(SlotDriver):
             self.decide(decision, None)
         return low
 
+    def _reuses(self, last: Graph | None, now: Graph, first: int) -> bool:
+        """Return whether the graph of the last micro-batch is used again; log the decision if that matters."""
+        decision = self.rules.graph(last, now, first)
+        if decision.value and last != now:
+            self.decide(decision, None)
+        return bool(decision.value)
+
     def _decode_rules(self) -> DecodeRules:
         rules, fixed, hybrid = self.rules, self.settings, self.kind.hybrid
         return DecodeRules(
@@ -106,6 +115,7 @@ class Core(SlotDriver):
             window_from=self._window_from,
             blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, fixed.flags.flash_attn), None)),
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
+            reuses=self._reuses,
             keeps=lambda n: str(rules.spec_steps(n, fixed.n_max + 1).value),
         )
 

@@ -135,6 +135,15 @@ class KvCache:
         self.emit(SeqRm(seq, p0, p1, ok))
         return ok
 
+    def clear(self) -> None:
+        """Remove all sequences and zero all rows."""
+        n_seq = self.cells.n_seq
+        for seq in range(n_seq):
+            self.seq_rm(seq, 0, POS_INF)
+        self.cells.head = 0
+        self.rows = empty_rows(self.kind.attention if self.model else ())
+        self.states, self.state_pos, self.has_nan = [{} for _ in range(n_seq)], [-1] * n_seq, False
+
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
         """Add ``delta`` to positions p0 .. p1-1 and rotate their K rows. The next search for free cells starts at 0,
         unless p0 is p1 or ``delta`` is 0."""

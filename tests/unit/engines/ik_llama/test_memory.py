@@ -21,6 +21,7 @@ def refuses(*facts):
 RULES = DecodeRules(
     split=len, seen=lambda pos: 10**6, window_from=lambda n_kv, n, missed: 0, blind=bool,
     zeroes=lambda pos, sequences: pos == 0, keeps=lambda n: "",
+    reuses=lambda last, now, first: False,
 )
 
 
