@@ -87,8 +87,7 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     ask = Ask(found.cache, found.prompt, len(slot.tokens), pos_min, has_states, srv.kind.private, len(task.prompt))
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
     resume = _search(srv, slot, task, ask) if need.search else Resume(found.cache, found.prompt)
-    restored = slot.source == "checkpoint" and need.search
-    erase = srv.rules.ckpt_erase(slot.facts, ask._replace(resumed=resume.n_past) if restored else ask)
+    erase = srv.rules.ckpt_erase(slot.facts, ask._replace(restored=resume.restored))
     gone = slot.drop(srv.decide(erase, slot))
     srv.changed(slot, "erased", erase.rule, ALL_TOKENS)
     for c in (lost.facts for lost in gone):
@@ -112,6 +111,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     c = slot.checkpoints[found].facts
     again: Resume = srv.decide(srv.rules.ckpt_resume(c, ask), slot)
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
+    again = again._replace(restored=c.pos_max)
     n_tokens = logged_tokens(srv, c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"

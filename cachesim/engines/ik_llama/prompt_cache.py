@@ -56,11 +56,11 @@ class PromptComparison:
         """The prompt without its reasoning."""
         return without_reasoning(self.prompt, self.marks, self.pieces)
 
-    def common(self, one: Sequence[int], other: Sequence[int]) -> Common:
+    def common(self, held: Sequence[int], tokens: Sequence[int]) -> Common:
         """Return the common prefix of two token lists."""
         if self.text:
-            return common(one, other, self.pieces, strict=False)
-        n = common_prefix(list(one), list(other))
+            return common(held, tokens, self.pieces, strict=False)
+        n = common_prefix(list(held), list(tokens))
         return Common(n, n)
 
     def facts(self, held: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:

@@ -129,8 +129,7 @@ VARIANTS: dict[str, Say] = {
     "IK-CKPT-ERASE.THOLD": lambda v, b: erasure_text(v, "invalidated", f"pos_max > pos_min_thold {b['thold']}"),
     "IK-CKPT-ERASE.POS-MIN": lambda v, b: erasure_text(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
     "IK-CKPT-ERASE.BEYOND": lambda v, b: erasure_text(v, "invalidated", f"pos_max > n_past {b['n_past']}"),
-    "IK-CKPT-ERASE.RESUMED": lambda v, b: erasure_text(
-        v, "invalidated", f"pos_max >= {b['resumed'] if b['resumed'] >= 0 else b['n_past']}"),
+    "IK-CKPT-ERASE.RESTORED": lambda v, b: erasure_text(v, "invalidated", f"pos_max >= {b['bound']}"),
     "IK-CKPT-EVICT.PROMPT-END": evicted("smallest loss of spacing, prompt ends last"),
     "IK-CKPT-EVICT.VARIANCE": evicted("smallest loss of spacing"),
     "IK-CKPT-EVICT.OLDEST": evicted("the oldest"),

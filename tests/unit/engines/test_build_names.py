@@ -27,7 +27,7 @@ DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
     ("ik_llama@2026-07-01", "ik_llama@2020"), ("ik_llama@606d9db30", "ik_llama@2105"), ("606d9db", "ik_llama@2105"),
     ("ik_llama@2026-07-30", "ik_llama@2205"), ("ik_llama@52836917a", "ik_llama@2205"),
     ("ik_llama@8337e4cd3861406fc04e0854b1409cd1b027fbc9", "ik_llama@main"),
-    ("ik_llama@2026-05-20", "ik_llama@1889-base"),
+    ("ik_llama@2026-05-23", "ik_llama@1889-base"),
     ("0.31.0", "mlx_lm@0.31.0"), ("0.31.1", "mlx_lm@0.31.1"), ("mlx_lm@v0.31.1", "mlx_lm@0.31.1"),
     ("0.31.3", "mlx_lm@0.31.3"), ("0.32.2", "mlx_lm@0.32.2"),
     ("mlx_lm@2026-03-30", "mlx_lm@m1019"),

@@ -141,7 +141,7 @@ class Context:
         kv, start = self.kv, ubatch.at[0]
         zeroed = tuple(self.rules.zeroes(run.pos0, len(ubatch.runs)) for run in ubatch.runs)
         own = tuple(run.seq for run in ubatch.runs)
-        if kv.kind.states:
+        if kv.kind.states and not kv.kind.private:
             graph = Graph(n_kv, ubatch.n, sum(batch.out[start : start + ubatch.n]), own, zeroed, self.per_step)
             if self.graph is not None and self.rules.reuses(self.graph, graph, first):
                 graph = self.graph

@@ -113,9 +113,9 @@ class KvCache:
         return max(0, self.cells.pos_max(seq), self.tail[seq])
 
     def pos_min(self, seq: int) -> int:
-        """Return the engine's first position: with recurrent layers the last position, otherwise that of the first cell
-        by index, -1 without cells."""
-        if self.kind.states or self.recurrent:
+        """Return the engine's first position: with recurrent layers the last position, otherwise (also with states of
+        the model's own) that of the first cell by index, -1 without cells."""
+        if (self.kind.states and not self.kind.private) or self.recurrent:
             return self.pos_max(seq)
         return self.cells.first(seq)
 

@@ -74,7 +74,7 @@ DRAFT_2195 = replace(
     source="ikawrakow/ik_llama.cpp#2195, its first commits as the message of the merged one (52836917a) tells them",
     ckpt_need=use.need_or_private,
     ckpt_resume=use.resume_checkpoint,
-    ckpt_erase=use.erase_resumed,
+    ckpt_erase=use.erase_restored,
     ended={},
     inferred=("ckpt_need", "ckpt_resume", "ckpt_erase"),
 )

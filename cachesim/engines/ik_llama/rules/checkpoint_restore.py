@@ -36,7 +36,7 @@ class Ckpt(NamedTuple):
 class Ask(NamedTuple):
     """A prompt compared with a slot: ``n_past`` common tokens of ``held``, ``n_past_prompt`` of the prompt; ``pos_min``
     of the target as the engine computes it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states.
-    ``asked``: tokens of the prompt; ``resumed``: n_past after a restore, -1 = nothing was restored."""
+    ``asked``: tokens of the prompt; ``restored``: pos_max of the restored checkpoint, -1 = none."""
 
     n_past: int
     n_past_prompt: int
@@ -45,7 +45,7 @@ class Ask(NamedTuple):
     states: bool
     private: bool
     asked: int = 0
-    resumed: int = -1
+    restored: int = -1
 
     @property
     def thold(self) -> int:
@@ -64,12 +64,14 @@ class Need(NamedTuple):
 
 class Resume(NamedTuple):
     """Where evaluation resumes: tokens of the cache, tokens of the prompt; whether the slot forgets its tokens;
-    position of a checkpoint from which the interval is counted, -1 = none."""
+    position of a checkpoint from which the interval is counted, -1 = none; pos_max of the restored checkpoint, entered
+    by the server."""
 
     n_past: int
     n_past_prompt: int
     forget_tokens: bool = False
     last_checkpoint: int = -1
+    restored: int = -1
 
 
 def _newest(ckpts: Sequence[Ckpt], fits: Callable[[Ckpt], bool]) -> int | None:
@@ -201,9 +203,9 @@ def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
 # [New in ik_llama@2195-draft]
 @rule("IK-CKPT-RESUME.CHECKPOINT", Role.RESUME, ik_llama(pull=2195, note="its first commits, told in the merged one"))
 def resume_checkpoint(ckpt: Ckpt, ask: Ask) -> Decision:
-    """Continues at the checkpoint's last position, even after the common prefix, as long as a token of the prompt is
-    left; intervals are counted from 0."""
-    reach = max(ckpt.pos_min + 1, ckpt.pos_max)
+    """Continues after the checkpoint's last token, even after the common prefix, as long as a token of the prompt is
+    left; intervals are counted from 0. (An off-by-one of these commits is left out.)"""
+    reach = ckpt.pos_max + 1
     resume = Resume(min(ask.held, reach), min(max(0, ask.asked - 1), reach))
     return Decision(resume, _because(ask, [ckpt]))
 
@@ -255,10 +257,10 @@ def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
 
 
 # [New in ik_llama@2195-draft]
-@rule("IK-CKPT-ERASE.RESUMED", Role.DROP, ik_llama(pull=2195, note="its first commits, told in the merged one"))
-def erase_resumed(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
-    """Erases checkpoints with pos_max >= the position at which evaluation continues, the restored one among them;
-    returns their indices."""
-    bound = ask.resumed if ask.resumed >= 0 else ask.n_past
+@rule("IK-CKPT-ERASE.RESTORED", Role.DROP, ik_llama(pull=2195, note="its first commits, told in the merged one"))
+def erase_restored(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Erases checkpoints with pos_max >= that of the restored checkpoint, which is erased, too; without a restore
+    those with pos_max >= n_past. Returns their indices."""
+    bound = ask.restored if ask.restored >= 0 else ask.n_past
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max >= bound)
-    return Decision(gone, {**_because(ask, ckpts), "resumed": ask.resumed})
+    return Decision(gone, {**_because(ask, ckpts), "bound": bound})
