@@ -6,12 +6,14 @@ from typing import Any, Mapping
 
 import numpy as np
 
+from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Use
 from cachesim.engines.rule import RULES, Decision
 from cachesim.engines.shared.prompt_cache_limits import Limits
 
 CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
 CKPT = Ckpt(8, 0, 7, 1, 64)
+GRAPH = Graph(32, 8, 1, (1,), (False,), False)
 
 ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-CKPT-CELLS.CLAIMED": (True,),
@@ -40,7 +42,11 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-SPEC-COMMIT.LEVEL": (9,),
     "IK-SPEC-PURGE.KEEP": (9, True, 2),
     "IK-SPEC-PURGE.KNOWN": (9, True, 2),
+    "IK-ABORT.NEVER": (64, 15),
+    "IK-GRAPH.NEW": (None, GRAPH, 1),
+    "IK-GRAPH.SEQUENCES": (GRAPH, GRAPH, 1),
     "IK-WINDOW.COMPACT": (True, True, 1),
+    "IK-WINDOW.COMPACT-ANY": (True, False, 1),
     "IK-WINDOW.WHOLE": (True, True, 1),
     "LC-CKPT-AFTER.NEVER": (True,),
     "LC-CKPT-COUNT.BATCH": (8, 16, 8),
