@@ -19,17 +19,21 @@ from cachesim.engines.shared.prompt_cache_limits import part
 
 def process_task(srv: Core, task: Task) -> None:
     """Launch the task in a slot, or defer it."""
+    early = children_before_parent(srv, task)
     slot = select_slot(srv, task)
     if slot is None or slot.busy:
         defer(srv, task)
         return
-    if task.request.n_cmpl > 1:
+    if early:
+        srv.decide(srv.rules.children_wait(task.request.n_cmpl), slot)
+    elif task.request.n_cmpl > 1:
         n_children = task.request.n_cmpl - 1
         free = [idle for idle in srv.slots if not idle.busy and idle is not slot]
         if len(free) < n_children:
             defer(srv, task)
             return
-        launch_children(srv, slot, task, free[:n_children])         # lowest ids first, whatever they hold
+        early = launch_children(srv, task, free[:n_children])       # lowest ids first, whatever they hold
+    slot.children = early
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -49,8 +53,9 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     selected."""
     request, prompt = task.request, list(task.request.prompt)
     facts = [
-        SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
-        for s in srv.slots
+        fact._replace(usable=_usable(srv, srv.slots[fact.id], fact.lcp)) if fact.lcp else fact for fact in (
+            SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
+            for s in srv.slots)
     ]
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
@@ -64,9 +69,28 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
-            srv.clear(slot)
+            _after_failed_load(srv, slot)
         srv.cache.update()
     return slot
+
+
+def _usable(srv: Core, slot: Slot, lcp: int) -> int:
+    """Return the tokens of a common prefix that the slot's memory, or else its newest checkpoint, can continue from."""
+    pos_min, first = srv.memory.pos_min(slot.id), max(0, lcp - max(1, srv.settings.n_swa))
+    live = 0 <= pos_min <= first and not srv.settings.exact
+    if live or lcp == len(slot.tokens):
+        return lcp
+    return max((c.n_tokens for c in slot.facts if c.pos_max < lcp), default=0)
+
+
+def _after_failed_load(srv: Core, slot: Slot) -> None:
+    """PC-FAILED: clear the slot whose cells a failed load has emptied, or leave it its token list."""
+    failed = srv.rules.load_failed(len(slot.tokens))
+    if failed.value:
+        srv.clear(slot)
+    else:
+        srv.decide(failed, slot)
+        srv.changed(slot, "overwritten", failed.rule)
 
 
 def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
@@ -123,22 +147,39 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> None:
-    """Start a child task in each of the slots. It waits there until the prompt is evaluated."""
+def launch_children(srv: Core, task: Task, slots: Sequence[Slot]) -> list[int]:
+    """Start a child task in each of the slots, and return these. It waits there until the prompt is evaluated."""
+    return [_launch_child(srv, task, number, slot) for number, slot in enumerate(slots)]
+
+
+def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
     request = task.request
-    for number, slot in enumerate(slots):
-        forced = _nth(request.children_forced, number, None)
-        prompt = _nth(request.others, number, request.prompt)
-        answer = Answer(task.answer.request)
-        task.answer.children.append(answer)
-        child_request = replace(
-            request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
-            drafts=_nth(request.children_drafts, number, request.drafts),
-        )
-        slot.begin(Task(srv.next_tick(), child_request, answer, task.id), State.WAITING)
-        slot.child = True
-        srv.emit(ev.Launch(slot.id, slot.id_task, 1))
-    parent.children = [slot.id for slot in slots]
+    forced = _nth(request.children_forced, number, None)
+    prompt = _nth(request.others, number, request.prompt)
+    answer = Answer(task.answer.request)
+    task.answer.children.append(answer)
+    child_request = replace(
+        request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
+        drafts=_nth(request.children_drafts, number, request.drafts),
+    )
+    slot.begin(Task(srv.next_tick(), child_request, answer, task.id), State.WAITING)
+    slot.child = True
+    srv.emit(ev.Launch(slot.id, slot.id_task, 1))
+    return slot.id
+
+
+def children_before_parent(srv: Core, task: Task) -> list[int]:
+    """Start the children before the parent selects its slot, if the build does so (rule LC-CMPL-ORDER). Returns their
+    slots, [] = the parent is first."""
+    request, room = task.request, sum(not slot.busy for slot in srv.slots)
+    if request.n_cmpl < 2 or room < request.n_cmpl or srv.rules.children_wait(request.n_cmpl).value:
+        return []
+    found = []
+    for number in range(request.n_cmpl - 1):
+        slot = select_slot(srv, task)
+        assert slot is not None
+        found.append(_launch_child(srv, task, number, slot))
+    return found
 
 
 def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:

@@ -56,6 +56,23 @@ B9231 = replace(
     inferred=("rs_split",),
 )
 
+PR29117_ON_B9230 = replace(
+    B9231,
+    name="llama_cpp@pr29117-on-b9230",
+    source="ggml-org/llama.cpp#29117 on the build before #23280",
+    ckpt_need=old_use.need_th2,              # until #23280
+    rs_plane=seq_rm_and_state.plane_of_position,
+    inferred=("rs_split", "rs_plane"),
+)
+
+DRAFT_22673 = replace(
+    B9231,
+    name="llama_cpp@22673-draft",
+    source="ggml-org/llama.cpp#22673 before it was merged (am17an/llama.cpp#15, thread only), on b9231",
+    rs_saved=seq_rm_and_state.saved_aborts,
+    inferred=("rs_split", "rs_saved"),
+)
+
 B8916 = replace(
     B9231,
     name="llama_cpp@b8916",

@@ -40,7 +40,8 @@ LANDED: Mapping[str, Landed] = {
     "#24190": Landed(9574, "2026-06-09"), "#24411": Landed(9593, "2026-06-11"), "#24755": Landed(9718, "2026-06-19"),
     "#24843": Landed(9752, "2026-06-21"), "#24176": Landed(9765, "2026-06-23"), "#25070": Landed(9908, "2026-07-07"),
     "#25278": Landed(9922, "2026-07-08"), "#25420": Landed(9936, "2026-07-09"), "#25472": Landed(9978, "2026-07-12"),
-    "#25649": Landed(10011, "2026-07-14"), "#26640": Landed(10388, "2026-08-12"),
+    "#25649": Landed(10011, "2026-07-14"), "#26320": Landed(10210, "2026-07-31"),
+    "#26640": Landed(10388, "2026-08-12"),
 }  # fmt: skip
 """Change -> build and date."""
 
@@ -65,6 +66,7 @@ B9765 = replace(
     ckpt_create=old_make.create_cr8,         # until #25472
     ckpt_spacing=make.space_none,            # until #25472
     rs_split=seq_rm_and_state.split_alone,             # until #25278
+    spec_count=speculative.count_all,        # until #26320
     slot_file_header=12,                     # until the packed tokens of #26640
     silent=B10587.silent | {"slot_sim", "slot_skip_busy", "slot_skip_empty", "pc_cand"},
     ended={"slot_file_header": "#26640", "restore_failed": "#26640"},

@@ -20,13 +20,15 @@ KEEP_HALF = 0.5          # a slot with a smaller f_keep is saved before it is us
 
 
 class SlotFacts(NamedTuple):
-    """Facts of a slot for slot selection. ``t_last``: tick of the last release, -1 = never used."""
+    """Facts of a slot for slot selection. ``t_last``: tick of the last release, -1 = never used. ``usable``: tokens of
+    the common prefix that its memory and checkpoints could reuse, -1 = not known."""
 
     id: int
     busy: bool
     held: int
     lcp: int
     t_last: int
+    usable: int = -1
 
 
 class Choice(NamedTuple):
@@ -152,6 +154,24 @@ def idle_save_unified(unified: bool, held: int) -> Decision:
     act = unified and held > 0
     plan = IdlePlan(act, act, "before" if act else "")
     return Decision(plan, {"unified": unified, "held": held})
+
+
+@rule("LC-CMPL-ORDER.PARENT", Role.ASSIGN, llama_cpp(CONTEXT, "launch_slots_with_parent_task", "3f545be"),
+      since="#18663 (b7690)")
+def parent_first(n_cmpl: int) -> Decision:
+    """Returns True: the first of several completions selects its slot before the others."""
+    return Decision(True, {"n_cmpl": n_cmpl})
+
+
+# [New in llama_cpp@b7308]
+# [Gone in llama_cpp@b7789]
+@rule("LC-CMPL-ORDER.CHILDREN", Role.ASSIGN,
+      llama_cpp(CONTEXT, 'handle_completions_impl "create_child"', "c42712b05", note="read, not run"),
+      since="#17775 (b7308)", until="#18663 (b7690)")
+def children_first(n_cmpl: int) -> Decision:
+    """Returns False: the further completions select their slots first, so one of them, which only waits, may take the
+    slot that holds the prompt."""
+    return Decision(False, {"n_cmpl": n_cmpl})
 
 
 @rule("LC-IDLE-PURGE.UNIFIED", Role.DROP, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"), since="#16736 (b6925)")
