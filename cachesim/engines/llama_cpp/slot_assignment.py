@@ -24,9 +24,9 @@ def process_task(srv: Core, task: Task) -> None:
     if slot is None or slot.busy:
         defer(srv, task)
         return
-    if early:
+    if task.request.n_cmpl > 1:
         srv.decide(srv.rules.children_wait(task.request.n_cmpl), slot)
-    elif task.request.n_cmpl > 1:
+    if task.request.n_cmpl > 1 and not early:
         n_children = task.request.n_cmpl - 1
         free = [idle for idle in srv.slots if not idle.busy and idle is not slot]
         if len(free) < n_children:
@@ -86,10 +86,9 @@ def _usable(srv: Core, slot: Slot, lcp: int) -> int:
 def _after_failed_load(srv: Core, slot: Slot) -> None:
     """PC-FAILED: clear the slot whose cells a failed load has emptied, or leave it its token list."""
     failed = srv.rules.load_failed(len(slot.tokens))
-    if failed.value:
+    if srv.decide(failed, slot):
         srv.clear(slot)
     else:
-        srv.decide(failed, slot)
         srv.changed(slot, "overwritten", failed.rule)
 
 
