@@ -21,4 +21,5 @@ def differing_text(found: Sequence[ObservedDifference] | Sequence[Mapping[str, A
     first, *more = data
     others = ", ".join(one["observable"] for one in more[:NAMED])
     left = f" and {len(more) - NAMED} more" if len(more) > NAMED else ""
-    return f"{first['observable']}: {first['value_a']} -> {first['value_b']}" + (f" (also {others}{left})" if more else "")
+    also = f" (also {others}{left})" if more else ""
+    return f"{first['observable']}: {first['value_a']} -> {first['value_b']}{also}"
