@@ -75,6 +75,7 @@ def numbers(judgement: Judgement) -> dict[str, int]:
         "slots": max(0, answer.id_slot),
         "status": answer.status,
         "entries": judgement.entries,
+        "accepted": answer.draft_n_accepted,
     }
 
 

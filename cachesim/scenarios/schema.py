@@ -81,6 +81,7 @@ class Expect:
     slots: tuple[Allowed, ...] | None = None                    # slot ids
     status: tuple[Allowed, ...] | None = None                   # HTTP status codes
     entries: tuple[Allowed, ...] | None = None                  # number of prompt-cache entries
+    accepted: tuple[Allowed, ...] | None = None                 # drafted tokens counted as accepted
     died: tuple[int, ...] | None = None                         # numbers of steps that crashed or found a dead server
     undecided: tuple[int, ...] = ()                             # numbers of steps that depend on uninitialised values
     why: str = ""                                               # reason for ``either``

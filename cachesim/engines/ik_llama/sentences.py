@@ -159,6 +159,11 @@ FAMILIES: dict[str, Say] = {
         "slot file: no side file with checkpoints"),
     "IK-SLOT-ERASE": lambda v, b: f"slot erased; {counted(b['ckpts'], 'checkpoint')} {'erased' if v else 'not erased'}",
     "IK-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
+    "IK-DRAFT-FROM": lambda v, b: NoEffect(f"drafts for position {v}") if v == b["held"] else (
+        f"drafts for position {v}; the target continues at {b['held']}"),
+    "IK-WARM-UP": lambda v, b: (
+        NoEffect(f"draft context: row {b['pos']} conditioned on state {v}") if v <= b["pos"] else
+        f"draft context: row {b['pos']} conditioned on a later state ({v})"),
     "IK-SPEC-SAVE": _spec_save,
     "IK-SPEC-COMMIT": lambda v, b: (
         f"draft context takes the accepted tokens at position {v[0]}, {'after' if v[1] else 'without'} seq_rm"),

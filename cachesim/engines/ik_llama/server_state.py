@@ -62,6 +62,7 @@ class Core(SlotDriver):
         self.deferred: deque[Task] = deque()
         self.outputs: dict[int, TokenOutput] = {}
         self.system: list[int] = []            # system prompt, before the tokens of every slot
+        self.later: dict[int, list[int]] = {}  # sequence -> rows of the draft context made from a later state
         self.known_next: set[int] = set()      # sequences whose next draft the draft context knows
         self.next_id, self.tick = 1, 0
         self.dead = False

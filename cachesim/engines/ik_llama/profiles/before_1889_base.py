@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.ik_llama.profiles.since_1889_base import BASE_1889
-from cachesim.engines.ik_llama.rules import carried_over, micro_batch, slot_file
+from cachesim.engines.ik_llama.rules import carried_over, micro_batch, slot_file, speculative
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
 
@@ -18,6 +18,7 @@ AFTER_1743 = replace(
     system=carried_over.system_clears_memory,    # until #1860
     parser=carried_over.parser_last,         # until #1794
     abort=micro_batch.abort_keeps,           # until #1787
+    draft_from=speculative.draft_from_own,   # until #1781
 )
 
 AFTER_1716 = replace(

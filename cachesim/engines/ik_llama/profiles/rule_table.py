@@ -80,6 +80,8 @@ class Rules(RuleSet):
     ckpt_create: Rule
     ckpt_evict: Rule
     draft_max: Rule
+    draft_from: Rule
+    warm_up: Rule
     spec_save: Rule
     spec_purge: Rule
     spec_commit: Rule

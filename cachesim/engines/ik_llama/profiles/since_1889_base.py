@@ -43,6 +43,7 @@ AFTER_2205 = replace(
     build="2026-07-30",
     source="ikawrakow/ik_llama.cpp#2205 (dd837ff21)",
     graph=micro_batch.graph_by_shape,        # until #2260
+    warm_up=speculative.warm_up_last,        # until #2222
     window=trim.window_whole,                # until #2253
     inferred=(),
 )
@@ -113,6 +114,7 @@ AFTER_1949 = replace(
     spec_start=speculative.start_with_any,          # until #1970
     spec_purge=speculative.purge_known,             # until #1992
     spec_commit=speculative.commit_level,           # until #1992
+    warm_up=speculative.warm_up_same,               # until #1992
 )
 
 BASE_1889 = replace(
