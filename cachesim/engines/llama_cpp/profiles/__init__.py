@@ -24,6 +24,8 @@ from cachesim.engines.llama_cpp.profiles.older_builds import (
     B8392,
     B8450,
     B8916,
+    B9063,
+    B9230,
     B9231,
     DRAFT_22673,
     PR29117_ON_B9230,
@@ -43,7 +45,8 @@ PROFILES: dict[str, Rules] = {
     for rules in (
         B11549_REPAIRED, B11549_PROPOSED, B11549, B11312, B11063, B10809, B10587, PR24143_ON_B10587, V3_24035,
         B9765, B9518,
-        PR24143_ON_B9518, B9473, V1_24035, B9231, PR29117_ON_B9230, DRAFT_22673, B8916, B8450, B8392, B8271, B8260,
+        PR24143_ON_B9518, B9473, V1_24035, B9231, B9230, PR29117_ON_B9230, DRAFT_22673,
+        B9063, B8916, B8450, B8392, B8271, B8260,
         B8152, B7789, B6685, B6160,
     )
 }
@@ -51,7 +54,7 @@ PROFILES: dict[str, Rules] = {
 
 LINE = tuple(rules.name for rules in (
     B6160, B6685, B7789, B8152, B8260, B8271, B8392, B8450, B8916,
-    B9231, B9473, B9518, B9765, B10587, B10809,
+    B9063, B9230, B9231, B9473, B9518, B9765, B10587, B10809,
     B11063, B11312, B11549,
 ))  # fmt: skip
 """The master branch in order of build, oldest first."""
@@ -62,7 +65,7 @@ BESIDE = {
     V1_24035.name: B9473.name, PR24143_ON_B9518.name: B9518.name,
     V3_24035.name: B10587.name, PR24143_ON_B10587.name: B10587.name,
     B11549_REPAIRED.name: B11549.name, B11549_PROPOSED.name: B11549.name,
-    PR29117_ON_B9230.name: B9231.name, DRAFT_22673.name: B9231.name,
+    PR29117_ON_B9230.name: B9230.name, DRAFT_22673.name: B9231.name,
 }
 """Profile of a proposed change -> profile of the build it was proposed for."""
 

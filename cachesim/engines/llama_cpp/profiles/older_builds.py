@@ -56,11 +56,19 @@ B9231 = replace(
     inferred=("rs_split",),
 )
 
-PR29117_ON_B9230 = replace(
+B9230 = replace(
     B9231,
+    name="llama_cpp@b9230",
+    build="b9230",
+    source="ggml-org/llama.cpp before ccee42642 (2026-05-19), rules between #22673 (b9180) and #23280; read only",
+    ckpt_need=old_use.need_th2,              # until #23280
+    inferred=("rs_split", "rs_plane"),
+)
+
+PR29117_ON_B9230 = replace(
+    B9230,
     name="llama_cpp@pr29117-on-b9230",
     source="ggml-org/llama.cpp#29117 on the build before #23280",
-    ckpt_need=old_use.need_th2,              # until #23280
     rs_plane=seq_rm_and_state.plane_of_position,
     inferred=("rs_split", "rs_plane"),
 )
@@ -74,11 +82,10 @@ DRAFT_22673 = replace(
 )
 
 B8916 = replace(
-    B9231,
+    B9230,
     name="llama_cpp@b8916",
     build="b8916",
     source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
-    ckpt_need=old_use.need_th2,              # until #23280
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
     ckpt_unread=use.unread_resets,           # until b9109
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
@@ -88,6 +95,16 @@ B8916 = replace(
     unlogged=without(B9231, pc_save="mib_draft"),
     ended={"spec_types": "#22673, #22838"},
     inferred=(),
+)
+
+B9063 = replace(
+    B8916,
+    name="llama_cpp@b9063",
+    build="b9063",
+    source="ggml-org/llama.cpp before e43431b38 (2026-05-07), rules between #22679 (b9028) and #22805; read only",
+    spec_place=speculative.place_of_first_save,        # until #22805
+    host_header=B9231.host_header,           # since #22679
+    inferred=("spec_place",),
 )
 
 B8450 = replace(

@@ -125,7 +125,7 @@ def abort_if_refused(n_past: int) -> Decision:
     return Decision(False, {"n_past": n_past})
 
 
-# [Gone in llama_cpp@b9231]
+# [Gone in llama_cpp@b9230]
 @rule("LC-TRIM.CLEAR", Role.FAIL, llama_cpp(CONTEXT, "update_slots", "ffdd983fb"), until="#22673 (b9180)")
 def clear_if_refused(n_past: int) -> Decision:
     """Clears the slot if seq_rm fails, and evaluates the whole prompt (returns True)."""

@@ -20,7 +20,7 @@ def rs_rm_3(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     return Decision(0 < p0 <= pos < p1 and not goes_back, {"pos": pos, "p0": p0, "p1": p1})
 
 
-# [Gone in llama_cpp@b9231]
+# [Gone in llama_cpp@b9230]
 @rule("LC-RS-RM.RM2", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "ffdd983fb"), since="#17009 (b7011)", until="#22673 (b9180)")
 def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
@@ -81,7 +81,7 @@ def planes_for_mtp(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     return Decision(n_rs_seq, {"spec_type": spec_type, "n_max": n_max, "can": can_roll_back})
 
 
-# [Gone in llama_cpp@b9231]
+# [Gone in llama_cpp@b9230]
 @rule("LC-RS-PLANES.NONE", Role.SETUP, llama_cpp(RECURRENT, "", "ffdd983fb"), until="#22673 (b9180)")
 def planes_none(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     """Returns n_rs_seq = 0: a recurrent memory has no rollback planes."""

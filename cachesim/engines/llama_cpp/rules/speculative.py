@@ -80,8 +80,8 @@ def place_of_sequence(slot: int) -> Decision:
     return Decision(True, {"slot": slot})
 
 
-# [New in llama_cpp@b9028]
-# [Gone in llama_cpp@b9231]
+# [New in llama_cpp@b9063]
+# [Gone in llama_cpp@b9230]
 @rule("LC-SPEC-PLACE.FIRST", Role.DRAFT,
       llama_cpp("src/llama-context.cpp", "llama_io_write_device, llama_io_read_device", "d6e7b033a",
                 note="read, not run; a window is not covered"),

@@ -32,6 +32,8 @@ TABLE = {
     "b8392": ("b8392", "TH1", "PK1", "RE4", "ER1", "CR5", "CR5", "RM2"),
     "b8450": ("b8450", "TH2", "PK1", "RE4", "ER2", "CR5", "CR6", "RM2"),
     "b8916": ("b8916", "TH2", "PK2", "RE4", "ER2", "CR5", "CR6", "RM2"),
+    "b9063": ("b9063", "TH2", "PK2", "RE4", "ER2", "CR5", "CR6", "RM2"),
+    "b9230": ("b9230", "TH2", "PK2", "RE4", "ER2", "CR5", "CR6", "RM3"),
     "b9231": ("b9231", "TH3", "PK2", "RE4", "ER2", "CR5", "CR6", "RM3"),
     "b9473": ("b9473", "TH3", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
     "b9518": ("b9518", "TH4", "PK2", "RE4", "ER2", "CR7", "CR7", "RM3"),
@@ -142,7 +144,6 @@ def test_every_rule_belongs_to_a_profile_or_says_that_it_lies_between_two():
     unused = {name for name in RULES if name.startswith("LC-")} - used
     assert unused == {
         "LC-CKPT-RESTORE.RE3", "LC-PC-UPDATE.PC0", "LC-PC-FAILED.KEEP", "LC-CMPL-ORDER.CHILDREN",
-        "LC-SPEC-PLACE.FIRST",
     }
 
 
