@@ -71,8 +71,6 @@ NOT_YET: dict[str, str] = {
     "LC-RS-BACK.ONCE": "no way of the server stacks two rollbacks; tests/unit/engines/llama_cpp/test_newer.py asks it",
     **dict.fromkeys(("LC-CKPT-UNREAD.ABORT", "LC-CKPT-UNREAD.FILE", "LC-CKPT-UNREAD.RESET"),
                     "a checkpoint always finds room again; tests/unit/engines/llama_cpp/test_newer.py takes it"),
-    **dict.fromkeys(("LC-PC-FAILED.KEEP", "LC-CMPL-ORDER.CHILDREN"),
-                    "between two profiles: none has it"),
     **dict.fromkeys(("LC-SPEC-PLACE.OWN", "LC-RS-SAVED.PENDING"), "asked without a line in the log"),
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
     "LC-PC-UPDATE.PC0": "between two profiles (b6723 to b6755): none has it",

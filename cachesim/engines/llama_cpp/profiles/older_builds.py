@@ -186,6 +186,27 @@ B7789 = replace(
     ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471"},
 )
 
+B7689 = replace(
+    B7789,
+    name="llama_cpp@b7689",
+    build="b7689",
+    source="ggml-org/llama.cpp before 9ac2693a3 (2026-01-09), rules between #18391 (b7543) and #18663; read only",
+    children_wait=slot_selection.children_first,       # until #18663
+    inferred=("children_wait",),
+)
+
+B6998 = replace(
+    B7789,
+    name="llama_cpp@b6998",
+    build="b6998",
+    source="ggml-org/llama.cpp before cb1adf885 (2025-11-09), rules between #17046 (b6975) and #17078; read only",
+    load_failed=pc.keep_after_failed_load,             # until #17078
+    rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
+    kv_read=seq_rm_and_state.read_together,            # until #17982
+    defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
+    inferred=("load_failed",),
+)
+
 B6685 = replace(
     B7789,
     name="llama_cpp@b6685",

@@ -122,7 +122,7 @@ def clear_after_failed_load(held: int) -> Decision:
     return Decision(True, {"held": held})
 
 
-# [New in llama_cpp@b6723]
+# [New in llama_cpp@b6998]
 # [Gone in llama_cpp@b7789]
 @rule("LC-PC-FAILED.KEEP", Role.FAIL,
       llama_cpp(SERVER, "server_slot::prompt_load", "17304cbcc", note="read, not run"),

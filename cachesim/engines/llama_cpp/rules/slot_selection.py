@@ -163,7 +163,7 @@ def parent_first(n_cmpl: int) -> Decision:
     return Decision(True, {"n_cmpl": n_cmpl})
 
 
-# [New in llama_cpp@b7308]
+# [New in llama_cpp@b7689]
 # [Gone in llama_cpp@b7789]
 @rule("LC-CMPL-ORDER.CHILDREN", Role.ASSIGN,
       llama_cpp(CONTEXT, 'handle_completions_impl "create_child"', "c42712b05", note="read, not run"),

@@ -143,7 +143,7 @@ def test_every_rule_belongs_to_a_profile_or_says_that_it_lies_between_two():
     used = {fn.rule for rules in PROFILES.values() for fn in rule_fields(rules).values()}
     unused = {name for name in RULES if name.startswith("LC-")} - used
     assert unused == {
-        "LC-CKPT-RESTORE.RE3", "LC-PC-UPDATE.PC0", "LC-PC-FAILED.KEEP", "LC-CMPL-ORDER.CHILDREN",
+        "LC-CKPT-RESTORE.RE3", "LC-PC-UPDATE.PC0", 
     }
 
 
