@@ -217,6 +217,9 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     arch, _, layers = model.partition("-")
     try:
         spec = parse(layers if layers and arch in manual.architectures else model)
+        for layer in spec.layers:
+            if layer.kind in manual.refused:
+                raise BadInput(f"model {quoted(model)}: {engine} has no layers of kind {layer.kind}")
         if len({layer.window for layer in spec.layers if layer.window}) > 1:
             raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")
     except BadInput as bad:

@@ -14,7 +14,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import StoredBytes
 from cachesim.engines.inspection import Excess, Key, Point, RowsPart, StatePart, Stored
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
+from cachesim.engines.mlx_lm.model_layout import alive, rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import MODEL, PromptCache
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.model import LayerState, Rows
@@ -27,7 +27,8 @@ def _rows(cache: Any) -> tuple[int, Rows]:
     if hasattr(cache, "temporal"):
         keys, values = (cache.temporal(buffer) for buffer in cache.pair())
     else:
-        keys, values = (buffer[:, :, : cache.offset] for buffer in cache.pair())
+        held = cache.offset - getattr(cache, "start_position", 0)
+        keys, values = (buffer[:, :, :held] for buffer in cache.pair())
     return int(cache.offset), unpack_rows(keys[0, 0, :, 0], values[0, 0, :, 0])
 
 
@@ -85,8 +86,10 @@ class Inspected(Core):
         return sorted(len(key) for _, key in self.cache.lru.entries())
 
     def stored_bytes(self) -> StoredBytes:
-        """Return the current size of the entries; this server stores no other checkpoints."""
-        return StoredBytes(0, self.cache.lru.nbytes)
+        """Return the memory that the entries keep alive; this server stores no other checkpoints. Its own count, on
+        which evictions depend, has the sizes of views in place of the memory behind them."""
+        entries = [entry.layers for entry in self.cache.lru.entries().values()]
+        return StoredBytes(0, alive(entries, self.cache.weights))
 
     def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
         """Return the caches of a conversation as stored contents, with the tokens that they should hold."""
@@ -99,7 +102,8 @@ class Inspected(Core):
             if held is not None:
                 n, rows = _rows(held)
                 ends.append(n)
-                parts.setdefault((layer.window, n), {})[index] = rows
+                # After n tokens, the next token of a chunk reads the n % size tokens before it.
+                parts.setdefault((n % layer.window + 1 if layer.chunked else layer.window, n), {})[index] = rows
             if state is not None:
                 states[index] = unpack_state(state.cache, 0, exact)
         n = len(tokens)
