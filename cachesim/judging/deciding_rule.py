@@ -1,15 +1,15 @@
 """The rule that decided the outcome of a request, found by exchange.
 
 A rule decided if the server behaves better with the variant that another rule set of the engine has of it: the fault is
-gone, a refused request is answered, more tokens are reused, or the request costs less (``RequestCost``), and no request
-before becomes wrong. Every statement was checked by a run with this one rule exchanged. Costs are compared only with
-later, repaired and proposed rule sets that cost less as a whole.
+gone (by an error if nothing else helps), a refused request is answered, more tokens are reused, or the request costs
+less (``RequestCost``), and no request before becomes wrong. Every statement was checked by a run with this one rule
+exchanged. Costs are compared only with later, repaired and proposed rule sets that cost less as a whole.
 
-The rule sets are tried in this order: those after the run's, the nearest first; repaired ones; proposals; those before
-it, the nearest first. A rule set that as a whole behaves better comes before one that does not: the first of them
-contains the correction that was really made. Among the rules of a rule set, those that it changed itself come first,
-then the rule whose latest deciding answer is latest in the run, then the rule whose exchange changes fewest other
-requests.
+The rule sets are tried in this order: corrections of the run's own proposal; those after the run's, the nearest first;
+repaired ones; proposals; those before it, the nearest first. A rule set that as a whole behaves better comes before one
+that does not: the first of them contains the correction that was really made. Among the rules of a rule set, those that
+it changed itself come first, then the rule whose latest deciding answer is latest in the run, then the rule whose
+exchange changes fewest other requests.
 """
 
 from __future__ import annotations
@@ -185,12 +185,17 @@ class _Search:
         new, old = found[self.number], self.was[self.number]
         spoilt = any(was.outcome.equal_cold and not now.outcome.equal_cold
                      for was, now in zip(self.was, found, strict=True))  # fmt: skip
-        if spoilt or not new.outcome.equal_cold:
+        if spoilt or not (new.outcome.equal_cold or self._refused(found)):
             return False
         if self.what is FailureKind.COST:
             more = new.outcome.cache_n - old.outcome.cache_n
             return more >= 0 and not new.cost.exceeds(old.cost) and (more > 0 or new.cost != old.cost)
         return self.what is not FailureKind.LOSS or new.outcome.cache_n > old.outcome.cache_n
+
+    def _refused(self, found: Sequence[Observed]) -> bool:
+        """True if an error takes the place of the fault. A rule that does this comes after all that do not."""
+        new = found[self.number].outcome
+        return self.what is FailureKind.FAULT and new.equal_cold is None and new.status not in (0, 200)
 
     def _much(self, cache_n: int) -> bool:
         """True if at least half of the lost tokens are reused; a failure without a loss counts as much."""
@@ -203,9 +208,10 @@ class _Search:
         found, costs = [], self.what is FailureKind.COST
         for name in (newer_rule_sets if costs else search_order)(self.profile, self.rules):
             whole = self._try(self.engine.profiles[name])
-            much = whole is not None and self._much(whole[self.number].outcome.cache_n)
+            good = whole is not None and not self._refused(whole)
+            much = good and whole is not None and self._much(whole[self.number].outcome.cache_n)
             if whole is not None or not costs:
-                found.append((name, whole is not None, much))
+                found.append((name, good, much))
         return sorted(found, key=lambda one: (not one[2], not one[1]))
 
     def result(self) -> DecidingRule:
@@ -236,7 +242,8 @@ class _Search:
             changed = sum(was.outcome != now.outcome and k != self.number
                           for k, (was, now) in enumerate(zip(self.was, found, strict=True)))  # fmt: skip
             inherited = not changed_here(self.profile, self.rules, one.profile, one.field)
-            rank = (not self._much(cache_n), names.index(one.profile), inherited, -time, changed)
+            order = not self._much(cache_n), names.index(one.profile)
+            rank = (self._refused(found), *order, inherited, -time, changed)
             cost = found[self.number].cost
             yield rank, Cure(one.field, one.old, one.new, one.profile, request, cache_n, cost, changed)
 

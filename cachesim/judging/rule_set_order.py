@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cachesim.engines.registry import engine_of
+from typing import Sequence
+
+from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.rule_set import RuleSet
 
 
@@ -20,8 +22,16 @@ def search_order(profile: str, rules: RuleSet) -> list[str]:
     """Return the other rule sets of the engine in the order in which their variants are tried."""
     engine, at = engine_of(profile), place_of(profile, rules)
     beside = sorted(engine.beside, key=lambda name: not name.endswith("-repaired"))
-    order = [*engine.line[at + 1 :], *beside, *reversed(engine.line[: at + 1]), *engine.profiles]
+    order = [*_later_commits(profile, list(engine.beside)), *engine.line[at + 1 :], *beside, *reversed(engine.line[: at + 1]), *engine.profiles]
     return [name for name in dict.fromkeys(order) if name != profile]
+
+
+def _later_commits(profile: str, beside: Sequence[str]) -> list[str]:
+    """Return the proposals that correct a proposal: its repaired form, and later commits of the same pull request."""
+    thread = rules_of(profile).source.partition(" ")[0] if profile in beside else ""
+    after = beside[beside.index(profile) + 1 :] if "#" in thread else []
+    return [name for name in after
+            if name == f"{profile}-repaired" or rules_of(name).source.partition(" ")[0] == thread]  # fmt: skip
 
 
 def newer_rule_sets(profile: str, rules: RuleSet) -> list[str]:

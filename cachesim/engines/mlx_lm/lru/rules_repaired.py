@@ -6,7 +6,7 @@ from cachesim.engines.mlx_lm.source_files import mlx_lm
 from cachesim.engines.rule import Role, rule
 
 
-# [New in mlx_lm@pr923-own-copies]
+# [New in mlx_lm@pr923-shared-repaired]
 @rule("ML-LRU-SNAPCOPY.own", Role.STORE,
       mlx_lm("", "LRUPromptCache._insert_boundary_cache", "ec281581", pull=923,
              note="proposed here: copy.deepcopy(prompt_cache), trimmed to the boundary, in place of the shared object"))

@@ -104,9 +104,10 @@ BASE923 = replace(
     source="mlx-lm 321e764e (the base of #923 and #929)",
     position=prefill.position_none,          # until #911
     pc=prefill.pc_one,                       # until #911
+    checkpoint_type="normal",                # until #911; not used
     lru=LRU_BASE923,
     ended=dict.fromkeys(
-        ("position", "pc", "longer", "hand_out", "present", "prune", "victim", "kinds"), "#911"
+        ("position", "pc", "checkpoint_type", "longer", "hand_out", "present", "prune", "victim", "kinds"), "#911"
     ),
 )
 

@@ -20,9 +20,9 @@ PR923_SHARED = replace(
 """The third commit of the pull request: an entry at the first end of a message is the object of the whole key. If that
 prefix already has an entry, the original also counts another owner; this table does not."""
 
-PR923_OWN = replace(
+PR923_SHARED_REPAIRED = replace(
     PR923_SHARED,
-    name="mlx_lm@pr923-own-copies",
+    name="mlx_lm@pr923-shared-repaired",
     source="ec281581 with the edit that its rule names, proposed here",
     lru=LRU_PR923_OWN,
     inferred=("lru.snapshot_copy",),
