@@ -81,12 +81,24 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-SHARED.UNKNOWN": ([[1, 2, 3], [1, 2, 4]],),
     "LC-SPEC-SPLIT.NONE": (0, 3, 0, 2),
     "LC-TASK-REUSE.ALL": ("embedding",),
+    "ML-BATCH-FRESH.EMPTY": ([True, False], [0, 9]),
+    "ML-BATCH-FRESH.SIZE": ([True, False], [0, 9]),
+    "ML-PC-LENGTHS.ALL": (9, 1),
+    "ML-PC-LENGTHS.TAIL": (9, 1),
+    "ML-THINKS.TOKENIZER": (True, False),
 }
 """Arguments of rules that return a decision, by id."""
 
 PLAIN: Mapping[str, Decision] = {
-    "ML-CHUNK-TRIM-FRONT.allocated": Decision(None, {"valid": 4, "allocated": 8, "chunk_size": 16}),
-    "ML-CHUNK-TRIM-FRONT.valid": Decision(None, {"valid": 4, "allocated": 8, "chunk_size": 16}),
+    "ML-ARRAYS-ADVANCE.step": Decision(True, {}),
+    "ML-ARRAYS-KEEP.copied": Decision(False, {"gated": True}),
+    "ML-ARRAYS-TRIM.refused": Decision(False, {}),
+    "ML-KV-MERGE.skips_empty": Decision(True, {"full": [True, False]}),
+    "ML-LRU-QUERY.whole": Decision(9, {"query": 9}),
+    "ML-LRU-SNAPCOPY.copied": Decision(4, {"key": 9, "length": 5, "held": 12}),
+    "ML-LRU-TRIM-IN.copy": Decision(False, {}),
+    "ML-LRU-UNTRIMMABLE.refused": Decision(0, {"common": 9}),
+    "ML-RING-EXTRACT-END.cut": Decision(9, {"end": 9, "columns": 16, "left_padding": 0}),
     **{name: Decision(None, {}) for name in (
         "ML-STATE-ARRAYS.padded", "ML-STATE-ARRAYS.slots", "ML-STATE-META.none", "ML-STATE-META.text",
         "ML-STATE-RESTORE.cut", "ML-STATE-RESTORE.whole", "ML-STATE-SAVE.cut", "ML-STATE-SAVE.whole",

@@ -15,6 +15,7 @@ import pytest
 
 from cachesim.engines.base import prompt_of
 from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.engines.mlx_lm.server_state import SILENT
 from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES
 from cachesim.events import Advanced, Decided, Declined, Gained, Lost
@@ -45,12 +46,12 @@ ASKED_QUIETLY = {
     "IK-SPEC-START.ANY", "IK-SPEC-PURGE.KEEP", "IK-SPEC-PURGE.KNOWN",
     "IK-WINDOW.COMPACT", "IK-WINDOW.COMPACT-ANY", "IK-WINDOW.WHOLE", "IK-GRAPH.SEQUENCES", "IK-GRAPH.NEW",
     "IK-ABORT.NEVER", "IK-WARM-UP.BEFORE", "IK-WARM-UP.SAME",
-    "LC-CKPT-NOTE.NONE",
+    "LC-CKPT-NOTE.NONE", "ML-BATCH-FRESH.EMPTY", "ML-BATCH-FRESH.SIZE", "ML-PC-LENGTHS.ALL", "ML-PC-LENGTHS.TAIL",
+    "ML-THINKS.TOKENIZER", *SILENT,
 }
 """Rules that are asked without a line in the log."""
 
 FILES_ONLY = "asked where a cache goes into a file, which the server never does; make peers asks the classes"
-CHUNKS = "no model of ours has chunks; make peers asks the class"
 QUIET = "asked without a line in the log; tests/unit/engines/llama_cpp/test_history.py asks whether it is"
 NOT_YET: dict[str, str] = {
     **dict.fromkeys((
@@ -63,7 +64,6 @@ NOT_YET: dict[str, str] = {
         "ML-STATE-META.none", "ML-STATE-META.text", "ML-STATE-ROTATED.truth",
         "ML-STATE-ARRAYS.padded", "ML-STATE-ARRAYS.slots",
     ), FILES_ONLY),
-    **dict.fromkeys(("ML-CHUNK-TRIM-FRONT.allocated", "ML-CHUNK-TRIM-FRONT.valid"), CHUNKS),
     **dict.fromkeys(("LC-SHARED.PREFIX", "LC-SHARED.UNKNOWN"),
                     "no scenario asks for decisions; tests/unit/engines/llama_cpp/test_newer.py does"),
     "LC-TASK-REUSE.ALL": "never says no, and only that is written down",

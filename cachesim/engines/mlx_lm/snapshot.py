@@ -25,7 +25,7 @@ def _rows(cache: Any) -> tuple[int, Rows]:
     if cache.keys is None:
         return int(cache.offset), Rows(np.zeros(0, np.uint64), None, None)
     if hasattr(cache, "temporal"):
-        keys, values = (cache.temporal(buffer) for buffer in cache.pair())
+        keys, values = (cache.temporal(buffer)[:, :, : cache.offset] for buffer in cache.pair())
     else:
         held = cache.offset - getattr(cache, "start_position", 0)
         keys, values = (buffer[:, :, :held] for buffer in cache.pair())

@@ -80,7 +80,12 @@ AT_M1019 = replace(
 AT_0_31_1_QWEN35 = replace(AT_M1019, arrays_advance=arrays.advance_never)
 """With the model file qwen3_5.py, which advances no counters until #1024."""
 
-AT_0_30_2 = replace(AT_M1019, kv_merge_empty=kv.merge_needs_buffers, ring_extract_end=kv.extract_cut_if_padded)
+AT_0_30_2 = replace(
+    AT_M1019,
+    kv_merge_empty=kv.merge_needs_buffers,
+    ring_extract_end=kv.extract_cut_if_padded,
+    rotating_merge=kv.merge_all_in_offset,
+)
 
 AT_PR1253 = replace(AT_V0_31_3, arrays_trim=arrays.trim_resets)
 

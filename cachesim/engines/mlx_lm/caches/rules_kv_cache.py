@@ -81,6 +81,12 @@ def merge_all_in_idx(size: int, idx: int) -> MergedRow:
     return MergedRow(idx, None)
 
 
+@rule("ML-RING-MERGE.offset", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "0.30.2"), until="#738")
+def merge_all_in_offset(size: int, idx: int) -> MergedRow:
+    """Puts all entries of a ring into as many columns of a batch as it has tokens, at most its size."""
+    return MergedRow(size, None)
+
+
 @rule("ML-RING-EXTRACT-START.clamped", Role.MEMORY,
       mlx_lm(CACHE, "BatchRotatingKVCache.extract", "f26fddfd"), since="#1114")
 def row_start_clamped(left_padding: int) -> int:

@@ -95,6 +95,7 @@ LRU_0_28_3 = replace(
     trim_in=fetch.trim_in_place,
     hand_out=fetch.hand_own,
     move=insert.move_only,
+    present=insert.present_only,
     over_count=insert.over_count_only,
 )
 """A single conversation, in the terms of the later cache: an entry under the tokens that it holds."""

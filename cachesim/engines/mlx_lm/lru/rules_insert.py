@@ -47,6 +47,12 @@ def present_replace_count() -> Present:
     return Present(True, owners=1)
 
 
+@rule("ML-LRU-PRESENT.only", Role.STORE, mlx_lm(SERVER, "reset_prompt_cache", "0.28.3"), until="#625")
+def present_only() -> Present:
+    """Replaces the only conversation, whatever its key."""
+    return Present(True)
+
+
 @rule("ML-LRU-PREFIX.none", Role.DROP, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))
 def prune_none(layers: Sequence[Any], key: int, prefixes: Sequence[int]) -> list[int]:
     """Keeps all entries whose keys are prefixes of the new key."""

@@ -41,7 +41,8 @@ V0_30_2 = replace(
     caches=AT_0_30_2,
     lru=LRU_0_30_2,
     ended={"mergeable": "#743", "fresh": "#743", "new_cache": "#834", "right_lengths": "#738", "cancel": "#741",
-           "kv_merge_empty": "#755", "ring_extract_end": "#738", "over_bytes": "#906"},
+           "kv_merge_empty": "#755", "ring_extract_end": "#738",
+           "rotating_merge": "#738", "over_bytes": "#906"},
 )  # fmt: skip
 """Read and, for attention without windows, compared with the real server. Masks of a window over a single token (#843)
 are those of the later versions."""
@@ -54,7 +55,7 @@ V0_28_3 = replace(
     mergeable=keys.merge_never,              # until #626
     lru=LRU_0_28_3,
     ended={"mergeable": "#626", **dict.fromkeys(
-        ("asked", "exact", "shorter", "keep", "trim_in", "hand_out", "move", "over_count"), "#625")},
+        ("asked", "exact", "shorter", "keep", "trim_in", "hand_out", "move", "present", "over_count"), "#625")},
 )  # fmt: skip
 """The server keeps a single conversation and answers one request at a time. A request that leaves nothing to evaluate
 ends its connection without an answer; here it gets status 404."""
