@@ -22,7 +22,8 @@ def search_order(profile: str, rules: RuleSet) -> list[str]:
     """Return the other rule sets of the engine in the order in which their variants are tried."""
     engine, at = engine_of(profile), place_of(profile, rules)
     beside = sorted(engine.beside, key=lambda name: not name.endswith("-repaired"))
-    order = [*_later_commits(profile, list(engine.beside)), *engine.line[at + 1 :], *beside, *reversed(engine.line[: at + 1]), *engine.profiles]
+    first = [*_later_commits(profile, list(engine.beside)), *engine.line[at + 1 :]]
+    order = [*first, *beside, *reversed(engine.line[: at + 1]), *engine.profiles]
     return [name for name in dict.fromkeys(order) if name != profile]
 
 
