@@ -69,9 +69,9 @@ class StoredSize(NamedTuple):
     owner: int
     tokens: int                  # tokens that the object covers
     bytes: int                   # all of it, with the parts below
-    draft: int = 0               # bytes of the part of the draft model or MTP head
-    checkpoints: int = 0         # bytes of the checkpoints that an entry contains
-    name: str = ""               # type that the engine gives an entry
+    draft_bytes: int = 0         # of the part of the draft model or MTP head
+    checkpoint_bytes: int = 0    # of the checkpoints that an entry contains
+    entry_type: str = ""         # type that the engine gives an entry
 
 
 class DraftMemory(NamedTuple):

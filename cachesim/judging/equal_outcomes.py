@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence, TypeVar
 
 NAMES = frozenset({"profile", "rule", "flags", "source", "command", "case", "because", "decided", "decisions",
-                   "stored_mib", "mismatches", "lives"})  # fmt: skip
+                   "stored_mib", "mismatches", "lives", "sizes", "draft_memory", "micro_batches"})  # fmt: skip
 """Keys of ``run_data`` and ``why_data`` that name rules and sizes, and expectations that were not met."""
 Data = TypeVar("Data", bound=Mapping[str, Any])
 

@@ -278,5 +278,7 @@ class JudgingObserver(AnswerObserver):
         self.entries = [self.texts[key] for key in self.server.kept() if key in self.texts] if self.texts else []
         self.found[number] = Judgement(
             request, answer, judged, ledger, lengths, len(self.entries), self.slots.get(number), began,
-            spans, [len(tokens) for tokens in self.entries], reply, len(self.found), n_ctx,
+            spans, [len(tokens) for tokens in self.entries], reply,
+            self.server.stored_sizes() if self.with_ledger else (),
+            self.server.draft_memory(answer.id_slot) if has and self.with_ledger else None, len(self.found), n_ctx,
         )  # fmt: skip

@@ -16,6 +16,7 @@ from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
+from cachesim.judging.memory_data import memory_data
 from cachesim.judging.outcomes import client_digest
 from cachesim.judging.recompute_reasons import reason, reasons, reused
 from cachesim.judging.reproduce_command import flags_data
@@ -99,6 +100,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "moved": judgement.ledger.moved,
         "wrong": judgement.ledger.wrong,
         "client": client_digest(judgement),
+        **memory_data(judgement, run.events(i)),
     }
     return {**data, "verdict": verdict_of(data)}
 
@@ -169,7 +171,7 @@ def why_data(
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
             "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
-            "died", "client")  # fmt: skip
+            "died", "client", "sizes", "draft_memory", "micro_batches")  # fmt: skip
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,

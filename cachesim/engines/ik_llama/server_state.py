@@ -52,7 +52,7 @@ class Core(SlotDriver):
         self.settings = settings(opts, kind, rules.block_flash if opts.flash_attn else rules.block_plain)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)
-        self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules())
+        self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
         limits = Limits(self.settings.limit_size, 0)
         self.points = RestorePoints(self, log)
@@ -81,7 +81,7 @@ class Core(SlotDriver):
         is recurrent only if the options say so."""
         cache = self._cache(None, opts.swa_compress, opts.companion_recurrent)
         unread = replace(self._decode_rules(), seen=lambda pos: self.settings.n_ctx)
-        return Context(cache, None, self.settings.n_ubatch, unread)
+        return Context(cache, None, self.settings.n_ubatch, unread, self.emit, "draft")
 
     def _seen(self, pos: np.ndarray) -> int:
         """Return the number of cells that attention reads; log the decision if used cells are missed."""

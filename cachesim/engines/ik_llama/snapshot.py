@@ -16,7 +16,7 @@ from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation
@@ -132,6 +132,24 @@ class Inspected(Core):
         """Return the current bytes of checkpoints and stored conversations."""
         checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
         return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
+
+    def stored_sizes(self) -> list[StoredSize]:
+        """Return the size of every checkpoint and every stored conversation. The draft context is never stored."""
+        found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size)
+                 for slot in self.slots for c in slot.checkpoints]  # fmt: skip
+        return found + [
+            StoredSize("entry", -1, len(entry.tokens), entry.size, 0, sum(c.facts.size for c in entry.checkpoints))
+            for entry in (self.cache.entries if self.cache else ())
+        ]
+
+    def draft_memory(self, slot: int) -> DraftMemory | None:
+        """Return the memory of the MTP head for a slot."""
+        if self.companion is None:
+            return None
+        kv = self.companion.kv
+        pos = kv.cells.pos[kv.cells.of(slot)]
+        first, last = (int(pos.min()), int(pos.max())) if len(pos) else (-1, -1)
+        return DraftMemory(len(pos), first, last, kv.state_pos[slot], kv.size_of(slot, False))
 
     def held(self, seq: int) -> np.ndarray:
         """Return the positions (n,) of a sequence's cells, ascending."""

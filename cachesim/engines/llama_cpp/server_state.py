@@ -139,11 +139,11 @@ class Core(SlotDriver):
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.traits)
-        return self._context(memory, model)
+        return self._context(memory, model, "draft")
 
-    def _context(self, memory: Memory, model: Model | None) -> Context:
+    def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:
         n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
-        return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines)
+        return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines, name)
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
         """Return whether the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach

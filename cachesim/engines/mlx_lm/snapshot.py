@@ -12,9 +12,9 @@ import numpy as np
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import StoredBytes
-from cachesim.engines.inspection import Excess, Key, Point, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import Excess, Key, Point, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.model_layout import alive, rows_of, states_of
+from cachesim.engines.mlx_lm.model_layout import alive, declared, rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import MODEL, PromptCache
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.model import LayerState, Rows
@@ -90,6 +90,14 @@ class Inspected(Core):
         which evictions depend, has the sizes of views in place of the memory behind them."""
         entries = [entry.layers for entry in self.cache.lru.entries().values()]
         return StoredBytes(0, alive(entries, self.cache.weights))
+
+    def stored_sizes(self) -> list[StoredSize]:
+        """Return the size of every entry, with its type."""
+        weights, n = self.cache.weights, len(self.kind.spec.layers)
+        return [
+            StoredSize("entry", -1, len(key), entry.nbytes, declared(entry.layers[n:], weights[n:]), 0, entry.kind)
+            for (_, key), entry in self.cache.lru.entries().items()
+        ]
 
     def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
         """Return the caches of a conversation as stored contents, with the tokens that they should hold."""

@@ -58,8 +58,8 @@ class WholePromptGenerator(Generator):
             cache.finalize()
         self.checkpoint(group, pc, batch.extract)
         if pc > 1:
-            self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails])
-        outputs = self.machine.feed(batch.caches, tails)
+            self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails], group)
+        outputs = self.machine.feed(batch.caches, tails, group)
         for row, rest, hidden in zip(group, rests, outputs, strict=True):
             row.tokens += rest
             row.segments, row.caches = [], []

@@ -14,6 +14,7 @@ from cachesim.engines.rule import Role
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import Grade
 from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
+from cachesim.tools.run.memory_text import memory_parts
 from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups
 
 
@@ -34,7 +35,9 @@ def _block(data: Mapping[str, Any], verbose: int) -> Group:
     tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     read = [*reads, *predicted_lines(data["predicted"])]
-    return Group(*_verdict(data), *_decided(data), *read, *doubt, *tokens, _decisions(data, verbose), *failure)
+    memory = [indented(text, "dim") for text in memory_parts(data)] if verbose else []
+    end = [_decisions(data, verbose), *memory, *failure]
+    return Group(*_verdict(data), *_decided(data), *read, *doubt, *tokens, *end)
 
 
 def _decided(data: Mapping[str, Any]) -> Iterator[RenderableType]:

@@ -14,8 +14,17 @@ import numpy as np
 from cachesim.engines.ik_llama.memory.kv_cache import KvCache, States
 from cachesim.engines.ik_llama.memory.nan_states import is_nan, mark_nan, mark_nan_outputs
 from cachesim.engines.ik_llama.rules.micro_batch import Graph
-from cachesim.engines.shared.batch import DecodeBatch, TokenOutput, Ubatch, join_runs, read_outputs, split_by
+from cachesim.engines.shared.batch import (
+    DecodeBatch,
+    TokenOutput,
+    Ubatch,
+    join_runs,
+    micro_batch,
+    read_outputs,
+    split_by,
+)
 from cachesim.engines.shared.kv_rows import read_rows, sort_by_position, write_rows
+from cachesim.events import Event
 from cachesim.model import Hidden, LayerState, Model, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition
 
@@ -76,7 +85,7 @@ class DecodeRules:
 
 
 class Context:
-    """A cache, a model that fills it, and llama_decode. ``model`` None = positions only.
+    """A cache, a model that fills it, and llama_decode. ``model`` None = positions only; ``name``: "target" or "draft".
 
     While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps``, indexed as
     the rules say: by the place in the micro-batch, or by sequence and position. With places, ``matrices`` (the matrix
@@ -86,7 +95,11 @@ class Context:
     iqk_fused_delta_net (8337e4cd3).
     """
 
-    def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules) -> None:
+    def __init__(
+        self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules, emit: Callable[[Event], None],
+        name: str = "target",
+    ) -> None:
+        self.emit, self.name = emit, name
         self.kv, self.model, self.n_ubatch, self.rules = kv, model, n_ubatch, rules
         self.outputs: dict[int, TokenOutput] = {}
         self.per_step = False
@@ -109,6 +122,7 @@ class Context:
             first = self.kv.claim(ubatch)
             if first is None:
                 return NO_ROOM
+            self.emit(micro_batch(self.name, ubatch))
             self._compute(batch, ubatch, first)
             self.kv.advance(ubatch.n)
             self.evaluated += ubatch.n
