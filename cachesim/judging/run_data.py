@@ -99,7 +99,6 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "held": judgement.ledger.held,
         "moved": judgement.ledger.moved,
         "wrong": judgement.ledger.wrong,
-        "client": client_digest(judgement),
         **memory_data(judgement, run.events(i)),
     }
     return {**data, "verdict": verdict_of(data)}
@@ -108,6 +107,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
 def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     judged = judgement.judged
     return {
+        "client": client_digest(judgement),
         "equal_cold": judged.equal_cold,
         "refused": judged.refused,
         "rung": judged.wrong.rung if judged.wrong else "",
