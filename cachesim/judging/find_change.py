@@ -7,10 +7,13 @@ which they differ are put into the older version: each alone, then all of them, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
+from cachesim.engines.build_names import builds_in_order
 from cachesim.engines.contract import Engine
+from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.outcomes import ObservedDifference, StepOutcome, differences, observed
@@ -68,8 +71,9 @@ class RequestHistory:
 
 
 def neighbours(engine: Engine) -> list[tuple[str, str]]:
-    """Return pairs (older, newer): every version with its predecessor, then every proposal with its base."""
-    return [*zip(engine.line, engine.line[1:], strict=False), *((base, name) for name, base in engine.beside.items())]
+    """Return pairs (older, newer): every version with its predecessor, then every proposal with its base. The versions
+    are the recorded rule sets and, between them, every build at which a decision changed."""
+    return [*pairwise(builds_in_order(engine)), *((base, name) for name, base in engine.beside.items())]
 
 
 def bisect(
@@ -78,7 +82,7 @@ def bisect(
 ) -> list[RequestHistory]:
     """Return the history of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``:
     comparison with cold runs, "provenance" or "exact". ``log``: compare the lines of the log, too."""
-    lab = _Lab(scenario, engine, mode, log)
+    lab = _Lab(scenario, mode, log)
     found = [RequestHistory({}) for _ in scenario.steps]
     for old, new in neighbours(engine) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
@@ -94,16 +98,16 @@ def bisect(
 class _Lab:
     """Runs of a scenario under versions and mixtures of them, each made once."""
 
-    def __init__(self, scenario: Scenario, engine: Engine, mode: str, log: bool) -> None:
-        self.scenario, self.engine, self.mode, self.log = scenario, engine, mode, log
+    def __init__(self, scenario: Scenario, mode: str, log: bool) -> None:
+        self.scenario, self.mode, self.log = scenario, mode, log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
 
     def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[RequestOutcome | None]:
         """Return the outcomes of all requests under the older version with these fields of the newer version."""
         key = (old, new if names else "", names)
         if key not in self.known:
-            older = self.engine.rules(old)
-            table = older.mixed(self.engine.rules(new), names) if names else older
+            older = rules_of(old)
+            table = older.mixed(rules_of(new), names) if names else older
             try:
                 run = run_judged(self.scenario, old, self.mode, table=table, with_ledger=False)
             except NotInBuild:
@@ -118,7 +122,7 @@ class _Lab:
     def causes(self, turn: OutcomeChange, number: int) -> Iterator[ChangedFields]:
         """Yield the fields that turn the older version's outcome of a request into the newer version's."""
         old, new = turn.old, turn.new
-        changes = self.engine.rules(old).changes(self.engine.rules(new), self.log)
+        changes = rules_of(old).changes(rules_of(new), self.log)
 
         def suffices(*fields: Change) -> bool:
             names = frozenset(one.field for one in fields)

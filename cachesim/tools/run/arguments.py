@@ -60,7 +60,8 @@ def profile_name(text: str) -> str:
     found = resolve_name(text)
     if found is None:
         return text
-    note(found.note)
+    for line in (found.note, *found.unknown):
+        note(line)
     return found.profile
 
 

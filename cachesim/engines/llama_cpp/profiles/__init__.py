@@ -6,6 +6,7 @@ A profile is a table of rules and numbers, derived from its neighbour; every dif
 from __future__ import annotations
 
 from cachesim.engines.llama_cpp.profiles.b10587 import B10587, PR24143_ON_B10587, V3_24035
+from cachesim.engines.llama_cpp.profiles.between import BETWEEN
 from cachesim.engines.llama_cpp.profiles.builds_since_b10809 import (
     B10809,
     B11063,
@@ -14,6 +15,7 @@ from cachesim.engines.llama_cpp.profiles.builds_since_b10809 import (
     B11549_PROPOSED,
     B11549_REPAIRED,
 )
+from cachesim.engines.llama_cpp.profiles.landed import timeline
 from cachesim.engines.llama_cpp.profiles.older_builds import (
     B6160,
     B6685,
@@ -38,7 +40,6 @@ from cachesim.engines.llama_cpp.profiles.pull_requests import (
     B9765,
     PR24143_ON_B9518,
     V1_24035,
-    timeline,
 )
 from cachesim.engines.llama_cpp.profiles.rule_table import Rule, Rules
 
@@ -61,7 +62,7 @@ LINE = tuple(rules.name for rules in (
 ))  # fmt: skip
 """The master branch in order of build, oldest first."""
 
-TIMELINE = timeline([PROFILES[name] for name in LINE])
+TIMELINE = timeline([PROFILES[name] for name in LINE], BETWEEN)
 
 BESIDE = {
     V1_24035.name: B9473.name, PR24143_ON_B9518.name: B9518.name,

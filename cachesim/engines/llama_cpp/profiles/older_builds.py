@@ -52,7 +52,7 @@ B9231 = replace(
     min_step=8192,                           # until #22929: the step of periodic checkpoints
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
-    ended={"min_step": "#22929", "defaults": "#23269"},
+    ended={"min_step": "#22929", "defaults": "#23269", "silent.user_pos": "#22929", "silent.ckpt_search": "#22929"},
     inferred=("rs_split",),
 )
 
@@ -87,13 +87,13 @@ B8916 = replace(
     build="b8916",
     source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
-    ckpt_unread=use.unread_resets,           # until b9109
+    ckpt_unread=use.unread_resets,           # until #22838
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
     spec_types=("none", "ngram-simple"),     # draft-mtp: #22673; the draft context is saved since #22838
-    host_header=0,                           # between b8916 and b9473
+    host_header=0,                           # until #22679
     unlogged=without(B9231, pc_save="mib_draft"),
-    ended={"spec_types": "#22673, #22838"},
+    ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679"},
     inferred=(),
 )
 
@@ -120,6 +120,7 @@ B8450 = replace(
     spec_on=speculative.drafts_where_cut,           # until #19493
     rs_split=seq_rm_and_state.split_neighbours,        # until #21224
     silent=B8916.silent | {"do_ckpt"},
+    ended={"silent.do_ckpt": "#19493"},
 )
 
 B8392 = replace(
@@ -132,6 +133,7 @@ B8392 = replace(
     ckpt_erase=old_use.erase_er1,            # until #20671
     ckpt_create=old_make.create_cr5,         # until #20726
     unlogged=without(B8450, ckpt_invalidate="pos_next"),
+    ended={"unlogged.ckpt_invalidate": "#20671"},
 )
 
 B8271 = replace(
@@ -165,7 +167,8 @@ B8152 = replace(
     silent=B8260.silent | {"ckpt_check", "warn"},
     unlogged=without(B8260, ckpt_restore="n_past"),
     ended={
-        "ckpt_restore": "#19924, #20279", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+        "ckpt_restore": "#19924", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+        "silent.ckpt_check": "#20087", "unlogged.ckpt_restore": "#20279",
     },
 )
 
@@ -183,7 +186,7 @@ B7789 = replace(
     spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
     unlogged=without(B8152, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
-    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471"},
+    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471", "unlogged": "#19849"},
 )
 
 B7689 = replace(
@@ -222,16 +225,22 @@ B6685 = replace(
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     kv_read=seq_rm_and_state.read_together,            # until #17982
     auto_slots=1,                            # until #16736
-    least_batch=64,                          # recorded (server.n_batch); the history names only swa-first
-    ctx_pad=32,                              # until #17046
-    window_pad=32,                           # until between b6685 and b7789
+    least_batch=64,                          # recorded (server.n_batch); until #17505
+    ctx_pad=32,                              # until #16812
+    window_pad=32,                           # until #16812
     rs_split=seq_rm_and_state.split_any_ids,           # until #16442
     defaults={**B7789.defaults, "ctx_checkpoints": 3, "ctx_size": 4096},       # until #16391, #16653
     silent=B7789.silent | {"slot_clear", "trim_refused"},
     unlogged={
         **without(B7789, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
-    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391, #16653"},
+    ended={
+        "auto_slots": "#16736", "least_batch": "#17505", "ctx_pad": "#16812", "window_pad": "#16812",
+        "trim": "#17267", "pc_update": "#16391", "ckpt_erase": "#16391",
+        "defaults.ctx_checkpoints": "#16391", "defaults.ctx_size": "#16653",
+        "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#17775",
+        "unlogged.slot_by_lcp": "#16391", "unlogged.slot_by_lru": "#16391",
+    },
 )
 
 B6160 = replace(
@@ -249,11 +258,15 @@ B6160 = replace(
     erase_told=old_make.told_next,           # until #16382; seen in recordings
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
-    share_digits=6,
+    share_digits=6,                          # until #15913
     defaults={**B6685.defaults, "slot_prompt_similarity": 0.5, "context_shift": True},   # until #15913, #15416
     unlogged={
         **without(B6685, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
-    ended={"n_swa": "#16382", "defaults": "#15913, #15416"},
+    ended={
+        "n_swa": "#16382", "defaults.slot_prompt_similarity": "#15913", "defaults.context_shift": "#15416",
+        "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
+        "unlogged.slot_by_lcp": "#15913",
+    },
     inferred=("rs_rm",),                     # no recurrent model was recorded
 )
