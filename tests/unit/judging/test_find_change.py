@@ -9,8 +9,10 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.build_names import builds_in_order
+from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.rule_set import Change
+from cachesim.engines.shared.timeline import Timeline
 from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.find_change import ChangedFields, bisect, neighbours
 from cachesim.judging.judged_run import Run
@@ -39,8 +41,9 @@ def short(course):
 
 def test_every_version_and_every_proposal_has_a_neighbour():
     pairs = neighbours(ENGINE)
-    assert [new for _, new in pairs] == [*ENGINE.line[1:], *ENGINE.beside]
-    assert all(old in ENGINE.line for old, _ in pairs)
+    versions = [*builds_in_order(ENGINE)[1:], *ENGINE.beside]
+    assert [new for _, new in pairs] == versions and {*ENGINE.line[1:]} < {*versions}
+    assert all(old in [ENGINE.line[0], *versions] for old, _ in pairs)
 
 
 def test_the_same_prompt_again_through_the_years():
@@ -49,11 +52,16 @@ def test_the_same_prompt_again_through_the_years():
     assert first.turns == [] == first.beside
     assert short(again) == [
         ("b6685", 129, False, [["rs_rm"]]),
-        ("b7789", 0, True, [["rs_rm"]]),
+        ("b7011", 0, True, [["rs_rm"]]),
+        ("b7078", 129, False, [["trim"]]),          # the server dies
+        ("b7789", 0, True, [["trim"]]),             # since b7543
+        ("b9180", 129, False, [["trim"]]),          # the server dies
         ("b9231", 110, True, [["ckpt_need"]]),
-        ("b10587", 126, True, [["ckpt_create"]]),
+        ("b9978", 126, True, [["ckpt_create"]]),
     ]
-    assert [turn.causes[0].changes[0].source for turn in again.turns] == ["#16382", "#17009", "#23280", "#25472"]
+    assert [turn.causes[0].changes[0].source for turn in again.turns] == [
+        "#16382", "#17009", "#17267", "#18391", "#22673", "#23280", "#25472",
+    ]  # fmt: skip
     assert all(turn.causes[0].alone for turn in again.turns)
 
 
@@ -66,7 +74,7 @@ def test_a_server_error_is_an_outcome():
 
 def test_fields_that_only_do_it_together_are_named_together():
     """A checkpoint before the last chunk needs the mark and the creation."""
-    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("b7789"))
+    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("b6711"))
     (cause,) = turn.causes
     assert not cause.alone and {c.field for c in cause.changes} == {"ckpt_break", "ckpt_create"}
 
@@ -86,7 +94,7 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,), server=SMALL)
 
     def outcome(old, new, names):
-        table = ENGINE.rules(old).mixed(ENGINE.rules(new), names)
+        table = rules_of(old).mixed(rules_of(new), names)
         one = run_judged(scenario, old, "provenance", table=table).requests[number]
         return one.answer.cache_n, one.judged.equal_cold, one.answer.status
 
@@ -102,7 +110,8 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
 def test_the_command_speaks_json(capsys):
     assert main(["bisect", "A130/A", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == 1 and len(data["requests"][1]["outcomes"]) == len(ENGINE.line) + len(ENGINE.beside)
+    versions = [*builds_in_order(ENGINE), *ENGINE.beside]
+    assert data["schema"] == 1 and [one["profile"] for one in data["requests"][1]["outcomes"]] == versions
     turn = data["requests"][1]["turns"][0]
     assert turn["new"] == "llama_cpp@b6685"
     assert turn["now"] == {"cache_n": 129, "equal_cold": False, "status": 200}
@@ -152,7 +161,8 @@ def made_up(monkeypatch, answer, beside=(), **versions):
     monkeypatch.setattr("cachesim.judging.find_change.run_judged", run_judged)
     proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
     line = [name for name in tables if name not in proposals]
-    return SimpleNamespace(line=line, beside=proposals, rules=tables.__getitem__)
+    monkeypatch.setattr("cachesim.judging.find_change.rules_of", tables.__getitem__)
+    return SimpleNamespace(line=line, beside=proposals, when=Timeline())
 
 
 def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
