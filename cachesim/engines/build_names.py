@@ -93,14 +93,14 @@ def main_branch(engine: Engine) -> MainBranch:
     return known
 
 
-def builds_in_order(engine: Engine) -> list[str]:
+def builds_in_order(engine: Engine, log: bool = False) -> list[str]:
     """Return the rule sets of the main branch in order: the recorded ones and, between them, one for each point at
-    which a decision changed. The latter are registered."""
+    which a decision (with ``log``, or the log) changed. The latter are registered."""
     own = engine.when.own
     if not own:
         return list(engine.line)
     made = [(own[name], name) for name in engine.line]
-    for point in main_branch(engine).points():
+    for point in main_branch(engine).points(log):
         if point not in own.values() and (found := resolve_name(f"{engine.name}@{_name_at(engine, point)}")):
             made.append((point, found.profile))
     return list(dict.fromkeys(name for _, name in sorted(made, key=lambda one: one[0])))

@@ -70,10 +70,10 @@ class RequestHistory:
     beside: list[OutcomeChange] = field(default_factory=list)
 
 
-def neighbours(engine: Engine) -> list[tuple[str, str]]:
+def neighbours(engine: Engine, log: bool = False) -> list[tuple[str, str]]:
     """Return pairs (older, newer): every version with its predecessor, then every proposal with its base. The versions
-    are the recorded rule sets and, between them, every build at which a decision changed."""
-    return [*pairwise(builds_in_order(engine)), *((base, name) for name, base in engine.beside.items())]
+    are the recorded rule sets and, between them, every build at which a decision (with ``log``, or the log) changed."""
+    return [*pairwise(builds_in_order(engine, log)), *((base, name) for name, base in engine.beside.items())]
 
 
 def bisect(
@@ -84,7 +84,7 @@ def bisect(
     comparison with cold runs, "provenance" or "exact". ``log``: compare the lines of the log, too."""
     lab = _Lab(scenario, mode, log)
     found = [RequestHistory({}) for _ in scenario.steps]
-    for old, new in neighbours(engine) if pairs is None else pairs:
+    for old, new in neighbours(engine, log) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
         for number, course in enumerate(found):
             course.outcomes |= {old: before[number], new: after[number]}

@@ -127,10 +127,12 @@ class MainBranch:
             return f"default of {key}", "default"
         return (f"log ({path})" if outer in LOG_FIELDS and outer != "outside" else path), "value"
 
-    def points(self) -> list[Landed]:
-        """Return the points between two rule sets at which a decision changed, in order. A change that the newer of the
-        two does not have belongs to a later pair, whose rule sets were recorded in the opposite order."""
-        decisions = {path: spans for path, spans in self.spans.items() if path.partition(".")[0] not in LOG_FIELDS}
+    def points(self, log: bool = False) -> list[Landed]:
+        """Return the points between two rule sets at which a decision (with ``log``, or the log) changed, in order. A
+        change that the newer of the two does not have belongs to a later pair, whose rule sets were recorded in the
+        opposite order."""
+        decisions = {path: spans for path, spans in self.spans.items()
+                     if log or path.partition(".")[0] not in LOG_FIELDS}  # fmt: skip
         return sorted({
             span.first for (low, *_), (high, _, leaves) in pairwise(self._tables) for path, spans in decisions.items()
             if self._span_at(path, high).value == leaves.get(path)

@@ -31,7 +31,7 @@ def run(args: Namespace) -> int:
     engine = ENGINES.get(scenario.engine)
     if engine is None or not engine.line:
         raise BadInput(f"this build does not contain the versions of {scenario.engine}", file=scenario.file)
-    pairs = neighbours(engine)
+    pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
     courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode, args.log)
     if args.json:
