@@ -56,8 +56,8 @@ class RuleSet(ABC):
         return {name: value for name, value in out.items() if not is_table(value)} | inner
 
     def changes(self, newer: Self, log: bool = False) -> list[Change]:
-        """Return the changes between this version and a newer version by path (see ``leaves``); ``log``: with those that
-        only affect the log."""
+        """Return the changes between this version and a newer version by path (see ``leaves``); ``log``: with those
+        that only affect the log."""
         old, new = self.leaves(), newer.leaves()
         return [Change(path, _label(old.get(path)), _label(new.get(path)), self.source_of(newer, path))
                 for path in {**old, **new} if old.get(path) != new.get(path)
