@@ -94,7 +94,7 @@ def test_nothing_is_unknown_where_every_change_is_dated(text):
 
 def test_a_pull_request_names_the_point_at_which_it_landed():
     assert rules_of(resolve_name("ik_llama@1970").profile).spec_start.rule != rules_of("ik_llama@1949").spec_start.rule
-    assert resolve_name("mlx_lm@1109").note == "1109 -> mlx_lm@m1072 with #1093, #1109"
+    assert resolve_name("mlx_lm@1109").note == "1109 -> mlx_lm@m1072 with #1093, #1106, #1109"
     assert resolve_name("llama_cpp@24110").profile == "llama_cpp@b9518"
 
 
