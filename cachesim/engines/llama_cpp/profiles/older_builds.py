@@ -206,7 +206,10 @@ B6998 = replace(
     load_failed=pc.keep_after_failed_load,             # until #17078
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     kv_read=seq_rm_and_state.read_together,            # until #17982
+    least_batch=64,                          # until #17505
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
+    silent=B7789.silent | {"slot_clear"},    # until #17267
+    unlogged=without(B7789, launch="is_child"),        # until #17775
     inferred=("load_failed",),
 )
 
