@@ -182,8 +182,11 @@ class RecurrentCache:
         rows = [self._source(src, owners.get(cell)) for cell, src in sources]
         for (cell, _), row in zip(sources, rows, strict=True):
             self.rows[cell] = dict(row)
-        for seq in owners.values():
-            self.rs_idx[seq] = 0
+        for run in ubatch.runs:
+            tail, earlier = self.meta.tail[run.seq], len(run.tokens) - 1
+            self.rs_idx[run.seq] = 0
+            self.since[tail] = 0 if earlier else self.since[tail] + 1
+            self.written[tail] = min(earlier, self.n_rs_seq) or self.written[tail]
 
     def _source(self, src: int, seq: int | None) -> Row:
         """Return the states from which a cell continues: those of a row, or of the plane of a pending rollback."""
@@ -195,8 +198,6 @@ class RecurrentCache:
         tail = self.meta.tail[seq]
         for back, row in enumerate(earlier[: self.n_rs_seq]):
             self.planes[tail][back] = row
-        self.since[tail] = 0 if earlier else self.since[tail] + 1
-        self.written[tail] = min(len(earlier), self.n_rs_seq) or self.written[tail]
 
     # --- saving and loading --------------------------------------------------------------------------------------
 
