@@ -20,6 +20,7 @@ from cachesim.judging.memory_data import memory_data
 from cachesim.judging.outcomes import client_digest
 from cachesim.judging.recompute_reasons import reason, reasons, reused
 from cachesim.judging.reproduce_command import flags_data
+from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 
@@ -160,12 +161,13 @@ def stored_mib(events: Sequence[Event]) -> float | None:
 
 
 def why_data(
-    run: Run, number: int, others: Sequence[tuple[str, int]] = (), decided: DecidingRule | None = None
+    run: Run, number: int, others: Sequence[tuple[str, int]] = (), decided: DecidingRule | None = None,
+    unused: list[UnusedPoint] | None = None,
 ) -> dict[str, Any]:
     """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
     ``cachesim why``. ``others``: (profile, cache_n) of the same request under all rule sets that answer correctly;
-    ``decided``: the rule that decided its failure; ``output_wrong``: the answer itself is wrong, not only the state it
-    left behind; ``known_bug``: the file expects it to be wrong."""
+    ``decided``: the rule that decided its failure; ``unused``: objects that it did not use; ``output_wrong``: the
+    answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
     data = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
@@ -184,6 +186,7 @@ def why_data(
         "prompt": len(prompt_of(one.request, one.answer)),
         **{name: data[name] for name in same},
         "decided": decided_data(decided),
+        "unused": unused_data(unused),
         "lost": [charge._asdict() for charge in one.ledger.charges],
         "computed": [reason._asdict() for reason in reasons(one, others, engine_named(run.scenario.engine).keeps)],
         "told": number in run.told,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Iterator
 
+from cachesim.base.tokens import Tokens, common_prefix
+from cachesim.engines.contract import Server
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.rule_outcomes import limit_decisions
+from cachesim.judging.compare_answer import Judge
+from cachesim.judging.compare_stored import compare_stored
 from cachesim.judging.deciding_rule import DecidingRule, FailureKind, deciding_rule
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.rule_exchange import is_compatible
-from cachesim.scenarios.schema import Scenario
+from cachesim.judging.unused_point import unused_points
+from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.schema import Scenario, Step
 
 MOST = 200_000           # decisions of a run with an exchanged rule
 
@@ -70,3 +77,53 @@ def skipped(scenario: Scenario, profile: str, was: Run, found: DecidingRule) -> 
                 now = None if new is fields[field] else again(scenario, profile, field, name)
                 if now is not None and is_better(found.what, was, now, found.failing):
                     yield new.rule                                                       # type: ignore[attr-defined]
+
+
+class _Arrived(Exception):
+    """Ends a run when a request arrives."""
+
+
+class _Memory(Silent):
+    """Reads the memory of a server when a request arrives: the objects, each with the usable lengths."""
+
+    def __init__(self, number: int, prompt: Tokens) -> None:
+        self.number, self.prompt = number, prompt
+        self.found: list[tuple[str, int, int, list[int]]] = []
+
+    def started(self, server: Server) -> None:
+        self.server = server
+
+    def begins(self, number: int, step: Step) -> None:
+        if number == self.number:
+            judge, server = Judge(self.server.model), self.server
+            slots = [server.live(slot) for slot in server.occupied_slots()]
+            for stored in [*slots, *map(server.stored, server.kept())]:
+                shared = common_prefix(stored.tokens, self.prompt)
+                most = min(shared, len(self.prompt) - 1)
+                usable = [n for n in range(1, most + 1)
+                          if compare_stored(stored._replace(resume=n), judge.cold_runs.covering(stored.tokens)).holds]
+                slot = stored.owner if stored.kind in ("slot", "checkpoint") else -1
+                self.found.append((stored.kind, slot, shared, usable))
+            raise _Arrived
+
+
+def false_about_stored(scenario: Scenario, profile: str) -> Iterator[str]:
+    """Yield what ``unused_points`` states wrongly about the requests of a run, by the rows and states of the memory."""
+    run = run_judged(scenario, profile, "provenance")
+    for number, one in enumerate(run.requests):
+        found = unused_points(run, number)
+        if found is None or run.unsettled:
+            continue
+        memory = _Memory(number, one.request.prompt)
+        with suppress(_Arrived):
+            play(scenario, profile, "provenance", memory)
+        for point in found:
+            same = [(shared, usable) for kind, slot, shared, usable in memory.found
+                    if (kind, slot) == (point.kind, point.slot) and shared >= point.shared]  # fmt: skip
+            if not same or (point.usable and not any(point.usable in usable for _, usable in same)):
+                yield f"{scenario.id} {profile} {number}: {point} {same}"
+            resumable = not point.usable and point.obstacle != "the server cannot resume there"
+            if resumable and same and all(usable and usable[-1] > one.answer.cache_n for _, usable in same):
+                yield f"{scenario.id} {profile} {number}: {point} {same}"
+        if not found and (left := [one for one in memory.found if one[2] > run.requests[number].answer.cache_n]):
+            yield f"{scenario.id} {profile} {number}: {left} stored"

@@ -18,7 +18,7 @@ from cachesim.judging.deciding_rule import failure_of
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.drawn_conversation import draw_conversation
-from tests.scenarios.exchange_checks import false_statements
+from tests.scenarios.exchange_checks import false_about_stored, false_statements
 from tests.scenarios.whole import corpus
 
 RUNS = [(scenario, profile) for scenario in corpus() for profile in scenario.profiles]
@@ -42,6 +42,17 @@ def named(runs: list[tuple[Scenario, str]]) -> list[object]:
 @pytest.mark.parametrize(("scenario", "profile"), named(stratified(BROKEN)))
 def test_the_rule_that_is_named_decides(scenario, profile):
     assert list(false_statements(scenario, profile, list(scenario.expect[profile].broken[:1]))) == []
+
+
+@pytest.mark.parametrize(("scenario", "profile"), named(stratified(RUNS)))
+def test_objects_that_are_called_stored_are_stored(scenario, profile):
+    assert list(false_about_stored(scenario, profile)) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("scenario", "profile"), named(RUNS))
+def test_every_object_that_is_called_stored_is_stored(scenario, profile):
+    assert list(false_about_stored(scenario, profile)) == []
 
 
 @pytest.mark.long
@@ -70,11 +81,13 @@ def drawn_failures(seed: int, most: int) -> Iterator[tuple[Scenario, str, int]]:
 
 def test_rules_named_for_drawn_failures_decide():
     wrong = [text for scenario, profile, at in drawn_failures(33, DRAWN)
-             for text in false_statements(scenario, profile, [at])]  # fmt: skip
+             for text in (*false_statements(scenario, profile, [at]), *false_about_stored(scenario, profile))]
     assert wrong == []
 
 
 @pytest.mark.long
 def test_rules_named_for_two_thousand_drawn_failures_decide():
     cases = progress(drawn_failures(34, FAILURES), FAILURES, "drawn failures")
-    assert [text for scenario, profile, at in cases for text in false_statements(scenario, profile, [at])] == []
+    wrong = [text for scenario, profile, at in cases
+             for text in (*false_statements(scenario, profile, [at]), *false_about_stored(scenario, profile))]
+    assert wrong == []

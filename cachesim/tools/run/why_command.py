@@ -74,6 +74,7 @@ def _data(scenario: Scenario, profile: str, mode: str, number: int, kept: Sequen
     from cachesim.judging.deciding_rule import deciding_rule
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import why_data
+    from cachesim.judging.unused_point import unused_points
 
     run = run_judged(scenario, profile, mode)
-    return why_data(run, number, kept, deciding_rule(run, number))
+    return why_data(run, number, kept, deciding_rule(run, number), unused_points(run, number))

@@ -32,7 +32,7 @@ def _block(data: Mapping[str, Any], verbose: int) -> Group:
     """Return the report of a request under a rule set, without its purpose."""
     reads = [indented(f"it {read}") for read in data["read_instead"]]
     doubt = [Text("other outcomes are possible here", "yellow")] if data["doubt"] else []
-    tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
+    tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"]), *_unused(data)]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     read = [*reads, *predicted_lines(data["predicted"])]
     memory = [indented(text, "dim") for text in memory_parts(data)] if verbose else []
@@ -46,6 +46,13 @@ def _decided(data: Mapping[str, Any]) -> Iterator[RenderableType]:
         first, *more = data["decided"]["says"]
         yield indented(first, "bold")
         yield from (indented(line, "dim") for line in more)
+
+
+def _unused(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield the stored objects that the request did not use, each with the obstacle."""
+    if data["unused"] is not None:
+        none = "when the request came, nothing stored shared more tokens with it than it reused"
+        yield from (indented(text, "dim") for text in [one["says"] for one in data["unused"]] or [none])
 
 
 def _decisions(data: Mapping[str, Any], verbose: int) -> RenderableType:
