@@ -73,7 +73,6 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("LC-SPEC-COUNT.ONCE", "LC-SPEC-COUNT.ALL"), (3, True)),
     **dict.fromkeys(("LC-SPEC-PLACE.OWN", "LC-SPEC-PLACE.FIRST"), (1,)),
     **dict.fromkeys(("LC-PC-FAILED.CLEAR", "LC-PC-FAILED.KEEP"), (9,)),
-    **dict.fromkeys(("LC-CMPL-ORDER.PARENT", "LC-CMPL-ORDER.CHILDREN"), (2,)),
     "LC-PC-ASK.PC4": (0,),
     "LC-PC-UPDATE.PC0": ([64, 64], [9, 9], Limits(100, 0)),
     "LC-RS-BACK.ONCE": (2, 3, 0, 1),

@@ -89,7 +89,6 @@ SIGNATURES = (
 """Signatures, in the order in which they are named if several apply."""
 
 UNLOGGED: Mapping[str, str] = {
-    "LC-CMPL-ORDER": "not logged: in the slots of further completions",
     "LC-CKPT-NOTE": "not logged: in the checkpoints that are examined",
     "LC-KV-COPY": "not logged: in the answers of further completions",
     "LC-KV-READ": "not logged: in the answers",

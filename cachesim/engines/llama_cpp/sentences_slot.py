@@ -114,8 +114,6 @@ FAMILIES: dict[str, Say] = {
     "LC-PC-UPDATE": _update,
     "LC-PC-FAILED": lambda v, b: "the entry cannot be read: " + (
         "the slot is cleared" if v else f"the slot keeps its list of {counted(b['held'], 'token')} without cells"),
-    "LC-CMPL-ORDER": lambda v, b: NoEffect("the first completion selects its slot first") if v else (
-        f"{b['n_cmpl']} completions: the first one selects its slot last"),
     "LC-IDLE-SAVE": _idle,
     "LC-IDLE-PURGE": lambda v, b: NoEffect("idle slots may be purged to make room") if v else (
         "no idle slot may be purged: the KV cache is not unified"),

@@ -19,21 +19,17 @@ from cachesim.engines.shared.prompt_cache_limits import part
 
 def process_task(srv: Core, task: Task) -> None:
     """Launch the task in a slot, or defer it."""
-    early = children_before_parent(srv, task)
     slot = select_slot(srv, task)
     if slot is None or slot.busy:
         defer(srv, task)
         return
     if task.request.n_cmpl > 1:
-        srv.decide(srv.rules.children_wait(task.request.n_cmpl), slot)
-    if task.request.n_cmpl > 1 and not early:
         n_children = task.request.n_cmpl - 1
         free = [idle for idle in srv.slots if not idle.busy and idle is not slot]
         if len(free) < n_children:
             defer(srv, task)
             return
-        early = launch_children(srv, task, free[:n_children])       # lowest ids first, whatever they hold
-    slot.children = early
+        slot.children = launch_children(srv, task, free[:n_children])    # lowest ids first, whatever they hold
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -165,20 +161,6 @@ def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
     slot.child = True
     srv.emit(ev.Launch(slot.id, slot.id_task, 1))
     return slot.id
-
-
-def children_before_parent(srv: Core, task: Task) -> list[int]:
-    """Start the children before the parent selects its slot, if the build does so (rule LC-CMPL-ORDER). Returns their
-    slots, [] = the parent is first."""
-    request, room = task.request, sum(not slot.busy for slot in srv.slots)
-    if request.n_cmpl < 2 or room < request.n_cmpl or srv.rules.children_wait(request.n_cmpl).value:
-        return []
-    found = []
-    for number in range(request.n_cmpl - 1):
-        slot = select_slot(srv, task)
-        assert slot is not None
-        found.append(_launch_child(srv, task, number, slot))
-    return found
 
 
 def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:

@@ -29,6 +29,7 @@ AFTER_1716 = replace(
     ckpt_need=use.need_beyond,               # until #1743
     ckpt_erase=use.erase_pos_min,            # until #1743
     ckpt_create=make.create_by_position,     # until #1743
+    graph=micro_batch.graph_of_one_token,    # until #1713
 )
 
 AFTER_1698 = replace(

@@ -137,12 +137,22 @@ def graph_by_sequences(last: Graph | None, now: Graph, first: int) -> Decision:
 
 # [Gone in ik_llama@main]
 @rule("IK-GRAPH.SHAPE", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "d2da6da05"),
-      since="#947 (6b9d1bf4b)", until="#2260 (4a4a6d3c1)")
+      since="#1713 (2dd381808)", until="#2260 (4a4a6d3c1)")
 def graph_by_shape(last: Graph | None, now: Graph, first: int) -> Decision:
     """Returns True if the graph of the last micro-batch is used again: if the numbers of cells, tokens and outputs are
     equal and the first cell is not cell 0. Its recurrent rows, and whether they are zeroed, are part of the graph: the
     micro-batch reads and writes the rows of the last micro-batch, and keeps an old state at position 0."""
     same = last is not None and last.shape == now.shape and first > 0
+    return Decision(same, _graphs(last, now))
+
+
+# [Gone in ik_llama@1743]
+@rule("IK-GRAPH.ONE-TOKEN", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "67e634622"),
+      since="#947 (6b9d1bf4b)", until="#1713 (2dd381808)")
+def graph_of_one_token(last: Graph | None, now: Graph, first: int) -> Decision:
+    """Returns True if the graph of the last micro-batch is used again: as IK-GRAPH.SHAPE, but only for a micro-batch of
+    one token."""
+    same = last is not None and last.shape == now.shape and first > 0 and now.tokens == 1
     return Decision(same, _graphs(last, now))
 
 

@@ -20,7 +20,6 @@ from cachesim.engines.llama_cpp.profiles.older_builds import (
     B6160,
     B6685,
     B6998,
-    B7689,
     B7789,
     B8152,
     B8260,
@@ -50,7 +49,7 @@ PROFILES: dict[str, Rules] = {
         B9765, B9518,
         PR24143_ON_B9518, B9473, V1_24035, B9231, B9230, PR29117_ON_B9230, DRAFT_22673,
         B9063, B8916, B8450, B8392, B8271, B8260,
-        B8152, B7789, B7689, B6998, B6685, B6160,
+        B8152, B7789, B6998, B6685, B6160,
     )
 }
 
@@ -69,7 +68,7 @@ BESIDE = {
     V3_24035.name: B10587.name, PR24143_ON_B10587.name: B10587.name,
     B11549_REPAIRED.name: B11549.name, B11549_PROPOSED.name: B11549.name,
     PR29117_ON_B9230.name: B9230.name, DRAFT_22673.name: B9231.name,
-    B7689.name: B7789.name, B6998.name: B7789.name,
+    B6998.name: B7789.name,
 }
 """Profile of a proposed change -> profile of the build it was proposed for. Also builds between two recorded ones that
 only a reported bug needs -> the next recorded one."""

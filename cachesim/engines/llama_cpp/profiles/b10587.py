@@ -38,7 +38,6 @@ B10587 = Rules(
     pc_after_hit=pc.take_entry,
     pc_update=pc.evict_strict,
     load_failed=pc.clear_after_failed_load,
-    children_wait=slot_selection.parent_first,
     idle_save=slot_selection.idle_save_all,
     clear=prompt_lifecycle.clear_both,
     restore_failed=prompt_lifecycle.restore_failed,

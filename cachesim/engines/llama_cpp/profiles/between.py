@@ -10,7 +10,7 @@ from __future__ import annotations
 from cachesim.engines.llama_cpp.profiles.older_builds import B8260, B8916, B9231
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
-from cachesim.engines.llama_cpp.rules import prompt_lifecycle, slot_selection
+from cachesim.engines.llama_cpp.rules import prompt_lifecycle
 from cachesim.engines.shared.timeline import Dated
 
 BETWEEN = (
@@ -25,8 +25,6 @@ BETWEEN = (
     Dated("trim", prompt_lifecycle.clear_if_refused, "#18391"),
     Dated("load_failed", pc.keep_after_failed_load, "#16391"),
     Dated("load_failed", pc.clear_after_failed_load, "#17078"),
-    Dated("children_wait", slot_selection.children_first, "#17775"),
-    Dated("children_wait", slot_selection.parent_first, "#18663"),
     # b8152 .. b8260
     Dated("ckpt_restore", old_use.resume_re3, "#19924"),
     Dated("ckpt_restore", B8260.ckpt_restore, "#20279"),

@@ -189,15 +189,6 @@ B7789 = replace(
     ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471", "unlogged": "#19849"},
 )
 
-B7689 = replace(
-    B7789,
-    name="llama_cpp@b7689",
-    build="b7689",
-    source="ggml-org/llama.cpp before 9ac2693a3 (2026-01-09), rules between #18391 (b7543) and #18663; read only",
-    children_wait=slot_selection.children_first,       # until #18663
-    inferred=("children_wait",),
-)
-
 B6998 = replace(
     B7789,
     name="llama_cpp@b6998",

@@ -44,7 +44,6 @@ class Rules(RuleSet):
     pc_after_hit: Rule
     pc_update: Rule
     load_failed: Rule
-    children_wait: Rule
     idle_save: Rule
     clear: Rule
     restore_failed: Rule

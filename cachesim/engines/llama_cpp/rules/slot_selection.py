@@ -156,24 +156,6 @@ def idle_save_unified(unified: bool, held: int) -> Decision:
     return Decision(plan, {"unified": unified, "held": held})
 
 
-@rule("LC-CMPL-ORDER.PARENT", Role.ASSIGN, llama_cpp(CONTEXT, "launch_slots_with_parent_task", "3f545be"),
-      since="#18663 (b7690)")
-def parent_first(n_cmpl: int) -> Decision:
-    """Returns True: the first of several completions selects its slot before the others."""
-    return Decision(True, {"n_cmpl": n_cmpl})
-
-
-# [New in llama_cpp@b7689]
-# [Gone in llama_cpp@b7789]
-@rule("LC-CMPL-ORDER.CHILDREN", Role.ASSIGN,
-      llama_cpp(CONTEXT, 'handle_completions_impl "create_child"', "c42712b05", note="read, not run"),
-      since="#17775 (b7308)", until="#18663 (b7690)")
-def children_first(n_cmpl: int) -> Decision:
-    """Returns False: the further completions select their slots first, so one of them, which only waits, may take the
-    slot that holds the prompt."""
-    return Decision(False, {"n_cmpl": n_cmpl})
-
-
 @rule("LC-IDLE-PURGE.UNIFIED", Role.DROP, llama_cpp(CONTEXT, "try_clear_idle_slots", "3f545be"), since="#16736 (b6925)")
 def purge_if_unified(unified: bool) -> Decision:
     """Returns True if an idle slot may be purged, unsaved, for lack of free cells: with a unified KV cache."""

@@ -24,7 +24,7 @@ IDLE = {
     # rule: first build in which the server asks it; a table holds it before, without effect
     "LC-PC-ASK.PC0": 6723, "LC-CKPT-PERIODIC.NONE": 8218, "LC-CKPT-COUNT.OWN": 8152, "LC-SPEC-ON.ANY": 7959,
     "LC-SPEC-CKPT": 8842, "LC-RS-BACK.ANY": 9180, "LC-KV-COPY.LATER": 0,
-    "LC-PC-FAILED.CLEAR": 6723, "LC-CMPL-ORDER.PARENT": 7308, "LC-SPEC-PLACE.OWN": 9028,
+    "LC-PC-FAILED.CLEAR": 6723, "LC-SPEC-PLACE.OWN": 9028,
     "LC-RS-PLANE.DEPTH": 9180, "LC-RS-SAVED.PENDING": 9180,
 }  # fmt: skip
 DEFAULTS = {
