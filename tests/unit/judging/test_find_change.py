@@ -162,7 +162,7 @@ def made_up(monkeypatch, answer, beside=(), **versions):
     proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
     line = [name for name in tables if name not in proposals]
     monkeypatch.setattr("cachesim.judging.find_change.rules_of", tables.__getitem__)
-    return SimpleNamespace(line=line, beside=proposals, when=Timeline())
+    return SimpleNamespace(line=line, beside=proposals, when=Timeline(), profiles={})
 
 
 def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
