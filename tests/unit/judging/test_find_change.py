@@ -54,7 +54,7 @@ def test_the_same_prompt_again_through_the_years():
         ("b6685", 129, False, [["rs_rm"]]),
         ("b7011", 0, True, [["rs_rm"]]),
         ("b7078", 129, False, [["trim"]]),          # the server dies
-        ("b7543", 0, True, [["trim"]]),
+        ("b7789", 0, True, [["trim"]]),             # since b7543
         ("b9230", 129, False, [["trim"]]),          # the server dies, since b9180
         ("b9231", 110, True, [["ckpt_need"]]),
         ("b9978", 126, True, [["ckpt_create"]]),
