@@ -49,6 +49,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-WARM-UP.SAME": (16, 8),
     "IK-GRAPH.NEW": (None, GRAPH, 1),
     "IK-GRAPH.SEQUENCES": (GRAPH, GRAPH, 1),
+    "IK-GRAPH.ONE-TOKEN": (GRAPH, GRAPH, 1),
     "IK-WINDOW.COMPACT": (True, True, 1),
     "IK-WINDOW.COMPACT-ANY": (True, False, 1),
     "IK-WINDOW.WHOLE": (True, True, 1),
