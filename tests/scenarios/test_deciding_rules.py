@@ -24,7 +24,7 @@ from tests.scenarios.whole import corpus
 RUNS = [(scenario, profile) for scenario in corpus() for profile in scenario.profiles]
 BROKEN = [(scenario, profile) for scenario, profile in RUNS if scenario.expect[profile].broken]
 EACH = 2                 # runs of each engine and symptom in ``make test``
-DRAWN, FAILURES = 100, 2000
+DRAWN, FAILURES = 20, 2000
 
 
 def stratified(runs: list[tuple[Scenario, str]]) -> list[tuple[Scenario, str]]:
@@ -50,12 +50,14 @@ def test_objects_that_are_called_stored_are_stored(scenario, profile):
 
 
 @pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "profile"), named(RUNS))
 def test_every_object_that_is_called_stored_is_stored(scenario, profile):
     assert list(false_about_stored(scenario, profile)) == []
 
 
 @pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("scenario", "profile"), named(RUNS))
 def test_every_rule_that_is_named_decides(scenario, profile):
     assert list(false_statements(scenario, profile)) == []
@@ -86,6 +88,7 @@ def test_rules_named_for_drawn_failures_decide():
 
 
 @pytest.mark.long
+@pytest.mark.slow
 def test_rules_named_for_two_thousand_drawn_failures_decide():
     cases = progress(drawn_failures(34, FAILURES), FAILURES, "drawn failures")
     wrong = [text for scenario, profile, at in cases
