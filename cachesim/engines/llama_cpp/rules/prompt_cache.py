@@ -123,7 +123,7 @@ def clear_after_failed_load(held: int) -> Decision:
 
 
 # [New in llama_cpp@b6998]
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b7400]
 @rule("LC-PC-FAILED.KEEP", Role.FAIL,
       llama_cpp(SERVER, "server_slot::prompt_load", "17304cbcc", note="read, not run"),
       since="#16391 (b6723)", until="#17078 (b6999)")
