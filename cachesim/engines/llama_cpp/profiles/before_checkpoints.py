@@ -46,7 +46,7 @@ B5833 = replace(
     kv_turn=cells.turn_own,                  # since #14363 only
     rs_split=old.split_lost,                 # until #14575
     defaults={**B5913.defaults, "kv_unified": True},         # until #14363
-    ended={"defaults": "#14363"},
+    ended={"defaults": "#14363", "rs_split": "#14575", "kv_turn": "#14363"},
 )
 
 B5735 = replace(
@@ -56,7 +56,7 @@ B5735 = replace(
     source="ggml-org/llama.cpp 5d5c066de (2025-06-22), rules between #14163 (b5653) and #14339 (b5742); read only",
     rs_split=seq_rm_and_state.split_any_ids,     # since #14512 only
     kv_pos=cells.set_of_positions,           # until #14339
-    ended={},
+    ended={"rs_split": "#14512"},
 )
 
 B5630 = replace(
@@ -65,6 +65,7 @@ B5630 = replace(
     build="b5630",
     source="ggml-org/llama.cpp 4c763c8d1 (2025-06-10), rules between #14079 (b5610) and #14163 (b5653); read only",
     ckpt_need=old.need_below_zero,           # until #14163
+    batch_check=cells.check_nothing,         # until #14177
 )
 
 B5554 = replace(
@@ -73,7 +74,6 @@ B5554 = replace(
     build="b5554",
     source="ggml-org/llama.cpp 3600cc288 (2025-05-31), the first with a small window cache; read only",
     slot_select=old.slot_select_00,          # until #14079
-    batch_check=cells.check_nothing,         # until #14177
 )
 
 B5340 = replace(
@@ -87,7 +87,7 @@ B5340 = replace(
     list_kept=old.list_asserts,              # until #13533
     end=old.end_late,                        # until #13577 (b5409)
     defaults={**B5554.defaults, "swa_full": True},           # until #13194
-    ended={"defaults": "#13194", "kv_full": "#13194", "n_swa": "#13194"},
+    ended={"defaults": "#13194", "kv_full": "#13194", "n_swa": "#13194", "kv_pos": "#13808"},
 )
 
 B5308 = replace(
@@ -97,7 +97,7 @@ B5308 = replace(
     source="ggml-org/llama.cpp 8733e0cf6 (2025-05-08), in llama-cpp-python 0.3.9; read only",
     slot_like=old.like_by_substring,         # until #12898
     list_kept=old.list_zeros,                # until #12898
-    ended={},
+    ended={"list_kept": "#12898"},
 )
 
 B4579 = replace(
@@ -122,6 +122,7 @@ B3642 = replace(
     source="ggml-org/llama.cpp 1d1ccce67 (2024-08-28), rules of llama-cpp-python 0.2.90; read only",
     rs_tail=cells.tail_stale,                # until #9249 (b3658)
     reuse=old.reuse_none,                    # until #9866
+    ended={"reuse": "#9866"},
 )
 
 B2781 = replace(
@@ -131,7 +132,7 @@ B2781 = replace(
     source="ggml-org/llama.cpp 6ecf3189e (2024-05-02), in llama-cpp-python 0.2.69; recurrent models were not examined",
     slot_select=old.slot_select_named,       # until #7728
     ctx_pad=256,                             # seen on the real server; 32 in b4579
-    ended={"ctx_pad": "between b2781 and b4579"},
+    ended={"ctx_pad": "#7257", "slot_select": "#7728"},
 )
 
 B1573 = replace(
@@ -144,6 +145,6 @@ B1573 = replace(
     ckpt_break=first.break_nowhere,            # until #5882
     context_shift=first.shift_after_one,       # until #5622
     ctx_pad=32,                              # seen on the real server
-    ended={"ctx_pad": "between b1573 and b2781"},
+    ended={"ctx_pad": "#5021"},
     end=first.end_after_three,                 # until #4798
 )

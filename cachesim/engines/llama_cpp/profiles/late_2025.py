@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.llama_cpp.profiles.older_builds import B7789
+from cachesim.engines.llama_cpp.profiles.older_builds import B7789, without
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import (
     context_shift,
@@ -27,6 +27,8 @@ B7400 = replace(
     children_wait=slot_selection.children_first,       # until #18663
     trim=prompt_lifecycle.assert_if_refused,           # until #18391
     kv_read=seq_rm_and_state.read_together,            # until #17982
+    defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
+    ended={"defaults": "#16653"},
 )
 
 B6914 = replace(
@@ -43,10 +45,15 @@ B6914 = replace(
     idle_purge=slot_selection.purge_none,            # until #16736
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     auto_slots=1,                            # until #16736
-    ctx_pad=32,                              # until #17046
-    window_pad=32,                           # until between b6685 and b7789
-    defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
-    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16653"},
+    least_batch=64,                          # until #17505
+    ctx_pad=1,                               # until #17046
+    window_pad=1,                            # until #17046
+    silent=B7789.silent | {"slot_clear", "trim_refused"},    # until #17267, #16736
+    unlogged=without(B7789, launch="is_child"),        # until #17775
+    ended={
+        "auto_slots": "#16736", "least_batch": "#17505", "ctx_pad": "#17046", "window_pad": "#17046",
+        "trim": "#17267", "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#17775",
+    },
 )
 
 B6740 = replace(
@@ -57,5 +64,7 @@ B6740 = replace(
     shift_when=context_shift.shift_generating,         # BUSY since #16818 only
     pc_update=pc.evict_fixed_tokens,         # until #16560
     end=old.end_untold,                      # until #16812
-    least_batch=64,
+    ctx_pad=32,                              # until #16812
+    window_pad=32,                           # until #16812
+    ended={"ctx_pad": "#16812", "window_pad": "#16812", "shift_when": "#16818"},
 )

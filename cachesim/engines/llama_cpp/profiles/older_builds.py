@@ -274,7 +274,7 @@ B6388 = replace(
         **without(B6685, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
     ended={
-        "n_swa": "#16382", "defaults.slot_prompt_similarity": "#15913", "defaults": "#15913",
+        "n_swa": "#16382", "kv_mask": "#15811", "defaults.slot_prompt_similarity": "#15913", "defaults": "#15913",
         "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
         "unlogged.slot_by_lcp": "#15913",
     },
@@ -289,7 +289,8 @@ B6160 = replace(
     kv_mask=cell_faults.mask_own,            # since #15798 only
     defaults={**B6388.defaults, "context_shift": True},      # until #15416
     ended={
-        "n_swa": "#16382", "defaults.slot_prompt_similarity": "#15913", "defaults.context_shift": "#15416",
+        "n_swa": "#16382", "kv_mask": "#15798", "defaults.slot_prompt_similarity": "#15913",
+        "defaults.context_shift": "#15416",
         "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
         "unlogged.slot_by_lcp": "#15913",
     },

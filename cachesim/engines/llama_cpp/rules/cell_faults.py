@@ -83,7 +83,7 @@ def check_next() -> Decision:
     return Decision(False, {})
 
 
-# [Gone in llama_cpp@b5630]
+# [Gone in llama_cpp@b5735]
 @rule("LC-BATCH-CHECK.NONE", Role.MEMORY, llama_cpp("src/llama-context.cpp", "decode", "b5308"), until="#14177 (b5666)")
 def check_nothing() -> Decision:
     """Returns True: a batch may begin at any position of a sequence, whatever the memory holds before it."""

@@ -130,7 +130,7 @@ def abort_if_refused(n_past: int) -> Decision:
       since="#17267 (b7078)", until="#18391 (b7543)")
 def assert_if_refused(n_past: int) -> Decision:
     """Ends the server by an assertion if seq_rm fails: a slot that is processing must not be cleared. Returns whether
-    the slot is cleared instead (False). (Builds between two profiles; no profile has this rule.)"""
+    the slot is cleared instead (False)."""
     return Decision(False, {"n_past": n_past})
 
 
