@@ -14,7 +14,7 @@ from cachesim.base.errors import NotInBuild
 from cachesim.engines.build_names import builds_in_order
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import rules_of
-from cachesim.engines.shared.rule_set import Change
+from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.outcomes import ObservedDifference, StepOutcome, differences, observed
 from cachesim.scenarios.schema import Scenario
@@ -82,7 +82,7 @@ def bisect(
 ) -> list[RequestHistory]:
     """Return the history of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``:
     comparison with cold runs, "provenance" or "exact". ``log``: compare the lines of the log, too."""
-    lab = _Lab(scenario, mode, log)
+    lab = _Lab(scenario, engine, mode, log)
     found = [RequestHistory({}) for _ in scenario.steps]
     for old, new in neighbours(engine, log) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
@@ -98,16 +98,20 @@ def bisect(
 class _Lab:
     """Runs of a scenario under versions and mixtures of them, each made once."""
 
-    def __init__(self, scenario: Scenario, mode: str, log: bool) -> None:
-        self.scenario, self.mode, self.log = scenario, mode, log
+    def __init__(self, scenario: Scenario, engine: Engine, mode: str, log: bool) -> None:
+        self.scenario, self.engine, self.mode, self.log = scenario, engine, mode, log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
+
+    def rules(self, name: str) -> RuleSet:
+        """Return the engine's rule set of this name, or the registered one that was composed for a build."""
+        return self.engine.rules(name) if name in self.engine.profiles else rules_of(name)
 
     def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[RequestOutcome | None]:
         """Return the outcomes of all requests under the older version with these fields of the newer version."""
         key = (old, new if names else "", names)
         if key not in self.known:
-            older = rules_of(old)
-            table = older.mixed(rules_of(new), names) if names else older
+            older = self.rules(old)
+            table = older.mixed(self.rules(new), names) if names else older
             try:
                 run = run_judged(self.scenario, old, self.mode, table=table, with_ledger=False)
             except NotInBuild:
@@ -122,7 +126,7 @@ class _Lab:
     def causes(self, turn: OutcomeChange, number: int) -> Iterator[ChangedFields]:
         """Yield the fields that turn the older version's outcome of a request into the newer version's."""
         old, new = turn.old, turn.new
-        changes = rules_of(old).changes(rules_of(new), self.log)
+        changes = self.rules(old).changes(self.rules(new), self.log)
 
         def suffices(*fields: Change) -> bool:
             names = frozenset(one.field for one in fields)

@@ -31,6 +31,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-SPEC-STEPS.PLACE": (3, 4),
     "IK-SPEC-STEPS.POSITION": (3, 4),
     "IK-STATE-ZERO": (0, 2),
+    "LC-TRIM.ASSERT": (9,),
     "IK-UBATCH-SPLIT": (True, [0, 1, 1]),
     "IK-KV-WINDOW.ALL": (1024, 8, 32, True, 64),
     "IK-KV-SEEN.EXACT": (np.zeros(40, np.int64), 128, 32),

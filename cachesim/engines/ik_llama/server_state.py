@@ -27,7 +27,7 @@ from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import TokenOutput
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import RestorePoints
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints
 from cachesim.engines.shared.server_loop import SlotDriver
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed, recorded_piece, unique_piece
 from cachesim.model import Model
@@ -63,6 +63,7 @@ class Core(SlotDriver):
         self.outputs: dict[int, TokenOutput] = {}
         self.system: list[int] = []            # system prompt, before the tokens of every slot
         self.later: dict[int, list[int]] = {}  # sequence -> rows of the draft context made from a later state
+        self.overwritten: dict[int, str] = {}  # slots whose state another slot's micro-batch overwrote -> rule
         self.known_next: set[int] = set()      # sequences whose next draft the draft context knows
         self.next_id, self.tick = 1, 0
         self.dead = False
@@ -102,11 +103,21 @@ class Core(SlotDriver):
         return low
 
     def _reuses(self, last: Graph | None, now: Graph, first: int) -> bool:
-        """Return whether the graph of the last micro-batch is used again; log the decision if that matters."""
+        """Return whether the graph of the last micro-batch is used again; log the decision if that matters. The
+        micro-batch then overwrites the states of the slots of the last one."""
         decision = self.rules.graph(last, now, first)
-        if decision.value and last != now:
+        if last is not None and decision.value and last != now:
             self.decide(decision, None)
+            self.overwritten.update(dict.fromkeys(last.rows, decision.rule))
         return bool(decision.value)
+
+    def evaluated(self, rule: str) -> None:
+        """Report that a batch was evaluated, and the idle slots whose states it overwrote."""
+        for slot in self.slots:
+            if slot.id in self.overwritten and not slot.busy and (slot.tokens or self.system):
+                self.points.changed(slot, "overwritten", self.overwritten[slot.id], ALL_TOKENS, grown=True)
+        self.overwritten.clear()
+        super().evaluated(rule)
 
     def _decode_rules(self) -> DecodeRules:
         rules, fixed, hybrid = self.rules, self.settings, self.kind.hybrid

@@ -101,7 +101,10 @@ class BatchStore:
         cache = self.rows[index]
         assert cache is not None
         window = 0 if type(cache) in (KVCache, BatchKVCache) else self.spec.layers[index].window    # a ring's own
-        mask = cache.make_mask(self.n, return_array=False, window_size=window or None)
+        if isinstance(cache, ChunkedKVCache):
+            mask = cache.chunk_mask(self.n)
+        else:
+            mask = cache.make_mask(self.n, return_array=False, window_size=window or None)
         if mask is None or isinstance(mask, str | Ranges):
             return mask
         return mask[:, 0] if mask.ndim == 4 else mask.reshape(1, self.n, -1)

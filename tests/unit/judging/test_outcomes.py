@@ -12,6 +12,7 @@ import pytest
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared.timeline import Timeline
 from cachesim.events import Event
 from cachesim.judging.find_change import bisect
 from cachesim.judging.judged_run import run_judged
@@ -128,7 +129,7 @@ def test_a_planted_change_is_found_by_diff_bisect_and_folding(case):
     assert [client_digest(one) for one in mine.requests] != [client_digest(one) for one in theirs.requests]
     base, planted = tables(case, f"{BASE[case.engine]}-repaired")           # the name of a known rule set
     engine = replace(ENGINES[case.engine], profiles={base.name: base, planted.name: planted},
-                     line=(base.name, planted.name), beside={})  # fmt: skip
+                     line=(base.name, planted.name), beside={}, when=Timeline())  # fmt: skip
     turns = [turn for course in bisect(scenario_of(case), engine) for turn in course.turns]
     assert case.observable in [seen.observable for turn in turns for seen in turn.differs]
     assert {change.field for turn in turns for cause in turn.causes for change in cause.changes} == {case.field}
@@ -156,10 +157,12 @@ def test_a_planted_change_of_a_log_line_is_found_only_with_the_log(case):
         seen["observable"] for one in observed_data(mine, theirs, False) for seen in one["differs"]]
     base, planted = tables(case, f"{BASE[case.engine]}-repaired")
     engine = replace(ENGINES[case.engine], profiles={base.name: base, planted.name: planted},
-                     line=(base.name, planted.name), beside={})  # fmt: skip
+                     line=(base.name, planted.name), beside={}, when=Timeline())  # fmt: skip
+    of_a_table = case.field in ("silent", "unlogged")       # its changes name the line of the log
+    path = f"{case.field}.{case.observable.removeprefix('log.')}" if of_a_table else case.field
     turns = [turn for course in bisect(scenario_of(case), engine, log=True) for turn in course.turns]
     assert case.observable in [seen.observable for turn in turns for seen in turn.differs]
-    assert {change.field for turn in turns for cause in turn.causes for change in cause.changes} == {case.field}
+    assert {change.field for turn in turns for cause in turn.causes for change in cause.changes} == {path}
 
 
 def printed_events(kind=Event):

@@ -216,7 +216,7 @@ class ChunkedKVCache(KeysValues):
     def keys_and_values(self) -> tuple[Array, Array]:
         return self.cut(self.offset - self.start_position)
 
-    def make_mask(self, N: int, return_array: bool, window_size: int | None) -> Mask:
+    def chunk_mask(self, N: int) -> Mask:
         """Return the mask that the model's own code makes (llama4): each token sees its own chunk."""
         asked = np.arange(self.offset, self.offset + N)[None]
         lo = np.maximum(asked // self.chunk_size * self.chunk_size - self.start_position, 0)
