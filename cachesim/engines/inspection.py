@@ -54,6 +54,58 @@ class Stored(NamedTuple):
         return self._replace(rows=rows, state=state)
 
 
+class StoredBytes(NamedTuple):
+    """Declared bytes stored besides the live memory: ``checkpoints`` of slots, and stored conversations with their
+    checkpoints (``cache``)."""
+
+    checkpoints: int
+    cache: int
+
+
+class StoredSize(NamedTuple):
+    """Declared size of a stored object. ``kind``: "checkpoint" or "entry"; ``owner``: its slot, -1 = no slot."""
+
+    kind: str
+    owner: int
+    tokens: int                  # tokens that the object covers
+    bytes: int                   # all of it, with the parts below
+    draft_bytes: int = 0         # of the part of the draft model or MTP head
+    checkpoint_bytes: int = 0    # of the checkpoints that an entry contains
+    entry_type: str = ""         # type that the engine gives an entry
+
+
+class DraftMemory(NamedTuple):
+    """Memory of the draft model or MTP head for a slot: rows held, their first and last position (-1 = none), last
+    position in its recurrent state (-1 = none), declared bytes."""
+
+    rows: int
+    pos_min: int
+    pos_max: int
+    state_pos: int
+    bytes: int
+
+
+class MemorySizes:
+    """Sizes of a server's memory, in the sizes that the model declares. An engine overrides the sizes that it has."""
+
+    @property
+    def n_ctx_slot(self) -> int:
+        """Context of a slot [tokens], as the server reports it; 0 = unlimited."""
+        return 0
+
+    def stored_bytes(self) -> StoredBytes:
+        """Return the current bytes of checkpoints and stored conversations."""
+        return StoredBytes(0, 0)
+
+    def stored_sizes(self) -> list[StoredSize]:
+        """Return the size of every checkpoint of a slot and every stored conversation."""
+        return []
+
+    def draft_memory(self, slot: int) -> DraftMemory | None:
+        """Return the memory of the draft model for a slot, None without a draft model."""
+        return None
+
+
 class Excess(NamedTuple):
     """An exceeded limit: ``held`` units of ``what`` where ``most`` are allowed. ``holder`` begins the sentence: "slot 0
     has"."""

@@ -21,6 +21,7 @@ from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import ForeignContent, ForeignReadFinder, content_name, read_instead
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import JudgingObserver
+from cachesim.judging.outcomes import client_values
 from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Expect, Scenario
@@ -74,6 +75,7 @@ def numbers(judgement: Judgement) -> dict[str, int]:
         "slots": max(0, answer.id_slot),
         "status": answer.status,
         "entries": judgement.entries,
+        "accepted": answer.draft_n_accepted,
     }
 
 
@@ -124,8 +126,8 @@ def settle(cases: Sequence[JudgedCase]) -> list[int]:
 
 
 def outcome(judgement: Judgement) -> dict[str, Any]:
-    """Return the outcome of a step as far as a client can observe it."""
-    return {**numbers(judgement), "right": judgement.judged.equal_cold, "died": judgement.answer.died}
+    """Return the outcome of a step: what a client observes, and the number of stored conversations."""
+    return {**client_values(judgement), "entries": judgement.entries}
 
 
 def _first_question(cases: Sequence[JudgedCase]) -> int:
@@ -163,6 +165,7 @@ class Run:
     stored: list[tuple[int, int]] = field(default_factory=list)    # final prompt cache: request (-1 = none), length
     not_run: int = 0                                           # requests at the end that a limit of the run excludes
     limit: str = ""                                            # that limit, with the flag that raises it
+    rules: RuleSet | None = None                               # rules of the run, None = unknown
 
     @property
     def refused(self) -> list[int]:
@@ -223,7 +226,7 @@ def _answered(run: Run, observer: JudgingObserver) -> Run:
     over = next(number for number in range(len(run.scenario.steps) + 1) if number not in observer.found)
     part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
     requests = [observer.found[number] for number in range(over)]
-    return Run(part, run.profile, run.mode, observer.server.log, requests)
+    return Run(part, run.profile, run.mode, observer.server.log, requests, rules=run.rules)
 
 
 def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
@@ -272,7 +275,7 @@ def run_judged(
         except OverLimit as error:
             raise (error if values else _cut_off(run, observer, error)) from None
         shared = observer.judge
-        run.requests = [observer.found[number] for number in range(len(scenario.steps))]
+        run.rules, run.requests = mine, [observer.found[number] for number in range(len(scenario.steps))]
         if with_ledger and observer.judge.model is not None:
             reader = run.reader = ForeignReadFinder(run.requests, observer.judge.cold_runs)
             run.stored = [(reader.whose(tokens), len(tokens)) for tokens in observer.entries]

@@ -10,6 +10,7 @@ the status.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
@@ -170,6 +171,9 @@ NOTHING = RequestLedger(0, 0, 0, ())
 """Recompute ledger of a step that is not a completion."""
 
 
+NO_REPLY: Mapping[str, Any] = MappingProxyType({})
+
+
 class JudgingObserver(AnswerObserver):
     """Judges the steps of a run. ``with_ledger``: also keep the recompute ledger; without it only answers and the state
     that they leave behind are judged, which is less than half of the work."""
@@ -186,10 +190,12 @@ class JudgingObserver(AnswerObserver):
         self.slots: dict[int, SlotAtLaunch] = {}           # by request
         self.began: dict[int, Stored] = {}                 # slot at the start of evaluation, by request
         self.entries: list[Tokens] = []                    # conversations in the prompt cache
+        self.n_ctx = 0                                     # context of a slot, until a step has reported it
 
     def started(self, server: Server) -> None:
         """Attach to a server that has started. A restart loses all restore points of the previous server."""
         super().started(server)
+        self.n_ctx = server.n_ctx_slot
         if self.starts > 1:
             self.ledger.restart()
             return
@@ -260,17 +266,19 @@ class JudgingObserver(AnswerObserver):
             self.failed(number, answer, judged)
         elif action.do == "restore":
             judged.state = self.judge.stored(self.server.live(slot))
-        self._store(number, Request(()), answer, judged, NOTHING, None)
+        self._store(number, Request(()), answer, judged, NOTHING, None, reply)
 
     def _store(
         self, number: int, request: Request, answer: Answer, judged: RequestVerdict, ledger: RequestLedger,
-        began: Stored | None,
+        began: Stored | None, reply: Mapping[str, Any] = NO_REPLY,
     ) -> None:
-        has = answer.id_slot >= 0
+        has, n_ctx, self.n_ctx = answer.id_slot >= 0, self.n_ctx, 0
         lengths = self.server.checkpoints(answer.id_slot) if has else []
         spans = self.server.checkpoint_spans(answer.id_slot) if has else []
         self.entries = [self.texts[key] for key in self.server.kept() if key in self.texts] if self.texts else []
         self.found[number] = Judgement(
             request, answer, judged, ledger, lengths, len(self.entries), self.slots.get(number), began,
-            spans, [len(tokens) for tokens in self.entries],
+            spans, [len(tokens) for tokens in self.entries], reply,
+            self.server.stored_sizes() if self.with_ledger else (),
+            self.server.draft_memory(answer.id_slot) if has and self.with_ledger else None, len(self.found), n_ctx,
         )  # fmt: skip

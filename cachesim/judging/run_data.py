@@ -9,13 +9,18 @@ from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
 from cachesim.engines.shared.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost, PcState
+from cachesim.judging.decided_text import decided_data
+from cachesim.judging.deciding_rule import DecidingRule
 from cachesim.judging.evidence import grade_of, predicted
 from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
+from cachesim.judging.memory_data import memory_data
+from cachesim.judging.outcomes import client_digest
 from cachesim.judging.recompute_reasons import reason, reasons, reused
 from cachesim.judging.reproduce_command import flags_data
+from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 
@@ -95,6 +100,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "held": judgement.ledger.held,
         "moved": judgement.ledger.moved,
         "wrong": judgement.ledger.wrong,
+        **memory_data(judgement, run.events(i)),
     }
     return {**data, "verdict": verdict_of(data)}
 
@@ -102,6 +108,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
 def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     judged = judgement.judged
     return {
+        "client": client_digest(judgement),
         "equal_cold": judged.equal_cold,
         "refused": judged.refused,
         "rung": judged.wrong.rung if judged.wrong else "",
@@ -153,17 +160,20 @@ def stored_mib(events: Sequence[Event]) -> float | None:
     return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)
 
 
-def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+def why_data(
+    run: Run, number: int, others: Sequence[tuple[str, int]] = (), decided: DecidingRule | None = None,
+    unused: list[UnusedPoint] | None = None,
+) -> dict[str, Any]:
     """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
     ``cachesim why``. ``others``: (profile, cache_n) of the same request under all rule sets that answer correctly;
-    ``output_wrong``: the answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it
-    to be wrong."""
+    ``decided``: the rule that decided its failure; ``unused``: objects that it did not use; ``output_wrong``: the
+    answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
     data = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
             "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
-            "died")  # fmt: skip
+            "died", "client", "sizes", "draft_memory", "micro_batches")  # fmt: skip
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
@@ -175,6 +185,8 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),
         **{name: data[name] for name in same},
+        "decided": decided_data(decided),
+        "unused": unused_data(unused),
         "lost": [charge._asdict() for charge in one.ledger.charges],
         "computed": [reason._asdict() for reason in reasons(one, others, engine_named(run.scenario.engine).keeps)],
         "told": number in run.told,

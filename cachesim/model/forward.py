@@ -114,7 +114,7 @@ class _RunPass:
     def leave(self, index: int, layer: Layer) -> None:
         """Read the layer's memory: attention, recurrence, or both on the same input."""
         if layer.attention:
-            self.attend(index, layer.attention, layer.window)
+            self.attend(index, layer.attention, layer.reach)
         if layer.recurrence:
             self.recur(index, layer.recurrence)
         self.trail.leave(self.model.keys[index])

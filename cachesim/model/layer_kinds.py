@@ -24,7 +24,7 @@ _BLOCK = 64                   # tokens prepared at a time: their matrices fit in
 class Attention(NamedTuple):
     """An attention part: every token writes a K/V row."""
 
-    part: str                 # memory of its rows: "base", or "swa" for a layer with a window
+    part: str                 # memory of its rows: "base", "swa" for a layer with a window, "chunk" for one with chunks
     draw: Callable[[WeightDraw], Any] = weights.draw_attention
     heads: Callable[[Values, Any, Rotation], attention.Heads] = attention.heads
     attend: Callable[..., Values] = attention.attend
@@ -77,6 +77,7 @@ _SHORT_CONV = Recurrence(weights.draw_short_conv, recurrent.short_conv, weights.
 KINDS: Mapping[str, LayerKind] = {kind.letter: kind for kind in (
     LayerKind("A", "attention", Attention("base")),
     LayerKind("W", "attention over a window", Attention("swa")),
+    LayerKind("K", "attention within chunks", Attention("chunk")),
     LayerKind("G", "gated delta net", None, _DELTA_NET),
     LayerKind("S", "Mamba-2 SSM", None, _SSM),
     LayerKind("C", "short convolution", None, _SHORT_CONV),

@@ -34,9 +34,10 @@ ALL = tuple(PROPERTIES)
 DEFAULTS = {"cache_reuse": "cache_reuse", "drafts": "draft_model", "swa_full": "swa_full", "shift": "context_shift",
             "thinking": "thinking"}  # fmt: skip
 LLAMA = tuple(f"llama_cpp@{name}" for name in (
-    "b11549-repaired", "b11549", "b11312", "b11063", "b10809", "b10587", "pr24143-on-b10587", "24035-v3", "b9765",
-    "b9518", "pr24143-on-b9518", "b9473", "24035-v1", "b9231", "b8916", "b8450",
-    "b8392", "b8271", "b8260", "b8152", "b7789", "b6685", "b6160",
+    "b11549-repaired", "b11549-proposed", "b11549", "b11312", "b11063", "b10809", "b10587", "pr24143-on-b10587",
+    "24035-v3", "b9765", "b9518", "pr24143-on-b9518", "b9473", "24035-v1", "b9231", "b9230", "pr29117-on-b9230",
+    "22673-draft", "b9063", "b8916", "b8450", "b8392", "b8271", "b8260", "b8152", "b7789", "b6998", "b6685",
+    "b6160",
 ))  # fmt: skip
 
 

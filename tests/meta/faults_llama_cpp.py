@@ -11,7 +11,7 @@ LLAMA_CPP = [
           "self.head\n        if n > self.size:", True),
     Fault("window buffer without n_ubatch", "kind.n_swa * sequences + sizes.n_ubatch", "kind.n_swa * sequences", True),
     Fault("a failed load leaves the slot uncleared",
-          "        if not srv.cache.load(slot, prompt):\n            srv.clear(slot)\n",
+          "        if not srv.cache.load(slot, prompt):\n            _after_failed_load(srv, slot)\n",
           "        srv.cache.load(slot, prompt)\n", True),
     Fault("no halving on shortage", "n_batch if purged else n_batch // 2", "n_batch if purged else 1", True),
     Fault("no purge on shortage",

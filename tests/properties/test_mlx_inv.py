@@ -50,7 +50,11 @@ TABLE: dict = {
 """Model -> profile -> the violations that occur. Profiles without an entry satisfy INV. 7.2 is that of head and
 v0.31.3. 7.9 violates INV in every version with a ring, but its burst is too rare to occur here
 (scenarios/mlx_lm/wrong-answer)."""
-CASES = [(model, name.partition("@")[2]) for model in TABLE for name in PROFILES]
+NOT_AUDITED = {"pr1253", "pr1186", "pr1030", "0.31.1-qwen3_5", "pr923-shared", "pr923-shared-repaired", "0.30.2",
+               "0.28.3", "0.25.1", "0.24.1"}
+"""Rule sets whose violations nobody has listed yet."""
+CASES = [(model, name.partition("@")[2]) for model in TABLE for name in PROFILES
+         if name.partition("@")[2] not in NOT_AUDITED]  # fmt: skip
 
 
 class Audit:

@@ -127,7 +127,8 @@ def _verify_draft(srv: Core, slot: Slot, task: Task) -> None:
     slot.i_batch = -1
     if ids is None:
         return
-    accepted = len(ids) - 1 - (1 if replayed and len(ids) > 1 else 0)      # the last replayed token was not drafted
+    count = srv.rules.spec_count(len(ids) - 1, replayed)
+    accepted: int = srv.decide(count, slot) if replayed else count.value
     task.answer.draft_n_accepted += accepted
     for token in ids:
         if accept_token(srv, slot, task, token):

@@ -36,7 +36,7 @@ SIGNATURES = (
         "the memory refused to remove the tokens from position {p0} on, so the slot was cleared",
     ), behind_refused),
     Signature("restore-failed", ("ckpt_restore_failed", "pc_load_failed"), (
-        "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE"), ("a saved state could not be restored",),
+        "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE", "LC-PC-FAILED"), ("a saved state could not be restored",),
               unproved=NO_STATE),
     Signature("identical-prompt", ("need_one",), ("LC-NPAST-ONE",), (
         "the slot holds the whole prompt; its last token is evaluated for its logits",), last_token),
@@ -93,6 +93,8 @@ UNLOGGED: Mapping[str, str] = {
     "LC-KV-COPY": "not logged: in the answers of further completions",
     "LC-KV-READ": "not logged: in the answers",
     "LC-KV-UNDO": "not logged: in the reused tokens of the next request of the slot",
+    "LC-RS-PLANE": "not logged: in the answers after a rejected draft",
+    "LC-RS-SAVED": "not logged: in the state of a saved conversation",
     "LC-RS-SPLIT": "not logged: in the number of batches",
 }
 """Beginnings of rule ids without a line, and where the decision becomes visible."""

@@ -112,6 +112,8 @@ FAMILIES: dict[str, Say] = {
     "LC-PC-ALLOC": _alloc,
     "LC-PC-LOAD": _better,
     "LC-PC-UPDATE": _update,
+    "LC-PC-FAILED": lambda v, b: "the entry cannot be read: " + (
+        "the slot is cleared" if v else f"the slot keeps its list of {counted(b['held'], 'token')} without cells"),
     "LC-IDLE-SAVE": _idle,
     "LC-IDLE-PURGE": lambda v, b: NoEffect("idle slots may be purged to make room") if v else (
         "no idle slot may be purged: the KV cache is not unified"),

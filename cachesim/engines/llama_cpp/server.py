@@ -87,9 +87,16 @@ class Server(Inspected):
         try:
             while self.queue:
                 self.flush_deferred()
-                process_task(self, self.queue.popleft())
+                self._process(self.queue.popleft())
         except ProcessAborted as abort:
             self._die(abort)
+
+    def _process(self, task: Task) -> None:
+        try:
+            process_task(self, task)
+        except ProcessAborted:
+            self.queue.appendleft(task)         # it dies with the others
+            raise
 
     @property
     def disconnect_is_next(self) -> bool:

@@ -8,6 +8,7 @@ Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_sl
 from __future__ import annotations
 
 from collections import deque
+from typing import Sequence
 
 from cachesim import events as ev
 from cachesim.base.tokens import POS_INF
@@ -49,23 +50,17 @@ class Core(SlotDriver):
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
             lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
-            BuildTraits(*(trait.value for trait in traits))._replace(split=lambda *of: rules.rs_split(*of).value),
+            BuildTraits(*(trait.value for trait in traits))._replace(
+                split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane),
         )
         self.context = self._context(memory, model)
         self.pending_outputs: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
+        self.first_cells: dict[int, int] = {}        # recurrent cell of a sequence when a draft first saved its state
         self.carried: dict[int, Carried] = {}        # per sequence: the trunk's last hidden state, never saved
         self.dft = self._draft_context(self.settings.draft)
         self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None)
-        sizes, has_cache = self.settings.sizes, self.settings.has_cache
-        for decision in (
-            rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
-            rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
-            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
-            rules.spec_on(self.settings.exact),
-            rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
-            rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
-        ):
-            self.decide(decision, None)
+        has_cache = self.settings.has_cache
+        self._record_startup(traits)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
@@ -76,6 +71,19 @@ class Core(SlotDriver):
         self.tick, self.dead = 0, False
         self.ended = 0                               # number of released tasks
         self.empty_rounds = 0                        # consecutive rounds in which busy slots made no progress
+
+    def _record_startup(self, traits: Sequence[Decision]) -> None:
+        """Record the decisions that the server makes once, when it starts."""
+        rules, kind, opts, sizes = self.rules, self.kind, self.settings.flags, self.settings.sizes
+        for decision in (
+            rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
+            rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.spec_on(self.settings.exact),
+            rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
+            rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
+        ):
+            self.decide(decision, None)
 
     @property
     def window_is_shared(self) -> bool:
@@ -131,11 +139,11 @@ class Core(SlotDriver):
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.traits)
-        return self._context(memory, model)
+        return self._context(memory, model, "draft")
 
-    def _context(self, memory: Memory, model: Model | None) -> Context:
+    def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:
         n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
-        return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines)
+        return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines, name)
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
         """Return whether the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach
@@ -146,6 +154,19 @@ class Core(SlotDriver):
             self.decide(rollback, None)
         refused = self.rules.rs_rm(pos, p0, p1, rollback.value)
         return bool(refused.value and self.decide(refused, None))
+
+    def _plane(self, back: int, pending: int, since: int, written: int) -> int:
+        """Return the plane of a rollback (rule LC-RS-PLANE). Recorded where the ways to count differ."""
+        return self._recorded(self.rules.rs_plane(back, pending, since, written), pending or since)
+
+    def _saved_plane(self, pending: int) -> int:
+        """Return the plane that is saved (rule LC-RS-SAVED). Recorded if it is not that of the pending rollback."""
+        saved = self.rules.rs_saved(pending)
+        return self._recorded(saved, saved.value != pending)
+
+    def _recorded(self, decision: Decision, record: object) -> int:
+        """Return the value of a decision, and record the decision if ``record``."""
+        return int(self.decide(decision, None) if record else decision.value)
 
     def drop(self, slot: Slot, which: Decision, logged: Rule, cause: str, kept: int) -> list[Ckpt]:
         """Remove checkpoints from a slot; return those that the log names. ``kept``: see ``changed``."""

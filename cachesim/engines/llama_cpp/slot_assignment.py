@@ -29,7 +29,7 @@ def process_task(srv: Core, task: Task) -> None:
         if len(free) < n_children:
             defer(srv, task)
             return
-        launch_children(srv, slot, task, free[:n_children])         # lowest ids first, whatever they hold
+        slot.children = launch_children(srv, task, free[:n_children])    # lowest ids first, whatever they hold
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -49,8 +49,9 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     selected."""
     request, prompt = task.request, list(task.request.prompt)
     facts = [
-        SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
-        for s in srv.slots
+        fact._replace(usable=_usable(srv, srv.slots[fact.id], fact.lcp)) if fact.lcp else fact for fact in (
+            SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
+            for s in srv.slots)
     ]
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
@@ -64,9 +65,27 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
-            srv.clear(slot)
+            _after_failed_load(srv, slot)
         srv.cache.update()
     return slot
+
+
+def _usable(srv: Core, slot: Slot, lcp: int) -> int:
+    """Return the tokens of a common prefix that the slot's memory, or else its newest checkpoint, can continue from."""
+    pos_min, first = srv.memory.pos_min(slot.id), max(0, lcp - max(1, srv.settings.n_swa))
+    live = 0 <= pos_min <= first and not srv.settings.exact
+    if live or lcp == len(slot.tokens):
+        return lcp
+    return max((c.n_tokens for c in slot.facts if c.pos_max < lcp), default=0)
+
+
+def _after_failed_load(srv: Core, slot: Slot) -> None:
+    """PC-FAILED: clear the slot whose cells a failed load has emptied, or leave it its token list."""
+    failed = srv.rules.load_failed(len(slot.tokens))
+    if srv.decide(failed, slot):
+        srv.clear(slot)
+    else:
+        srv.changed(slot, "overwritten", failed.rule)
 
 
 def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
@@ -123,22 +142,25 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> None:
-    """Start a child task in each of the slots. It waits there until the prompt is evaluated."""
+def launch_children(srv: Core, task: Task, slots: Sequence[Slot]) -> list[int]:
+    """Start a child task in each of the slots, and return these. It waits there until the prompt is evaluated."""
+    return [_launch_child(srv, task, number, slot) for number, slot in enumerate(slots)]
+
+
+def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
     request = task.request
-    for number, slot in enumerate(slots):
-        forced = _nth(request.children_forced, number, None)
-        prompt = _nth(request.others, number, request.prompt)
-        answer = Answer(task.answer.request)
-        task.answer.children.append(answer)
-        child_request = replace(
-            request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
-            drafts=_nth(request.children_drafts, number, request.drafts),
-        )
-        slot.begin(Task(srv.next_tick(), child_request, answer, task.id), State.WAITING)
-        slot.child = True
-        srv.emit(ev.Launch(slot.id, slot.id_task, 1))
-    parent.children = [slot.id for slot in slots]
+    forced = _nth(request.children_forced, number, None)
+    prompt = _nth(request.others, number, request.prompt)
+    answer = Answer(task.answer.request)
+    task.answer.children.append(answer)
+    child_request = replace(
+        request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
+        drafts=_nth(request.children_drafts, number, request.drafts),
+    )
+    slot.begin(Task(srv.next_tick(), child_request, answer, task.id), State.WAITING)
+    slot.child = True
+    srv.emit(ev.Launch(slot.id, slot.id_task, 1))
+    return slot.id
 
 
 def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:

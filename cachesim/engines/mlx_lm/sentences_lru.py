@@ -60,6 +60,12 @@ def _present(value: Any, because: Because) -> str:
 
 
 PLAIN: dict[str, Say] = {
+    "ML-LRU-QUERY": lambda v, b: NoEffect(f"{v} of {b['query']} prompt tokens are looked up"),
+    "ML-LRU-UNTRIMMABLE": lambda v, b: (
+        f"the longer entry counts for {v} tokens, untrimmed" if v else NoEffect("the longer entry is not used")),
+    "ML-LRU-TRIM-IN": lambda v, b: "the entry itself is trimmed" if v else NoEffect("a copy of the entry is trimmed"),
+    "ML-LRU-SNAPCOPY": lambda v, b: (
+        f"entry of the first {b['length']} tokens: {'the same object' if v is None else f'a copy trimmed by {v}'}"),
     "ML-LRU-EXACT": lambda v, b: NoEffect(f"the query of {b['query']} tokens is {'' if v else 'not '}a key"),
     "ML-LRU-SHORTER": lambda v, b: NoEffect(f"longest key that is a prefix: {v} tokens" if v else "no key is a prefix"),
     "ML-LRU-LONGER": lambda v, b: NoEffect(

@@ -16,6 +16,7 @@ from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
     add_json,
+    add_log,
     add_profiles,
     case_of,
     chosen_profiles,
@@ -30,6 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
     add_profiles(parser)
     add_arithmetic(parser)
+    add_log(parser)
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
@@ -51,7 +53,7 @@ def run(args: Namespace) -> int:
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
-    data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode))
+    data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode), args.log)
     if args.json:
         say_json(data)
     else:
@@ -69,5 +71,5 @@ def _shown(data: dict[str, Any]) -> Shown:
     from cachesim.tools.run.diff_report import diff_report, differing_line
 
     names = [f"{name}: {data[name.lower()]['profile']}" for name in "AB"]
-    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
-    return Shown(note=differing_line(pairs).plain, names=names, report=diff_report(data))
+    note = differing_line(data["observed"], len(data["a"]["requests"])).plain
+    return Shown(note=note, names=names, report=diff_report(data))

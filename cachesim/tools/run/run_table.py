@@ -20,6 +20,7 @@ from cachesim.judging.evidence import PREDICTED
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.verdict_text import style_of, titles_text, verdict_line
+from cachesim.tools.run.memory_text import memory_parts
 
 Data = Mapping[str, Any]
 WHAT = {"verdict": "the wrong answer", "charge": "the re-evaluated tokens"}
@@ -65,6 +66,7 @@ def _state_parts(request: Mapping[str, Any]) -> Iterator[str]:
         yield f"drafts: {request['draft_n_accepted']} of {counted(request['draft_n'], 'token')} accepted"
     if request["completions"] > 1:
         yield f"{request['completions']} completions"
+    yield from memory_parts(request)
 
 
 def failure_block(data: Data) -> RenderableType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
@@ -23,6 +24,9 @@ from cachesim.tools.run.run_jobs import answers_code, run_each
 from cachesim.tools.run.suggestions import after_why, say_next, typed
 from cachesim.tools.run.work_arguments import add_limits, count
 
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
@@ -40,7 +44,6 @@ def run(args: Namespace) -> int:
         raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
     (mode,) = modes(args, [scenario])
     from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.run_data import why_data
     from cachesim.tools.run.run_table import failures_report
     from cachesim.tools.run.why_report import why_report
 
@@ -53,7 +56,7 @@ def run(args: Namespace) -> int:
             kept += [(name, request.answer.cache_n)] * (request.judged.equal_cold is True)
     found, codes = run_each(
         chosen_profiles(scenario, args.profiles),
-        lambda profile: why_data(run_judged(scenario, profile, mode), args.number, kept),
+        lambda profile: _data(scenario, profile, mode, args.number, kept),
         lambda profile: f"{scenario.file or scenario.id} under {profile}",
     )
     if args.json:
@@ -64,3 +67,14 @@ def run(args: Namespace) -> int:
     draw_cases(args, ((scenario, data["profile"]) for data in found), shown)
     say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
+
+
+def _data(scenario: Scenario, profile: str, mode: str, number: int, kept: Sequence[tuple[str, int]]) -> dict[str, Any]:
+    """Return the data of a request under a rule set, with the rule that decided its failure."""
+    from cachesim.judging.deciding_rule import deciding_rule
+    from cachesim.judging.judged_run import run_judged
+    from cachesim.judging.run_data import why_data
+    from cachesim.judging.unused_point import unused_points
+
+    run = run_judged(scenario, profile, mode)
+    return why_data(run, number, kept, deciding_rule(run, number), unused_points(run, number))

@@ -51,6 +51,21 @@ JUDGE = [
           "first = max(start, n - part.window + 1) if", "first = max(start, n - part.window + 2) if"),
     Fault("an error of the server is a refusal", "judging/judging_observer.py",
           "answer.status < 500", "answer.status <= 500"),
+    Fault("a rule is named that changes nothing", "judging/deciding_rule.py",
+          "new.outcome.cache_n > old.outcome.cache_n", "new.outcome.cache_n >= old.outcome.cache_n"),
+    Fault("a rule is named that spoils the answer", "judging/deciding_rule.py",
+          "if spoilt or not (new.outcome.equal_cold or self._refused(found)):", "if spoilt:"),
+    Fault("rules asked when the server starts are skipped", "judging/rule_exchange.py",
+          "                    self.matter[i] = now\n",
+          "                    self.matter.update({i: now} if self.request >= 0 else {})\n"),
+    Fault("numbers of a rule set are skipped", "judging/rule_exchange.py",
+          "self.matter[i] = (0, START)", "pass"),
+    Fault("the rule of the farthest rule set comes first", "judging/rule_set_order.py",
+          "*engine.line[at + 1 :]]", "*reversed(engine.line[at + 1 :])]"),
+    Fault("what was removed is still called stored", "judging/unused_point.py",
+          "        if number == self.number:\n", "        if number == self.number - 1:\n"),
+    Fault("a stored object without its state is usable", "judging/unused_point.py",
+          "for point in known if point.lo <= most)", "for point in known)"),
 ]  # fmt: skip
 
 REPORTS = [

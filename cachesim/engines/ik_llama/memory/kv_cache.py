@@ -113,9 +113,9 @@ class KvCache:
         return max(0, self.cells.pos_max(seq), self.tail[seq])
 
     def pos_min(self, seq: int) -> int:
-        """Return the engine's first position: with recurrent layers the last position, otherwise that of the first cell
-        by index, -1 without cells."""
-        if self.kind.states or self.recurrent:
+        """Return the engine's first position: with recurrent layers the last position, otherwise (also with states of
+        the model's own) that of the first cell by index, -1 without cells."""
+        if (self.kind.states and not self.kind.private) or self.recurrent:
             return self.pos_max(seq)
         return self.cells.first(seq)
 
@@ -134,6 +134,15 @@ class KvCache:
                 self.tail[seq] = -1
         self.emit(SeqRm(seq, p0, p1, ok))
         return ok
+
+    def clear(self) -> None:
+        """Remove all sequences and zero all rows."""
+        n_seq = self.cells.n_seq
+        for seq in range(n_seq):
+            self.seq_rm(seq, 0, POS_INF)
+        self.cells.head = 0
+        self.rows = empty_rows(self.kind.attention if self.model else ())
+        self.states, self.state_pos, self.has_nan = [{} for _ in range(n_seq)], [-1] * n_seq, False
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
         """Add ``delta`` to positions p0 .. p1-1 and rotate their K rows. The next search for free cells starts at 0,

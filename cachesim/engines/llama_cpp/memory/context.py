@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, concatenate_cel
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, merge_ubatches
-from cachesim.engines.shared.batch import TokenOutput, join_runs, read_outputs
+from cachesim.engines.shared.batch import TokenOutput, join_runs, micro_batch, read_outputs
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun
 
@@ -86,14 +86,14 @@ BAD_BATCH_LINE = "decode: failed to initialize batch"
 
 class Context:
     """Memory, the model that fills it, and llama_decode. ``model`` None = positions only. ``bad_batch_lines``: the
-    build's log lines for a batch that does not continue the contents of the memory."""
+    build's log lines for a batch that does not continue the contents of the memory. ``name``: "target" or "draft"."""
 
     def __init__(
         self, memory: Memory, model: Model | None, n_batch: int, n_ubatch: int, emit: Emit,
-        bad_batch_lines: Sequence[str] = (BAD_BATCH_LINE,),
+        bad_batch_lines: Sequence[str] = (BAD_BATCH_LINE,), name: str = "target",
     ) -> None:
         self.memory, self.model, self.emit, self.bad_batch_lines = memory, model, emit, bad_batch_lines
-        self.n_batch, self.n_ubatch = n_batch, n_ubatch
+        self.n_batch, self.n_ubatch, self.name = n_batch, n_ubatch, name
         self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, Hidden]] = []
         self._deferred: DeferredTokens | None = None
@@ -112,6 +112,8 @@ class Context:
         if placed is None:
             self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
             return NO_ROOM
+        for one in placed:
+            self.emit(micro_batch(self.name, one.ubatch))
         for piece in self._passes(placed):
             self._compute(batch, piece, self.memory.apply(piece), before)
         return OK
@@ -125,6 +127,7 @@ class Context:
         placed = find_deferred_cells(self.memory, token, pos, seq, self._deferred)
         if placed is None:
             return False
+        self.emit(micro_batch(self.name, placed.ubatch))
         self.memory.apply(placed)
         if self._deferred is None:
             self._deferred = DeferredTokens(seq, pos, [], [])

@@ -85,7 +85,7 @@ class Memory:
             self.parts["swa"] = attention(window_cells(kind, sizes), n_swa, kind.swa)
         self.recr: RecurrentCache | None = None
         if kind.recr:
-            self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq)
+            self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq, traits)
         self._unified = sizes.unified or sizes.n_seq == 1
         self._cut = traits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
         # pos_min and pos_max of a pair of attention caches are those of the window cache.
@@ -233,18 +233,19 @@ class Memory:
         """Return a copy of the sequence, or (``partial``) of the parts that cannot be rolled back."""
         saved = self._saved(partial)
         states = {name: cache.state_write(seq, self.keep) for name, cache in saved.items()}
-        recr = self.recr.state_write(seq) if self.recr is not None else None
+        recr = self.recr.save(seq) if self.recr is not None else None
         return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr)
 
-    def state_read(self, seq: int, blob: Blob) -> None:
-        """Restore a state part by part. Raises StateReadError if a part has too few free cells. This part is then
-        empty; earlier parts are already replaced, or emptied too if the build does so (``fail_undoes``)."""
+    def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
+        """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raises StateReadError if a part
+        has too few free cells. This part is then empty; earlier parts are already replaced, or emptied too if the build
+        does so (``fail_undoes``)."""
         for name, state in (("base", blob.base), ("swa", blob.swa)):
             if state is not None:
                 self.parts[name].state_read(seq, state)
         if blob.recr is not None and self.recr is not None:
             try:
-                self.recr.state_read(seq, blob.recr)
+                self.recr.state_read(seq, blob.recr, home)
             except StateReadError:
                 if self.traits.fail_undoes and blob.base is not None and "swa" not in self.parts:
                     self.parts["base"].seq_rm(seq, 0, POS_INF)

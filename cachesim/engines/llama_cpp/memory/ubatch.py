@@ -41,6 +41,10 @@ class BuildTraits(NamedTuple):
     shift_dies: bool = True      # the process aborts if cells have moved in a cache without layers
     # Split for (rollback planes, attention layers present, a common buffer for all sequences):
     split: Callable[[int, bool, bool], Split] = split_any
+    # Plane of a state, for (tokens back, planes of a pending rollback, tokens after the planes, planes); 0 = none:
+    plane: Callable[[int, int, int, int], int] = lambda back, pending, since, written: back
+    # Plane that a saved state is read from, for the planes of a pending rollback; -1 = the process ends:
+    saved_plane: Callable[[int], int] = lambda pending: pending
 
 
 def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:

@@ -100,3 +100,15 @@ B11549_REPAIRED = replace(
         "kv_shift", "spec_unread",
     ),
 )
+
+
+B11549_PROPOSED = replace(
+    B11549,
+    name="llama_cpp@b11549-proposed",
+    source="b11549 with rules proposed here for open reports, which no build contains",
+    slot_select=repaired.slot_select_usable,
+    trim=prompt_lifecycle.clear_if_refused,
+    inferred=("slot_select", "trim"),
+)
+"""Proposals for open reports of lost reuse, and for a refused removal. Not part of the repaired rule set, whose edits a
+real server ran."""

@@ -52,25 +52,59 @@ B9231 = replace(
     min_step=8192,                           # until #22929: the step of periodic checkpoints
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
-    ended={"min_step": "#22929", "defaults": "#23269"},
+    ended={"min_step": "#22929", "defaults": "#23269", "silent.user_pos": "#22929", "silent.ckpt_search": "#22929"},
     inferred=("rs_split",),
 )
 
-B8916 = replace(
+B9230 = replace(
     B9231,
+    name="llama_cpp@b9230",
+    build="b9230",
+    source="ggml-org/llama.cpp before ccee42642 (2026-05-19), rules between #22673 (b9180) and #23280; read only",
+    ckpt_need=old_use.need_th2,              # until #23280
+    inferred=("rs_split", "rs_plane"),
+)
+
+PR29117_ON_B9230 = replace(
+    B9230,
+    name="llama_cpp@pr29117-on-b9230",
+    source="ggml-org/llama.cpp#29117 on the build before #23280",
+    rs_plane=seq_rm_and_state.plane_of_position,
+    inferred=("rs_split", "rs_plane"),
+)
+
+DRAFT_22673 = replace(
+    B9231,
+    name="llama_cpp@22673-draft",
+    source="ggml-org/llama.cpp#22673 before it was merged (am17an/llama.cpp#15, thread only), on b9231",
+    rs_saved=seq_rm_and_state.saved_aborts,
+    inferred=("rs_split", "rs_saved"),
+)
+
+B8916 = replace(
+    B9230,
     name="llama_cpp@b8916",
     build="b8916",
     source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
-    ckpt_need=old_use.need_th2,              # until #23280
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
-    ckpt_unread=use.unread_resets,           # until b9109
+    ckpt_unread=use.unread_resets,           # until #22838
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
     spec_types=("none", "ngram-simple"),     # draft-mtp: #22673; the draft context is saved since #22838
-    host_header=0,                           # between b8916 and b9473
+    host_header=0,                           # until #22679
     unlogged=without(B9231, pc_save="mib_draft"),
-    ended={"spec_types": "#22673, #22838"},
+    ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679"},
     inferred=(),
+)
+
+B9063 = replace(
+    B8916,
+    name="llama_cpp@b9063",
+    build="b9063",
+    source="ggml-org/llama.cpp before e43431b38 (2026-05-07), rules between #22679 (b9028) and #22805; read only",
+    spec_place=speculative.place_of_first_save,        # until #22805
+    host_header=B9231.host_header,           # since #22679
+    inferred=("spec_place",),
 )
 
 B8450 = replace(
@@ -86,6 +120,7 @@ B8450 = replace(
     spec_on=speculative.drafts_where_cut,           # until #19493
     rs_split=seq_rm_and_state.split_neighbours,        # until #21224
     silent=B8916.silent | {"do_ckpt"},
+    ended={"silent.do_ckpt": "#19493"},
 )
 
 B8392 = replace(
@@ -98,6 +133,7 @@ B8392 = replace(
     ckpt_erase=old_use.erase_er1,            # until #20671
     ckpt_create=old_make.create_cr5,         # until #20726
     unlogged=without(B8450, ckpt_invalidate="pos_next"),
+    ended={"unlogged.ckpt_invalidate": "#20671"},
 )
 
 B8271 = replace(
@@ -131,7 +167,8 @@ B8152 = replace(
     silent=B8260.silent | {"ckpt_check", "warn"},
     unlogged=without(B8260, ckpt_restore="n_past"),
     ended={
-        "ckpt_restore": "#19924, #20279", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+        "ckpt_restore": "#19924", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+        "silent.ckpt_check": "#20087", "unlogged.ckpt_restore": "#20279",
     },
 )
 
@@ -149,7 +186,22 @@ B7789 = replace(
     spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
     unlogged=without(B8152, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
-    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471"},
+    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471", "unlogged": "#19849"},
+)
+
+B6998 = replace(
+    B7789,
+    name="llama_cpp@b6998",
+    build="b6998",
+    source="ggml-org/llama.cpp before cb1adf885 (2025-11-09), rules between #17046 (b6975) and #17078; read only",
+    load_failed=pc.keep_after_failed_load,             # until #17078
+    rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
+    kv_read=seq_rm_and_state.read_together,            # until #17982
+    least_batch=64,                          # until #17505
+    defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
+    silent=B7789.silent | {"slot_clear"},    # until #17267
+    unlogged=without(B7789, launch="is_child"),        # until #17775
+    inferred=("load_failed",),
 )
 
 B6685 = replace(
@@ -167,16 +219,22 @@ B6685 = replace(
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     kv_read=seq_rm_and_state.read_together,            # until #17982
     auto_slots=1,                            # until #16736
-    least_batch=64,                          # recorded (server.n_batch); the history names only swa-first
-    ctx_pad=32,                              # until #17046
-    window_pad=32,                           # until between b6685 and b7789
+    least_batch=64,                          # recorded (server.n_batch); until #17505
+    ctx_pad=32,                              # until #16812
+    window_pad=32,                           # until #16812
     rs_split=seq_rm_and_state.split_any_ids,           # until #16442
     defaults={**B7789.defaults, "ctx_checkpoints": 3, "ctx_size": 4096},       # until #16391, #16653
     silent=B7789.silent | {"slot_clear", "trim_refused"},
     unlogged={
         **without(B7789, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
-    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391, #16653"},
+    ended={
+        "auto_slots": "#16736", "least_batch": "#17505", "ctx_pad": "#16812", "window_pad": "#16812",
+        "trim": "#17267", "pc_update": "#16391", "ckpt_erase": "#16391",
+        "defaults.ctx_checkpoints": "#16391", "defaults.ctx_size": "#16653",
+        "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#17775",
+        "unlogged.slot_by_lcp": "#16391", "unlogged.slot_by_lru": "#16391",
+    },
 )
 
 B6160 = replace(
@@ -194,11 +252,15 @@ B6160 = replace(
     erase_told=old_make.told_next,           # until #16382; seen in recordings
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
-    share_digits=6,
+    share_digits=6,                          # until #15913
     defaults={**B6685.defaults, "slot_prompt_similarity": 0.5, "context_shift": True},   # until #15913, #15416
     unlogged={
         **without(B6685, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
-    ended={"n_swa": "#16382", "defaults": "#15913, #15416"},
+    ended={
+        "n_swa": "#16382", "defaults.slot_prompt_similarity": "#15913", "defaults.context_shift": "#15416",
+        "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
+        "unlogged.slot_by_lcp": "#15913",
+    },
     inferred=("rs_rm",),                     # no recurrent model was recorded
 )

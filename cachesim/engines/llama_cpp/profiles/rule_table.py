@@ -43,6 +43,7 @@ class Rules(RuleSet):
     pc_load: Rule
     pc_after_hit: Rule
     pc_update: Rule
+    load_failed: Rule
     idle_save: Rule
     clear: Rule
     restore_failed: Rule
@@ -79,11 +80,15 @@ class Rules(RuleSet):
     spec_ckpt: Rule
     spec_room: Rule
     spec_split: Rule
+    spec_count: Rule
+    spec_place: Rule
     spec_replay: Rule
     spec_unread: Rule
     rs_planes: Rule
     rs_rm: Rule
     rs_back: Rule
+    rs_plane: Rule
+    rs_saved: Rule
     rs_split: Rule
     kv_copy: Rule
     kv_state: Rule

@@ -125,7 +125,16 @@ def abort_if_refused(n_past: int) -> Decision:
     return Decision(False, {"n_past": n_past})
 
 
-# [Gone in llama_cpp@b9231]
+@rule("LC-TRIM.ASSERT", Role.FAIL,
+      llama_cpp(CONTEXT, 'update_slots "clear_slot", clear_slot "GGML_ASSERT"', "5b2093bec"),
+      since="#17267 (b7078)", until="#18391 (b7543)")
+def assert_if_refused(n_past: int) -> Decision:
+    """Ends the server by an assertion if seq_rm fails: a slot that is processing must not be cleared. Returns whether
+    the slot is cleared instead (False). (Builds between two profiles; no profile has this rule.)"""
+    return Decision(False, {"n_past": n_past})
+
+
+# [Gone in llama_cpp@b9230]
 @rule("LC-TRIM.CLEAR", Role.FAIL, llama_cpp(CONTEXT, "update_slots", "ffdd983fb"), until="#22673 (b9180)")
 def clear_if_refused(n_past: int) -> Decision:
     """Clears the slot if seq_rm fails, and evaluates the whole prompt (returns True)."""

@@ -70,6 +70,21 @@ def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: 
     return Decision(choice, found.because)
 
 
+# [New in llama_cpp@b11549-proposed]
+@rule("LC-SLOT-SELECT.USABLE", Role.ASSIGN,
+      llama_cpp(CONTEXT, "get_available_slot", "b11549",
+                note="proposed here: slots are compared by the part of the common prefix that memory or checkpoints "
+                     "can reuse, and the prompt cache is updated unless a slot is kept as a whole"))
+def slot_select_usable(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """Selects as SL3, but a common prefix counts as far as the slot can reuse it, and the prompt cache is saved to and
+    searched whenever a part of the slot would be lost."""
+    found = slot_select_3([slot._replace(lcp=max(0, slot.usable)) for slot in slots], asked, id_slot, sps)
+    choice = found.value
+    if choice is not None and choice.by == "lcp":
+        choice = choice._replace(update=choice.f_keep < 1)
+    return Decision(choice, found.because)
+
+
 # [New in llama_cpp@b11549-repaired]
 @rule("LC-KV-UNDO.ALL", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::prepare", "b11549",

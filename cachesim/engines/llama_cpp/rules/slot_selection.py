@@ -20,13 +20,15 @@ KEEP_HALF = 0.5          # a slot with a smaller f_keep is saved before it is us
 
 
 class SlotFacts(NamedTuple):
-    """Facts of a slot for slot selection. ``t_last``: tick of the last release, -1 = never used."""
+    """Facts of a slot for slot selection. ``t_last``: tick of the last release, -1 = never used. ``usable``: tokens of
+    the common prefix that its memory and checkpoints could reuse, -1 = not known."""
 
     id: int
     busy: bool
     held: int
     lcp: int
     t_last: int
+    usable: int = -1
 
 
 class Choice(NamedTuple):

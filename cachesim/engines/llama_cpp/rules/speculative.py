@@ -55,6 +55,43 @@ def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
     return Decision(yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})
 
 
+@rule("LC-SPEC-COUNT.ONCE", Role.DRAFT,
+      llama_cpp(CONTEXT, 'post_decode "spec_is_replay" "n_draft_accepted"', "3f545be"), since="#26320 (b10210)")
+def count_without_replay(accepted: int, replayed: bool) -> Decision:
+    """Returns the number of accepted draft tokens that a batch adds to the statistics: the last token of a replayed
+    batch was sampled, not drafted."""
+    count = accepted - 1 if replayed and accepted else accepted
+    return Decision(count, {"accepted": accepted, "replayed": replayed})
+
+
+# [Gone in llama_cpp@b10587]
+@rule("LC-SPEC-COUNT.ALL", Role.DRAFT,
+      llama_cpp(CONTEXT, 'update_slots "n_draft_accepted"', "73618f27a"), until="#26320 (b10210)")
+def count_all(accepted: int, replayed: bool) -> Decision:
+    """Returns the number of accepted draft tokens that a batch adds to the statistics: all, also the sampled token of a
+    replayed batch."""
+    return Decision(accepted, {"accepted": accepted, "replayed": replayed})
+
+
+@rule("LC-SPEC-PLACE.OWN", Role.DRAFT,
+      llama_cpp("src/llama-context.cpp", "state_seq_set_data", "3f545be"), since="#22805 (b9064)")
+def place_of_sequence(slot: int) -> Decision:
+    """Returns True: the state saved before a draft is read from, and restored into, the sequence's own cell."""
+    return Decision(True, {"slot": slot})
+
+
+# [New in llama_cpp@b9063]
+# [Gone in llama_cpp@b9230]
+@rule("LC-SPEC-PLACE.FIRST", Role.DRAFT,
+      llama_cpp("src/llama-context.cpp", "llama_io_write_device, llama_io_read_device", "d6e7b033a",
+                note="read, not run; a window is not covered"),
+      since="#22679 (b9028)", until="#22805 (b9064)")
+def place_of_first_save(slot: int) -> Decision:
+    """Returns False: the state before a draft stays on the device. It is always copied from and to the cell that the
+    sequence had when it was first saved, even if another sequence is there now."""
+    return Decision(False, {"slot": slot})
+
+
 @rule("LC-SPEC-UNREAD.SIZE", Role.DRAFT,
       llama_cpp(COMMON, "common_prompt_checkpoint::load_tgt", "3f545be"), until="b11549")
 def unread_says_size(of_draft: bool) -> Decision:
