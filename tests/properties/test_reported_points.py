@@ -48,6 +48,7 @@ HAPPENS = {
 
 
 EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.long)])
+"""Drawn cases: few in `make test`, which has four minutes."""
 
 
 @EXAMPLES
