@@ -58,7 +58,9 @@ NOT_YET: dict[str, str] = {
     **dict.fromkeys((
         "LC-CKPT-AFTER.NEVER", "LC-CKPT-COUNT.BATCH", "LC-CKPT-COUNT.OWN", "LC-CKPT-PERIODIC.NONE",
         "LC-CKPT-TOLD.GONE", "LC-CKPT-TOLD.NEWEST", "LC-CKPT-TOLD.NEXT", "LC-KV-STATE.RING",
-        "LC-PC-ASK.PC4", "LC-RS-RM.RM1",
+        "LC-PC-ASK.PC4", "LC-RS-RM.RM1", "LC-BATCH-CHECK.NEXT", "LC-FAIL.CLEAR", "LC-KV-MASK.OWN", "LC-KV-POS.COUNTED",
+        "LC-KV-TURN.OWN", "LC-LIST.ALWAYS", "LC-PROMPT-FIT.REFUSE", "LC-RS-TAIL.CLEARED", "LC-SHIFT-WHEN.GENERATING",
+        "LC-SLOT-LIKE.PREFIX", "LC-SLOT-LIKE.SUBSTRING", "LC-TRIM-AT.EVALUATED",
     ), QUIET),
     **dict.fromkeys((
         "ML-STATE-SAVE.cut", "ML-STATE-SAVE.whole", "ML-STATE-RESTORE.cut", "ML-STATE-RESTORE.whole",
@@ -74,8 +76,6 @@ NOT_YET: dict[str, str] = {
                     "a checkpoint always finds room again; tests/unit/engines/llama_cpp/test_newer.py takes it"),
     **dict.fromkeys(("LC-SPEC-PLACE.OWN", "LC-RS-SAVED.PENDING"), "asked without a line in the log"),
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
-    "LC-PC-UPDATE.PC0": "between two profiles (b6723 to b6755): none has it",
-    "LC-TRIM.ASSERT": "between two profiles (b7078 to b7542): none has it",
     "LC-IDLE-PURGE.NONE": "slots of those builds share the context equally, so that no shortage arises",
 }  # fmt: skip
 """Rules that no scenario reaches, with the reason. One that is reached has to leave this list."""

@@ -74,7 +74,8 @@ def fail_batch(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int
     """Fail every running request: the batch cannot be evaluated. ``off``: start of the view in the batch [tokens]."""
     first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
     srv.emit(ev.Error(first))
-    srv.fail_all(text, kind)
+    clears = srv.rules.fail_clears(sum(slot.busy for slot in srv.slots))
+    srv.fail_all(text, kind, clear=clears.value or srv.decide(clears, None))
     for line in rest:
         srv.emit(ev.Error(line))
 

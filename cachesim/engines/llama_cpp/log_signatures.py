@@ -89,12 +89,22 @@ SIGNATURES = (
 """Signatures, in the order in which they are named if several apply."""
 
 UNLOGGED: Mapping[str, str] = {
+    "LC-BATCH-CHECK": "not logged: in the answers",
     "LC-CKPT-NOTE": "not logged: in the checkpoints that are examined",
     "LC-KV-COPY": "not logged: in the answers of further completions",
+    "LC-FAIL": "not logged: in the reused tokens of the next request of the slot",
+    "LC-KV-MASK": "not logged: in the answers",
+    "LC-KV-POS": "not logged: in the answers",
     "LC-KV-READ": "not logged: in the answers",
+    "LC-KV-TURN": "not logged: in the answers",
     "LC-KV-UNDO": "not logged: in the reused tokens of the next request of the slot",
     "LC-RS-PLANE": "not logged: in the answers after a rejected draft",
     "LC-RS-SAVED": "not logged: in the state of a saved conversation",
+    "LC-LIST": "not logged: in the reused tokens of the next request of the slot",
+    "LC-PROMPT-FIT": "not logged: in the number of evaluated tokens, or the error",
     "LC-RS-SPLIT": "not logged: in the number of batches",
+    "LC-RS-TAIL": "not logged: in the end of the server",
+    "LC-TRIM-AT": "not logged: in the answers",
+    "LC-SLOT-LIKE": "not logged: in the selected slot",
 }
 """Beginnings of rule ids without a line, and where the decision becomes visible."""

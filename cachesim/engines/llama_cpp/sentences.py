@@ -7,6 +7,7 @@ from typing import Any
 
 from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp import sentences_checkpoint as checkpoint
+from cachesim.engines.llama_cpp import sentences_older as older
 from cachesim.engines.llama_cpp import sentences_slot as slot
 from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
 
@@ -210,6 +211,6 @@ MEMORY_VARIANTS: dict[str, Say] = {
 }
 
 SENTENCES = Sentences(
-    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **MEMORY},
-    {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **MEMORY_VARIANTS},
+    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **MEMORY, **older.OLDER},
+    {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **MEMORY_VARIANTS, **older.OLDER_VARIANTS},
 )

@@ -174,15 +174,21 @@ class Server(Inspected):
 
 def shift_full_slots(srv: Core) -> None:
     """SHIFT: discard part of the tokens of every generating slot that has no room for its next token."""
-    for slot in srv.slots if srv.settings.context_shift else ():
+    for slot in srv.slots:
         task = slot.task
-        if slot.state is not State.GENERATING or task is None:
+        due = task is not None and srv.rules.shift_when(slot.state is State.GENERATING)
+        if task is None or not due or not due.value:
+            continue
+        if not srv.settings.context_shift:
+            fail_full_slot(srv, slot)
             continue
         request, room, kept = task.request, srv.settings.n_ctx_slot, task.request.n_keep or 0
         decision = srv.rules.context_shift(len(slot.tokens), len(request.prompt), kept, request.n_discard, room)
         plan: Shift | None = srv.decide(decision, slot)
         if plan is None:
             continue
+        if slot.state is State.STARTED:
+            srv.decide(due, slot)
         refusal = srv.rules.shift_of_shared(slot.child or request.n_cmpl > 1)
         if refusal.value:
             srv.fail(slot, 500, srv.decide(refusal, slot), NO_ROOM)
@@ -190,9 +196,19 @@ def shift_full_slots(srv: Core) -> None:
             _shift(srv, slot, plan, decision.rule)
 
 
+def fail_full_slot(srv: Core, slot: Slot) -> None:
+    """Fail a slot whose context is full while contexts are not shifted. Rule LC-END of most builds ends the generation
+    before this can happen."""
+    if len(slot.tokens) + 1 >= srv.settings.n_ctx_slot and not srv.settings.context_shift:
+        srv.fail(slot, 500, "context shift is disabled", NO_ROOM)
+
+
 def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
     srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     cut = plan.n_keep + plan.n_discard
+    if not 0 <= plan.n_discard < plan.n_left:     # the list of tokens is written outside its bounds
+        raise ProcessAborted(f"n_discard = {plan.n_discard} writes outside the list of tokens", "list-overrun",
+                             n_discard=plan.n_discard, n_left=plan.n_left)  # fmt: skip
     srv.common_memory.must_rm(slot.id, plan.n_keep, cut)
     srv.common_memory.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
     del slot.tokens[plan.n_keep : cut]

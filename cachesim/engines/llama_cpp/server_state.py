@@ -11,7 +11,7 @@ from collections import deque
 from typing import Sequence
 
 from cachesim import events as ev
-from cachesim.base.tokens import POS_INF
+from cachesim.base.tokens import POS_INF, TokenList
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
@@ -22,6 +22,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
+from cachesim.engines.llama_cpp.rules.server_of_2023 import LIST_SAMPLED
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
@@ -51,7 +52,10 @@ class Core(SlotDriver):
             kind, self.settings.sizes, model,
             lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
             BuildTraits(*(trait.value for trait in traits))._replace(
-                split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane),
+                split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane,
+                turn_first=rules.kv_turn().value, mask_model=rules.kv_mask().value, pos_set=rules.kv_pos().value,
+                tail_stays=rules.rs_tail().value,
+            ),
         )
         self.context = self._context(memory, model)
         self.pending_outputs: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
@@ -75,6 +79,7 @@ class Core(SlotDriver):
     def _record_startup(self, traits: Sequence[Decision]) -> None:
         """Record the decisions that the server makes once, when it starts."""
         rules, kind, opts, sizes = self.rules, self.kind, self.settings.flags, self.settings.sizes
+        faults = (rules.kv_turn(), rules.kv_mask(), rules.kv_pos(), rules.rs_tail(), rules.batch_check())
         for decision in (
             rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
@@ -82,6 +87,7 @@ class Core(SlotDriver):
             rules.spec_on(self.settings.exact),
             rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
             rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
+            *(fault for fault in faults if fault.value),
         ):
             self.decide(decision, None)
 
@@ -143,7 +149,8 @@ class Core(SlotDriver):
 
     def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:
         n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
-        return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines, name)
+        lines, unchecked = self.rules.bad_batch_lines, self.rules.batch_check()
+        return Context(memory, model, n_batch, n_ubatch, self.log.emit, lines, name, unchecked.value)
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
         """Return whether the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach
@@ -210,6 +217,13 @@ class Core(SlotDriver):
         answer.truncated, answer.slot_tokens, answer.done = slot.truncated, held, True
         if slot.child:
             self.clear(slot)
+        listed = self.rules.list_kept(task.request.cache_prompt, slot.before)
+        if listed.value == LIST_SAMPLED and slot.n_gen:
+            self.decide(listed, slot)
+            slot.tokens.append(slot.sampled)
+        elif listed.value is not None and held:      # the list does not name what the cells hold
+            slot.tokens = TokenList([0] * self.decide(listed, slot))
+            self.changed(slot, "truncated", listed.rule, 0)
         slot.state, slot.task, slot.t_last, slot.i_batch = State.IDLE, None, self.next_tick(), -1
         slot.child, slot.children = False, []
         if self.deferred:       # prefer the first task that requests this slot, else take the oldest

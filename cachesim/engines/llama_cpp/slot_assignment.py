@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Sequence, TypeVar
 
 from cachesim import events as ev
-from cachesim.base.tokens import POS_INF, common_prefix
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer
 from cachesim.engines.llama_cpp.rules.slot_selection import Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
@@ -47,10 +47,10 @@ def defer(srv: Core, task: Task) -> None:
 def select_slot(srv: Core, task: Task) -> Slot | None:
     """Select a slot (rule LC-SLOT-SELECT) and let the prompt cache replace its contents. None = no slot can be
     selected."""
-    request, prompt = task.request, list(task.request.prompt)
+    request, prompt, like = task.request, list(task.request.prompt), srv.rules.slot_like
     facts = [
         fact._replace(usable=_usable(srv, srv.slots[fact.id], fact.lcp)) if fact.lcp else fact for fact in (
-            SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
+            SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
             for s in srv.slots)
     ]
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)

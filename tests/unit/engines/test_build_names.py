@@ -99,8 +99,8 @@ def test_a_pull_request_names_the_point_at_which_it_landed():
 
 
 @pytest.mark.parametrize(("text", "words"), [
-    ("b6159", "older than the oldest rule set (llama_cpp@b6160, b6160 (2025-08-14))"),
-    ("2025-01-01", "older than the oldest"), ("mlx_lm@2025-05-01", "older than the oldest"),
+    ("b1572", "older than the oldest rule set (llama_cpp@b1573, b1573 (2023-11-27))"),
+    ("2023-01-01", "older than the oldest"), ("mlx_lm@2025-05-01", "older than the oldest"),
     ("mlx_lm@0.32.0", "0.31.0, 0.31.1, 0.31.2, 0.31.3, 0.32.2"), ("ik_llama@abcdef123", "give a date"),
 ])  # fmt: skip
 def test_what_nothing_is_known_of_is_refused(text, words):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
@@ -79,7 +79,7 @@ class Memory:
             return AttentionCache(size, sizes.n_seq, sizes.unified, n_swa, layers, shape, model, emit, traits)
 
         if kind.kind != "R":
-            self.parts["base"] = attention(sizes.n_ctx_seq, 0, kind.base)
+            self.parts["base"] = attention(sizes.n_ctx_seq, kind.n_swa if traits.mask_model else 0, kind.base)
         if kind.swa:
             n_swa = kind.n_swa if traits.full_forgets or not sizes.swa_full else 0
             self.parts["swa"] = attention(window_cells(kind, sizes), n_swa, kind.swa)
@@ -178,7 +178,11 @@ class Memory:
         if self.recr is not None:
             if self._cut.alone:
                 return [split_seq(batch, n_ubatch)]
-            return [split_equal(batch, n_ubatch, self._cut.sequential, self._cut.n_keep_tail)]
+            cut = split_equal(batch, n_ubatch, self._cut.sequential, self._cut.n_keep_tail)
+            if self._cut.lost:
+                text = "Segmentation fault: no micro-batch to evaluate" if len(cut) > 1 else "init_batch never ends"
+                raise ProcessAborted(text, "batch-lost", n=len(batch))
+            return [cut]
         if not self._unified:
             return [split_equal(batch, n_ubatch, sequential=True)]
         simple = split_simple(batch, n_ubatch)

@@ -90,7 +90,7 @@ class RecurrentCache:
                     return False
                 if self.n_rs_seq and 0 < p0 <= cell.pos < p1:
                     return self._roll_back(seq, cell, p0)
-                if p0 <= cell.pos < p1:
+                if p0 <= cell.pos < p1 and not self.traits.tail_stays:
                     self.meta.tail[seq] = -1
         self._erase(seq, p0, p1)
         return True
@@ -235,7 +235,7 @@ class RecurrentCache:
 
     def check(self) -> None:
         """Raise Crash unless tails and cells agree."""
-        for seq, tail in enumerate(self.meta.tail):
+        for seq, tail in enumerate(() if self.traits.tail_stays else self.meta.tail):
             if tail >= 0 and seq not in self.meta.cells[tail].seqs:
                 raise Crash(f"the tail of sequence {seq} is cell {tail}, which does not hold it")
         for i, cell in enumerate(self.meta.cells):

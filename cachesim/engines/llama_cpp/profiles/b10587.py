@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
-from cachesim.engines.llama_cpp.rules import checkpoint_create as make
-from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import (
+    cell_faults,
     context_shift,
     prompt_lifecycle,
     seq_rm_and_state,
@@ -16,6 +15,8 @@ from cachesim.engines.llama_cpp.rules import (
     speculative,
     startup,
 )
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 B10587 = Rules(
@@ -32,6 +33,9 @@ B10587 = Rules(
     task_reuse=prompt_lifecycle.all_reuse,
     shared=prompt_lifecycle.no_decisions,
     marks=prompt_lifecycle.marks_of_any,
+    slot_like=slot_selection.like_by_prefix,
+    prompt_fit=prompt_lifecycle.refuse_long,
+    list_kept=prompt_lifecycle.keep_list,
     pc_ask=pc.ask_always,
     pc_alloc=pc.admit_strict,
     pc_load=pc.pick_entry,
@@ -51,6 +55,7 @@ B10587 = Rules(
     ckpt_erase=use.erase_er2,
     erase_told=make.told_gone,
     need_one=prompt_lifecycle.need_one,
+    trim_at=prompt_lifecycle.trim_at_n_past,
     trim=prompt_lifecycle.abort_if_refused,
     ckpt_on=make.ckpt_on,
     ckpt_break=make.break_cr10,
@@ -63,9 +68,12 @@ B10587 = Rules(
     limit_told=make.told_gone,
     ckpt_count=make.count_own,
     idle_purge=slot_selection.purge_if_unified,
+    batch_check=cell_faults.check_next,
     decode_retry=prompt_lifecycle.next_attempt,
+    fail_clears=prompt_lifecycle.failure_clears,
     ckpt_after=make.nothing_after_prompt,
     end=prompt_lifecycle.end_of_generation,
+    shift_when=context_shift.shift_generating,
     context_shift=context_shift.context_shift,
     shift_of_shared=context_shift.shift_of_shared,
     spec_on=speculative.drafts_anywhere,
@@ -84,6 +92,7 @@ B10587 = Rules(
     rs_plane=seq_rm_and_state.plane_of_depth,
     rs_saved=seq_rm_and_state.saved_of_pending,
     rs_split=seq_rm_and_state.split_keeps_tail,
+    rs_tail=cell_faults.tail_cleared,
     kv_copy=seq_rm_and_state.copy_waits,
     kv_state=seq_rm_and_state.keep_window,
     kv_read=seq_rm_and_state.read_anywhere,
@@ -91,6 +100,9 @@ B10587 = Rules(
     kv_fail=seq_rm_and_state.fail_keeps,
     kv_full=seq_rm_and_state.full_forgets,
     kv_shift=seq_rm_and_state.shift_dies,
+    kv_turn=cell_faults.turn_own,
+    kv_mask=cell_faults.mask_own,
+    kv_pos=cell_faults.count_positions,
     file_ckpts=slot_file.no_checkpoints,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},

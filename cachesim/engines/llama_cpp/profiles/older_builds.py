@@ -18,11 +18,9 @@ from typing import Mapping
 
 from cachesim.engines.llama_cpp.profiles.pull_requests import B9473
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
-from cachesim.engines.llama_cpp.rules import checkpoint_create as make
-from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
-from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
-from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
+from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import (
+    cell_faults,
     older_slot_selection,
     prompt_lifecycle,
     seq_rm_and_state,
@@ -30,6 +28,10 @@ from cachesim.engines.llama_cpp.rules import (
     speculative,
     startup,
 )
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
+from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 
@@ -116,6 +118,7 @@ B8450 = replace(
     pc_ask=pc.ask_if_held,                   # until #20993
     idle_save=older_slot_selection.idle_save_none,     # until #20993
     ckpt_pick=old_use.pick_pk1,              # until #21510
+    context_shift=old.shift_unchecked,       # until #22267
     ckpt_on=old_make.ckpt_on_by_architecture,      # until #22114
     spec_on=speculative.drafts_where_cut,           # until #19493
     rs_split=seq_rm_and_state.split_neighbours,        # until #21224
@@ -214,6 +217,9 @@ B6685 = replace(
     ckpt_break=old_make.break_cr0,           # until #16440
     ckpt_create=old_make.create_never,       # until #16440
     ckpt_after=old_make.create_after_prompt,       # until #16440
+    prompt_fit=old.cut_long,                 # until #16391
+    end=old.end_untold,                      # until #16812
+    fail_clears=old.failure_keeps,           # until #17267
     idle_purge=slot_selection.purge_none,            # until #16736
     ckpt_erase=old_use.erase_er1_newest_first,     # the order only
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
@@ -237,11 +243,11 @@ B6685 = replace(
     },
 )
 
-B6160 = replace(
+B6388 = replace(
     B6685,
-    name="llama_cpp@b6160",
-    build="b6160",
-    source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints; read in 4227c9be4 (b6170) too",
+    name="llama_cpp@b6388",
+    build="b6388",
+    source="ggml-org/llama.cpp 5d6688de0 (2025-09-05), rules between #15798 (b6384) and #15811 (b6389); read only",
     n_swa=startup.n_swa_of_model,              # until #16382
     ckpt_need=old_use.need_th0,              # until #16382
     ckpt_pick=old_use.pick_pk0,              # until #16382
@@ -252,15 +258,31 @@ B6160 = replace(
     erase_told=old_make.told_next,           # until #16382; seen in recordings
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
-    share_digits=6,                          # until #15913
-    defaults={**B6685.defaults, "slot_prompt_similarity": 0.5, "context_shift": True},   # until #15913, #15416
+    kv_mask=cell_faults.mask_model,          # until #15811
+    share_digits=6,
+    defaults={**B6685.defaults, "slot_prompt_similarity": 0.5},      # until #15913
     unlogged={
         **without(B6685, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
     ended={
-        "n_swa": "#16382", "defaults.slot_prompt_similarity": "#15913", "defaults.context_shift": "#15416",
+        "n_swa": "#16382", "kv_mask": "#15811", "defaults.slot_prompt_similarity": "#15913", "defaults": "#15913",
         "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
         "unlogged.slot_by_lcp": "#15913",
     },
     inferred=("rs_rm",),                     # no recurrent model was recorded
+)
+
+B6160 = replace(
+    B6388,
+    name="llama_cpp@b6160",
+    build="b6160",
+    source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints; read in 4227c9be4 (b6170) too",
+    kv_mask=cell_faults.mask_own,            # since #15798 only
+    defaults={**B6388.defaults, "context_shift": True},      # until #15416
+    ended={
+        "n_swa": "#16382", "kv_mask": "#15798", "defaults.slot_prompt_similarity": "#15913",
+        "defaults.context_shift": "#15416",
+        "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
+        "unlogged.slot_by_lcp": "#15913",
+    },
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.llama_cpp.profiles.b10587 import B10587
+from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
@@ -43,6 +44,7 @@ B9518 = replace(
     source="ggml-org/llama.cpp 7c158fbb4 (2026-06-04), the base of #24143",
     slot_select=slot_selection.slot_select_2,        # until #24755
     idle_save=slot_selection.idle_save_unified,      # until #24190
+    context_shift=old.shift_up_to_any,       # until #24786
     ckpt_pick=use.pick_pk2,                  # until #24411
     ckpt_break=make.break_cr7,               # until #24176
     ckpt_create=make.create_cr7,             # until #24176

@@ -38,6 +38,9 @@ class Rules(RuleSet):
     task_reuse: Rule
     shared: Rule
     marks: Rule
+    slot_like: Rule
+    prompt_fit: Rule
+    list_kept: Rule
     pc_ask: Rule
     pc_alloc: Rule
     pc_load: Rule
@@ -57,6 +60,7 @@ class Rules(RuleSet):
     ckpt_erase: Rule
     erase_told: Rule
     need_one: Rule
+    trim_at: Rule
     trim: Rule
     ckpt_on: Rule
     ckpt_break: Rule
@@ -69,9 +73,12 @@ class Rules(RuleSet):
     limit_told: Rule
     ckpt_count: Rule
     idle_purge: Rule
+    batch_check: Rule
     decode_retry: Rule
+    fail_clears: Rule
     ckpt_after: Rule
     end: Rule
+    shift_when: Rule
     context_shift: Rule
     shift_of_shared: Rule
     spec_on: Rule
@@ -90,6 +97,7 @@ class Rules(RuleSet):
     rs_plane: Rule
     rs_saved: Rule
     rs_split: Rule
+    rs_tail: Rule
     kv_copy: Rule
     kv_state: Rule
     kv_read: Rule
@@ -97,6 +105,9 @@ class Rules(RuleSet):
     kv_fail: Rule
     kv_full: Rule
     kv_shift: Rule
+    kv_turn: Rule
+    kv_mask: Rule
+    kv_pos: Rule
     file_ckpts: Rule
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins

@@ -50,6 +50,7 @@ class Moved(NamedTuple):
     n: int
     c0: int
     p0: int
+    open: bool = False       # all later tokens move with the block
 
 
 @rule("LC-NPAST-REUSE", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "can_cache_reuse {"', "3f545be"))
@@ -71,3 +72,10 @@ def reuse_chunks(
         else:
             c += 1
     return Decision(tuple(moved), {"n_past": n_past, "least": least, "found": len(moved)})
+
+
+@rule("LC-SHIFT-WHEN.GENERATING", Role.SHIFT,
+      llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING"', "3f545be"), since="#17000 (b6947)")
+def shift_generating(generating: bool) -> Decision:
+    """Returns True for a slot that generates: a slot that still has to process its prompt is not shifted."""
+    return Decision(generating, {"generating": generating})

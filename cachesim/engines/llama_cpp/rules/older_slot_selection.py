@@ -51,7 +51,7 @@ def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | 
     return found, best
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
 def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
     """Selects the named slot, else the slot with the longest common prefix if its share of the slot's tokens is above

@@ -29,7 +29,7 @@ def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     return Decision(0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b7400]
 @rule("LC-RS-RM.RM1", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "f6dcda390"), since="#16382 (b6685)", until="#17009 (b7011)")
 def rs_rm_1(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
@@ -164,7 +164,7 @@ def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     return _split(Split(False, True, 0), n_rs_seq, unified)
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-RS-SPLIT.ANY", Role.MEMORY,
       llama_cpp(HYBRID, "init_batch, src/llama-kv-cache-unified.cpp find_slot", "4227c9be4", pull=16278),
       until="#16442")

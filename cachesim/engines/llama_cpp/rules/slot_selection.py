@@ -11,6 +11,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.prompt_cache_limits import part
@@ -162,8 +163,15 @@ def purge_if_unified(unified: bool) -> Decision:
     return Decision(unified, {"unified": unified})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b7400]
 @rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def purge_none(unified: bool) -> Decision:
     """Returns False: no idle slot is purged to make room."""
     return Decision(False, {"unified": unified})
+
+
+@rule("LC-SLOT-LIKE.PREFIX", Role.ASSIGN,
+      llama_cpp(CONTEXT, 'get_available_slot "get_common_prefix"', "3f545be"), since="#12898 (b5331)")
+def like_by_prefix(held: Sequence[int], asked: Sequence[int]) -> Decision:
+    """Returns how many tokens a slot and a prompt have in common for the choice of the slot: their common prefix."""
+    return Decision(common_prefix(list(held), list(asked)), {"held": len(held), "asked": len(asked)})

@@ -23,19 +23,25 @@ STRIDE = 61                   # a prime: the sample does not keep step with anyt
 IDLE = {
     # rule: first build in which the server asks it; a table holds it before, without effect
     "LC-PC-ASK.PC0": 6723, "LC-CKPT-PERIODIC.NONE": 8218, "LC-CKPT-COUNT.OWN": 8152, "LC-SPEC-ON.ANY": 7959,
-    "LC-SPEC-CKPT": 8842, "LC-RS-BACK.ANY": 9180, "LC-KV-COPY.LATER": 0,
+    "LC-SPEC-CKPT": 8842, "LC-RS-BACK.ANY": 9180, "LC-KV-COPY.LATER": 5913,
     "LC-PC-FAILED.CLEAR": 6723, "LC-SPEC-PLACE.OWN": 9028,
     "LC-RS-PLANE.DEPTH": 9180, "LC-RS-SAVED.PENDING": 9180,
+    # no checkpoints before; TH0's comparison is older (#14163)
+    "LC-CKPT-NEED.TH-NEG": 5554, "LC-CKPT-NEED.TH0": 6160, "LC-CKPT-PICK.PK0": 6160, "LC-CKPT-RESTORE.RE0": 6160,
+    "LC-CKPT-RESET.ALL": 6160, "LC-CKPT-ERASE.ER0": 6160, "LC-CKPT-CREATE.CR0": 6160,
+    # the same behaviour before the fault that the change repaired
+    "LC-SHIFT-WHEN.GENERATING": 6890, "LC-KV-TURN.OWN": 5913, "LC-KV-MASK.OWN": 6384, "LC-KV-POS.COUNTED": 5504,
+    "LC-N-SWA.FULL0": 5429,   # a window is only a mask before #13194, as with --swa-full
 }  # fmt: skip
 DEFAULTS = {
     # path: (first build, value), oldest first; None = the default of the newest build
     "defaults.context_shift": [(0, True), (6206, None)],
     "defaults.slot_prompt_similarity": [(0, 0.5), (6455, None)],
-    "defaults.ctx_checkpoints": [(0, 3), (6723, 8), (8218, None)],
+    "defaults.ctx_checkpoints": [(0, 0), (6160, 3), (6723, 8), (8218, None)],
     "defaults.ctx_size": [(0, 4096), (7407, None)],
     "defaults.spec_draft_n_max": [(0, 16), (9235, None)],
     "auto_slots": [(0, 1), (6925, 4)],
-    "ctx_pad": [(0, 32), (6868, 1), (6975, 256)],
+    "ctx_pad": [(0, 32), (2771, 256), (2871, 32), (6868, 1), (6975, 256)],
     "window_pad": [(0, 32), (6868, 1), (6975, 256)],
     "least_batch": [(0, 64), (7256, 1)],
     "host_header": [(0, 0), (9028, 8)],
