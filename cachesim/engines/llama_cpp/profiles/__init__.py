@@ -31,12 +31,11 @@ from cachesim.engines.llama_cpp.profiles.builds_since_b10809 import (
     B11549_REPAIRED,
 )
 from cachesim.engines.llama_cpp.profiles.landed import timeline
-from cachesim.engines.llama_cpp.profiles.late_2025 import B6740, B6914, B7400
+from cachesim.engines.llama_cpp.profiles.late_2025 import B6740, B6914, B6998, B7400
 from cachesim.engines.llama_cpp.profiles.older_builds import (
     B6160,
     B6388,
     B6685,
-    B6998,
     B7789,
     B8152,
     B8260,
@@ -74,7 +73,7 @@ PROFILES: dict[str, Rules] = {
 
 LINE = tuple(rules.name for rules in (
     B1573, B2781, B3642, B4094, B4579, B5308, B5340, B5554, B5630, B5735, B5833, B5913, B6110,
-    B6160, B6388, B6685, B6740, B6914, B7400, B7789, B8152, B8260, B8271, B8392, B8450, B8916,
+    B6160, B6388, B6685, B6740, B6914, B6998, B7400, B7789, B8152, B8260, B8271, B8392, B8450, B8916,
     B9063, B9230, B9231, B9473, B9518, B9765, B10587, B10809,
     B11063, B11312, B11549,
 ))  # fmt: skip
@@ -87,10 +86,8 @@ BESIDE = {
     V3_24035.name: B10587.name, PR24143_ON_B10587.name: B10587.name,
     B11549_REPAIRED.name: B11549.name, B11549_PROPOSED.name: B11549.name,
     PR29117_ON_B9230.name: B9230.name, DRAFT_22673.name: B9231.name,
-    B6998.name: B7789.name,
 }
-"""Profile of a proposed change -> profile of the build it was proposed for. Also builds between two recorded ones that
-only a reported bug needs -> the next recorded one."""
+"""Profile of a proposed change -> profile of the build it was proposed for."""
 
 NEWEST = B11549.name
 """The newest recorded build: ``llama_cpp@latest`` on a command line."""

@@ -43,10 +43,11 @@ B5833 = replace(
     name="llama_cpp@b5833",
     build="b5833",
     source="ggml-org/llama.cpp a0374a67e (2025-07-05), in llama-cpp-python 0.3.12",
+    memories=("A", "W", "R"),                # hybrid models since #14534
     kv_turn=cells.turn_own,                  # since #14363 only
     rs_split=old.split_lost,                 # until #14575
     defaults={**B5913.defaults, "kv_unified": True},         # until #14363
-    ended={"defaults": "#14363", "rs_split": "#14575", "kv_turn": "#14363"},
+    ended={"defaults": "#14363", "rs_split": "#14575", "kv_turn": "#14363", "memories": "#14534"},
 )
 
 B5735 = replace(
@@ -131,20 +132,22 @@ B2781 = replace(
     build="b2781",
     source="ggml-org/llama.cpp 6ecf3189e (2024-05-02), in llama-cpp-python 0.2.69; recurrent models were not examined",
     slot_select=old.slot_select_named,       # until #7728
+    memories=("A", "R"),                     # windows since #8227
     ctx_pad=256,                             # seen on the real server; 32 in b4579
-    ended={"ctx_pad": "#7257", "slot_select": "#7728"},
+    ended={"ctx_pad": "#7257", "memories": "#8227", "slot_select": "#7728"},
 )
 
 B1573 = replace(
     B2781,
     name="llama_cpp@b1573",
     build="b1573",
-    source="ggml-org/llama.cpp b38a16dfc (2023-11-27), in llama-cpp-python 0.2.20; recurrent models were not examined",
+    source="ggml-org/llama.cpp b38a16dfc (2023-11-27), in llama-cpp-python 0.2.20; attention only",
     list_kept=first.list_sampled,              # until #5882
     trim_at=first.trim_at_prefix,              # until #5420
     ckpt_break=first.break_nowhere,            # until #5882
     context_shift=first.shift_after_one,       # until #5622
+    memories=("A",),                         # recurrent models since #5328
     ctx_pad=32,                              # seen on the real server
-    ended={"ctx_pad": "#5021"},
+    ended={"ctx_pad": "#5021", "memories": "#5328"},
     end=first.end_after_three,                 # until #4798
 )

@@ -24,34 +24,41 @@ B7400 = replace(
     name="llama_cpp@b7400",
     build="b7400",
     source="ggml-org/llama.cpp 0759b09c9 (2025-12-14), rules between #17775 (b7308) and #17982 (b7413); read only",
+    memories=("A", "W", "R", "H"),           # hybrid models with windows since #18601
     trim=prompt_lifecycle.assert_if_refused,           # until #18391
     kv_read=seq_rm_and_state.read_together,            # until #17982
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
-    ended={"defaults": "#16653"},
+    ended={"defaults": "#16653", "memories": "#18601"},
 )
 
-B6914 = replace(
+B6998 = replace(
     B7400,
-    name="llama_cpp@b6914",
-    build="b6914",
-    source="ggml-org/llama.cpp d8b860a21 (2025-11-01), in xllamacpp 0.2.4; read only",
+    name="llama_cpp@b6998",
+    build="b6998",
+    source="ggml-org/llama.cpp before cb1adf885 (2025-11-09), rules between #17046 (b6975) and #17078; read only",
     load_failed=pc.keep_after_failed_load,             # until #17078
     trim=prompt_lifecycle.clear_if_refused,            # since #17267 only
     fail_clears=old.failure_keeps,           # until #17267
+    rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
+    least_batch=64,                          # until #17505
+    silent=B7789.silent | {"slot_clear"},    # until #17267
+    unlogged=without(B7789, launch="is_child"),        # until #17775
+    ended={"least_batch": "#17505", "trim": "#17267", "silent.slot_clear": "#17267", "unlogged.launch": "#17775"},
+)
+
+B6914 = replace(
+    B6998,
+    name="llama_cpp@b6914",
+    build="b6914",
+    source="ggml-org/llama.cpp d8b860a21 (2025-11-01), in xllamacpp 0.2.4; read only",
     shift_when=old.shift_busy,               # until #17000
     slot_ctx=startup.slot_ctx_share,           # until #16736
     idle_purge=slot_selection.purge_none,            # until #16736
-    rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     auto_slots=1,                            # until #16736
-    least_batch=64,                          # until #17505
     ctx_pad=1,                               # until #17046
     window_pad=1,                            # until #17046
-    silent=B7789.silent | {"slot_clear", "trim_refused"},    # until #17267, #16736
-    unlogged=without(B7789, launch="is_child"),        # until #17775
-    ended={
-        "auto_slots": "#16736", "least_batch": "#17505", "ctx_pad": "#17046", "window_pad": "#17046",
-        "trim": "#17267", "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#17775",
-    },
+    silent=B6998.silent | {"trim_refused"},  # until #16736
+    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "window_pad": "#17046", "silent.trim_refused": "#16736"},
 )
 
 B6740 = replace(

@@ -192,23 +192,9 @@ B7789 = replace(
     ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471", "unlogged": "#19849"},
 )
 
-B6998 = replace(
-    B7789,
-    name="llama_cpp@b6998",
-    build="b6998",
-    source="ggml-org/llama.cpp before cb1adf885 (2025-11-09), rules between #17046 (b6975) and #17078; read only",
-    load_failed=pc.keep_after_failed_load,             # until #17078
-    rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
-    kv_read=seq_rm_and_state.read_together,            # until #17982
-    least_batch=64,                          # until #17505
-    defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
-    silent=B7789.silent | {"slot_clear"},    # until #17267
-    unlogged=without(B7789, launch="is_child"),        # until #17775
-    inferred=("load_failed",),
-)
-
 B6685 = replace(
     B7789,
+    memories=("A", "W", "R", "H"),           # hybrid models with windows since #18601
     name="llama_cpp@b6685",
     build="b6685",
     source="ggml-org/llama.cpp f6dcda390 (2025-10-03)",

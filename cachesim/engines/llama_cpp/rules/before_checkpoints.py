@@ -99,7 +99,7 @@ def never_on(max_checkpoints: int, exact: bool, window: int) -> Decision:
 
 # --- shifted positions -----------------------------------------------------------------------------------------------
 
-# [Gone in llama_cpp@b7400]
+# [Gone in llama_cpp@b6998]
 @rule("LC-SHIFT-WHEN.BUSY", Role.SHIFT,
       llama_cpp(SERVER, 'update_slots "is_processing" "n_ctx"', "b6914", pull=17000),
       since="#16818 (b6890)", until="#17000 (b6947)")

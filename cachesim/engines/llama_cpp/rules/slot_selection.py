@@ -163,7 +163,7 @@ def purge_if_unified(unified: bool) -> Decision:
     return Decision(unified, {"unified": unified})
 
 
-# [Gone in llama_cpp@b7400]
+# [Gone in llama_cpp@b6998]
 @rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def purge_none(unified: bool) -> Decision:
     """Returns False: no idle slot is purged to make room."""
