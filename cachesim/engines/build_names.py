@@ -14,8 +14,9 @@ from typing import Mapping, NamedTuple
 
 from cachesim.base import pool
 from cachesim.base.errors import BadInput
+from cachesim.engines import registry
 from cachesim.engines.contract import Engine
-from cachesim.engines.registry import DEFAULT, ENGINES, add
+from cachesim.engines.registry import DEFAULT
 from cachesim.engines.shared.composition import Composed, MainBranch, format_period
 from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.engines.shared.timeline import UNKNOWN, Landed
@@ -45,27 +46,28 @@ def resolve_name(text: str) -> ResolvedName | None:
     """Resolve a name that is not a profile; None if it is not a build, date, commit, version or nickname. A rule set
     between two recorded rule sets is registered, in this process and in the worker processes. Raises BadInput for a
     point without a known rule set."""
-    if text not in _known:
-        found = _looked_up(text)
-        if found is None:
-            return None
+    known = _known.get(text)
+    if known is not None and known.profile in registry.profiles():       # not of a registry that was replaced
+        return known
+    found = _looked_up(text)
+    if found is not None:
         _known.update({text: found, found.profile: found} if found.composed else {text: found})
         pool.begin_with(resolve_name, text)
-    return _known[text]
+    return found
 
 
 def _looked_up(text: str) -> ResolvedName | None:
     prefix, at_sign, name = text.rpartition("@")
     if at_sign:
-        return _of(ENGINES[prefix], name) if prefix in ENGINES else None
-    for engine in ENGINES.values():
+        return _of(registry.ENGINES[prefix], name) if prefix in registry.ENGINES else None
+    for engine in registry.ENGINES.values():
         full = f"{engine.name}@{text}"
         if full in engine.profiles or full in engine.renamed or (text == "latest" and engine.newest):
             profile = engine.newest if text == "latest" else engine.renamed.get(full, full)
             return ResolvedName(profile, f"{text} -> {profile}{_in_force(engine, profile)}")
     if _BUILD.fullmatch(text) or _DATE.fullmatch(text):
         return _of(DEFAULT, text)
-    found = (_of(engine, text) for engine in ENGINES.values() if _point(engine, text) is not None)
+    found = (_of(engine, text) for engine in registry.ENGINES.values() if _point(engine, text) is not None)
     return next(found, None)
 
 
@@ -151,7 +153,7 @@ def _composed(engine: Engine, name: str, found: Composed, point: Landed, newest:
     sources = dict.fromkeys(change.source or change.field for change in found.changes)
     label, full = f"{base} with {', '.join(sources)}", f"{engine.name}@{name}"
     rules: RuleSet = replace(found.rules, name=full, build=name, source=f"{label}: composed, not recorded")  # type: ignore[type-var]
-    add(rules, "; ".join((f"composed from {base}", *found.notes)), between=True)
+    registry.add(rules, "; ".join((f"composed from {base}", *found.notes)), between=True)
     return ResolvedName(full, f"{name} -> {label}", found.notes, composed=True)
 
 
@@ -163,7 +165,7 @@ def _label(engine: Engine, point: Landed) -> str:
 def build_of(profile: str) -> str:
     """Return the build (or the date) of a main-branch rule set, recorded or composed; "" for any other rule set."""
     prefix, _, name = profile.partition("@")
-    engine = ENGINES.get(prefix)
+    engine = registry.ENGINES.get(prefix)
     if engine is None or profile not in engine.profiles or profile in engine.beside:
         return ""
     point = engine.when.own.get(profile) or _point(engine, name)
@@ -174,7 +176,7 @@ def life_in(profile: str, value: object) -> Mapping[str, str]:
     """Return the fields of a main-branch rule set that have this value, and since and until when they have it; {} for
     any other rule set."""
     prefix, _, name = profile.partition("@")
-    engine = ENGINES.get(prefix)
+    engine = registry.ENGINES.get(prefix)
     if engine is None or profile not in engine.profiles or profile in engine.beside:
         return {}
     point = engine.when.own.get(profile) or _point(engine, name)
@@ -184,7 +186,7 @@ def life_in(profile: str, value: object) -> Mapping[str, str]:
 
 def build_with(profile: str, change: Change) -> str:
     """Return the first build that contains a change of a rule set's engine, or its date; "" if unknown."""
-    engine = ENGINES.get(profile.partition("@")[0])
+    engine = registry.ENGINES.get(profile.partition("@")[0])
     point = engine.when.last_landed(change) if engine else None
     return _label(engine, point) if engine and point else ""
 

@@ -10,6 +10,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.engines import registry
 from cachesim.engines.build_names import build_with, builds_in_order, in_force, main_branch, resolve_name
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.timeline import Landed
@@ -200,3 +201,15 @@ def test_the_versions_in_order_contain_every_recorded_one_and_every_change(name)
     changes = [change for a, b in pairwise(rules) for change in a.changes(b)]
     dated = [change for change in changes if change.source in engine.when.landed]
     assert len(dated) >= {"llama_cpp": 70, "ik_llama": 30, "mlx_lm": 30}[name]
+
+
+def test_a_registry_in_place_of_another_knows_every_name(monkeypatch):
+    """A test runs with a registry of its own, and the next one with the first again."""
+    resolve_name("b9230")
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "ENGINES", registry.Engines())
+        assert [resolve_name(name).profile in registry.profiles() for name in ("b9230", "b9179")] == [True, True]
+        builds_in_order(registry.ENGINES["llama_cpp"])
+    for name in builds_in_order(registry.ENGINES["llama_cpp"]):
+        assert resolve_name(name) is None or name in registry.profiles()
+    assert rules_of(resolve_name("b9179").profile) is rules_of("llama_cpp@b9179")
