@@ -28,6 +28,10 @@ def test_what_an_ended_server_does_not_erase_is_no_finding():
     assert one.unsound == []
 
 
+def test_a_slot_that_the_server_does_not_have_is_not_looked_at():
+    assert notes("A4@1/{erase@5}").unsound == []
+
+
 def test_an_erased_slot_that_holds_rows_is_noted(monkeypatch):
     def leaves_all(srv, action, id_slot, file=None):
         held = srv.memory.parts["base"].cells(id_slot).seqs[id_slot].copy()
