@@ -17,10 +17,10 @@ from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import PREDICTED
+from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.verdict_text import style_of, titles_text, verdict_line
-from cachesim.tools.run.memory_text import memory_parts
 
 Data = Mapping[str, Any]
 WHAT = {"verdict": "the wrong answer", "charge": "the re-evaluated tokens"}

@@ -13,8 +13,8 @@ from cachesim.base.layout import indented
 from cachesim.engines.rule import Role
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import Grade
+from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
-from cachesim.tools.run.memory_text import memory_parts
 from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups
 
 

@@ -325,3 +325,17 @@ def test_many_slots_share_a_lane_and_many_entries_are_counted():
     assert lanes.shared and {lanes.slot(row.slot) for row in one.rows} == {lanes.slot(0)}
     last = len(one.rows[-1].entries.lengths)
     assert lanes.more == (last > SHOWN) and (f">+{last - SHOWN}<" in draw([one])) == lanes.more
+
+
+def test_micro_batches_are_marked_where_they_begin_and_named_in_the_details():
+    shown = seen("S600.A60", "llama_cpp@b10587", "A")
+    [first] = shown.rows
+    assert first.batches == [512] and "2 micro-batches: slot 3: 0..511, slot 3: 512..659" in first.held
+    drawing = draw([shown])
+    assert "<title>micro-batches begin at 512</title>" in drawing and ">a micro-batch begins<" in drawing
+    assert "a micro-batch begins" not in draw([seen("A1", "llama_cpp@b10587", "A")])
+
+
+def test_bytes_of_stored_objects_stand_in_the_details():
+    [*_, last] = seen(HYBRID, "llama_cpp@b10587").rows
+    assert re.search(r"checkpoints: [\d,]+ bytes \(", " ".join(last.held))

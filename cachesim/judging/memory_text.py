@@ -20,10 +20,11 @@ def memory_parts(request: Data) -> Iterator[str]:
             yield f"{noun}: {total:,} bytes ({', '.join(_size(size) for size in found[:MOST])}{more})"
     if request["draft_memory"] is not None:
         yield _draft(request["draft_memory"])
-    for model, noun in (("target", "micro-batches"), ("draft", "micro-batches of the draft model")):
+    for model, behind in (("target", ""), ("draft", " of the draft model")):
         batches = [batch for batch in request["micro_batches"] if batch["part"] == model]
         if batches:
-            yield f"{sum(batch['repeats'] for batch in batches)} {noun}: {_batches(batches)}"
+            number = counted(sum(batch["repeats"] for batch in batches), "micro-batch", "micro-batches")
+            yield f"{number}{behind}: {_batches(batches)}"
 
 
 def _size(size: Data) -> str:
