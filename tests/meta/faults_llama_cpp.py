@@ -28,7 +28,8 @@ LLAMA_CPP = [
     Fault("an empty named slot asks the prompt cache", 'if held else F32("nan")', "if held else F32(0)"),
     Fault("seq_rm spares the first position", "known[max(p0 - lo, 0) :", "known[max(p0 + 1 - lo, 0) :"),
     Fault("a dropped state keeps its tail",
-          "                if p0 <= cell.pos < p1:\n                    self.meta.tail[seq] = -1\n", ""),
+          "                if p0 <= cell.pos < p1 and not self.traits.tail_stays:\n"
+          "                    self.meta.tail[seq] = -1\n", ""),
     Fault("two sequences share a state array", "self.rows[cell] = dict(row)", "self.rows[cell] = row"),
     Fault("a swap forgets the tails",
           "[b if tail == a else a if tail == b else tail for tail in meta.tail]", "list(meta.tail)"),
