@@ -85,7 +85,7 @@ BESIDE = {
     V1_24035.name: B9473.name, PR24143_ON_B9518.name: B9518.name,
     V3_24035.name: B10587.name, PR24143_ON_B10587.name: B10587.name,
     B11549_REPAIRED.name: B11549.name, B11549_PROPOSED.name: B11549.name,
-    PR29117_ON_B9230.name: B9230.name, DRAFT_22673.name: B9231.name,
+    PR29117_ON_B9230.name: B9230.name, DRAFT_22673.name: B9063.name,
 }
 """Profile of a proposed change -> profile of the build it was proposed for."""
 

@@ -108,7 +108,8 @@ B11549_PROPOSED = replace(
     source="b11549 with rules proposed here for open reports, which no build contains",
     slot_select=repaired.slot_select_usable,
     trim=prompt_lifecycle.clear_if_refused,
-    inferred=("slot_select", "trim"),
+    ckpt_break=repaired.break_quarters,
+    inferred=("slot_select", "trim", "ckpt_break"),
 )
 """Proposals for open reports of lost reuse, and for a refused removal. Not part of the repaired rule set, whose edits a
 real server ran."""

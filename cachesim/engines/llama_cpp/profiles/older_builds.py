@@ -76,11 +76,11 @@ PR29117_ON_B9230 = replace(
 )
 
 DRAFT_22673 = replace(
-    B9231,
+    B9230,
     name="llama_cpp@22673-draft",
-    source="ggml-org/llama.cpp#22673 before it was merged (am17an/llama.cpp#15, thread only), on b9231",
+    source="ggml-org/llama.cpp#22673 before it was merged (am17an/llama.cpp#15, thread only), on b9230",
     rs_saved=seq_rm_and_state.saved_aborts,
-    inferred=("rs_split", "rs_saved"),
+    inferred=("rs_split", "rs_plane", "rs_saved"),
 )
 
 B8916 = replace(
