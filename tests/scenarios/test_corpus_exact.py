@@ -22,7 +22,7 @@ KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model
 
 
 ROUNDED = {"llama-12161-second-block-shifted-away-dense", "llama-14339-position-lost-by-reuse",
-           "llama-9866-removed-block-before-reuse"}
+           "llama-9866-removed-block-before-reuse", "llama-5303-blocks-moved-dense"}
 """Scenarios with moved blocks: a moved K row is rounded twice and differs from a cold run's in its last bits."""
 
 
