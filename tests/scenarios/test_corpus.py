@@ -72,7 +72,7 @@ NOT_YET: dict[str, str] = {
     "LC-TASK-REUSE.ALL": "never says no, and only that is written down",
     "LC-SPEC-SPLIT.NONE": "as above; tests/unit/engines/llama_cpp/test_speculative_decoding.py shows what follows",
     "LC-RS-BACK.ONCE": "no way of the server stacks two rollbacks; tests/unit/engines/llama_cpp/test_newer.py asks it",
-    **dict.fromkeys(("LC-CKPT-UNREAD.ABORT", "LC-CKPT-UNREAD.FILE", "LC-CKPT-UNREAD.RESET"),
+    **dict.fromkeys(("LC-CKPT-UNREAD.FILE", "LC-CKPT-UNREAD.RESET"),
                     "a checkpoint always finds room again; tests/unit/engines/llama_cpp/test_newer.py takes it"),
     **dict.fromkeys(("LC-SPEC-PLACE.OWN", "LC-RS-SAVED.PENDING"), "asked without a line in the log"),
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
