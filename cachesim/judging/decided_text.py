@@ -45,7 +45,7 @@ def decided_sentences(found: DecidingRule) -> Iterator[str]:
 
 def _effect(found: DecidingRule, cure: Cure) -> str:
     if found.what is FailureKind.FAULT:
-        return "the answer is correct"
+        return "the answer is correct" if cure.status == 200 else f"an error {cure.status} takes the place of the fault"
     if found.what is FailureKind.REFUSED:
         return "the request is answered"
     if found.what is FailureKind.COST:

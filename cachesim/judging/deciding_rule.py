@@ -1,15 +1,17 @@
 """The rule that decided the outcome of a request, found by exchange.
 
 A rule decided if the server behaves better with the variant that another rule set of the engine has of it: the fault is
-gone (by an error if nothing else helps), a refused request is answered, more tokens are reused, or the request costs
-less (``RequestCost``), and no request before becomes wrong. Every statement was checked by a run with this one rule
-exchanged. Costs are compared only with later, repaired and proposed rule sets that cost less as a whole.
+gone, a refused request is answered, more tokens are reused, or the request costs less (``RequestCost``), and no request
+before becomes wrong. An error in place of the fault counts only if the other rule set as a whole gives an error, too.
+Every statement was checked by a run with this one rule exchanged. Costs are compared only with later, repaired and
+proposed rule sets that cost less as a whole.
 
 The rule sets are tried in this order: corrections of the run's own proposal; those after the run's, the nearest first;
 repaired ones; proposals; those before it, the nearest first. A rule set that as a whole behaves better comes before one
-that does not: the first of them contains the correction that was really made. Among the rules of a rule set, those that
-it changed itself come first, then the rule whose latest deciding answer is latest in the run, then the rule whose
-exchange changes fewest other requests.
+that does not: the first of them contains the correction that was really made. Before its rules come those that a later
+or proposed one changed to correct the answer without a loss of what was reused or stored: others may only hide the
+fault. Among the rules of a rule set, those that it changed itself come first, then the rule whose latest deciding
+answer is latest in the run, then the rule whose exchange changes fewest other requests.
 """
 
 from __future__ import annotations
@@ -24,9 +26,8 @@ from cachesim.base.errors import Terminated
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisions
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
-from cachesim.judging.request_cost import RequestCost, cost_of
+from cachesim.judging.request_cost import Observed, RequestCost, observed
 from cachesim.judging.rule_exchange import AskedRules, Variant, exchanged, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, search_order
 from cachesim.scenarios.runner import Silent, groups, play
@@ -46,17 +47,11 @@ class FailureKind(StrEnum):
     COST = "cost"            # more decode calls or memory than under a later rule set, or another count of drafts
 
 
-class Observed(NamedTuple):
-    """A request as a run shows it."""
-
-    outcome: RequestOutcome
-    cost: RequestCost
-
-
 class Cure(NamedTuple):
     """A rule whose exchange removes a failure. ``variant`` of the rule set ``variant_of`` replaces ``rule``;
-    ``request``: request of the rule's latest answer that the variant gives otherwise, -1 = at the start of the server;
-    ``cache_n`` and ``cost``: those of the failing request then; ``changed``: other requests whose outcome changes."""
+    ``request``: request of the rule's first answer that the variant gives otherwise, -1 = at the start of the server;
+    ``cache_n``, ``cost`` and ``status``: those of the failing request then; ``changed``: other requests whose outcome
+    changes."""
 
     field: str
     rule: str
@@ -66,6 +61,7 @@ class Cure(NamedTuple):
     cache_n: int
     cost: RequestCost
     changed: int
+    status: int = 200
 
 
 class DecidingRule(NamedTuple):
@@ -150,6 +146,7 @@ class _Search:
         ledger = run.requests[number].ledger
         self.lost = max(0, ledger.best - ledger.n_past)
         self.was = self._outcomes(rules) or []
+        self.errors: set[str] = set()         # rule sets that as a whole give an error in place of the fault
 
     @property
     def shows_failure(self) -> bool:
@@ -167,25 +164,24 @@ class _Search:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):         # the server cannot continue with this rule
             return None
-        return [Observed(RequestOutcome(one.answer.cache_n, one.judged.equal_cold,
-                                        0 if one.answer.died else one.answer.status), cost_of(run, i))
-                for i, one in enumerate(run.requests)]  # fmt: skip
+        return [observed(run, i) for i in range(len(run.requests))]
 
-    def _try(self, table: RuleSet) -> list[Observed] | None:
-        """Return the outcomes under a rule set if they are better; None if not, or if too much was tried already."""
+    def _try(self, table: RuleSet, errors: bool = False) -> list[Observed] | None:
+        """Return the outcomes under a rule set if they are better; None if not, or if too much was tried already. With
+        ``errors`` an error in place of the fault is better, too."""
         if self.left <= 0:
             self.complete = False
             return None
         self.left -= 1
         found = self._outcomes(table)
-        return found if found is not None and self._better(found) else None
+        return found if found is not None and self._better(found, errors) else None
 
-    def _better(self, found: Sequence[Observed]) -> bool:
+    def _better(self, found: Sequence[Observed], errors: bool) -> bool:
         """True if the failure is gone and no request is wrong or undecided that was correct before."""
         new, old = found[self.number], self.was[self.number]
         spoilt = any(was.outcome.equal_cold and not now.outcome.equal_cold
                      for was, now in zip(self.was, found, strict=True))  # fmt: skip
-        if spoilt or not (new.outcome.equal_cold or self._refused(found)):
+        if spoilt or not (new.outcome.equal_cold or (errors and self._refused(found))):
             return False
         if self.what is FailureKind.COST:
             more = new.outcome.cache_n - old.outcome.cache_n
@@ -197,6 +193,11 @@ class _Search:
         new = found[self.number].outcome
         return self.what is FailureKind.FAULT and new.equal_cold is None and new.status not in (0, 200)
 
+    def _keeps_all(self, found: Sequence[Observed]) -> bool:
+        """True if a wrong answer became correct without a loss: a rule without which a stored object disappears removes
+        the fault, too, but not its cause."""
+        return self.what is FailureKind.FAULT and all(map(Observed.keeps, found, self.was))
+
     def _much(self, cache_n: int) -> bool:
         """True if at least half of the lost tokens are reused; a failure without a loss counts as much."""
         return self.what is not FailureKind.LOSS or 2 * (cache_n - self.was[self.number].outcome.cache_n) >= self.lost
@@ -207,12 +208,23 @@ class _Search:
         for a loss."""
         found, costs = [], self.what is FailureKind.COST
         for name in (newer_rule_sets if costs else search_order)(self.profile, self.rules):
-            whole = self._try(self.engine.profiles[name])
+            whole = self._try(self.engine.profiles[name], errors=True)
             good = whole is not None and not self._refused(whole)
+            self.errors |= {name} if whole is not None and not good else set()
             much = good and whole is not None and self._much(whole[self.number].outcome.cache_n)
             if whole is not None or not costs:
                 found.append((name, good, much))
         return sorted(found, key=lambda one: (not one[2], not one[1]))
+
+    @cached_property
+    def better(self) -> list[str]:
+        """Names of the rule sets that behave better as a whole, in the order of the search."""
+        return [name for name, good, _ in self.order if good]
+
+    @cached_property
+    def corrections(self) -> set[str]:
+        """Names of those of them that are not older than the run's."""
+        return set(self.better) & set(newer_rule_sets(self.profile, self.rules))
 
     def result(self) -> DecidingRule:
         """Return the rules that suffice alone, else those that suffice together."""
@@ -234,22 +246,23 @@ class _Search:
         self, known: Sequence[Variant], asked: AskedRules, names: Sequence[str]
     ) -> Iterator[tuple[tuple[int, ...], Cure]]:
         for i, one in enumerate(known):
-            found = self._try(exchanged(self.rules, [one])) if i in asked.matter else None
+            errors = one.profile in self.errors
+            found = self._try(exchanged(self.rules, [one]), errors) if i in asked.matter else None
             if found is None:
                 continue
-            time, request = asked.matter[i]
-            cache_n = found[self.number].outcome.cache_n
+            new = found[self.number]
             changed = sum(was.outcome != now.outcome and k != self.number
                           for k, (was, now) in enumerate(zip(self.was, found, strict=True)))  # fmt: skip
             inherited = not changed_here(self.profile, self.rules, one.profile, one.field)
-            order = not self._much(cache_n), names.index(one.profile)
-            rank = (self._refused(found), *order, inherited, -time, changed)
-            cost = found[self.number].cost
-            yield rank, Cure(one.field, one.old, one.new, one.profile, request, cache_n, cost, changed)
+            much, corrects = self._much(new.outcome.cache_n), one.profile in self.corrections and not inherited
+            order = not much, not (corrects and self._keeps_all(found)), names.index(one.profile)
+            rank = (self._refused(found), *order, inherited, -asked.matter[i][0], changed)
+            yield rank, Cure(one.field, one.old, one.new, one.profile, asked.first[i], new.outcome.cache_n, new.cost,
+                             changed, new.outcome.status)  # fmt: skip
 
     def _together(self) -> tuple[tuple[Variant, ...], str]:
         """Return a smallest set of rules that a rule set changed and that suffices, and the one change behind them."""
-        for name in [name for name, better, _ in self.order if better][:3]:
+        for name in self.better[:3]:
             table = self.engine.profiles[name]
             source = {change.field: change.source for change in self.rules.changes(table)}
             every = variants_in(self.rules, [table], numbers=True)

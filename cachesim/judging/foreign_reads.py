@@ -57,10 +57,10 @@ def content_name(content: ForeignContent) -> str:
     match content.what:
         case "missing":
             return f"no {rows}"
-        case "state" if content.request < 0:
-            return f"a recurrent state computed from a wrong one (after {counted(content.stop, 'token')})"
         case "state" if not content.theirs:
             return f"an empty recurrent state (after {counted(content.stop, 'token')})"
+        case "state" if content.request < 0:
+            return f"a recurrent state computed from a wrong one (after {counted(content.stop, 'token')})"
         case "state":
             return f"the recurrent state after {counted(content.theirs, 'token')} of request {content.request}"
         case _ if content.request < 0:
@@ -96,6 +96,8 @@ class ForeignReadFinder:
         return found[:MOST]
 
     def _states(self, stored: Stored, state: StatePart, n: int) -> Iterator[ForeignContent]:
+        if state.pos < 0 < n:
+            yield ForeignContent("state", -1, n, n, theirs=0)
         cold = self.cold_runs.covering(stored.tokens[:n])
         for layer, held in state.rows.items():
             if not same_state(digests_only(held), digests_only(cold.state_at(layer, n))):

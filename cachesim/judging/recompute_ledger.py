@@ -20,13 +20,14 @@ from typing import Callable, NamedTuple
 from cachesim.base import limits
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.inspection import Key, Point, Stored
-from cachesim.engines.rule import Role, has_effect, role_of
+from cachesim.engines.rule import Role, role_of
 from cachesim.events import Advanced, Decided, Declined, Event, Gained, Launch, Lost, Release
 from cachesim.judging.clean_ranges import Span, clean_spans, foreign_rows
 from cachesim.judging.restore_point_index import (
     KnownPoint,
     PointKey,
     add_point,
+    declining_rule,
     find_best_point,
     nearest_decline,
     record_decline,
@@ -283,18 +284,9 @@ class _ChargeBuilder(NamedTuple):
     def _charge(self, known: KnownPoint, tokens: int) -> Charge:
         change = known.lost
         if change is None or (self._existed_at_start(known) and change.cause in WITHIN):
-            return Charge(self.request, tokens, "not chosen", self._declining_rule(known), -1, known.kind)
+            rule = declining_rule(known.kind, self.decisions)
+            event = "not read" if role_of(rule) is Role.FAIL else "not chosen"
+            return Charge(self.request, tokens, event, rule, -1, known.kind)
         at = -1 if self._existed_at_start(known) else known.lost_at
         event = "advanced" if change.cause == "evaluated" else change.cause
         return Charge(self.request, tokens, event, change.rule, at, known.kind)
-
-    def _declining_rule(self, known: KnownPoint) -> str:
-        """Return the rule that had the restore point available and did not use it."""
-        decided = [(role_of(d.rule), d) for d in self.decisions]
-        searched = any(role is Role.NEED and has_effect(role, d.value) for role, d in decided)
-        wanted = {
-            "checkpoint": Role.PICK if searched else Role.NEED,
-            "slot": Role.NEED if searched else Role.ASSIGN,
-        }.get(known.kind, Role.LOAD)
-        last = {role: d.rule for role, d in decided}
-        return last.get(wanted, last.get(Role.ASSIGN, ""))

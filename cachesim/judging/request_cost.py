@@ -1,10 +1,11 @@
-"""Cost of a request beside its tokens: decode calls, memory of stored conversations, and counted drafts."""
+"""What a run shows of a request, and its cost: decode calls, memory of stored conversations, and counted drafts."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from cachesim.events import Decoded, PcState
+from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judged_run import Run
 
 
@@ -28,6 +29,26 @@ def cost_of(run: Run, number: int) -> RequestCost:
     decodes = sum(isinstance(event, Decoded) for event in events)
     stored = max((event.mib for event in events if isinstance(event, PcState)), default=0.0)
     return RequestCost(decodes, stored, answer.draft_n, answer.draft_n_accepted)
+
+
+class Observed(NamedTuple):
+    """A request as a run shows it. ``kept``: lengths of the slot's checkpoints and of the stored conversations."""
+
+    outcome: RequestOutcome
+    cost: RequestCost
+    kept: frozenset[tuple[str, int]]
+
+    def keeps(self, was: Observed) -> bool:
+        """True if it reuses as many tokens as another run's request, and leaves everything that this one left."""
+        return self.outcome.cache_n >= was.outcome.cache_n and self.kept >= was.kept
+
+
+def observed(run: Run, number: int) -> Observed:
+    """Return what a run shows of a request."""
+    one = run.requests[number]
+    outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+    kept = {*(("checkpoint", n) for n in one.checkpoints), *(("entry", n) for n in one.stored)}
+    return Observed(outcome, cost_of(run, number), frozenset(kept))
 
 
 def cost_change(old: RequestCost, new: RequestCost) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from dataclasses import dataclass, field
-from typing import Callable, Iterator
+from itertools import pairwise
+from typing import Callable, Iterator, Sequence
 
-from cachesim.events import Advanced, Gained, Lost
+from cachesim.engines.rule import Role, has_effect, role_of
+from cachesim.events import Advanced, Decided, Gained, Lost
 from cachesim.judging.token_radix import RadixNode, RadixPlace, ancestors, owner_node
 
 NEVER = 2**62
@@ -193,3 +195,19 @@ def _all(node: RadixNode, agree: int) -> Iterator[KnownPoint]:
             continue
         yield from branch.notes.ranged
         todo += [child for branches in branch.branches.values() for child in branches.values()]
+
+
+def declining_rule(kind: str, decisions: Sequence[Decided]) -> str:
+    """Return the rule that had a restore point of this kind available and did not use it, or that reacted when it could
+    not be read. ``decisions``: those about the request."""
+    decided = [(role_of(d.rule), d) for d in decisions]
+    searched = any(role is Role.NEED and has_effect(role, d.value) for role, d in decided)
+    wanted = {
+        "checkpoint": Role.PICK if searched else Role.NEED,
+        "slot": Role.NEED if searched else Role.ASSIGN,
+    }.get(kind, Role.LOAD)
+    last = {role: d.rule for role, d in decided}
+    for (role, d), (after, reaction) in pairwise(decided):
+        if role is wanted is Role.LOAD and has_effect(role, d.value) and after is Role.FAIL:
+            return reaction.rule
+    return last.get(wanted, last.get(Role.ASSIGN, ""))

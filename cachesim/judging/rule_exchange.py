@@ -97,13 +97,14 @@ def agrees(rule: RuleFunction, args: Any, names: Any, decision: Any) -> bool:
 class AskedRules:
     """A rule set that decides like ``rules`` and records which rules a run asks. ``request``: the request of the next
     question, ``START`` at first. ``times``: number of the latest question of each field, and its request. ``matter``:
-    the latest question that each variant, by its number, answers otherwise; a rule that returns no ``Decision`` may
-    change its arguments, so that all variants of it count as different."""
+    the latest question that each variant, by its number, answers otherwise, and ``first``: the request of the first
+    one; a rule that returns no ``Decision`` may change its arguments, so that all variants of it count as different."""
 
     def __init__(self, rules: RuleSet, known: Sequence[Variant]) -> None:
         self.request, self.count = START, 0
         self.times: dict[str, tuple[int, int]] = {}
         self.matter: dict[int, tuple[int, int]] = {}
+        self.first: dict[int, int] = {}
         others: dict[str, dict[int, RuleFunction]] = {}
         tables = {name: rules_of(name).fields() for name in {one.profile for one in known}}
         for i, one in enumerate(known):
@@ -111,9 +112,13 @@ class AskedRules:
             if callable(new):
                 others.setdefault(one.field, {})[i] = new
             else:                       # a number is not asked, it is always there
-                self.matter[i] = (0, START)
+                self._differs(i, (0, START))
         self.rules = rules.changed({field: self._spy(field, rule, others.get(field, {}))
                                     for field, rule in graded_rules(rules).items()})  # fmt: skip
+
+    def _differs(self, variant: int, now: tuple[int, int]) -> None:
+        self.matter[variant] = now
+        self.first.setdefault(variant, now[1])
 
     def _spy(self, field: str, rule: RuleFunction, others: Mapping[int, RuleFunction]) -> RuleFunction:
         decides = hasattr(rule, "__wrapped__")
@@ -123,12 +128,13 @@ class AskedRules:
             self.count += 1
             now = self.times[field] = self.count, self.request
             if not decides:
-                self.matter.update(dict.fromkeys(others, now))
+                for i in others:
+                    self._differs(i, now)
                 return rule(*args, **names)
             said = rule(*args, **names)
             for i, other in others.items():
                 if not agrees(other, args, names, said):
-                    self.matter[i] = now
+                    self._differs(i, now)
             return said
 
         return spy

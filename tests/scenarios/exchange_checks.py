@@ -30,11 +30,22 @@ def again(scenario: Scenario, profile: str, field: str, variant_of: str) -> Run 
         return None
 
 
-def is_better(what: FailureKind, was: Run, now: Run, number: int) -> bool:
-    """True if the failure of a request is gone and no request up to it is wrong that was correct."""
+def run_whole(scenario: Scenario, profile: str) -> Run | None:
+    """Run a scenario under another rule set; None if it cannot run it."""
+    try:
+        return run_judged(scenario, profile, "provenance")
+    except Exception:
+        return None
+
+
+def is_better(what: FailureKind, was: Run, now: Run, number: int, whole: Run | None = None) -> bool:
+    """True if the failure of a request is gone and no request up to it is wrong that was correct. If ``whole``, the run
+    under the other rule set, gives an error in a cold run, too, such an error takes the place of a fault."""
     old, new = was.requests[number], now.requests[number]
     spoilt = any(a.judged.equal_cold and not b.judged.equal_cold
                  for a, b in list(zip(was.requests, now.requests, strict=True))[: number + 1])  # fmt: skip
+    if what is FailureKind.FAULT and whole is not None and whole.requests[number].judged.refused:
+        return not spoilt and (new.judged.refused or new.judged.equal_cold is True)
     if spoilt or new.judged.equal_cold is not True:
         return False
     return what is not FailureKind.LOSS or new.answer.cache_n > old.answer.cache_n
@@ -59,10 +70,13 @@ def _false(scenario: Scenario, profile: str, was: Run, found: DecidingRule) -> I
         if getattr(new, "rule", f"{cure.field} {new}") != cure.variant:
             yield f"{cure.variant} is not a rule of {cure.variant_of}"
         now = again(scenario, profile, cure.field, cure.variant_of)
-        if now is None or not is_better(found.what, was, now, found.failing):
+        whole = None if cure.status == 200 else run_whole(scenario, cure.variant_of)
+        if now is None or not is_better(found.what, was, now, found.failing, whole):
             yield f"{cure.variant} does not remove the {found.what}"
         elif now.requests[found.failing].answer.cache_n != cure.cache_n:
             yield f"{cure.variant} reuses another number of tokens"
+        elif now.requests[found.failing].answer.status != cure.status:
+            yield f"{cure.variant} gives another status"
     if not found.cures and found.complete:
         yield from (f"{name} was skipped" for name in skipped(scenario, profile, was, found))
 

@@ -53,6 +53,8 @@ def after_why(scenario: Scenario, found: Sequence[Data], arguments: Sequence[str
         else:
             longest = max(ranges, key=lambda entry: entry["stop"] - entry["start"])
             rule, better = longest["rule"], next((name for name in reversed(longest["survives"])), "")
+        cures = (data["decided"] or {"cures": ()})["cures"]
+        rule = next((one["rule"] for one in cures[:1] if one["rule"] != one["field"]), rule)
         compare = ["diff", what, *rest, "-p", better] if better else ["bisect", what, *rest[2:]]
         return [compare, *([["explain", rule]] if rule else [])]
     return []

@@ -36,7 +36,7 @@ def found(name, profile, number):
     ("llama-25278-short-ubatch-assertion-qwen35mtp", B11549, 0, FailureKind.FAULT, "LC-RS-PLANES.MTP",
      "LC-RS-PLANES.NONE", START),
     ("ik-cells-above-gap-unread-dense", "ik_llama@main", 3, FailureKind.FAULT, "IK-KV-SEEN.BLOCK-ENDS",
-     "IK-KV-SEEN.EXACT", 3),
+     "IK-KV-SEEN.EXACT", 2),
     ("llama-25213-batch-cut-at-messages-dense", B9518, 1, FailureKind.COST, "LC-CKPT-BREAK.CR7", "LC-CKPT-BREAK.CR10",
      1),
 ])  # fmt: skip
@@ -55,6 +55,27 @@ def test_rule_set_that_corrected_the_failure_comes_before_repairs_and_older_ones
     decided = found("ik-1888-checkpoint-too-long-hybrid", "ik_llama@pr1888", 1)
     assert (decided.rule, decided.variant_of) == ("IK-CKPT-PICK.PR1888", "ik_llama@1949")
     assert [one.rule for one in decided.others] == ["IK-CKPT-BREAK.TOLERANCE", "IK-CKPT-ON"]
+
+
+def test_rule_that_corrects_the_answer_comes_before_one_that_hides_the_fault():
+    """With TH3 nothing is reused, so that nothing wrong is read."""
+    decided = found("llama-29117-second-rollback", "llama_cpp@b9230", 1)
+    assert [one.variant for one in decided.cures[:2]] == ["LC-RS-PLANE.COUNTED", "LC-CKPT-NEED.TH3"]
+    assert [one.cache_n for one in decided.cures[:2]] == [61, 0]
+
+
+def test_error_takes_the_place_of_a_fault_only_if_the_other_rule_set_gives_it_too():
+    decided = found("llama-draft-longer-than-batch", B11549, 1)
+    assert all(one.status == 200 for one in decided.cures)
+    decided = found("llama-24840-draft-split-by-shortage", B9518, 0)
+    assert (decided.cures[0].variant, decided.cures[0].status) == ("LC-SPEC-SPLIT.ERROR", 500)
+    assert "an error 500 takes the place of the fault" in next(decided_sentences(decided))
+
+
+def test_first_answer_that_differs_decides():
+    decided = found("llama-17009-last-token-removed-hybrid", "llama_cpp@b6685", 1)
+    requests = {one.rule: one.request for one in decided.cures}
+    assert (requests["LC-RS-RM.RM1"], requests["LC-END.QUIET"]) == (1, 0)
 
 
 def test_rules_that_suffice_together_are_named_as_such():
@@ -116,7 +137,7 @@ def test_rule_that_returns_no_decision_and_numbers_count_as_asked():
     known = variants_in(rules, [other], numbers=True)
     asked = AskedRules(rules, known)
     number = next(i for i, one in enumerate(known) if one.field == "undecoded")
-    assert asked.matter == {number: (0, START)}
+    assert asked.matter == {number: (0, START)} and asked.first == {number: START}
     assert all(one.profile == "ik_llama@1679" for one in known)
 
 
