@@ -9,7 +9,7 @@ proposed rule sets that cost less as a whole.
 The rule sets are tried in this order: corrections of the run's own proposal; those after the run's, the nearest first;
 repaired ones; proposals; those before it, the nearest first. A rule set that as a whole behaves better comes before one
 that does not: the first of them contains the correction that was really made. Before its rules come those that a later
-or proposed one changed to correct the answer without a loss of what was reused or stored: others may only hide the
+or proposed one has, and that correct the answer without a loss of what was reused or stored: others may only hide the
 fault. Among the rules of a rule set, those that it changed itself come first, then the rule whose latest deciding
 answer is latest in the run, then the rule whose exchange changes fewest other requests.
 """
@@ -254,7 +254,7 @@ class _Search:
             changed = sum(was.outcome != now.outcome and k != self.number
                           for k, (was, now) in enumerate(zip(self.was, found, strict=True)))  # fmt: skip
             inherited = not changed_here(self.profile, self.rules, one.profile, one.field)
-            much, corrects = self._much(new.outcome.cache_n), one.profile in self.corrections and not inherited
+            much, corrects = self._much(new.outcome.cache_n), one.profile in self.corrections
             order = not much, not (corrects and self._keeps_all(found)), names.index(one.profile)
             rank = (self._refused(found), *order, inherited, -asked.matter[i][0], changed)
             yield rank, Cure(one.field, one.old, one.new, one.profile, asked.first[i], new.outcome.cache_n, new.cost,
