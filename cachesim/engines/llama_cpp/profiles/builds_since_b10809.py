@@ -105,7 +105,7 @@ B11549_REPAIRED = replace(
 B11549_PROPOSED = replace(
     B11549,
     name="llama_cpp@b11549-proposed",
-    source="b11549 with rules proposed here for open reports, which no build contains",
+    source="b11549 with rules of cachesim for open reports: not upstream, in no build",
     slot_select=repaired.slot_select_usable,
     trim=prompt_lifecycle.clear_if_refused,
     ckpt_break=repaired.break_quarters,

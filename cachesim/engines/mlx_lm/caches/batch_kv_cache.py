@@ -200,7 +200,7 @@ class BatchKVCache(Batch):
         if length == 0:
             return cls([0] * len(caches), rules=rules)
         if not rules.kv_merge_empty([cache.keys is not None for cache in caches]):
-            raise TypeError("a cache without a buffer in a batch")
+            raise TypeError("'NoneType' object is not subscriptable")
         batch = cls([length - size for size in sizes], rules=rules)
         held = [cache.keys_and_values() if cache.keys is not None else (None, None) for cache in caches]
         batch.keys, batch.values = (
