@@ -97,6 +97,10 @@ class MemorySizes:
         """Return the current bytes of checkpoints and stored conversations."""
         return StoredBytes(0, 0)
 
+    def uncounted_bytes(self) -> int:
+        """Return the bytes that stored conversations keep alive beyond their own size."""
+        return 0
+
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every checkpoint of a slot and every stored conversation."""
         return []

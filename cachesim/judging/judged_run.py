@@ -76,6 +76,7 @@ def numbers(judgement: Judgement) -> dict[str, int]:
         "status": answer.status,
         "entries": judgement.entries,
         "accepted": answer.draft_n_accepted,
+        "stored_bytes": judgement.stored_bytes,
     }
 
 

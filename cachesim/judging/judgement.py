@@ -39,3 +39,5 @@ class Judgement:
     draft: DraftMemory | None = None             # memory of the draft model for the slot afterwards
     place: int = 0                               # number of steps that were answered before
     n_ctx: int = 0                               # context of a slot [tokens] after a start of the server, else 0
+    stored_bytes: int = 0                        # bytes of checkpoints and stored conversations afterwards
+    uncounted: int = 0                           # of them, bytes kept alive beyond the objects' own size

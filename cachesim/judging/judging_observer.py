@@ -281,4 +281,5 @@ class JudgingObserver(AnswerObserver):
             spans, [len(tokens) for tokens in self.entries], reply,
             self.server.stored_sizes() if self.with_ledger else (),
             self.server.draft_memory(answer.id_slot) if has and self.with_ledger else None, len(self.found), n_ctx,
+            sum(self.server.stored_bytes()), self.server.uncounted_bytes(),
         )  # fmt: skip

@@ -10,25 +10,27 @@ from cachesim.judging.judged_run import Run
 
 
 class RequestCost(NamedTuple):
-    """Cost of a request: its decode calls, the largest size of the prompt cache meanwhile [MiB], tokens drafted, and
-    tokens counted as accepted."""
+    """Cost of a request: its decode calls, the largest size of the prompt cache meanwhile [MiB], tokens drafted, tokens
+    counted as accepted, and bytes that stored conversations keep alive afterwards beyond their own size."""
 
     decodes: int = 0
     stored_mib: float = 0.0
     drafted: int = 0
     accepted: int = 0
+    uncounted: int = 0
 
     def exceeds(self, cost: RequestCost) -> bool:
         """True if this cost has more decode calls or more memory than ``cost``."""
-        return self.decodes > cost.decodes or self.stored_mib > cost.stored_mib
+        memory = self.stored_mib > cost.stored_mib or self.uncounted > cost.uncounted
+        return self.decodes > cost.decodes or memory
 
 
 def cost_of(run: Run, number: int) -> RequestCost:
     """Return the cost of a request of a run."""
-    events, answer = run.events(number), run.requests[number].answer
+    events, one = run.events(number), run.requests[number]
     decodes = sum(isinstance(event, Decoded) for event in events)
     stored = max((event.mib for event in events if isinstance(event, PcState)), default=0.0)
-    return RequestCost(decodes, stored, answer.draft_n, answer.draft_n_accepted)
+    return RequestCost(decodes, stored, one.answer.draft_n, one.answer.draft_n_accepted, one.uncounted)
 
 
 class Observed(NamedTuple):
@@ -54,6 +56,6 @@ def observed(run: Run, number: int) -> Observed:
 def cost_change(old: RequestCost, new: RequestCost) -> str:
     """Return the parts of a cost that differ, in words: ``3 decode calls instead of 5``."""
     words = {"decodes": "decode calls", "stored_mib": "MiB of stored conversations", "drafted": "tokens drafted",
-             "accepted": "tokens counted as accepted"}  # fmt: skip
+             "accepted": "tokens counted as accepted", "uncounted": "uncounted bytes kept in memory"}  # fmt: skip
     return ", ".join(f"{getattr(new, name)} {noun} instead of {getattr(old, name)}"
                      for name, noun in words.items() if getattr(new, name) != getattr(old, name))  # fmt: skip

@@ -91,6 +91,11 @@ class Inspected(Core):
         entries = [entry.layers for entry in self.cache.lru.entries().values()]
         return StoredBytes(0, alive(entries, self.cache.weights))
 
+    def uncounted_bytes(self) -> int:
+        """Return the memory that views keep alive behind the entries [bytes]."""
+        entries = [entry.layers for entry in self.cache.lru.entries().values()]
+        return alive(entries, self.cache.weights) - sum(declared(layers, self.cache.weights) for layers in entries)
+
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every entry, with its type."""
         weights, n = self.cache.weights, len(self.kind.spec.layers)
