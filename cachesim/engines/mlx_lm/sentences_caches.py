@@ -57,6 +57,7 @@ FAMILIES: dict[str, Say] = {
     "ML-ARRAYS-TRIM": lambda v, b: NoEffect(f"recurrent states are {'' if v else 'not '}trimmable"),
     "ML-ARRAYS-ADVANCE": lambda v, b: (
         NoEffect("padding and lengths advance") if v else "padding and lengths stay as before the step"),
+    "ML-ARRAYS-ROW": lambda v, b: f"row {b['index']} of a state with {counted(b['rows'], 'row')} is read: row {v}",
     "ML-ARRAYS-KEEP": lambda v, b: NoEffect(
         "kept inputs are a view of the whole step" if v else "kept inputs are a copy"),
     "ML-KV-MERGE": lambda v, b: NoEffect("all caches join the batch") if v else "a cache without a buffer cannot join",

@@ -99,6 +99,8 @@ OWN: dict[str, Say] = {
     "ML-LRU-PREFIX.none": lambda v, b: NoEffect("prefix entries stay"),
     "ML-LRU-MOVE.never": lambda v, b: NoEffect("the entry that the request was fetched from stays"),
     "ML-LRU-SNAP.none": lambda v, b: NoEffect("this version stores no copies for prefixes"),
+    "ML-LRU-SNAP.evaluated": lambda v, b: (
+        f"evaluates a prefix of {numbers(v)} tokens again and stores it" if v else NoEffect("no prefix is evaluated")),
     "ML-LRU-VICTIM.single": lambda v, b: f"evicts the oldest of {counted(b['queues'][0], 'entry', 'entries')}",
     "ML-LRU-VICTIM.two": lambda v, b: (
         f"evicts the oldest {'checkpoint' if v else 'normal'} entry (queues: {numbers(b['queues'])})"),

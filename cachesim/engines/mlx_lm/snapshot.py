@@ -94,7 +94,8 @@ class Inspected(Core):
     def uncounted_bytes(self) -> int:
         """Return the memory that views keep alive behind the entries [bytes]."""
         entries = [entry.layers for entry in self.cache.lru.entries().values()]
-        return alive(entries, self.cache.weights) - sum(declared(layers, self.cache.weights) for layers in entries)
+        own = sum(declared(layers, self.cache.weights) for layers in entries)
+        return max(0, alive(entries, self.cache.weights) - own)
 
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every entry, with its type."""

@@ -62,11 +62,16 @@ class ArraysCache(Cache):
 
     def filter(self, batch_indices: Sequence[int] | Array) -> None:
         """Keep these rows."""
-        self.cache = [None if slot is None else chosen(slot, batch_indices) for slot in self.cache]
+        self.cache = [None if slot is None else chosen(slot, self._present(batch_indices, len(slot)))
+                      for slot in self.cache]  # fmt: skip
         self.buffer = None
         for name in self.rules.arrays_filtered:
             held = getattr(self, name)
             setattr(self, name, None if held is None else chosen(held, batch_indices))
+
+    def _present(self, asked: Sequence[int] | Array, rows: int) -> list[int]:
+        """Return the rows to read: those asked for, and for a row that the state does not have the rule's."""
+        return [int(i) if i < rows else self.rules.arrays_row(int(i), rows) for i in asked]
 
     def extend(self, addition: ArraysCache) -> None:
         """Append the rows of ``addition``."""

@@ -30,6 +30,7 @@ class CacheRules:
     arrays_trim: Rule = arrays.trim_refused
     arrays_advance: Rule = arrays.advance_by_step
     arrays_keep: Rule = arrays.keep_copied
+    arrays_row: Rule = arrays.row_asked
     kv_merge_empty: Rule = kv.merge_skips_empty
     ring_trimmable: Rule = kv.trimmable_before_wrap
     ring_trim: Rule = kv.trim_counters
@@ -67,6 +68,8 @@ AT_M1072 = replace(
     ring_row_start=kv.row_start_plain,
     extend_empty_side=kv.empty_side_other_rows,
 )
+
+AT_M1072_METAL = replace(AT_M1072, arrays_row=arrays.row_wrapped)
 
 AT_M1019 = replace(
     AT_M1072,

@@ -1,5 +1,5 @@
-"""Rules that differ between versions and proposals for recurrent slots: removal of tokens, counters of padding, memory
-that a slot keeps alive. Columns are tokens."""
+"""Rules that differ between versions, proposals and devices for recurrent slots: removal of tokens, counters of
+padding, memory that a slot keeps alive, rows that it does not have. Columns are tokens."""
 
 from __future__ import annotations
 
@@ -47,3 +47,18 @@ def keep_view(gated: bool) -> bool:
     """Returns True: the kept inputs of a convolution are a view of the array that joins the inputs before the step and
     those of the step, and keep all of it in memory."""
     return True
+
+
+@rule("ML-ARRAYS-ROW.asked", Role.MEMORY, mlx_lm(CACHE, "ArraysCache.filter", "3f9d179f"))
+def row_asked(index: int, rows: int) -> int:
+    """Returns the row that a filter reads in place of one that the state does not have: that row. Its content is
+    undefined (on the CPU it is other memory), so that the run ends."""
+    return index
+
+
+@rule("ML-ARRAYS-ROW.wrapped", Role.MEMORY, mlx_lm("", "ArraysCache.filter", "3f9d179f", pull=1169,
+                                                   note="read: the device does this, as the report says"))
+def row_wrapped(index: int, rows: int) -> int:
+    """Returns the row that a filter reads in place of one that the state does not have: its number modulo the rows of
+    the state, as #1169 reports of Metal."""
+    return index % rows

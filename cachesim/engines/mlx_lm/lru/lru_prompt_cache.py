@@ -25,6 +25,7 @@ from cachesim.engines.mlx_lm.lru.events import (
 )
 from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
 from cachesim.engines.mlx_lm.lru.rule_table import LRU_HEAD, LruRules
+from cachesim.engines.mlx_lm.lru.rules_insert import Evaluated
 from cachesim.engines.rule import Decision, rule_id
 
 Item = tuple[Any, Tokens]
@@ -73,16 +74,16 @@ def total_nbytes(layers: Sequence[Any]) -> int:
 
 class LRUPromptCache:
     """Entries by (model, key). ``nbytes_of`` returns the size of an entry, once at insertion; ``on_event`` receives
-    every change."""
+    every change; ``evaluate`` returns caches that hold a prefix."""
 
     def __init__(
         self, max_size: int = 10, max_bytes: int = UNLIMITED, *, rules: LruRules = LRU_HEAD,
         nbytes_of: Callable[[Sequence[Any]], int] = total_nbytes, on_event: Callable[[CacheEvent], None] = ignore,
-        checkpoint_interval: int = CHECKPOINT_INTERVAL,
+        checkpoint_interval: int = CHECKPOINT_INTERVAL, evaluate: Callable[[Tokens], list[Any]] = list,
     ) -> None:
         self.max_size, self.max_bytes = max_size, max_bytes
         self.rules = rules
-        self.checkpoint_interval = checkpoint_interval
+        self.checkpoint_interval, self._evaluate = checkpoint_interval, evaluate
         self._nbytes_of = nbytes_of
         self._on_event = on_event
         self._trie: PromptTrie[Entry] = PromptTrie()
@@ -227,17 +228,22 @@ class LRUPromptCache:
         model, key = item
         if self._trie.has(model, key[:length]):
             return
-        held = max((layer.size() for layer in layers), default=0)
-        extra: int | None = self.rules.snapshot_copy(len(key), length, held)
-        twin = layers if extra is None else copy.deepcopy(layers)
-        if extra is not None:
-            wanted = self.rules.snapshot_trim([layer.is_trimmable() for layer in twin])
-            for layer, cut in zip(twin, wanted, strict=True):
-                if cut:
-                    layer.trim(extra)
+        twin = self._evaluate(key[:length]) if isinstance(length, Evaluated) else self._copy(len(key), length, layers)
         entry = Entry(twin, self._nbytes_of(twin), self.rules.kinds[0], snapshot=True)
         self._enqueue((model, key[:length]), entry)
         self._on_event(Inserted(model, key[:length], entry.kind, entry.nbytes, snapshot=True))
+
+    def _copy(self, key: int, length: int, layers: list[Any]) -> list[Any]:
+        """Return the layers, or a copy of them in which the rule has trimmed some."""
+        extra: int | None = self.rules.snapshot_copy(key, length, max((layer.size() for layer in layers), default=0))
+        if extra is None:
+            return layers
+        twin = copy.deepcopy(layers)
+        wanted = self.rules.snapshot_trim([layer.is_trimmable() for layer in twin])
+        for layer, cut in zip(twin, wanted, strict=True):
+            if cut:
+                layer.trim(extra)
+        return twin
 
     def _enqueue(self, item: Item, entry: Entry) -> None:
         """Store an entry at the end of its queue. Raises KeyError for a kind that the version does not have."""

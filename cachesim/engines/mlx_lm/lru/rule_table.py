@@ -77,6 +77,8 @@ LRU_PR923 = replace(
     over_count=insert.over_count_all,
 )
 
+LRU_PR923_REPAIRED = replace(LRU_PR923, snapshots=repaired.snap_evaluated)
+
 LRU_PR923_SHARED = replace(
     LRU_BASE923, hand_out=fetch.hand_keep_prefix, snapshots=insert.snap_given, snapshot_copy=insert.snap_shared
 )

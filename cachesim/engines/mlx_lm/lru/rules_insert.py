@@ -23,6 +23,10 @@ class Present(NamedTuple):
     owners: int = 0
 
 
+class Evaluated(int):
+    """Length of a prefix that is evaluated in caches of its own; any other length stands for a trimmed copy."""
+
+
 @rule("ML-LRU-PRESENT.replace", Role.STORE, mlx_lm(CACHE, "LRUPromptCache.insert_cache", "4d3af3ce"), since="#1019")
 def present_replace() -> Present:
     """Replaces the cache stored under a key that is present."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Mapping
 
 from cachesim.engines.mlx_lm.profiles.before_910 import (
+    PR923_REPAIRED,
     PR923_SHARED,
     PR923_SHARED_REPAIRED,
     V0_24_1,
@@ -29,6 +30,7 @@ from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.profiles.since_1072 import (
     D78BF58E,
     M1072,
+    M1072_METAL,
     PR1030,
     PR1186,
     PR1253,
@@ -87,9 +89,9 @@ TIMELINE = Timeline(OWN, LANDED, RELEASES)
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        V0_32_2_REPAIRED, V0_32_2, D78BF58E, PR1253, PR1186, PR1030, V0_31_3, M1072, M1019, V0_31_1, V0_31_1_QWEN35,
-        PR1006C, PR1006B, PR1006A, PR999, V0_31_0, BASE923, PR929, PR923, PR923_SHARED_REPAIRED, PR923_SHARED, V0_30_2,
-        V0_28_3, V0_25_1, V0_24_1,
+        V0_32_2_REPAIRED, V0_32_2, D78BF58E, PR1253, PR1186, PR1030, V0_31_3, M1072_METAL, M1072, M1019, V0_31_1,
+        V0_31_1_QWEN35, PR1006C, PR1006B, PR1006A, PR999, V0_31_0, BASE923, PR929, PR923_REPAIRED, PR923,
+        PR923_SHARED_REPAIRED, PR923_SHARED, V0_30_2, V0_28_3, V0_25_1, V0_24_1,
     )
 }
 
@@ -102,7 +104,8 @@ BESIDE = {
     V0_32_2_REPAIRED.name: V0_32_2.name, PR923.name: BASE923.name, PR929.name: BASE923.name, PR999.name: V0_31_1.name,
     PR1006A.name: V0_31_1.name, PR1006B.name: V0_31_1.name, PR1006C.name: V0_31_1.name,
     V0_31_1_QWEN35.name: V0_31_1.name, PR1253.name: V0_31_3.name, PR1186.name: V0_31_3.name, PR1030.name: V0_31_3.name,
-    PR923_SHARED.name: BASE923.name, PR923_SHARED_REPAIRED.name: BASE923.name,
+    M1072_METAL.name: M1072.name, PR923_REPAIRED.name: BASE923.name, PR923_SHARED.name: BASE923.name,
+    PR923_SHARED_REPAIRED.name: BASE923.name,
 }
 """Proposed or otherwise different rule set -> the rule set on the main branch that it belongs to."""
 

@@ -6,9 +6,24 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.mlx_lm.caches import AT_0_30_2
-from cachesim.engines.mlx_lm.lru import LRU_0_24_1, LRU_0_28_3, LRU_0_30_2, LRU_PR923_OWN, LRU_PR923_SHARED
-from cachesim.engines.mlx_lm.profiles.before_1072 import BASE923
+from cachesim.engines.mlx_lm.lru import (
+    LRU_0_24_1,
+    LRU_0_28_3,
+    LRU_0_30_2,
+    LRU_PR923_OWN,
+    LRU_PR923_REPAIRED,
+    LRU_PR923_SHARED,
+)
+from cachesim.engines.mlx_lm.profiles.before_1072 import BASE923, PR923
 from cachesim.engines.mlx_lm.rules import keys, prefill
+
+PR923_REPAIRED = replace(
+    PR923,
+    name="mlx_lm@pr923-repaired",
+    source="c30598cf with the edit that its rule names, proposed here",
+    lru=LRU_PR923_REPAIRED,
+    inferred=("lru.snapshots",),
+)
 
 PR923_SHARED = replace(
     BASE923,

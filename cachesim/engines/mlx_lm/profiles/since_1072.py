@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, AT_PR1253, AT_V0_31_3
+from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, AT_M1072_METAL, AT_PR1253, AT_V0_31_3
 from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072, LRU_PR1186
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.rules import keys, prefill, repaired, segments
@@ -97,6 +97,14 @@ M1072 = replace(
            "arrays_filtered": "#1169"},
 )  # fmt: skip
 """The rules of #1072; v0.31.2 also has #1093, #1109 and #1114."""
+
+M1072_METAL = replace(
+    M1072,
+    name="mlx_lm@m1072-metal",
+    source="mlx-lm 3f9d179f on Metal, where a missing row is read as ml-explore/mlx-lm#1169 reports",
+    caches=AT_M1072_METAL,
+)
+"""Read, not run: its only difference from M1072 is what the device does with an index out of bounds."""
 
 
 # Proposal of this project on top of 0.32.2: every stored state equals that of a cold run, and no request ends the
