@@ -106,7 +106,7 @@ class MemorySizes:
         return []
 
     def draft_memory(self, slot: int) -> DraftMemory | None:
-        """Return the memory of the draft model for a slot, None without a draft model."""
+        """Return the memory of the draft model for a slot; None without one, or if a slot keeps nothing of it."""
         return None
 
 
