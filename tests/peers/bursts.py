@@ -151,8 +151,9 @@ def play(rng, name, model, weights, spec, count, transcript, rules):
     done = {"bursts": 0, "requests": 0, "tokens found": 0, "threads that died": 0}
     while done["bursts"] < count:
         where = world(rng, name)
-        if rules.name == "mlx_lm@0.30.2":               # it has no limit of bytes
+        if rules.name == "mlx_lm@0.30.2":               # it has neither a limit of bytes nor these flags
             where.flags["prompt_cache_bytes"] = 0
+            where.flags.update(decode_concurrency=32, prompt_concurrency=8, prefill_step_size=2048)
         settings = {**where.flags, "prompt_cache_bytes": where.flags["prompt_cache_bytes"] or None}
         ours, talk = Ours(where, spec, weights, rules), Talk(rng, where)
         theirs = RealServer(model, where.template, settings)

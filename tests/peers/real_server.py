@@ -151,7 +151,9 @@ class Provider:
         self.model, self.tokenizer = model, Tokenizer(template)
         self.draft_model, self.is_batchable = draft, draft is None
         self._cache_is_trimmable = real.can_trim_prompt_cache(real.make_prompt_cache(model))      # required by #1006
+        self.cache_types = {type(one) for one in real.make_prompt_cache(model)}                   # until #743
         self.cli_args = argparse.Namespace(
+            draft_model=draft,
             chat_template_args={"enable_thinking": template.thinking}, kv_bits=None, kv_group_size=64,
             quantized_kv_start=0, **settings,
         )
@@ -254,7 +256,8 @@ class RealServer:
         request = server.CompletionRequest("chat" if talk else "text", " ".join(map(str, text)), talk, None, None)
         sampling = server.SamplingArguments(0.0, 1.0, 0, 0.0, 0.0, 0.0)
         logits = server.LogitsProcessorArguments(*PENALTIES[: len(fields(server.LogitsProcessorArguments))])
-        model = server.ModelDescription("m", None, None)
+        # A request names no draft model of its own. Until #743 a draft model, if any, rules out batches.
+        model = server.ModelDescription(model="m", draft="default_model", adapter=None)
         every = {
             "model": model, "sampling": sampling, "logits": logits, "stop_words": [], "max_tokens": max_tokens,
             "num_draft_tokens": 3, "logprobs": False, "top_logprobs": 0, "seed": seed, "chat_template_kwargs": None,
