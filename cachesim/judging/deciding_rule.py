@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Iterator, NamedTuple, Sequence
+from typing import Hashable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
 from cachesim.engines.registry import engine_of
@@ -36,6 +36,9 @@ from cachesim.scenarios.schema import Scenario, Step
 TOKENS = 2_000_000       # prompt tokens of all runs of a search; a search that needs more is incomplete
 FEWEST = 24              # runs of a search whatever its size
 ENDLESS = 20             # a run that makes this many times the decisions of the first is ended
+
+
+Outcomes = dict[Hashable, list[Observed] | None]      # of runs, by rule set or by exchanged variants
 
 
 class FailureKind(StrEnum):
@@ -110,7 +113,7 @@ def deciding_rule(run: Run, number: int, rules: RuleSet | None = None) -> Decidi
             break
     if what is FailureKind.FAULT or (first is not None and (first.cures or first.together)):
         return first or DecidingRule(number, FailureKind.FAULT, ())
-    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance").result()
+    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance", search.done).result()
     return cost if cost.cures else first
 
 
@@ -135,9 +138,10 @@ class _Clock(Silent):
 
 
 class _Search:
-    """Runs of the requests up to a failure with exchanged rules."""
+    """Runs of the requests up to a failure with exchanged rules. ``done``: outcomes of another search in this mode."""
 
-    def __init__(self, run: Run, number: int, what: FailureKind, rules: RuleSet, profile: str, mode: str) -> None:
+    def __init__(self, run: Run, number: int, what: FailureKind, rules: RuleSet, profile: str, mode: str,
+                 done: Outcomes | None = None) -> None:  # fmt: skip
         self.number, self.what, self.rules, self.profile, self.mode = number, what, rules, profile, mode
         self.scenario = _up_to(run.scenario, number)
         self.engine = engine_of(profile)
@@ -145,7 +149,8 @@ class _Search:
         self.left, self.decisions, self.complete = max(FEWEST, TOKENS // max(1, size)), 0, True
         ledger = run.requests[number].ledger
         self.lost = max(0, ledger.best - ledger.n_past)
-        self.was = self._outcomes(rules) or []
+        self.done: Outcomes = {} if done is None else done
+        self.was = self._once(rules, "") or []
         self.errors: set[str] = set()         # rule sets that as a whole give an error in place of the fault
 
     @property
@@ -166,14 +171,19 @@ class _Search:
             return None
         return [observed(run, i) for i in range(len(run.requests))]
 
-    def _try(self, table: RuleSet, errors: bool = False) -> list[Observed] | None:
+    def _once(self, table: RuleSet, key: Hashable) -> list[Observed] | None:
+        if key not in self.done:
+            self.done[key] = self._outcomes(table)
+        return self.done[key]
+
+    def _try(self, table: RuleSet, key: Hashable, errors: bool = False) -> list[Observed] | None:
         """Return the outcomes under a rule set if they are better; None if not, or if too much was tried already. With
         ``errors`` an error in place of the fault is better, too."""
         if self.left <= 0:
             self.complete = False
             return None
         self.left -= 1
-        found = self._outcomes(table)
+        found = self._once(table, key)
         return found if found is not None and self._better(found, errors) else None
 
     def _better(self, found: Sequence[Observed], errors: bool) -> bool:
@@ -208,7 +218,7 @@ class _Search:
         for a loss."""
         found, costs = [], self.what is FailureKind.COST
         for name in (newer_rule_sets if costs else search_order)(self.profile, self.rules):
-            whole = self._try(self.engine.profiles[name], errors=True)
+            whole = self._try(self.engine.profiles[name], name, errors=True)
             good = whole is not None and not self._refused(whole)
             self.errors |= {name} if whole is not None and not good else set()
             much = good and whole is not None and self._much(whole[self.number].outcome.cache_n)
@@ -247,7 +257,7 @@ class _Search:
     ) -> Iterator[tuple[tuple[int, ...], Cure]]:
         for i, one in enumerate(known):
             errors = one.profile in self.errors
-            found = self._try(exchanged(self.rules, [one]), errors) if i in asked.matter else None
+            found = self._try(exchanged(self.rules, [one]), (one,), errors) if i in asked.matter else None
             if found is None:
                 continue
             new = found[self.number]
@@ -269,7 +279,7 @@ class _Search:
             at_once = [[one for one in every if source.get(one.field) == pull]
                        for pull in dict.fromkeys(source.values()) if pull]  # fmt: skip
             for group in (*at_once, every):
-                if len(group) > 1 and self._try(exchanged(self.rules, group)) is not None:
+                if len(group) > 1 and self._try(exchanged(self.rules, group), tuple(group)) is not None:
                     left = self._reduced(group)
                     pulls = {source.get(one.field, "") for one in left}
                     return tuple(left), pulls.pop() if len(pulls) == 1 else ""
@@ -279,7 +289,7 @@ class _Search:
         left = list(group)
         for one in group:
             fewer = [other for other in left if other is not one]
-            if fewer and self._try(exchanged(self.rules, fewer)) is not None:
+            if fewer and self._try(exchanged(self.rules, fewer), tuple(fewer)) is not None:
                 left = fewer
         return left
 
