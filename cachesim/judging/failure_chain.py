@@ -81,7 +81,7 @@ def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: in
         if isinstance(event, SeqRm) and not event.ok:
             yield Cause(i, f"seq_rm({event.seq}, {event.p0}, {event.p1}) fails")
         elif isinstance(event, Aborted):
-            yield Cause(i, f"the server process ends: {event.text}")
+            yield Cause(i, f"the server stops: {event.text}")
     decided = [event for event in events if isinstance(event, Decided)]
     for stored, verdict in run.requests[i].judged.armed:
         key = stored.kind, stored.resume, stored.tokens

@@ -208,7 +208,7 @@ def _step(profile: str, event: Any) -> dict[str, Any] | None:
                 "value": _plain(event.value), "because": because,
                 "grade": grade_of(profile.partition("@")[0], outcome)}
     if isinstance(event, Aborted):
-        says = f"the server process ends: {event.text}"
+        says = f"the server stops: {event.text}"
         return {"rule": "", "role": None, "says": says, "dull": False, "value": None, "because": {}, "grade": None}
     return None
 

@@ -1,12 +1,13 @@
 """Command ``cachesim diff FILE|LINE -p A -p B``: compare the decisions and results of two profiles.
 
-For a folder, it prints the totals of all its scenarios.
+For a folder, it prints the totals of all its scenarios. Without profiles, a scenario that shows a reported bug is
+compared under the rule sets with and without it.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import Any, Sequence
 
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
@@ -39,17 +40,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    if len(set(args.profiles)) != 2:
-        raise BadInput("diff compares two different profiles", hint="-p A -p B")
-    if kind(args.case) == FOLDER:
+    of_folder = kind(args.case) == FOLDER
+    if args.profiles or of_folder:
+        _only_two(args.profiles)
+    if of_folder:
         if wanted(args):
             raise BadInput("a picture shows one scenario, found a folder", file=args.case)
         from cachesim.tools.run.diff_folder import run_folder
 
         return run_folder(args)
     scenario = case_of(args)
+    reported = [scenario.reports[0].fault, scenario.reports[0].fixed] if scenario.reports else []
+    _only_two(args.profiles or reported)
     (mode,) = modes(args, [scenario])
-    a, b = chosen_profiles(scenario, args.profiles)
+    a, b = chosen_profiles(scenario, args.profiles or reported)
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
@@ -64,6 +68,11 @@ def run(args: Namespace) -> int:
         (request["equal_cold"], request["i"] in run["told"])
         for run in (data["a"], data["b"]) for request in run["requests"]
     )
+
+
+def _only_two(profiles: Sequence[str]) -> None:
+    if len(set(profiles)) != 2:
+        raise BadInput("diff compares two different profiles", hint="-p A -p B")
 
 
 def _shown(data: dict[str, Any]) -> Shown:

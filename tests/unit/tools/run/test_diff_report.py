@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cachesim.cli.main import main
 from cachesim.events import Decided
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from tests.unit.tools.run.made import BROKEN, judgement, run, shown
@@ -84,3 +85,11 @@ def test_decisions_without_an_effect_do_not_differ():
     runs[1].log.emit(Decided(0, "R.1", 1, {}))
     runs[0].log.emit(Decided(0, "R.1", 2, {}))
     assert diff_data(*runs)["first"]["a"]["rule"] == "R.1"
+
+
+def test_without_profiles_a_reported_bug_is_compared_with_its_fix(capsys):
+    assert main(["diff", "llama-17527-two-agents-dense"]) == 0
+    out = capsys.readouterr().out
+    assert "A llama_cpp@b7400 " in out and "B llama_cpp@b7789 " in out
+    assert main(["diff", "A5/A"]) == 2 and "two different profiles" in capsys.readouterr().err
+    assert main(["diff", "llama-17527-two-agents-dense", "-p", "llama_cpp@b7400"]) == 2
