@@ -77,6 +77,7 @@ def numbers(judgement: Judgement) -> dict[str, int]:
         "entries": judgement.entries,
         "accepted": answer.draft_n_accepted,
         "stored_bytes": judgement.stored_bytes,
+        "evaluated": sum(one.prompt_n - one.copied_n for one in (answer, *answer.children)),
     }
 
 

@@ -11,18 +11,20 @@ from cachesim.judging.judged_run import Run
 
 class RequestCost(NamedTuple):
     """Cost of a request: its decode calls, the largest size of the prompt cache meanwhile [MiB], tokens drafted, tokens
-    counted as accepted, and bytes that stored conversations keep alive afterwards beyond their own size."""
+    counted as accepted, and bytes that stored conversations keep alive afterwards beyond their own size, and
+    prompt tokens evaluated for the second and later completions."""
 
     decodes: int = 0
     stored_mib: float = 0.0
     drafted: int = 0
     accepted: int = 0
     uncounted: int = 0
+    repeated: int = 0
 
     def exceeds(self, cost: RequestCost) -> bool:
-        """True if this cost has more decode calls or more memory than ``cost``."""
+        """True if this cost has more decode calls, memory or repeated evaluation than ``cost``."""
         memory = self.stored_mib > cost.stored_mib or self.uncounted > cost.uncounted
-        return self.decodes > cost.decodes or memory
+        return self.decodes > cost.decodes or memory or self.repeated > cost.repeated
 
 
 def cost_of(run: Run, number: int) -> RequestCost:
@@ -30,7 +32,8 @@ def cost_of(run: Run, number: int) -> RequestCost:
     events, one = run.events(number), run.requests[number]
     decodes = sum(isinstance(event, Decoded) for event in events)
     stored = max((event.mib for event in events if isinstance(event, PcState)), default=0.0)
-    return RequestCost(decodes, stored, one.answer.draft_n, one.answer.draft_n_accepted, one.uncounted)
+    repeated = sum(child.prompt_n - child.copied_n for child in one.answer.children)
+    return RequestCost(decodes, stored, one.answer.draft_n, one.answer.draft_n_accepted, one.uncounted, repeated)
 
 
 class Observed(NamedTuple):
@@ -56,6 +59,7 @@ def observed(run: Run, number: int) -> Observed:
 def cost_change(old: RequestCost, new: RequestCost) -> str:
     """Return the parts of a cost that differ, in words: ``3 decode calls instead of 5``."""
     words = {"decodes": "decode calls", "stored_mib": "MiB of stored conversations", "drafted": "tokens drafted",
-             "accepted": "tokens counted as accepted", "uncounted": "uncounted bytes kept in memory"}  # fmt: skip
+             "accepted": "tokens counted as accepted", "uncounted": "uncounted bytes kept in memory",
+             "repeated": "prompt tokens evaluated for further completions"}  # fmt: skip
     return ", ".join(f"{getattr(new, name)} {noun} instead of {getattr(old, name)}"
                      for name, noun in words.items() if getattr(new, name) != getattr(old, name))  # fmt: skip

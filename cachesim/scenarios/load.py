@@ -21,7 +21,7 @@ from cachesim.scenarios.toml_requests import TomlTable, read_options, read_steps
 from cachesim.scenarios.toml_source import read_toml
 
 T = TypeVar("T")
-COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries", "accepted", "stored_bytes")
+COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries", "accepted", "stored_bytes", "evaluated")
 """Keys of ``[expect."PROFILE"]`` with a number per step."""
 
 _KEYS = (*COUNTS, "broken", "died", "undecided", "checkpoints", "why", "completed")
@@ -47,6 +47,7 @@ def _expect(table: TomlTable, requests: int) -> Expect:
         cache_n=counts("cache_n"), prompt_n=counts("prompt_n"), broken=_numbers(table, "broken", requests),
         checkpoints=_each(table, "checkpoints", requests, TomlTable.integers),
         slots=counts("slots"), status=counts("status"), entries=counts("entries"), accepted=counts("accepted"),
+        evaluated=counts("evaluated"),
         stored_bytes=counts("stored_bytes"),
         died=_numbers(table, "died", requests) if "died" in table.raw else None,
         undecided=_numbers(table, "undecided", requests),

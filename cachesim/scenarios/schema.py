@@ -82,6 +82,7 @@ class Expect:
     status: tuple[Allowed, ...] | None = None                   # HTTP status codes
     entries: tuple[Allowed, ...] | None = None                  # number of prompt-cache entries
     accepted: tuple[Allowed, ...] | None = None                 # drafted tokens counted as accepted
+    evaluated: tuple[Allowed, ...] | None = None                # prompt tokens evaluated for all completions
     stored_bytes: tuple[Allowed, ...] | None = None             # bytes of checkpoints and stored conversations
     died: tuple[int, ...] | None = None                         # numbers of steps that crashed or found a dead server
     undecided: tuple[int, ...] = ()                             # numbers of steps that depend on uninitialised values

@@ -99,6 +99,7 @@ UNLOGGED: Mapping[str, str] = {
     "LC-KV-TURN": "not logged: in the answers",
     "LC-KV-UNDO": "not logged: in the reused tokens of the next request of the slot",
     "LC-RS-PLANE": "not logged: in the answers after a rejected draft",
+    "LC-RM-REFUSED": "not logged: in the removal that fails after it, or in the end of the server",
     "LC-RS-SAVED": "not logged: in the state of a saved conversation",
     "LC-LIST": "not logged: in the reused tokens of the next request of the slot",
     "LC-PROMPT-FIT": "not logged: in the number of evaluated tokens, or the error",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
+from cachesim.engines.llama_cpp.memory.context import removal_refused
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.before_checkpoints import LIST_ASSERTS
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
@@ -66,15 +67,13 @@ def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """TRIM: remove all rows after the slot's tokens. If the memory refuses, the process ends or the slot is cleared."""
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
-    try:
-        srv.common_memory.must_rm(slot.id, n_tokens)
-    except ProcessAborted:
+    if not srv.common_memory.rm(slot.id, n_tokens):
         refused = srv.rules.trim(n_tokens)
         clears = srv.decide(refused, slot)
         if isinstance(clears, str):
-            raise ProcessAborted(clears, "busy-slot-cleared", n_past=n_tokens) from None
+            raise ProcessAborted(clears, "busy-slot-cleared", n_past=n_tokens)
         if not clears:
-            raise
+            raise removal_refused(slot.id, n_tokens)
         srv.emit(ev.TrimRefused(slot.id, task.id, n_tokens))
         task.answer.reused, task.answer.deciding = {}, refused.rule
         srv.clear(slot)

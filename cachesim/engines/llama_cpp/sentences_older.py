@@ -47,6 +47,12 @@ OLDER: dict[str, Say] = {
         "the first stream only, by the shifts of the last" if v else "each stream by its own shifts"),
     "LC-KV-MASK": lambda v, b: "the full-attention cache " + (
         "reuses cells outside the model's window" if v else "keeps all its cells"),
+    "LC-CHILDREN": lambda v, b: {
+        "copied": f"{b['n']} completions: the prompt is evaluated once and copied",
+        "each": f"{b['n']} completions: each evaluates the prompt",
+        "ignored": "one completion: this build gives no more"}[v],
+    "LC-RM-REFUSED": lambda v, b: f"positions {b['p0']} to {b['p1']} cannot be removed: " + (
+        "the server ends" if v else "the server ignores this"),
     "LC-KV-POS": lambda v, b: "positions of a sequence are " + ("a set" if v else "counted"),
     "LC-TRIM-AT": lambda v, b: NoEffect(f"the memory is cut at n_past {v}") if v == b["n_past"] else (
         f"the memory is cut at {v}, although n_past is {b['n_past']}"),

@@ -17,9 +17,10 @@ from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
+from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import process_task
+from cachesim.engines.llama_cpp.slot_assignment import child_task, process_task
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspected
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
@@ -47,8 +48,17 @@ class Server(Inspected):
             answer.fails(400, '"prompt" must not be empty', "empty-prompt")
             answer.done = True
         elif not self.dead:
-            self.queue.append(Task(self.next_tick(), request, answer))
+            self._queue_task(request, answer)
         return answer
+
+    def _queue_task(self, request: Request, answer: Answer) -> None:
+        """Queue a task, after the tasks of its further completions if the build evaluates the prompt for each (rule
+        LC-CHILDREN)."""
+        how = self.decide(self.rules.children(request.n_cmpl), None) if request.n_cmpl > 1 else COPIED
+        task = Task(self.next_tick(), replace(request, n_cmpl=1) if how == IGNORED else request, answer)
+        if how == EACH:
+            self.queue.extend(child_task(self, task, number) for number in range(request.n_cmpl - 1))
+        self.queue.append(task)
 
     def _decision(self, request: Request, answer: Answer) -> Request:
         """Turn a request with several prompts into a task with children if they share a prefix, else into a task
@@ -189,7 +199,7 @@ def shift_full_slots(srv: Core) -> None:
             continue
         if slot.state is State.STARTED:
             srv.decide(due, slot)
-        refusal = srv.rules.shift_of_shared(slot.child or request.n_cmpl > 1)
+        refusal = srv.rules.shift_of_shared(task.parent >= 0 or request.n_cmpl > 1)
         if refusal.value:
             srv.fail(slot, 500, srv.decide(refusal, slot), NO_ROOM)
         else:

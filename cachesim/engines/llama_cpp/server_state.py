@@ -62,7 +62,7 @@ class Core(SlotDriver):
         self.first_cells: dict[int, int] = {}        # recurrent cell of a sequence when a draft first saved its state
         self.carried: dict[int, Carried] = {}        # per sequence: the trunk's last hidden state, never saved
         self.dft = self._draft_context(self.settings.draft)
-        self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None)
+        self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None, self._refusal_ends)
         has_cache = self.settings.has_cache
         self._record_startup(traits)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
@@ -161,6 +161,10 @@ class Core(SlotDriver):
             self.decide(rollback, None)
         refused = self.rules.rs_rm(pos, p0, p1, rollback.value)
         return bool(refused.value and self.decide(refused, None))
+
+    def _refusal_ends(self, seq: int, p0: int, p1: int) -> bool:
+        """Return whether a refused removal ends the process (rule LC-RM-REFUSED)."""
+        return bool(self.decide(self.rules.rm_refused(p0, -1 if p1 == POS_INF else p1), self.slots[seq]))
 
     def _plane(self, back: int, pending: int, since: int, written: int) -> int:
         """Return the plane of a rollback (rule LC-RS-PLANE). Recorded where the ways to count differ."""

@@ -11,7 +11,7 @@ from typing import Sequence, TypeVar
 from cachesim import events as ev
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer
-from cachesim.engines.llama_cpp.rules.slot_selection import Choice, IdlePlan, SlotFacts
+from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared.prompt_cache_limits import part
@@ -23,7 +23,7 @@ def process_task(srv: Core, task: Task) -> None:
     if slot is None or slot.busy:
         defer(srv, task)
         return
-    if task.request.n_cmpl > 1:
+    if task.request.n_cmpl > 1 and not task.answer.children:        # else its children are tasks of their own
         n_children = task.request.n_cmpl - 1
         free = [idle for idle in srv.slots if not idle.busy and idle is not slot]
         if len(free) < n_children:
@@ -148,6 +148,14 @@ def launch_children(srv: Core, task: Task, slots: Sequence[Slot]) -> list[int]:
 
 
 def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
+    slot.begin(child_task(srv, task, number), State.WAITING)
+    slot.child = True
+    srv.emit(ev.Launch(slot.id, slot.id_task, 1))
+    return slot.id
+
+
+def child_task(srv: Core, task: Task, number: int) -> Task:
+    """Return the task of a further completion, whose answer is added to that of its parent."""
     request = task.request
     forced = _nth(request.children_forced, number, None)
     prompt = _nth(request.others, number, request.prompt)
@@ -155,12 +163,9 @@ def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
     task.answer.children.append(answer)
     child_request = replace(
         request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
-        drafts=_nth(request.children_drafts, number, request.drafts),
+        drafts=_nth(request.children_drafts, number, request.drafts), id_slot=ANY_SLOT,
     )
-    slot.begin(Task(srv.next_tick(), child_request, answer, task.id), State.WAITING)
-    slot.child = True
-    srv.emit(ev.Launch(slot.id, slot.id_task, 1))
-    return slot.id
+    return Task(srv.next_tick(), child_request, answer, task.id)
 
 
 def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:
@@ -193,6 +198,7 @@ def activate_children(srv: Core) -> None:
             child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
             answer, source = child.task.answer, parent.task.answer
             answer.reused, answer.prompt_n, answer.deciding = source.reused, source.prompt_n, source.deciding
+            answer.copied_n = source.prompt_n
             srv.changed(child, "overwritten", "")
         parent.children = []
 

@@ -12,7 +12,7 @@ Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545b
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
@@ -212,20 +212,33 @@ class Context:
 #
 # Source: llama.cpp common/common.cpp common_memory (3f545be).
 
-class CommonMemory:
-    """Memory of the target and of the draft context, if there is a draft context."""
+def removal_refused(seq: int, p0: int, p1: int = POS_INF) -> ProcessAborted:
+    """Return the end of the process at a refused removal."""
+    end = -1 if p1 == POS_INF else p1
+    text = f"failed to remove sequence {seq} with p0={p0}, p1={end}"
+    return ProcessAborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
 
-    def __init__(self, tgt: Memory, dft: Memory | None) -> None:
-        self.tgt, self.dft = tgt, dft
+
+class CommonMemory:
+    """Memory of the target and of the draft context, if there is a draft context. ``ends``: (sequence, p0, p1) -> True
+    if a refused removal ends the process."""
+
+    def __init__(
+        self, tgt: Memory, dft: Memory | None, ends: Callable[[int, int, int], bool] = lambda seq, p0, p1: True
+    ) -> None:
+        self.tgt, self.dft, self.ends = tgt, dft, ends
         self.all = [tgt] if dft is None else [tgt, dft]
 
+    def rm(self, seq: int, p0: int) -> bool:
+        """Remove all positions from p0 on from both. Returns False if a memory refuses."""
+        return all(memory.seq_rm(seq, p0, POS_INF) for memory in self.all)
+
     def must_rm(self, seq: int, p0: int, p1: int = POS_INF) -> None:
-        """Remove positions p0 .. p1-1 from both. Raises ProcessAborted if a memory refuses."""
+        """Remove positions p0 .. p1-1 from both. If a memory refuses, raise ProcessAborted, or ignore that if the build
+        does so (``ends``)."""
         for memory in self.all:
-            if not memory.seq_rm(seq, p0, p1):
-                end = -1 if p1 == POS_INF else p1
-                text = f"failed to remove sequence {seq} with p0={p0}, p1={end}"
-                raise ProcessAborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
+            if not memory.seq_rm(seq, p0, p1) and self.ends(seq, p0, p1):
+                raise removal_refused(seq, p0, p1)
 
     def seq_cp(self, src: int, dst: int) -> None:
         """Make ``dst`` a copy of ``src`` in both."""

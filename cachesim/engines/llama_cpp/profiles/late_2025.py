@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.profiles.older_builds import B7789, without
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import (
     context_shift,
+    older_slot_selection,
     prompt_lifecycle,
     seq_rm_and_state,
     slot_selection,
@@ -25,10 +26,12 @@ B7400 = replace(
     build="b7400",
     source="ggml-org/llama.cpp 0759b09c9 (2025-12-14), rules between #17775 (b7308) and #17982 (b7413); read only",
     memories=("A", "W", "R", "H"),           # hybrid models with windows since #18601
+    children=older_slot_selection.children_evaluate,   # until #18663
     trim=prompt_lifecycle.assert_if_refused,           # until #18391
     kv_read=seq_rm_and_state.read_together,            # until #17982
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
-    ended={"defaults": "#16653", "memories": "#18601"},
+    unlogged=without(B7789, launch="is_child"),        # until #18663
+    ended={"defaults": "#16653", "memories": "#18601", "unlogged.launch": "#18663"},
 )
 
 B6998 = replace(
@@ -42,8 +45,8 @@ B6998 = replace(
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     least_batch=64,                          # until #17505
     silent=B7789.silent | {"slot_clear"},    # until #17267
-    unlogged=without(B7789, launch="is_child"),        # until #17775
-    ended={"least_batch": "#17505", "trim": "#17267", "silent.slot_clear": "#17267", "unlogged.launch": "#17775"},
+    children=older_slot_selection.children_ignored,    # until #17775
+    ended={"least_batch": "#17505", "trim": "#17267", "silent.slot_clear": "#17267"},
 )
 
 B6914 = replace(

@@ -21,6 +21,7 @@ from cachesim.engines.llama_cpp.profiles.rule_table import Rules
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import (
     cell_faults,
+    context_shift,
     older_slot_selection,
     prompt_lifecycle,
     seq_rm_and_state,
@@ -89,6 +90,7 @@ B8916 = replace(
     build="b8916",
     source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
+    rm_refused=context_shift.refusal_ignored,          # until #22673
     ckpt_unread=use.unread_resets,           # until #22838
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
@@ -200,6 +202,7 @@ B6685 = replace(
     source="ggml-org/llama.cpp f6dcda390 (2025-10-03)",
     slot_ctx=startup.slot_ctx_share,           # until #16736
     slot_select=older_slot_selection.slot_select_0,    # until #16391
+    children=older_slot_selection.children_ignored,    # until #17775
     ckpt_break=old_make.break_cr0,           # until #16440
     ckpt_create=old_make.create_never,       # until #16440
     ckpt_after=old_make.create_after_prompt,       # until #16440
@@ -224,7 +227,7 @@ B6685 = replace(
         "auto_slots": "#16736", "least_batch": "#17505", "ctx_pad": "#16812", "window_pad": "#16812",
         "trim": "#17267", "pc_update": "#16391", "ckpt_erase": "#16391",
         "defaults.ctx_checkpoints": "#16391", "defaults.ctx_size": "#16653",
-        "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#17775",
+        "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#18663",
         "unlogged.slot_by_lcp": "#16391", "unlogged.slot_by_lru": "#16391",
     },
 )

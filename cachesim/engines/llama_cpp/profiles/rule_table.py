@@ -37,6 +37,7 @@ class Rules(RuleSet):
     task_whole: Rule
     task_reuse: Rule
     shared: Rule
+    children: Rule
     marks: Rule
     slot_like: Rule
     prompt_fit: Rule
@@ -62,6 +63,7 @@ class Rules(RuleSet):
     need_one: Rule
     trim_at: Rule
     trim: Rule
+    rm_refused: Rule
     ckpt_on: Rule
     ckpt_break: Rule
     ckpt_periodic: Rule

@@ -175,3 +175,15 @@ def purge_none(unified: bool) -> Decision:
 def like_by_prefix(held: Sequence[int], asked: Sequence[int]) -> Decision:
     """Returns how many tokens a slot and a prompt have in common for the choice of the slot: their common prefix."""
     return Decision(common_prefix(list(held), list(asked)), {"held": len(held), "asked": len(asked)})
+
+
+COPIED, EACH, IGNORED = "copied", "each", "ignored"
+"""Ways to get several completions of a prompt: copies of its memory, an evaluation for each, only one completion."""
+
+
+@rule("LC-CHILDREN.COPY", Role.PROMPT,
+      llama_cpp(CONTEXT, 'launch_slots_with_parent_task, decode "copy_state_to"', "3f545be"), since="#18663 (b7690)")
+def children_copy(n: int) -> Decision:
+    """Evaluates the prompt of n completions once, in the slot of the first; the other slots get copies of its
+    memory. (Until #18789 each of these slots was selected as for any task.)"""
+    return Decision(COPIED, {"n": n})
