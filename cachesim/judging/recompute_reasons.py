@@ -25,7 +25,7 @@ SLOT, CHECKPOINT = "slot", "checkpoint"
 WORDS = {
     "never captured": "no {kept} was taken there",
     "not chosen": "{kind} not used",
-    "not read": "{kind} chosen, but it could not be read",
+    "not read": "{kind} chosen but unreadable",
     "consumed": "{kind} removed from the prompt cache on load",
     "evicted": "{kind} evicted",
     "erased": "{kind} erased",
