@@ -17,28 +17,28 @@ answer is latest in the run, then the rule whose exchange changes fewest other r
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Hashable, Iterator, NamedTuple, Sequence
+from types import MappingProxyType
+from typing import Any, Hashable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import Terminated
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_outcomes import TooManyDecisions, limit_decisions
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.judging.judged_run import Run, RunInterrupted, run_judged
-from cachesim.judging.request_cost import Observed, RequestCost, observed
+from cachesim.judging.judged_run import Run, RunInterrupted
+from cachesim.judging.request_cost import Observed, RequestCost, observed_requests, up_to
 from cachesim.judging.rule_exchange import AskedRules, Variant, exchanged, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, search_order
-from cachesim.scenarios.runner import Silent, groups, play
-from cachesim.scenarios.schema import Scenario, Step
+from cachesim.scenarios.runner import Silent, play
+from cachesim.scenarios.schema import Step
 
 TOKENS = 2_000_000       # prompt tokens of all runs of a search; a search that needs more is incomplete
 FEWEST = 24              # runs of a search whatever its size
 ENDLESS = 20             # a run that makes this many times the decisions of the first is ended
 
 
-Outcomes = dict[Hashable, list[Observed] | None]      # of runs, by rule set or by exchanged variants
+Outcomes = Mapping[Any, Sequence[Observed] | None]      # of runs, by rule set or by exchanged variants
 
 
 class FailureKind(StrEnum):
@@ -98,22 +98,24 @@ class DecidingRule(NamedTuple):
         return self.cures[1:]
 
 
-def deciding_rule(run: Run, number: int, rules: RuleSet | None = None) -> DecidingRule | None:
+def deciding_rule(run: Run, number: int, rules: RuleSet | None = None,
+                  known: Outcomes = MappingProxyType({})) -> DecidingRule | None:  # fmt: skip
     """Return the rule that decided the failure of request ``number``, or its cost if none did; None for
     a request that no rule set improves, and for a rule set that the engine does not know. ``rules``: those of the run,
-    None = those of its profile."""
+    None = those of its profile. ``known``: outcomes in provenance mode, by rule set, of the scenario ``up_to`` this
+    request."""
     profile = run.profile.removesuffix(" (changed)")
     if rules is None and run.profile not in engine_of(profile).profiles:
         return None
     table, what, first = rules or engine_of(profile).profiles[profile], failure_of(run, number), None
     for mode in ("provenance", "exact") if run.mode == "exact" and what is FailureKind.FAULT else ("provenance",):
-        search = _Search(run, number, what or FailureKind.COST, table, profile, mode)
+        search = _Search(run, number, what or FailureKind.COST, table, profile, mode, known)
         if search.shows_failure and what is not None:
             first = search.result()
             break
     if what is FailureKind.FAULT or (first is not None and (first.cures or first.together)):
         return first or DecidingRule(number, FailureKind.FAULT, ())
-    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance", search.done).result()
+    cost = _Search(run, number, FailureKind.COST, table, profile, "provenance", search.done, search.left).result()
     return cost if cost.cures else first
 
 
@@ -138,18 +140,20 @@ class _Clock(Silent):
 
 
 class _Search:
-    """Runs of the requests up to a failure with exchanged rules. ``done``: outcomes of another search in this mode."""
+    """Runs of the requests up to a failure with exchanged rules. ``known``: outcomes in provenance mode; ``left``:
+    number of runs, None = as many as the size of the prompts allows."""
 
     def __init__(self, run: Run, number: int, what: FailureKind, rules: RuleSet, profile: str, mode: str,
-                 done: Outcomes | None = None) -> None:  # fmt: skip
+                 known: Outcomes, left: int | None = None) -> None:  # fmt: skip
         self.number, self.what, self.rules, self.profile, self.mode = number, what, rules, profile, mode
-        self.scenario = _up_to(run.scenario, number)
+        self.scenario = up_to(run.scenario, number)
         self.engine = engine_of(profile)
         size = sum(len(step.request.prompt) for step in self.scenario.steps)
-        self.left, self.decisions, self.complete = max(FEWEST, TOKENS // max(1, size)), 0, True
+        self.left = max(FEWEST, TOKENS // max(1, size)) if left is None else left
+        self.decisions, self.complete = 0, True
         ledger = run.requests[number].ledger
         self.lost = max(0, ledger.best - ledger.n_past)
-        self.done: Outcomes = {} if done is None else done
+        self.done = {**known} if mode == "provenance" else {}
         self.was = self._once(rules, "") or []
         self.errors: set[str] = set()         # rule sets that as a whole give an error in place of the fault
 
@@ -164,19 +168,18 @@ class _Search:
         most = ENDLESS * self.decisions
         try:
             bounded = limit_decisions(table, most) if most else table
-            run = run_judged(self.scenario, self.profile, self.mode, table=bounded, with_ledger=False)
+            return observed_requests(self.scenario, self.profile, self.mode, bounded)
         except RunInterrupted as stopped:
             raise KeyboardInterrupt if stopped.number is None else Terminated(stopped.number) from None
         except (Exception, TooManyDecisions):         # the server cannot continue with this rule
             return None
-        return [observed(run, i) for i in range(len(run.requests))]
 
-    def _once(self, table: RuleSet, key: Hashable) -> list[Observed] | None:
+    def _once(self, table: RuleSet, key: Hashable) -> Sequence[Observed] | None:
         if key not in self.done:
             self.done[key] = self._outcomes(table)
         return self.done[key]
 
-    def _try(self, table: RuleSet, key: Hashable, errors: bool = False) -> list[Observed] | None:
+    def _try(self, table: RuleSet, key: Hashable, errors: bool = False) -> Sequence[Observed] | None:
         """Return the outcomes under a rule set if they are better; None if not, or if too much was tried already. With
         ``errors`` an error in place of the fault is better, too."""
         if self.left <= 0:
@@ -292,9 +295,3 @@ class _Search:
             if fewer and self._try(exchanged(self.rules, fewer), tuple(fewer)) is not None:
                 left = fewer
         return left
-
-
-def _up_to(scenario: Scenario, number: int) -> Scenario:
-    """Return the scenario up to the requests that are sent together with this one."""
-    stop = next(first + len(steps) for first, steps in groups(scenario.steps) if first + len(steps) > number)
-    return replace(scenario, steps=scenario.steps[:stop], expect={}, lives=())

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded, PcState
 from cachesim.judging.find_change import RequestOutcome
-from cachesim.judging.judged_run import Run
+from cachesim.judging.judged_run import Run, run_judged
+from cachesim.scenarios.runner import groups
+from cachesim.scenarios.schema import Scenario
 
 
 class RequestCost(NamedTuple):
@@ -54,6 +58,19 @@ def observed(run: Run, number: int) -> Observed:
     outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
     kept = {*(("checkpoint", n) for n in one.checkpoints), *(("entry", n) for n in one.stored)}
     return Observed(outcome, cost_of(run, number), frozenset(kept))
+
+
+def up_to(scenario: Scenario, number: int) -> Scenario:
+    """Return the scenario up to the requests that are sent together with this one."""
+    stop = next(first + len(steps) for first, steps in groups(scenario.steps) if first + len(steps) > number)
+    return replace(scenario, steps=scenario.steps[:stop], expect={}, lives=())
+
+
+def observed_requests(scenario: Scenario, profile: str, mode: str = "provenance",
+                      table: RuleSet | None = None) -> list[Observed]:  # fmt: skip
+    """Return what a run of a scenario shows of its requests, without a ledger. Raises what ``run_judged`` raises."""
+    run = run_judged(scenario, profile, mode, table=table, with_ledger=False)
+    return [observed(run, i) for i in range(len(run.requests))]
 
 
 def cost_change(old: RequestCost, new: RequestCost) -> str:

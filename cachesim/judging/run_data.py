@@ -216,5 +216,5 @@ def _step(profile: str, event: Any) -> dict[str, Any] | None:
 def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it: a number, text or list."""
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [v if type(v) is int else _plain(v) for v in value]      # many are tokens
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)

@@ -237,7 +237,7 @@ class BatchStore:
         assert layer.recurrence is not None
         kept = layer.recurrence.taps - 1
         view = cache.rules.arrays_keep(layer.kind == "G") and cache.lengths is None
-        return Buffer(self.b, kept + self.n if view else kept, kept)
+        return Buffer(self.b, kept + self.n, kept) if view and kept else Buffer(self.b, 1, 1)
 
 
 def _pieces(row: int, real: Array, stop: int) -> list[Piece]:

@@ -50,10 +50,13 @@ class RuleSet(ABC):
 
     def fields(self) -> dict[str, object]:
         """Return all fields by name, in their order: rules, numbers, and the fields that identify the version."""
-        out = table_fields(self)
-        inner = {f"{name}.{field}": value for name, table in out.items() if is_table(table)
-                 for field, value in table_fields(table).items()}  # fmt: skip
-        return {name: value for name, value in out.items() if not is_table(value)} | inner
+        out, inner = dict[str, object](), dict[str, object]()
+        for name, value in table_fields(self).items():
+            if is_table(value):
+                inner |= {f"{name}.{field}": one for field, one in table_fields(value).items()}
+            else:
+                out[name] = value
+        return out | inner
 
     def changes(self, newer: Self, log: bool = False) -> list[Change]:
         """Return the changes between this version and a newer version by path (see ``leaves``); ``log``: with those

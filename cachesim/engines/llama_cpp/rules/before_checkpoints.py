@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Sequence
 
+from cachesim.base.tokens import common_substring
 from cachesim.engines.llama_cpp.memory.ubatch import Split
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
@@ -173,11 +174,7 @@ def reuse_none(held: Sequence[int], asked: Sequence[int], n_past: int, least: in
 def like_by_substring(held: Sequence[int], asked: Sequence[int]) -> Decision:
     """Returns how many tokens a slot and a prompt have in common for the choice of the slot: their longest common
     stretch, wherever it lies, although only a common prefix can be reused."""
-    row, most = [0] * (len(asked) + 1), 0
-    for token in held:
-        row = [0, *(row[j] + 1 if token == other else 0 for j, other in enumerate(asked))]
-        most = max(most, *row)
-    return Decision(most, {"held": len(held), "asked": len(asked)})
+    return Decision(common_substring(held, asked), {"held": len(held), "asked": len(asked)})
 
 
 def _first_oldest(slots: Sequence[SlotFacts]) -> Choice | None:
