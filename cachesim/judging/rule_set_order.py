@@ -29,10 +29,9 @@ def search_order(profile: str, rules: RuleSet) -> list[str]:
 
 def _later_commits(profile: str, beside: Sequence[str]) -> list[str]:
     """Return the proposals that correct a proposal: its repaired form, and later commits of the same pull request."""
-    thread = rules_of(profile).source.partition(" ")[0] if profile in beside else ""
-    after = beside[beside.index(profile) + 1 :] if "#" in thread else []
-    return [name for name in after
-            if name == f"{profile}-repaired" or rules_of(name).source.partition(" ")[0] == thread]  # fmt: skip
+    thread = rules_of(profile).thread if profile in beside else ""
+    after = beside[beside.index(profile) + 1 :] if thread else []
+    return [name for name in after if name == f"{profile}-repaired" or rules_of(name).thread == thread]
 
 
 def newer_rule_sets(profile: str, rules: RuleSet) -> list[str]:

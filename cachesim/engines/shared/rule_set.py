@@ -48,6 +48,12 @@ class RuleSet(ABC):
     late: frozenset[str] = frozenset()                               # kinds logged with delay, by another thread
     unset: Mapping[Any, int] = MappingProxyType({})                  # content of numbers never written, default 0
 
+    @property
+    def thread(self) -> str:
+        """Pull request with which ``source`` begins, "" if it begins otherwise."""
+        found = re.match(r"\S+#\d+", self.source)
+        return found[0] if found else ""
+
     def fields(self) -> dict[str, object]:
         """Return all fields by name, in their order: rules, numbers, and the fields that identify the version."""
         out, inner = dict[str, object](), dict[str, object]()
