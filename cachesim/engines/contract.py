@@ -61,9 +61,10 @@ class Server(MemorySizes, ABC):
         values that this engine does not support."""
 
     @abstractmethod
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-        """Save, restore or erase a slot; return the fields of the reply, ``status`` among them. Raises BadInput for an
-        action that this engine does not support; nothing is changed then."""
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
+        """Save, restore or erase a slot; return the fields of the reply, ``status`` among them; 0 = the process ended.
+        ``percent``: share of the file that is left to restore. Raises BadInput for an action that this engine does not
+        support; nothing is changed then."""
 
     def reevaluates_draft(self, wrong: int) -> bool:
         """True if rejecting ``wrong`` drafted tokens makes the server evaluate the tokens before them again, because

@@ -78,10 +78,14 @@ class Server(Inspected):
             self.queue.append(Task(self.next_tick(), replace(request, prompt=prompt, others=()), answer.children[-1]))
         return replace(request, others=())
 
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot. If it raises BadInput, the slot is unchanged."""
         self.log.mark()
-        return slot_action(self, action, id_slot, file)
+        try:
+            return slot_action(self, action, id_slot, file, percent)
+        except ProcessAborted as abort:
+            self._die(abort)
+            return {"status": 0, "error": str(abort)}
 
     def take_tasks(self) -> None:
         """Run the first half of an iteration: cancellations, then all queued tasks."""

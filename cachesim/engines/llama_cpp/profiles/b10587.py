@@ -106,6 +106,7 @@ B10587 = Rules(
     kv_mask=cell_faults.mask_own,
     kv_pos=cell_faults.count_positions,
     file_ckpts=slot_file.no_checkpoints,
+    file_torn=slot_file.torn_ends,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
     ended={"ext_bytes": "#27762", "state_form": "#27762"},

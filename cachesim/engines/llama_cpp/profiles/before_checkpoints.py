@@ -17,7 +17,7 @@ from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles.older_builds import B6160
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import cell_faults as cells
-from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state, startup
+from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state, slot_file, startup
 from cachesim.engines.llama_cpp.rules import server_of_2023 as first
 
 B6110 = replace(
@@ -132,6 +132,7 @@ B2781 = replace(
     build="b2781",
     source="ggml-org/llama.cpp 6ecf3189e (2024-05-02), in llama-cpp-python 0.2.69; recurrent models were not examined",
     slot_select=old.slot_select_named,       # until #7728
+    file_torn=slot_file.torn_buffer,         # until #8699
     memories=("A", "R"),                     # windows since #8227
     ctx_pad=256,                             # seen on the real server; 32 in b4579
     ended={"ctx_pad": "#7257", "memories": "#8227", "slot_select": "#7728"},

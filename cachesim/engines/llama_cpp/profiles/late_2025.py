@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.rules import (
     older_slot_selection,
     prompt_lifecycle,
     seq_rm_and_state,
+    slot_file,
     slot_selection,
     startup,
 )
@@ -29,6 +30,7 @@ B7400 = replace(
     children=older_slot_selection.children_evaluate,   # until #18663
     trim=prompt_lifecycle.assert_if_refused,           # until #18391
     kv_read=seq_rm_and_state.read_together,            # until #17982
+    file_torn=slot_file.torn_stays,                    # until #18801
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
     unlogged=without(B7789, launch="is_child"),        # until #18663
     ended={"defaults": "#16653", "memories": "#18601", "unlogged.launch": "#18663"},

@@ -111,6 +111,7 @@ class Rules(RuleSet):
     kv_mask: Rule
     kv_pos: Rule
     file_ckpts: Rule
+    file_torn: Rule
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory
