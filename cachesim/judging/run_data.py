@@ -149,7 +149,7 @@ def _how(step: Step) -> str:
 def _armed(run: Run, i: int, judgement: Judgement) -> list[dict[str, Any]]:
     """Return the stored objects that are corrupt after request i; ``holds`` is their actual content."""
     return [
-        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why,
+        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.length, "fault": verdict.why,
          "fault_kind": verdict.kind, "numbers": dict(verdict.numbers), "holds": run.content(stored)}
         for stored, verdict in judgement.judged.armed
     ]

@@ -39,7 +39,7 @@ def test_a_file_without_expectations_is_neither_met_nor_missed():
 
 
 def test_what_was_lost_and_what_is_armed_have_their_request():
-    stored = SimpleNamespace(kind="entry", owner=1, resume=7)
+    stored = SimpleNamespace(kind="entry", owner=1, resume=7, length=7)
     first = judgement(charges=[(0, 3, "erased", "R.1", -1, "checkpoint")])
     second = judgement(charges=[(1, 2, "evicted", "R.2", 0, "entry")], armed=[(stored, BROKEN)])
     data = run_data(run(first, second))
