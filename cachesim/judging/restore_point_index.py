@@ -51,12 +51,12 @@ class KnownPoint:
         """True if the point was not lost before a time of the ledger's clock."""
         return self.lost is None or self.lost_clock > clock
 
-    def outlived(self, other: KnownPoint, clock: int) -> bool:
-        """True if the point was lost by a later request than another, or existed at ``clock`` and the other did not. A
-        live slot outlives no lost copy."""
-        if self.existed_at(clock) or other.existed_at(clock):
-            return self.existed_at(clock) and not other.existed_at(clock)
-        return self.durable >= other.durable and self.lost_at > other.lost_at
+    def outlived(self, known: KnownPoint, clock: int) -> bool:
+        """True if the point was lost by a later request than a ``known`` one, or existed at ``clock`` when that was
+        gone. A live slot outlives no lost copy."""
+        if self.existed_at(clock) or known.existed_at(clock):
+            return self.existed_at(clock) and not known.existed_at(clock)
+        return self.durable >= known.durable and self.lost_at > known.lost_at
 
     @property
     def lasting(self) -> bool:

@@ -46,7 +46,7 @@ def test_groups():
 
 def test_a_request_without_an_answer_has_the_events_of_its_slot():
     """The server ends while request 3 is launched in the slot that request 0 has left."""
-    run = run_judged(load(corpus_files()["llama-23720-checkpoint-too-large-window"]), "llama_cpp@b9231", "none")
+    run = run_judged(load(corpus_files()["llama-23720-checkpoint-too-large-window"]), "llama_cpp@b9231", "provenance")
     rules = [{event.rule for event in run.events(i) if isinstance(event, Decided)} for i in range(4)]
     assert [i for i in range(4) if "LC-CKPT-UNREAD.ABORT" in rules[i]] == [3]
     assert all(any(isinstance(event, Launch) for event in run.events(i)) for i in range(4))
