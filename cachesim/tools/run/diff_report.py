@@ -109,7 +109,7 @@ def diff_report(data: Data, verbose: int = 0) -> RenderableType:
     pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
     differ = {one["request"] for one in data["observed"]}
     parts = [differing_line(data["observed"], len(pairs)), *_verdicts(data), *_requests(pairs, differ, verbose)]
-    parts += [*_observed(data["observed"], pairs, verbose), *_totals(data)]
+    parts += [*_observed(data["observed"], pairs, verbose), *_uncounted(pairs), *_totals(data)]
     rest = [*_stores(data["stored"]), *_changes(data["rules"], verbose), *_decision(data["first"])]
     return Group(Text(data["scenario"], "bold"), *title, *parts, *rest)
 
@@ -174,6 +174,13 @@ def _observed(differ: Sequence[Data], pairs: Sequence[tuple[Data, Data]], verbos
             yield from (indented(f"request {one['request']} {differing_text([seen])}", "", 2) for seen in found)
         elif len(found) == len(one["differs"]):
             yield indented(f"request {one['request']} {differing_text(found)}", "", 2)
+
+
+def _uncounted(pairs: Sequence[tuple[Data, Data]]) -> Iterator[RenderableType]:
+    """Yield the last request after which the memory that the server does not count differs."""
+    differ = [(x, y) for x, y in pairs if x["uncounted"] != y["uncounted"]]
+    for x, y in differ[-1:]:
+        yield Text(f"uncounted memory after request {x['i']}: {x['uncounted']:,} -> {y['uncounted']:,} bytes")
 
 
 def _table(pairs: Sequence[tuple[Data, Data]], width: int) -> Table:

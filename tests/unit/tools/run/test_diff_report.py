@@ -116,3 +116,10 @@ def test_a_decision_without_a_slot_is_that_of_all_requests_sent_together():
     name = "mlx-1169-joined-chat-continues-first-hybrid"
     request, together, lines = first_difference(name, "mlx_lm@m1072-metal", "mlx_lm@0.31.3")
     assert (request, together) == (0, [0, 1]) and "first difference at requests 0 to 1, sent together" in lines
+
+
+def test_memory_that_the_server_does_not_count_is_compared():
+    theirs = judgement()
+    theirs.uncounted = 2000
+    lines = shown(diff_report(compared([judgement()], [theirs])))
+    assert "uncounted memory after request 0: 0 -> 2,000 bytes" in lines
