@@ -12,7 +12,7 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import NO_ROOM, Answer, Request
-from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode
+from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
@@ -133,7 +133,7 @@ class Server(Inspected):
         batch, self.outputs = DecodeBatch(), {}
         for slot in self.slots:
             slot.prompt_span = (0, 0)
-            if slot.state is State.GENERATING and slot.task is not None:
+            if slot.state is State.GENERATING and slot.task is not None and not self.rules.spec_batch().value:
                 make_draft(self, slot, slot.task)
         for slot in self.slots:
             if slot.state is State.GENERATING:
@@ -152,6 +152,7 @@ class Server(Inspected):
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
+            decode_drafts(self)
         except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
             text = f"decode() failed: {failure}"
             self.emit(ev.Error(text))

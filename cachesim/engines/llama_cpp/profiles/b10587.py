@@ -82,6 +82,7 @@ B10587 = Rules(
     draft_max=speculative.draft_max,
     spec_accept=speculative.accept_while_same,
     spec_ckpt=speculative.needs_checkpoint,
+    spec_batch=speculative.batch_is_shared,
     spec_room=speculative.draft_has_room,
     spec_split=speculative.draft_is_split,
     spec_count=speculative.count_without_replay,

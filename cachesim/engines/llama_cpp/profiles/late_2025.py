@@ -17,6 +17,7 @@ from cachesim.engines.llama_cpp.rules import (
     seq_rm_and_state,
     slot_file,
     slot_selection,
+    speculative,
     startup,
 )
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
@@ -42,6 +43,7 @@ B6998 = replace(
     build="b6998",
     source="ggml-org/llama.cpp before cb1adf885 (2025-11-09), rules between #17046 (b6975) and #17078; read only",
     load_failed=pc.keep_after_failed_load,             # until #17078
+    spec_batch=speculative.batch_is_own,               # until #17808
     trim=prompt_lifecycle.clear_if_refused,            # since #17267 only
     fail_clears=old.failure_keeps,           # until #17267
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009

@@ -85,6 +85,7 @@ class Rules(RuleSet):
     shift_of_shared: Rule
     spec_on: Rule
     draft_max: Rule
+    spec_batch: Rule
     spec_accept: Rule
     spec_ckpt: Rule
     spec_room: Rule
