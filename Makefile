@@ -117,6 +117,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m tests.docs.pictures
 	$(BIN)/python -m tests.docs.lessons
 	$(BIN)/python -m tests.scenarios.tables
+	$(BIN)/python -m tests.scenarios.bugs_page
 
 coverage: $(VENV)/.dev
 	$(BIN)/python -m tests.scenarios.coverage

@@ -12,6 +12,7 @@ if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
     sys.dont_write_bytecode = False
 
 from cachesim.base.console import WIDTH, OutputOptions
+from cachesim.base.limits import lift
 from cachesim.cli.main import ONE_THREAD
 
 for name in ONE_THREAD:
@@ -24,5 +25,6 @@ settings.load_profile("ci")
 
 
 def pytest_runtest_teardown():
-    """Restore the output options, which the command line sets for its whole process."""
+    """Restore the output options and limits, which the command line sets for its whole process."""
+    lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH

@@ -1,4 +1,4 @@
-"""Types of tokens and positions, and their longest common prefix.
+"""Types of tokens and positions, and the longest common prefix and substring of token lists.
 
 A token is a non-negative integer. Its position is its index in the sequence, from 0 (text only).
 """
@@ -47,3 +47,39 @@ def common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
         else:
             hi = mid
     return lo
+
+
+def common_substring(a: Sequence[int], b: Sequence[int]) -> int:
+    """Return the length of the longest common substring of two token lists, in time linear in their lengths.
+
+    The suffix automaton of ``a`` reads ``b``. A state stands for the substrings that end at the same places: ``size``
+    of its longest, ``link`` to the state of its longest suffix that ends at more places, and a state after each token.
+    """
+    most = 2 * len(a) + 1
+    after: list[dict[int, int]] = [{} for _ in range(most)]
+    link, size, last, states = [-1] * most, [0] * most, 0, 1
+    for token in a:
+        state, before, last = states, last, states
+        states, size[state] = states + 1, size[before] + 1
+        while before >= 0 and token not in after[before]:
+            after[before][token] = state
+            before = link[before]
+        link[state] = 0
+        if before >= 0:
+            other = link[state] = after[before][token]
+            if size[other] > size[before] + 1:        # its shorter substrings end at more places from now on
+                part, states = states, states + 1
+                after[part], link[part], size[part] = {**after[other]}, link[other], size[before] + 1
+                link[state] = link[other] = part
+                while before >= 0 and token in after[before] and after[before][token] == other:
+                    after[before][token] = part
+                    before = link[before]
+    state = held = longest = 0
+    for token in b:
+        while state and token not in after[state]:
+            state = link[state]
+            held = size[state]
+        if token in after[state]:
+            state, held = after[state][token], held + 1
+            longest = held if held > longest else longest      # called for each token, ``max`` would be slower
+    return longest

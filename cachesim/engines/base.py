@@ -120,6 +120,7 @@ class Answer:
     done: bool = False                                    # answered or failed
     prompt: Tokens | None = None                          # prompt shortened by the server, None = as sent
     shifts: list[tuple[int, int, int]] = field(default_factory=list)  # context shifts: tokens held, n_keep, n_discard
+    copied_n: int = 0                   # tokens of ``prompt_n`` that another completion of the request evaluated
     children: list[Answer] = field(default_factory=list)  # answers of the second and later completions
 
     @property

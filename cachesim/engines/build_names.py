@@ -1,63 +1,73 @@
-"""Lookup of rule sets by build, date, version or commit: ``b9700``, ``2026-06-03``, ``mlx_lm@0.31.1``, ``head``.
+"""Lookup of rule sets by build, date, version, commit or pull request: ``b9700``, ``2026-06-03``, ``mlx_lm@0.31.1``,
+``ik_llama@1970``, ``head``.
 
 The prefix ``ENGINE@`` selects an engine. Without it, a build or a date belongs to the first engine; a commit, a version
-or a nickname is looked up in all engines.
+or a nickname is looked up in all engines; a pull request needs it. The rules at a point between two recorded rule sets
+are composed field by field (``shared.composition``).
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import NamedTuple, Sequence
+from typing import Mapping, NamedTuple
 
 from cachesim.base import pool
 from cachesim.base.errors import BadInput
+from cachesim.engines import registry
 from cachesim.engines.contract import Engine
-from cachesim.engines.registry import DEFAULT, ENGINES, add
+from cachesim.engines.registry import DEFAULT
+from cachesim.engines.shared.composition import Composed, MainBranch, format_period
 from cachesim.engines.shared.rule_set import Change, RuleSet
-from cachesim.engines.shared.timeline import UNKNOWN, InForce, Landed, format_period, rule_set_period, rules_at
+from cachesim.engines.shared.timeline import UNKNOWN, Landed
 
 _BUILD = re.compile(r"b(\d{1,9})")
 _DATE = re.compile(r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
+_PULL = re.compile(r"\d{1,9}")
 _VERSION = re.compile(r"v?(\d+(?:\.\d+){1,3})")
 
 
 class ResolvedName(NamedTuple):
-    """The rule set that a name denotes, and a line that explains it."""
+    """The rule set that a name denotes, a line that explains it, and a line for each field whose value is unknown
+    there. ``composed``: the rule set was put together for this name."""
 
     profile: str
     note: str
+    unknown: tuple[str, ...] = ()
+    composed: bool = False
 
 
 _known: dict[str, ResolvedName] = {}
+_branches: dict[str, MainBranch] = {}
 
 
 def resolve_name(text: str) -> ResolvedName | None:
     """Resolve a name that is not a profile; None if it is not a build, date, commit, version or nickname. A rule set
     between two recorded rule sets is registered, in this process and in the worker processes. Raises BadInput for a
     point without a known rule set."""
-    if text not in _known:
-        found = _looked_up(text)
-        if found is None:
-            return None
-        _known[text] = found
+    known = _known.get(text)
+    if known is not None and known.profile in registry.profiles():       # not of a registry that was replaced
+        return known
+    found = _looked_up(text)
+    if found is not None:
+        _known.update({text: found, found.profile: found} if found.composed else {text: found})
         pool.begin_with(resolve_name, text)
-    return _known[text]
+    return found
 
 
 def _looked_up(text: str) -> ResolvedName | None:
     prefix, at_sign, name = text.rpartition("@")
     if at_sign:
-        return _of(ENGINES[prefix], name) if prefix in ENGINES else None
-    for engine in ENGINES.values():
+        return _of(registry.ENGINES[prefix], name) if prefix in registry.ENGINES else None
+    for engine in registry.ENGINES.values():
         full = f"{engine.name}@{text}"
         if full in engine.profiles or full in engine.renamed or (text == "latest" and engine.newest):
             profile = engine.newest if text == "latest" else engine.renamed.get(full, full)
             return ResolvedName(profile, f"{text} -> {profile}{_in_force(engine, profile)}")
     if _BUILD.fullmatch(text) or _DATE.fullmatch(text):
         return _of(DEFAULT, text)
-    found = (_of(engine, text) for engine in ENGINES.values() if _point(engine, text) is not None)
+    found = (_of(engine, text) for engine in registry.ENGINES.values() if _point(engine, text) is not None)
     return next(found, None)
 
 
@@ -74,7 +84,39 @@ def _point(engine: Engine, name: str) -> Landed | None:
         same = (point for commit, point in engine.when.releases.items()
                 if _COMMIT.fullmatch(commit) and (name.startswith(commit) or commit.startswith(name)))  # fmt: skip
         return next(same, None)
-    return None
+    return engine.when.landed.get(f"#{name}") if _PULL.fullmatch(name) else None
+
+
+def main_branch(engine: Engine) -> MainBranch:
+    """Return the main branch of an engine, which composes the rules at any of its points."""
+    known = _branches.get(engine.name)
+    if known is None or known.when is not engine.when:
+        known = _branches[engine.name] = MainBranch([engine.profiles[profile] for profile in engine.line], engine.when)
+    return known
+
+
+def builds_in_order(engine: Engine, log: bool = False) -> list[str]:
+    """Return the rule sets of the main branch in order: the recorded ones and, between them, one for each point at
+    which a decision (with ``log``, or the log) changed. The latter are registered."""
+    own = engine.when.own
+    if not own:
+        return list(engine.line)
+    made = [(own[name], name) for name in engine.line]
+    for point in main_branch(engine).points(log):
+        if point not in own.values() and (found := resolve_name(f"{engine.name}@{_name_at(engine, point)}")):
+            made.append((point, found.profile))
+    return list(dict.fromkeys(name for _, name in sorted(made, key=lambda one: one[0])))
+
+
+def _name_at(engine: Engine, point: Landed) -> str:
+    """Return the name of the point at which a change landed: its build, pull request, release or commit, or its
+    date."""
+    if engine.when.builds and point.number:
+        return f"b{point.number}"
+    points = {**{change.removeprefix("#"): at for change, at in engine.when.landed.items()}, **engine.when.releases}
+    recorded = {*engine.line, *engine.beside}
+    names = (name for name, at in points.items() if at == point and f"{engine.name}@{name}" not in recorded)
+    return next(names, point.date)
 
 
 def _of(engine: Engine, name: str) -> ResolvedName | None:
@@ -90,26 +132,29 @@ def _of(engine: Engine, name: str) -> ResolvedName | None:
             raise BadInput(f"{engine.name}@{name}: rules at this version are unknown",
                            hint=f"give a date{f', or one of {known}' if known else ''}")  # fmt: skip
         return None
-    line = [engine.profiles[profile] for profile in engine.line]
-    oldest, newest = (engine.when.own[rules.name] for rules in (line[0], line[-1]))
+    branch = main_branch(engine)
+    oldest, newest = (engine.when.own[rules.name] for rules in (branch.line[0], branch.line[-1]))
     if not oldest.by(point):
-        raise BadInput(f"{name} is older than the oldest rule set", hint=f"{line[0].name}, {_label(engine, oldest)}")
-    found = rules_at(line, engine.when, point)
+        raise BadInput(f"{name} is older than the oldest rule set",
+                       hint=f"{branch.line[0].name}, {_label(engine, oldest)}")  # fmt: skip
+    return _composed(engine, name, branch.at(point), point, newest)
+
+
+def _composed(engine: Engine, name: str, found: Composed, point: Landed, newest: Landed) -> ResolvedName:
+    """Return the rule set of this name. Rules that equal no recorded rule set are registered under it."""
+    base = found.base.name
     numbered = point.number and newest.number
     recorded = point.number == newest.number if numbered else point.date == newest.date
-    if found.base is line[-1] and not recorded:
-        note = (f"{name} -> {found.base.name} of {_label(engine, newest)}, the newest recorded: "
-                f"{name} itself was not compared")  # fmt: skip
-        return ResolvedName(found.base.name, note)
+    if base == engine.line[-1] and not recorded:
+        return ResolvedName(base, f"{name} -> {base} of {_label(engine, newest)}, the newest recorded: "
+                            f"{name} itself was not compared")  # fmt: skip
     if not found.changes:
-        profile = found.base.name
-        return ResolvedName(profile, f"{name} -> {profile}{_in_force(engine, profile)}{_unsure(engine, found)}")
-    # Register a rule set between two recorded rule sets.
-    label, full = f"{found.base.name} with {_listed(found.changes)}", f"{engine.name}@{name}"
-    source = f"{label}: put together, not recorded"
-    between: RuleSet = replace(found.rules, name=full, build=name, source=source)  # type: ignore[type-var]
-    add(between, f"put together from {found.base.name}", between=True)
-    return ResolvedName(full, f"{name} -> {label}{_unsure(engine, found)}")
+        return ResolvedName(base, f"{name} -> {base}{_in_force(engine, base)}", found.notes)
+    sources = dict.fromkeys(change.source or change.field for change in found.changes)
+    label, full = f"{base} with {', '.join(sources)}", f"{engine.name}@{name}"
+    rules: RuleSet = replace(found.rules, name=full, build=name, source=f"{label}: composed, not recorded")  # type: ignore[type-var]
+    registry.add(rules, "; ".join((f"composed from {base}", *found.notes)), between=True)
+    return ResolvedName(full, f"{name} -> {label}", found.notes, composed=True)
 
 
 def _label(engine: Engine, point: Landed) -> str:
@@ -118,14 +163,30 @@ def _label(engine: Engine, point: Landed) -> str:
 
 
 def build_of(profile: str) -> str:
-    """Return the build at which a main-branch rule set was recorded, or the date; "" for any other rule set."""
-    engine = ENGINES.get(profile.partition("@")[0])
-    return _label(engine, engine.when.own[profile]) if engine and profile in engine.when.own else ""
+    """Return the build (or the date) of a main-branch rule set, recorded or composed; "" for any other rule set."""
+    prefix, _, name = profile.partition("@")
+    engine = registry.ENGINES.get(prefix)
+    if engine is None or profile not in engine.profiles or profile in engine.beside:
+        return ""
+    point = engine.when.own.get(profile) or _point(engine, name)
+    return "" if point is None else _label(engine, engine.when.dated(point))
+
+
+def life_in(profile: str, value: object) -> Mapping[str, str]:
+    """Return the fields of a main-branch rule set that have this value, and since and until when they have it; {} for
+    any other rule set."""
+    prefix, _, name = profile.partition("@")
+    engine = registry.ENGINES.get(prefix)
+    if engine is None or profile not in engine.profiles or profile in engine.beside:
+        return {}
+    point = engine.when.own.get(profile) or _point(engine, name)
+    found = {} if point is None else main_branch(engine).life_of(value, point)
+    return {path: periods[0] for path, periods in found.items()}
 
 
 def build_with(profile: str, change: Change) -> str:
     """Return the first build that contains a change of a rule set's engine, or its date; "" if unknown."""
-    engine = ENGINES.get(profile.partition("@")[0])
+    engine = registry.ENGINES.get(profile.partition("@")[0])
     point = engine.when.last_landed(change) if engine else None
     return _label(engine, point) if engine and point else ""
 
@@ -135,7 +196,7 @@ def in_force(engine: Engine, profile: str) -> tuple[str, ...]:
     () for any other rule set."""
     if profile not in engine.when.own:
         return ()
-    found = rule_set_period([engine.profiles[name] for name in engine.line], engine.when, profile)
+    found = main_branch(engine).period(profile)
     dates = format_period(found, replace(engine.when, builds=False))
     return (format_period(found, engine.when), dates) if engine.when.builds else (dates,)
 
@@ -144,16 +205,3 @@ def _in_force(engine: Engine, profile: str) -> str:
     """Return the period of a main-branch rule set in brackets, with a leading space; "" if unknown."""
     periods = in_force(engine, profile)
     return f" (in force {periods[0]})" if periods else ""
-
-
-def _listed(changes: Sequence[Change]) -> str:
-    """Return the pull requests of changes, or their fields if the pull request is unknown."""
-    return ", ".join(dict.fromkeys(change.source or change.field for change in changes))
-
-
-def _unsure(engine: Engine, found: InForce) -> str:
-    """Return a remark on changes whose date is unknown and on changes that had landed only in part."""
-    partly = [change for change in found.unsure if engine.when.first_landed(change) is not None]
-    unknown = [change for change in found.unsure if change not in partly]
-    remark = f"; without {_listed(partly)}, which had landed only in part" if partly else ""
-    return f"{remark}; date of {_listed(unknown)} unknown" if unknown else remark

@@ -128,6 +128,7 @@ class Manual:
     architectures: tuple[str, ...] = ()                            # prefixes of layers: `qwen35-GGGA`
     with_text: tuple[str, ...] = ()  # models with token texts that the engine reads
     empty_prompt: bool = False                                     # the server answers an empty prompt
+    refused: frozenset[str] = frozenset({"K"})                     # kinds of layers that the engine does not have
     slots: bool = True  # requests name slots, which can be saved; False: concurrent requests form a batch
     # number of slots that the options request, -1 = the server chooses; 1 if no option sets it
     slot_count: Callable[[Mapping[str, Any]], int] = lambda server: 1

@@ -20,7 +20,7 @@ from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Manual, Option, scenario_names
-from cachesim.engines.inspection import Excess, Key, Stored
+from cachesim.engines.inspection import Excess, Key, MemorySizes, Stored, StoredBytes
 from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
@@ -41,15 +41,7 @@ class Removal(NamedTuple):
     after: np.ndarray
 
 
-class StoredBytes(NamedTuple):
-    """Declared bytes stored besides the live memory: ``checkpoints`` of slots, and stored conversations with their
-    checkpoints (``cache``)."""
-
-    checkpoints: int
-    cache: int
-
-
-class Server(ABC):
+class Server(MemorySizes, ABC):
     """A simulated server. A *slot* processes a single request at a time and is numbered from 0; an engine without slots
     numbers its requests instead. Inspection changes nothing.
 
@@ -69,9 +61,10 @@ class Server(ABC):
         values that this engine does not support."""
 
     @abstractmethod
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-        """Save, restore or erase a slot; return the fields of the reply, ``status`` among them. Raises BadInput for an
-        action that this engine does not support; nothing is changed then."""
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
+        """Save, restore or erase a slot; return the fields of the reply, ``status`` among them; 0 = the process ended.
+        ``percent``: share of the file that is left to restore. Raises BadInput for an action that this engine does not
+        support; nothing is changed then."""
 
     def reevaluates_draft(self, wrong: int) -> bool:
         """True if rejecting ``wrong`` drafted tokens makes the server evaluate the tokens before them again, because
@@ -193,10 +186,6 @@ class Server(ABC):
         """Return pos_min and pos_max of the checkpoints of a slot, in the order of ``checkpoints``; [] if the engine
         does not keep them."""
         return []
-
-    def stored_bytes(self) -> StoredBytes:
-        """Return the current bytes of checkpoints and stored conversations, in the sizes that the model declares."""
-        return StoredBytes(0, 0)
 
     def memory_matches(self, slot: int) -> bool:
         """True if the memory ends where the tokens of a slot end."""

@@ -46,12 +46,73 @@ class Stored(NamedTuple):
     state: StatePart | None
     start: int = 0
 
+    @property
+    def length(self) -> int:
+        """Tokens that the engine records for the object: those of its key, of a part those up to its end."""
+        return self.resume if self.start else len(self.tokens)
+
     def copy(self) -> Stored:
         """Return a copy that does not change when the memory does."""
         rows = tuple(part._replace(pos=part.pos.copy(), rows={k: copy_rows(x) for k, x in part.rows.items()})
                      for part in self.rows)  # fmt: skip
         state = None if self.state is None else self.state._replace(rows=dict(self.state.rows))
         return self._replace(rows=rows, state=state)
+
+
+class StoredBytes(NamedTuple):
+    """Declared bytes stored besides the live memory: ``checkpoints`` of slots, and stored conversations with their
+    checkpoints (``cache``)."""
+
+    checkpoints: int
+    cache: int
+
+
+class StoredSize(NamedTuple):
+    """Declared size of a stored object. ``kind``: "checkpoint" or "entry"; ``owner``: its slot, -1 = no slot."""
+
+    kind: str
+    owner: int
+    tokens: int                  # tokens that the object covers
+    bytes: int                   # all of it, with the parts below
+    draft_bytes: int = 0         # of the part of the draft model or MTP head
+    checkpoint_bytes: int = 0    # of the checkpoints that an entry contains
+    entry_type: str = ""         # type that the engine gives an entry
+
+
+class DraftMemory(NamedTuple):
+    """Memory of the draft model or MTP head for a slot: rows held, their first and last position (-1 = none), last
+    position in its recurrent state (-1 = none), declared bytes."""
+
+    rows: int
+    pos_min: int
+    pos_max: int
+    state_pos: int
+    bytes: int
+
+
+class MemorySizes:
+    """Sizes of a server's memory, in the sizes that the model declares. An engine overrides the sizes that it has."""
+
+    @property
+    def n_ctx_slot(self) -> int:
+        """Context of a slot [tokens], as the server reports it; 0 = unlimited."""
+        return 0
+
+    def stored_bytes(self) -> StoredBytes:
+        """Return the current bytes of checkpoints and stored conversations."""
+        return StoredBytes(0, 0)
+
+    def uncounted_bytes(self) -> int:
+        """Return the bytes that stored conversations keep alive beyond their own size."""
+        return 0
+
+    def stored_sizes(self) -> list[StoredSize]:
+        """Return the size of every checkpoint of a slot and every stored conversation."""
+        return []
+
+    def draft_memory(self, slot: int) -> DraftMemory | None:
+        """Return the memory of the draft model for a slot; None without one, or if a slot keeps nothing of it."""
+        return None
 
 
 class Excess(NamedTuple):

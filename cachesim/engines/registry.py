@@ -117,8 +117,9 @@ class Engines(Mapping[str, Engine]):
         if not alike:
             raise BadInput(f"{quoted(name)} is not a rule set of {engine.name}", hint=f"it is a {type(rules).__name__}")
         _check(rules, alike[0])
-        base = min(alike, key=lambda known: len(known.changes(rules)))
-        beside = engine.beside if between else {**engine.beside, name: base.name}
+        beside = engine.beside
+        if not between:
+            beside = {**beside, name: min(alike, key=lambda known: len(known.changes(rules))).name}
         profiles, notes = {**engine.profiles, name: rules}, {**engine.notes, name: note}
         self._known[engine.name] = replace(engine, profiles=profiles, beside=beside, notes=notes)
 

@@ -19,16 +19,20 @@ def frozen(kind: type[T]) -> type[T]:
 
 
 class Event:
-    """Base of all events. ``ev`` names the kind; ``logged``: True if the real server prints it. Both are class
-    arguments, as in ``class Launch(SlotEvent, ev="launch")``."""
+    """Base of all events. ``ev`` names the kind; ``logged``: True if the real server prints it and recordings contain
+    it; ``printed``: True if the real server prints it. They are class arguments, as in
+    ``class Launch(SlotEvent, ev="launch")``."""
 
     __slots__ = ()
     ev: ClassVar[str] = ""
     logged: ClassVar[bool] = True
+    printed: ClassVar[bool] = True
     __match_args__: ClassVar[tuple[str, ...]] = ()              # field names, set by ``frozen``
 
-    def __init_subclass__(cls, ev: str = "", logged: bool | None = None) -> None:
+    def __init_subclass__(cls, ev: str = "", logged: bool | None = None, printed: bool | None = None) -> None:
+        printed = logged if printed is None else printed
         cls.ev, cls.logged = ev or cls.ev, cls.logged if logged is None else logged
+        cls.printed = cls.printed if printed is None else printed
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _values(self) == _values(other)

@@ -27,6 +27,15 @@ class Decoded(Event, ev="decode", logged=False):
 
 
 @frozen
+class MicroBatch(Event, ev="micro_batch", logged=False):
+    """Tokens that are evaluated together: for each run of tokens its sequence (slot), first position and number of
+    tokens; of mlx-lm for each row of the batch, with its padding. ``model``: "target" or "draft"."""
+
+    model: str
+    runs: tuple[tuple[int, int, int], ...]
+
+
+@frozen
 class SeqRm(Event, ev="seq_rm", logged=False):
     """The removal of rows of a sequence was requested: positions p0 .. p1-1; ``ok`` False = refused, nothing
     changed."""
@@ -118,7 +127,7 @@ class Compared(Event, ev="compared", logged=False):
 
 
 @frozen
-class Aborted(Event, ev="aborted", logged=False):
+class Aborted(Event, ev="aborted", logged=False, printed=True):
     """The simulated server process ended itself."""
 
     text: str

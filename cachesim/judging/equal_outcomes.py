@@ -1,15 +1,15 @@
 """Rule sets with equal outcomes, which reports show together: "same under b9518, b10587".
 
-Outcomes are equal if everything that a client and a reader of the cache's contents can observe is equal. Names of rules
-and sizes may differ.
+Outcomes are equal if everything that a client can observe (``outcomes.CLIENT``, by the digest ``client``) and
+everything that a report shows of the caches is equal. Names of rules, sizes and log lines may differ.
 """
 
 from __future__ import annotations
 
 from typing import Any, Mapping, Sequence, TypeVar
 
-NAMES = frozenset({"profile", "rule", "flags", "source", "command", "case", "because", "decisions", "stored_mib",
-                   "mismatches", "lives"})  # fmt: skip
+NAMES = frozenset({"profile", "rule", "flags", "source", "command", "case", "because", "decided", "decisions",
+                   "stored_mib", "mismatches", "lives", "sizes", "draft_memory", "micro_batches"})  # fmt: skip
 """Keys of ``run_data`` and ``why_data`` that name rules and sizes, and expectations that were not met."""
 Data = TypeVar("Data", bound=Mapping[str, Any])
 

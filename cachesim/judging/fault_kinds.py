@@ -51,7 +51,7 @@ SENTENCES: Mapping[Kind, str] = {
     Kind.ANSWER_ROWS: "logits at position {position} depend on wrong K/V rows or states",
     Kind.OTHER_TEXT: "the slot does not hold this prompt and its output",
     Kind.WARM_ERROR: "error {status} where a cold run answers: {error}",
-    Kind.PROCESS_ENDED: "the server process ended: {error}",
+    Kind.PROCESS_ENDED: "the server stopped: {error}",
     Kind.COLD_ERROR: "REFUSED ({status}), on an empty server too: {error}",
     Kind.REFUSED: "REFUSED ({status}): {error}",
     Kind.NEVER_ANSWERED: "the request was never answered",

@@ -7,21 +7,27 @@ which they differ are put into the older version: each alone, then all of them, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
+from cachesim.engines.build_names import builds_in_order
 from cachesim.engines.contract import Engine
-from cachesim.engines.shared.rule_set import Change
+from cachesim.engines.registry import rules_of
+from cachesim.engines.shared.rule_set import Change, RuleSet
 from cachesim.judging.judged_run import run_judged
+from cachesim.judging.outcomes import ObservedDifference, StepOutcome, differences, observed
 from cachesim.scenarios.schema import Scenario
 
 
 class RequestOutcome(NamedTuple):
-    """Outcome of a request as a client observes it; ``status`` 0 = the server process ended."""
+    """Outcome of a request: the numbers that reports show, ``status`` 0 = the server process ended, and all observables
+    that are compared."""
 
     cache_n: int
     equal_cold: bool | None
     status: int
+    seen: StepOutcome = StepOutcome({})
 
 
 class ChangedFields(NamedTuple):
@@ -42,6 +48,17 @@ class OutcomeChange:
     now: RequestOutcome | None
     causes: list[ChangedFields] = field(default_factory=list)
 
+    def matches(self, found: RequestOutcome | None) -> bool:
+        """Return whether an outcome under a mixture is the new one: in the numbers that reports show if the two
+        versions differ in them, else in everything that was compared."""
+        shown = slice(0, 3) if self.was is None or self.now is None or self.was[:3] != self.now[:3] else slice(None)
+        return (found or ())[shown] == (self.now or ())[shown]
+
+    @property
+    def differs(self) -> list[ObservedDifference]:
+        """The observables that differ, the most important first; [] if a version does not have an option."""
+        return [] if self.was is None or self.now is None else differences(self.was.seen, self.now.seen)
+
 
 @dataclass(slots=True)
 class RequestHistory:
@@ -53,24 +70,27 @@ class RequestHistory:
     beside: list[OutcomeChange] = field(default_factory=list)
 
 
-def neighbours(engine: Engine) -> list[tuple[str, str]]:
-    """Return pairs (older, newer): every version with its predecessor, then every proposal with its base."""
-    return [*zip(engine.line, engine.line[1:], strict=False), *((base, name) for name, base in engine.beside.items())]
+def neighbours(engine: Engine, log: bool = False) -> list[tuple[str, str]]:
+    """Return pairs (older, newer): every version with its predecessor, then every proposal with its base. The versions
+    are the recorded rule sets and, between them, every build at which a decision (with ``log``, or the log) changed."""
+    return [*pairwise(builds_in_order(engine, log)), *((base, name) for name, base in engine.beside.items())]
 
 
 def bisect(
-    scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance"
+    scenario: Scenario, engine: Engine, pairs: Iterable[tuple[str, str]] | None = None, mode: str = "provenance",
+    log: bool = False,
 ) -> list[RequestHistory]:
     """Return the history of every request. ``pairs``: neighbours, as an iterable that may show progress. ``mode``:
-    comparison with cold runs, "provenance" or "exact"."""
-    lab = _Lab(scenario, engine, mode)
+    comparison with cold runs, "provenance" or "exact". ``log``: compare the lines of the log, too."""
+    lab = _Lab(scenario, engine, mode, log)
     found = [RequestHistory({}) for _ in scenario.steps]
-    for old, new in neighbours(engine) if pairs is None else pairs:
+    for old, new in neighbours(engine, log) if pairs is None else pairs:
         before, after = lab.outcomes(old), lab.outcomes(new)
         for number, course in enumerate(found):
             course.outcomes |= {old: before[number], new: after[number]}
             if before[number] != after[number]:
-                turn = OutcomeChange(old, new, before[number], after[number], list(lab.causes(old, new, number)))
+                turn = OutcomeChange(old, new, before[number], after[number])
+                turn.causes += lab.causes(turn, number)
                 (course.beside if new in engine.beside else course.turns).append(turn)
     return found
 
@@ -78,37 +98,46 @@ def bisect(
 class _Lab:
     """Runs of a scenario under versions and mixtures of them, each made once."""
 
-    def __init__(self, scenario: Scenario, engine: Engine, mode: str) -> None:
-        self.scenario, self.engine, self.mode = scenario, engine, mode
+    def __init__(self, scenario: Scenario, engine: Engine, mode: str, log: bool) -> None:
+        self.scenario, self.engine, self.mode, self.log = scenario, engine, mode, log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
+
+    def rules(self, name: str) -> RuleSet:
+        """Return the engine's rule set of this name, or the registered one that was composed for a build."""
+        return self.engine.rules(name) if name in self.engine.profiles else rules_of(name)
 
     def outcomes(self, old: str, new: str = "", names: frozenset[str] = frozenset()) -> Sequence[RequestOutcome | None]:
         """Return the outcomes of all requests under the older version with these fields of the newer version."""
         key = (old, new if names else "", names)
         if key not in self.known:
-            older = self.engine.rules(old)
-            table = older.mixed(self.engine.rules(new), names) if names else older
+            older = self.rules(old)
+            table = older.mixed(self.rules(new), names) if names else older
             try:
-                requests = run_judged(self.scenario, old, self.mode, table=table, with_ledger=False).requests
+                run = run_judged(self.scenario, old, self.mode, table=table, with_ledger=False)
             except NotInBuild:
                 self.known[key] = [None] * len(self.scenario.steps)
             else:
                 self.known[key] = [RequestOutcome(one.answer.cache_n, one.judged.equal_cold,
-                                                  0 if one.answer.died else one.answer.status)
-                                   for one in requests]  # fmt: skip
+                                                  0 if one.answer.died else one.answer.status,
+                                                  observed(run, number, self.log))
+                                   for number, one in enumerate(run.requests)]  # fmt: skip
         return self.known[key]
 
-    def causes(self, old: str, new: str, number: int) -> Iterator[ChangedFields]:
+    def causes(self, turn: OutcomeChange, number: int) -> Iterator[ChangedFields]:
         """Yield the fields that turn the older version's outcome of a request into the newer version's."""
-        changes = self.engine.rules(old).changes(self.engine.rules(new))
-        want = self.outcomes(new)[number]
-        alone = [one for one in changes if self.outcomes(old, new, frozenset({one.field}))[number] == want]
+        old, new = turn.old, turn.new
+        changes = self.rules(old).changes(self.rules(new), self.log)
+
+        def suffices(*fields: Change) -> bool:
+            names = frozenset(one.field for one in fields)
+            return bool(names) and turn.matches(self.outcomes(old, new, names)[number])
+
+        alone = [one for one in changes if suffices(one)]
         if alone:
             yield from (ChangedFields((one,), True) for one in alone)
             return
         left = list(changes)
         for one in changes:
-            fewer = frozenset(other.field for other in left if other is not one)
-            if fewer and self.outcomes(old, new, fewer)[number] == want:
+            if suffices(*(other for other in left if other is not one)):
                 left.remove(one)
         yield ChangedFields(tuple(left), False)

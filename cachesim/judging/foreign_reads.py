@@ -57,10 +57,10 @@ def content_name(content: ForeignContent) -> str:
     match content.what:
         case "missing":
             return f"no {rows}"
-        case "state" if content.request < 0:
-            return f"a recurrent state computed from a wrong one (after {counted(content.stop, 'token')})"
         case "state" if not content.theirs:
             return f"an empty recurrent state (after {counted(content.stop, 'token')})"
+        case "state" if content.request < 0:
+            return f"a recurrent state computed from a wrong one (after {counted(content.stop, 'token')})"
         case "state":
             return f"the recurrent state after {counted(content.theirs, 'token')} of request {content.request}"
         case _ if content.request < 0:
@@ -96,6 +96,8 @@ class ForeignReadFinder:
         return found[:MOST]
 
     def _states(self, stored: Stored, state: StatePart, n: int) -> Iterator[ForeignContent]:
+        if state.pos < 0 < n:
+            yield ForeignContent("state", -1, n, n, theirs=0)
         cold = self.cold_runs.covering(stored.tokens[:n])
         for layer, held in state.rows.items():
             if not same_state(digests_only(held), digests_only(cold.state_at(layer, n))):
@@ -162,16 +164,29 @@ def read_instead(requests: Sequence[Judgement], number: int, reader: ForeignRead
     if one.answer.died:
         return []
     n = one.answer.cache_n
-    if one.began is not None and n and (found := reader.within(one.began, n)):
+    if one.began is not None and n:
+        found = reader.within(one.began, n)
+    else:
+        found = _in_object(requests, number, reader)
+    if found:
         return found
-    prompt = prompt_of(one.request, one.answer)[:n]
-    for stored, _ in requests[number - 1].judged.armed if number and n else ():
-        same = common_prefix(stored.tokens, prompt) == min(n, len(stored.tokens))
-        if same and (found := reader.within(stored, len(stored.tokens))):
-            return found
     own = tuple(prompt_of(one.request, one.answer))
     held = one.answer.slot_tokens[: len(own)]
     if held != own[: len(held)]:
         return reader.text(one.answer)
     known = one.answer.status == 200 and one.judged.answer.holds is False and (not n or one.began is not None)
     return [ForeignContent("during", -1, 0, n)] if known else []
+
+
+def _in_object(requests: Sequence[Judgement], number: int, reader: ForeignReadFinder) -> list[ForeignContent]:
+    """Return the foreign content of the corrupt object that a request was restored from: of those with its reused
+    tokens the one whose length is nearest; [] if there is none."""
+    one = requests[number]
+    n = one.answer.cache_n
+    prompt = prompt_of(one.request, one.answer)[:n]
+    armed = [stored for stored, _ in requests[number - 1].judged.armed] if number and n else []
+    same = [stored for stored in armed if common_prefix(stored.tokens, prompt) == min(n, len(stored.tokens))]
+    for stored in sorted(same, key=lambda stored: abs(len(stored.tokens) - n)):
+        if found := reader.within(stored, len(stored.tokens)):
+            return found
+    return []

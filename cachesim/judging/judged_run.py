@@ -21,6 +21,8 @@ from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import ForeignContent, ForeignReadFinder, content_name, read_instead
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import JudgingObserver
+from cachesim.judging.outcomes import client_values
+from cachesim.judging.request_events import LaunchPlace, events_of
 from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Expect, Scenario
@@ -74,6 +76,9 @@ def numbers(judgement: Judgement) -> dict[str, int]:
         "slots": max(0, answer.id_slot),
         "status": answer.status,
         "entries": judgement.entries,
+        "accepted": answer.draft_n_accepted,
+        "stored_bytes": judgement.stored_bytes,
+        "evaluated": sum(one.prompt_n - one.copied_n for one in (answer, *answer.children)),
     }
 
 
@@ -124,8 +129,8 @@ def settle(cases: Sequence[JudgedCase]) -> list[int]:
 
 
 def outcome(judgement: Judgement) -> dict[str, Any]:
-    """Return the outcome of a step as far as a client can observe it."""
-    return {**numbers(judgement), "right": judgement.judged.equal_cold, "died": judgement.answer.died}
+    """Return the outcome of a step: what a client observes, and the number of stored conversations."""
+    return {**client_values(judgement), "entries": judgement.entries}
 
 
 def _first_question(cases: Sequence[JudgedCase]) -> int:
@@ -154,6 +159,7 @@ class Run:
     profile: str
     mode: str
     log: Log = field(default_factory=Log)
+    launches: list[LaunchPlace] = field(default_factory=list)
     requests: list[Judgement] = field(default_factory=list)
     wrong: list[Mismatch] = field(default_factory=list)        # differences from the expectations of the file
     unsettled: list[int] = field(default_factory=list)         # requests that depend on unwritten numbers
@@ -163,6 +169,7 @@ class Run:
     stored: list[tuple[int, int]] = field(default_factory=list)    # final prompt cache: request (-1 = none), length
     not_run: int = 0                                           # requests at the end that a limit of the run excludes
     limit: str = ""                                            # that limit, with the flag that raises it
+    rules: RuleSet | None = None                               # rules of the run, None = unknown
 
     @property
     def refused(self) -> list[int]:
@@ -189,18 +196,8 @@ class Run:
         return [content_name(one) for one in self.reader.within(stored, len(stored.tokens))]
 
     def events(self, number: int) -> list[Event]:
-        """Return the events of a step. For steps sent together: the events of the step's slot and those without a
-        slot."""
-        first, stop = number, number + 1
-        while self.scenario.steps[first].together:
-            first -= 1
-        while stop < len(self.scenario.steps) and self.scenario.steps[stop].together:
-            stop += 1
-        if stop - first == 1:
-            return list(self.log.of(number))
-        every = [event for one in range(first, stop) for event in self.log.of(one)]
-        mine = (None, self.requests[number].answer.id_slot)
-        return [event for event in every if getattr(event, "slot", getattr(event, "seq", None)) in mine]
+        """Return the events of a step. For steps sent together: its own events and those without a slot."""
+        return events_of(self.log, self.scenario.steps, self.launches, number)
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -223,7 +220,7 @@ def _answered(run: Run, observer: JudgingObserver) -> Run:
     over = next(number for number in range(len(run.scenario.steps) + 1) if number not in observer.found)
     part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
     requests = [observer.found[number] for number in range(over)]
-    return Run(part, run.profile, run.mode, observer.server.log, requests)
+    return Run(part, run.profile, run.mode, observer.server.log, observer.launches, requests, rules=run.rules)
 
 
 def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
@@ -271,8 +268,8 @@ def run_judged(
             raise _stopped(run, observer, error) from None
         except OverLimit as error:
             raise (error if values else _cut_off(run, observer, error)) from None
-        shared = observer.judge
-        run.requests = [observer.found[number] for number in range(len(scenario.steps))]
+        shared, run.launches = observer.judge, observer.launches
+        run.rules, run.requests = mine, [observer.found[number] for number in range(len(scenario.steps))]
         if with_ledger and observer.judge.model is not None:
             reader = run.reader = ForeignReadFinder(run.requests, observer.judge.cold_runs)
             run.stored = [(reader.whose(tokens), len(tokens)) for tokens in observer.entries]

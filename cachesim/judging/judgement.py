@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import Stored
+from cachesim.engines.inspection import DraftMemory, Stored, StoredSize
 from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.recompute_ledger import RequestLedger
 
@@ -34,3 +34,10 @@ class Judgement:
     began: Stored | None = None                  # memory at the start of the evaluation of a wrong answer, if known
     spans: Sequence[tuple[int, int]] = ()        # pos_min and pos_max of the checkpoints that have them
     stored: Sequence[int] = ()                   # lengths of the stored conversations [tokens]
+    reply: Mapping[str, Any] = field(default_factory=dict)   # reply to a step that is not a completion
+    sizes: Sequence[StoredSize] = ()             # sizes of all stored objects afterwards, [] without a ledger
+    draft: DraftMemory | None = None             # memory of the draft model for the slot afterwards
+    place: int = 0                               # number of steps that were answered before
+    n_ctx: int = 0                               # context of a slot [tokens] after a start of the server, else 0
+    stored_bytes: int = 0                        # bytes of checkpoints and stored conversations afterwards
+    uncounted: int = 0                           # of them, bytes kept alive beyond the objects' own size

@@ -10,6 +10,7 @@ the status.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
@@ -24,6 +25,7 @@ from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import evaluated
 from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
+from cachesim.judging.request_events import LaunchPlace
 from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Action, Scenario, Step
@@ -170,6 +172,9 @@ NOTHING = RequestLedger(0, 0, 0, ())
 """Recompute ledger of a step that is not a completion."""
 
 
+NO_REPLY: Mapping[str, Any] = MappingProxyType({})
+
+
 class JudgingObserver(AnswerObserver):
     """Judges the steps of a run. ``with_ledger``: also keep the recompute ledger; without it only answers and the state
     that they leave behind are judged, which is less than half of the work."""
@@ -184,12 +189,15 @@ class JudgingObserver(AnswerObserver):
         self.with_ledger = with_ledger
         self.found: dict[int, Judgement] = {}              # by step
         self.slots: dict[int, SlotAtLaunch] = {}           # by request
+        self.launches: list[LaunchPlace] = []
         self.began: dict[int, Stored] = {}                 # slot at the start of evaluation, by request
         self.entries: list[Tokens] = []                    # conversations in the prompt cache
+        self.n_ctx = 0                                     # context of a slot, until a step has reported it
 
     def started(self, server: Server) -> None:
         """Attach to a server that has started. A restart loses all restore points of the previous server."""
         super().started(server)
+        self.n_ctx = server.n_ctx_slot
         if self.starts > 1:
             self.ledger.restart()
             return
@@ -213,8 +221,10 @@ class JudgingObserver(AnswerObserver):
             self._record_cut(event.slot, event.n_tokens)
 
     def _record_launch(self, slot: int) -> None:
+        """Record the place of a launch, and the slot as the request finds it."""
         answer, held = self.server.answer_at(slot), self.server.tokens_of(slot)
         if answer is not None and answer.request < len(self.scenario.steps):
+            self.launches.append(LaunchPlace(len(self.server.log.events) - 1, slot, answer.request))
             prompt = self.scenario.steps[answer.request].request.prompt
             self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common_prefix(held, prompt)))
 
@@ -260,17 +270,20 @@ class JudgingObserver(AnswerObserver):
             self.failed(number, answer, judged)
         elif action.do == "restore":
             judged.state = self.judge.stored(self.server.live(slot))
-        self._store(number, Request(()), answer, judged, NOTHING, None)
+        self._store(number, Request(()), answer, judged, NOTHING, None, reply)
 
     def _store(
         self, number: int, request: Request, answer: Answer, judged: RequestVerdict, ledger: RequestLedger,
-        began: Stored | None,
+        began: Stored | None, reply: Mapping[str, Any] = NO_REPLY,
     ) -> None:
-        has = answer.id_slot >= 0
+        has, n_ctx, self.n_ctx = answer.id_slot >= 0, self.n_ctx, 0
         lengths = self.server.checkpoints(answer.id_slot) if has else []
         spans = self.server.checkpoint_spans(answer.id_slot) if has else []
         self.entries = [self.texts[key] for key in self.server.kept() if key in self.texts] if self.texts else []
         self.found[number] = Judgement(
             request, answer, judged, ledger, lengths, len(self.entries), self.slots.get(number), began,
-            spans, [len(tokens) for tokens in self.entries],
+            spans, [len(tokens) for tokens in self.entries], reply,
+            self.server.stored_sizes() if self.with_ledger else (),
+            self.server.draft_memory(answer.id_slot) if has and self.with_ledger else None, len(self.found), n_ctx,
+            sum(self.server.stored_bytes()), self.server.uncounted_bytes(),
         )  # fmt: skip

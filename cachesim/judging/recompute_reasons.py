@@ -7,6 +7,7 @@ erased, evicted, consumed (removed from the prompt cache on load), cleared, over
                 a restore point existed and was removed in this way
 advanced        the state existed briefly during evaluation and was not checkpointed
 not chosen      a restore point existed, and a rule did not use it
+not read        a restore point was chosen, and reading it failed
 moved           tokens that a chunk move added
 """
 
@@ -24,6 +25,7 @@ SLOT, CHECKPOINT = "slot", "checkpoint"
 WORDS = {
     "never captured": "no {kept} was taken there",
     "not chosen": "{kind} not used",
+    "not read": "{kind} chosen but unreadable",
     "consumed": "{kind} removed from the prompt cache on load",
     "evicted": "{kind} evicted",
     "erased": "{kind} erased",

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from dataclasses import dataclass, field
-from typing import Callable, Iterator
+from itertools import pairwise
+from typing import Callable, Iterator, Sequence
 
-from cachesim.events import Advanced, Gained, Lost
+from cachesim.engines.rule import Role, has_effect, role_of
+from cachesim.events import Advanced, Decided, Gained, Lost
 from cachesim.judging.token_radix import RadixNode, RadixPlace, ancestors, owner_node
 
 NEVER = 2**62
@@ -44,6 +46,17 @@ class KnownPoint:
         """Return the longest usable length up to ``most``; a value below ``lo`` if every length is above it."""
         far = min(most, self.hi)
         return far if self.step == 1 else self.lo + (far - self.lo) // self.step * self.step
+
+    def existed_at(self, clock: int) -> bool:
+        """True if the point was not lost before a time of the ledger's clock."""
+        return self.lost is None or self.lost_clock > clock
+
+    def outlived(self, known: KnownPoint, clock: int) -> bool:
+        """True if the point was lost by a later request than a ``known`` one, or existed at ``clock`` when that was
+        gone. A live slot outlives no lost copy."""
+        if self.existed_at(clock) or known.existed_at(clock):
+            return self.existed_at(clock) and not known.existed_at(clock)
+        return self.durable >= known.durable and self.lost_at > known.lost_at
 
     @property
     def lasting(self) -> bool:
@@ -112,11 +125,13 @@ def _append(points: list[KnownPoint], known: KnownPoint, past: Callable[[], int]
 
 
 def _dominates(better: KnownPoint, worse: KnownPoint) -> bool:
-    """True if ``better`` reaches at least as far as ``worse``, which is on the same node, for every prompt."""
+    """True if ``better`` reaches at least as far as ``worse``, which is on the same node, for every prompt, and was not
+    lost earlier."""
     same = (better.lo, better.hi, better.step) == (worse.lo, worse.hi, worse.step)
     wider = better.step == 1 and better.lo <= worse.lo and better.hi >= worse.hi
     far = better.place.n >= worse.place.n or better.hi == better.lo
-    return (same or wider) and far and (better.lasting or not worse.lasting)
+    later = better.lost_at >= worse.lost_at
+    return (same or wider) and far and later and (better.lasting or not worse.lasting)
 
 
 def record_decline(place: RadixPlace, rule: str) -> None:
@@ -193,3 +208,19 @@ def _all(node: RadixNode, agree: int) -> Iterator[KnownPoint]:
             continue
         yield from branch.notes.ranged
         todo += [child for branches in branch.branches.values() for child in branches.values()]
+
+
+def declining_rule(kind: str, decisions: Sequence[Decided]) -> str:
+    """Return the rule that had a restore point of this kind available and did not use it, or that reacted when it could
+    not be read. ``decisions``: those about the request."""
+    decided = [(role_of(d.rule), d) for d in decisions]
+    searched = any(role is Role.NEED and has_effect(role, d.value) for role, d in decided)
+    wanted = {
+        "checkpoint": Role.PICK if searched else Role.NEED,
+        "slot": Role.NEED if searched else Role.ASSIGN,
+    }.get(kind, Role.LOAD)
+    last = {role: d.rule for role, d in decided}
+    for (role, d), (after, reaction) in pairwise(decided):
+        if role is wanted is Role.LOAD and has_effect(role, d.value) and after is Role.FAIL:
+            return reaction.rule
+    return last.get(wanted, last.get(Role.ASSIGN, ""))

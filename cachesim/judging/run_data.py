@@ -9,13 +9,18 @@ from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import role_of
 from cachesim.engines.shared.rule_outcomes import Outcome, case_of
 from cachesim.events import Aborted, Decided, Event, Lost, PcState
+from cachesim.judging.decided_text import decided_data
+from cachesim.judging.deciding_rule import DecidingRule
 from cachesim.judging.evidence import grade_of, predicted
 from cachesim.judging.failure_chain import failure_data
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
+from cachesim.judging.memory_data import memory_data
+from cachesim.judging.outcomes import client_digest
 from cachesim.judging.recompute_reasons import reason, reasons, reused
 from cachesim.judging.reproduce_command import flags_data
+from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
 from cachesim.scenarios.schema import Step
 
@@ -36,7 +41,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "why": run.scenario.why,
         "titles": dict(run.scenario.titles),
         "verdict": verdict_of_run(requests, run.not_run),
-        "lives": [one._asdict() for one in run.scenario.lives],
+        "lives": [one._asdict() for one in run.scenario.lives if not _is_proposal(run)],
         "model": run.scenario.model,
         "profile": run.profile,
         "mode": run.mode,
@@ -56,6 +61,11 @@ def run_data(run: Run) -> dict[str, Any]:
         "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
         "predicted": [one._asdict() for one in predicted(run)],
     }
+
+
+def _is_proposal(run: Run) -> bool:
+    """True if the rule set belongs to no build of the main branch, whose versions ``lives`` states."""
+    return run.profile in engine_named(run.scenario.engine).beside
 
 
 def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
@@ -95,6 +105,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "held": judgement.ledger.held,
         "moved": judgement.ledger.moved,
         "wrong": judgement.ledger.wrong,
+        **memory_data(judgement, run.events(i)),
     }
     return {**data, "verdict": verdict_of(data)}
 
@@ -102,6 +113,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
 def _judged(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
     judged = judgement.judged
     return {
+        "client": client_digest(judgement),
         "equal_cold": judged.equal_cold,
         "refused": judged.refused,
         "rung": judged.wrong.rung if judged.wrong else "",
@@ -142,7 +154,7 @@ def _how(step: Step) -> str:
 def _armed(run: Run, i: int, judgement: Judgement) -> list[dict[str, Any]]:
     """Return the stored objects that are corrupt after request i; ``holds`` is their actual content."""
     return [
-        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why,
+        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.length, "fault": verdict.why,
          "fault_kind": verdict.kind, "numbers": dict(verdict.numbers), "holds": run.content(stored)}
         for stored, verdict in judgement.judged.armed
     ]
@@ -153,17 +165,20 @@ def stored_mib(events: Sequence[Event]) -> float | None:
     return next((one.mib for one in reversed(events) if isinstance(one, PcState)), None)
 
 
-def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+def why_data(
+    run: Run, number: int, others: Sequence[tuple[str, int]] = (), decided: DecidingRule | None = None,
+    unused: list[UnusedPoint] | None = None,
+) -> dict[str, Any]:
     """Return the verdict about a request, its decisions, and the reason for each evaluated token: the data of
     ``cachesim why``. ``others``: (profile, cache_n) of the same request under all rule sets that answer correctly;
-    ``output_wrong``: the answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it
-    to be wrong."""
+    ``decided``: the rule that decided its failure; ``unused``: objects that it did not use; ``output_wrong``: the
+    answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
     data = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
             "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
-            "died")  # fmt: skip
+            "died", "client", "sizes", "uncounted", "draft_memory", "micro_batches")  # fmt: skip
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
@@ -175,6 +190,8 @@ def why_data(run: Run, number: int, others: Sequence[tuple[str, int]] = ()) -> d
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),
         **{name: data[name] for name in same},
+        "decided": decided_data(decided),
+        "unused": unused_data(unused),
         "lost": [charge._asdict() for charge in one.ledger.charges],
         "computed": [reason._asdict() for reason in reasons(one, others, engine_named(run.scenario.engine).keeps)],
         "told": number in run.told,
@@ -196,7 +213,7 @@ def _step(profile: str, event: Any) -> dict[str, Any] | None:
                 "value": _plain(event.value), "because": because,
                 "grade": grade_of(profile.partition("@")[0], outcome)}
     if isinstance(event, Aborted):
-        says = f"the server process ends: {event.text}"
+        says = f"the server stops: {event.text}"
         return {"rule": "", "role": None, "says": says, "dull": False, "value": None, "because": {}, "grade": None}
     return None
 
@@ -204,5 +221,5 @@ def _step(profile: str, event: Any) -> dict[str, Any] | None:
 def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it: a number, text or list."""
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [v if type(v) is int else _plain(v) for v in value]      # many are tokens
     return value if isinstance(value, bool | int | float | str) or value is None else str(value)

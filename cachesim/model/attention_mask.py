@@ -1,7 +1,8 @@
 """Visible rows of a memory for each token of a run.
 
 A mask is computed once per run and part of the memory, and shared by all layers of that part within a micro-batch.
-``View`` masks by position alone: key <= query and query - key < window. ``MaskView`` uses the ranges of an engine's own
+``View`` masks by position alone: key <= query and query - key < window. A window below 0 is a chunk: a token sees the
+tokens of its own chunk of -window positions. ``MaskView`` uses the ranges of an engine's own
 mask.
 """
 
@@ -63,6 +64,8 @@ class View:
     def _low(self, window: int) -> Bounds:
         if not window:
             return np.zeros(self.t, np.int64)
+        if window < 0:
+            return np.searchsorted(self.positions, self.asked // -window * -window, side="left")
         return np.searchsorted(self.positions, self.asked - window, side="right")
 
     def _high(self) -> Bounds:
@@ -81,7 +84,8 @@ class StretchView(View):
     def _low(self, window: int) -> Bounds:
         if not window:
             return np.zeros(self.t, np.int64)
-        return np.maximum(np.arange(self.n - self.t + 1, self.n + 1) - window, 0)
+        own = np.arange(self.n - self.t, self.n)
+        return own // -window * -window if window < 0 else np.maximum(own + 1 - window, 0)
 
 
 class MaskView(View):

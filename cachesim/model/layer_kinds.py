@@ -24,10 +24,12 @@ _BLOCK = 64                   # tokens prepared at a time: their matrices fit in
 class Attention(NamedTuple):
     """An attention part: every token writes a K/V row."""
 
-    part: str                 # memory of its rows: "base", or "swa" for a layer with a window
+    part: str                 # memory of its rows: "base", "swa" for a layer with a window, "chunk" for one with chunks
     draw: Callable[[WeightDraw], Any] = weights.draw_attention
     heads: Callable[[Values, Any, Rotation], attention.Heads] = attention.heads
     attend: Callable[..., Values] = attention.attend
+    rotated: bool = True      # K rows are rotated by their positions (RoPE), and by a K-shift; llama.cpp before b10342
+                              # rotated all layers of a model if it rotated one, which is not simulated
 
 
 class Recurrence(NamedTuple):
@@ -77,6 +79,8 @@ _SHORT_CONV = Recurrence(weights.draw_short_conv, recurrent.short_conv, weights.
 KINDS: Mapping[str, LayerKind] = {kind.letter: kind for kind in (
     LayerKind("A", "attention", Attention("base")),
     LayerKind("W", "attention over a window", Attention("swa")),
+    LayerKind("K", "attention within chunks", Attention("chunk")),
+    LayerKind("N", "attention without RoPE", Attention("base", heads=attention.unrotated_heads, rotated=False)),
     LayerKind("G", "gated delta net", None, _DELTA_NET),
     LayerKind("S", "Mamba-2 SSM", None, _SSM),
     LayerKind("C", "short convolution", None, _SHORT_CONV),

@@ -1,7 +1,7 @@
 """Layers of a model and their notation.
 
-A layer is a letter of the table in ``layer_kinds.py``, followed by the width of its window, if any; spaces are
-optional. ``+M`` at the end: the model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``,
+A layer is a letter of the table in ``layer_kinds.py``, followed by the width of its window or chunk, if any; spaces
+are optional. ``+M`` at the end: the model has an MTP head. Examples: ``GGGA``, ``W32 A W32 A``, ``C C W32 C W32 C``,
 ``GGGA+M``.
 """
 
@@ -24,7 +24,8 @@ _PIECE = re.compile(r"\s*(?:([A-Z])(\d*)|(\+M\s*$))")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer. ``kind``: a letter of the table; the last three fields come from its row."""
+    """A layer. ``kind``: a letter of the table; ``window``: the width of its window or chunk, 0 = none; the last three
+    fields come from its row."""
 
     kind: str
     window: int = 0
@@ -39,11 +40,22 @@ class Layer:
         part = attention.part if attention else ""
         for name, value in (("attention", attention), ("recurrence", recurrence), ("part", part)):
             object.__setattr__(self, name, value)               # stored, because lookups on every access are too slow
-        if part == "swa" and not 0 < self.window <= WINDOW.now:
-            cause = f"a {self.kind} layer needs a window of 1 to {WINDOW.now}, not {self.window}"
+        if part in ("swa", "chunk") and not 0 < self.window <= WINDOW.now:
+            what = "window" if part == "swa" else "chunk"
+            cause = f"a {self.kind} layer needs a {what} of 1 to {WINDOW.now}, not {self.window}"
             raise BadInput(cause, hint=f"for example {self.kind}8")
-        if part != "swa" and self.window:
+        if part not in ("swa", "chunk") and self.window:
             raise BadInput(f"layer {self.kind} has no window, yet {self.window} is given", hint=f"W{self.window}?")
+
+    @property
+    def chunked(self) -> bool:
+        """True if a token sees only tokens of its own chunk: positions 0 to window - 1, then the next."""
+        return self.part == "chunk"
+
+    @property
+    def reach(self) -> int:
+        """The window as a mask takes it: below 0 for a chunk."""
+        return -self.window if self.chunked else self.window
 
     @property
     def notation(self) -> str:

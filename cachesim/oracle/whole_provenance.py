@@ -42,7 +42,7 @@ def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Di
     if whole.attention:
         odd = np.arange(1, 2 * len(x), 2).astype(np.uint64)                         # (n,) 2*pos + 1
         rows = found.rows[index] = mix(x ^ keys.row) * odd
-        read = read + _visible_sums(rows, layer.window)
+        read = read + _visible_sums(rows, layer.reach)
     if whole.recurrence:
         found.inputs[index] = x
         older = _older(x, whole.taps)
@@ -53,8 +53,12 @@ def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Di
 
 
 def _visible_sums(rows: Digests, window: int) -> Digests:
-    """Return for each i the sum of the rows max(0, i-window+1) .. i, (n,); from row 0 on without a window."""
+    """Return for each i the sum of the rows max(0, i-window+1) .. i, (n,); from row 0 on without a window, from the
+    start of its chunk of -window rows with a window below 0."""
     total = np.cumsum(rows)
+    if window < 0:
+        starts = np.arange(len(rows)) // -window * -window
+        return total - np.concatenate(([np.uint64(0)], total))[starts]
     return total - _shifted(total, window) if window else total
 
 

@@ -16,11 +16,12 @@ from cachesim.scenarios.option_checks import check_profile, manual_of, model_nam
 from cachesim.scenarios.request_spec import Words, make_steps
 from cachesim.scenarios.schema import SCHEMA, Allowed, Expect, Lives, Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS
+from cachesim.scenarios.toml_reports import read_reports
 from cachesim.scenarios.toml_requests import TomlTable, read_options, read_steps
 from cachesim.scenarios.toml_source import read_toml
 
 T = TypeVar("T")
-COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries")
+COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries", "accepted", "stored_bytes", "evaluated")
 """Keys of ``[expect."PROFILE"]`` with a number per step."""
 
 _KEYS = (*COUNTS, "broken", "died", "undecided", "checkpoints", "why", "completed")
@@ -45,7 +46,9 @@ def _expect(table: TomlTable, requests: int) -> Expect:
     return Expect(
         cache_n=counts("cache_n"), prompt_n=counts("prompt_n"), broken=_numbers(table, "broken", requests),
         checkpoints=_each(table, "checkpoints", requests, TomlTable.integers),
-        slots=counts("slots"), status=counts("status"), entries=counts("entries"),
+        slots=counts("slots"), status=counts("status"), entries=counts("entries"), accepted=counts("accepted"),
+        evaluated=counts("evaluated"),
+        stored_bytes=counts("stored_bytes"),
         died=_numbers(table, "died", requests) if "died" in table.raw else None,
         undecided=_numbers(table, "undecided", requests),
         why=table.text("why", ""), completed=table.flag("completed", False),
@@ -89,7 +92,7 @@ def _numbers(table: TomlTable, key: str, requests: int) -> tuple[int, ...]:
 KNOWN_FAILURES = "KNOWN.toml"          # list of accepted failures in the folder of the scenarios; not a scenario
 TITLE = 24                             # characters of the title of a word
 _TOP = ("schema", "id", "title", "symptom", "source", "why", "engine", "model", "profiles", "server", "lives", "words",
-        "titles", "request", "expect", "rules")  # fmt: skip
+        "titles", "request", "expect", "rules", "report")  # fmt: skip
 
 
 def find(paths: Iterable[Path]) -> list[Path]:
@@ -180,6 +183,7 @@ def load(path: Path, known: AbstractSet[str] | None = None) -> Scenario:
         expect={old.get(name, name): expected for name, expected in expect.items()},
         lives=_lives(top, len(steps), engine, known) if "lives" in raw else (),
         symptom=_symptom(top), titles=_titles(top.table("titles"), words),
+        reports=read_reports(top, {name: old.get(name, name) for name in names}, len(steps), engine),
     )
 
 

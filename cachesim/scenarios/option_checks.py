@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import AbstractSet, Mapping, NamedTuple
 
 from cachesim.base.errors import ECHOED, BadInput, nearest, quoted
+from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, PROFILE_HINT, engine_named, latest, rules_of
 from cachesim.engines.shared.known_models import find, known_names
@@ -54,6 +55,7 @@ COMPLETIONS: Mapping[str, Help] = {
 SLOTS: Mapping[str, Help] = {
     "save": Help("{save@0 f}", "saves slot 0 to the file f"),
     "restore": Help("{restore@0 f}", "restores slot 0 from the file f"),
+    "percent": Help("{restore@0 f percent=60}", "restores slot 0 from the first 60 percent of the file f"),
     "erase": Help("{erase@0}", "erases slot 0"),
     "restart": Help("{restart np=2}", "restarts the server, optionally with other options"),
 }
@@ -217,6 +219,9 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     arch, _, layers = model.partition("-")
     try:
         spec = parse(layers if layers and arch in manual.architectures else model)
+        for layer in spec.layers:
+            if layer.kind in manual.refused:
+                raise BadInput(f"model {quoted(model)}: {engine} has no layers of kind {layer.kind}")
         if len({layer.window for layer in spec.layers if layer.window}) > 1:
             raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")
     except BadInput as bad:
@@ -228,9 +233,11 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
 
 
 def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> None:
-    """Raise BadInput unless ``profile`` belongs to this engine and is in ``known`` (None = any name)."""
-    if known is not None and profile not in known:
-        near = nearest(profile, sorted(known)) or PROFILE_HINT
+    """Raise BadInput unless ``profile`` belongs to this engine and is in ``known`` (None = any name), or names a build
+    whose rules equal no recorded rule set."""
+    found = None if known is None or profile in known else resolve_name(profile)
+    if known is not None and profile not in known and (found is None or found.profile != profile):
+        near = found.profile if found else nearest(profile, sorted(known)) or PROFILE_HINT
         meant = f"the build is {latest()[profile]}" if profile in latest() else near
         raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:

@@ -81,6 +81,9 @@ class Expect:
     slots: tuple[Allowed, ...] | None = None                    # slot ids
     status: tuple[Allowed, ...] | None = None                   # HTTP status codes
     entries: tuple[Allowed, ...] | None = None                  # number of prompt-cache entries
+    accepted: tuple[Allowed, ...] | None = None                 # drafted tokens counted as accepted
+    evaluated: tuple[Allowed, ...] | None = None                # prompt tokens evaluated for all completions
+    stored_bytes: tuple[Allowed, ...] | None = None             # bytes of checkpoints and stored conversations
     died: tuple[int, ...] | None = None                         # numbers of steps that crashed or found a dead server
     undecided: tuple[int, ...] = ()                             # numbers of steps that depend on uninitialised values
     why: str = ""                                               # reason for ``either``
@@ -94,6 +97,22 @@ class Lives(NamedTuple):
     request: int
     first: str
     last: str
+
+
+STRICT, PARTLY = "strict", "partly"
+"""Claims of a report: the scenario shows the whole report, or a part of it."""
+
+
+class BugReport(NamedTuple):
+    """A reported bug that a scenario shows, and the rule that decides it."""
+
+    entry: str               # id in the list of reported bugs, such as "LC-15"
+    rule: str                # id of a rule or of its family
+    fault: str               # profile that shows the fault
+    fixed: str               # profile that does not
+    request: int             # number of the request that shows it
+    claim: str               # STRICT or PARTLY
+    lacks: str               # missing part, "" = none
 
 
 def at_once(together: Iterable[bool]) -> list[range]:
@@ -126,6 +145,7 @@ class Scenario:
     rules: tuple[str, ...] = ()                                      # files of rules that may define its profiles
     symptom: str = ""                                                # a key of ``symptoms.SYMPTOMS``
     titles: Mapping[str, str] = field(default_factory=dict)          # of words, such as "system" for S
+    reports: tuple[BugReport, ...] = ()                                 # reported bugs that it shows
 
     @property
     def line(self) -> ScenarioLine:

@@ -121,7 +121,8 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
         raise table.fault(f"file {quoted(file)} was not saved before", "file", nearest(file, saved))
     if do == "save":
         saved.append(file)
-    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()))
+    percent = table.placed("percent", value_checks.share, table.raw.get("percent", 100))
+    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()), percent)
 
 
 def read_options(table: TomlTable, engine: str) -> dict[str, Option]:

@@ -24,7 +24,7 @@ IK_LLAMA = [
            "    self.state_pos[seq] = blob.state_pos\n        if blob.window"),
     _fault("a copy shares the recurrent rows",
            "dict(self.states[seq]) if self.kind.hybrid", "self.states[seq] if self.kind.hybrid"),
-    _fault("a new text begins with the old recurrent row", "kv.states[run.seq] = {}", "pass"),
+    _fault("a new text begins with the old recurrent row", "kv.states[row] = {}", "pass"),
     _fault("a loaded conversation keeps the slot's checkpoints",
            'slot.tokens, slot.checkpoints, slot.source = list(entry.tokens), list(entry.checkpoints), "entry"',
            'slot.tokens, slot.source = list(entry.tokens), "entry"'),

@@ -11,7 +11,7 @@ LLAMA_CPP = [
           "self.head\n        if n > self.size:", True),
     Fault("window buffer without n_ubatch", "kind.n_swa * sequences + sizes.n_ubatch", "kind.n_swa * sequences", True),
     Fault("a failed load leaves the slot uncleared",
-          "        if not srv.cache.load(slot, prompt):\n            srv.clear(slot)\n",
+          "        if not srv.cache.load(slot, prompt):\n            _after_failed_load(srv, slot)\n",
           "        srv.cache.load(slot, prompt)\n", True),
     Fault("no halving on shortage", "n_batch if purged else n_batch // 2", "n_batch if purged else 1", True),
     Fault("no purge on shortage",
@@ -28,7 +28,8 @@ LLAMA_CPP = [
     Fault("an empty named slot asks the prompt cache", 'if held else F32("nan")', "if held else F32(0)"),
     Fault("seq_rm spares the first position", "known[max(p0 - lo, 0) :", "known[max(p0 + 1 - lo, 0) :"),
     Fault("a dropped state keeps its tail",
-          "                if p0 <= cell.pos < p1:\n                    self.meta.tail[seq] = -1\n", ""),
+          "                if p0 <= cell.pos < p1 and not self.traits.tail_stays:\n"
+          "                    self.meta.tail[seq] = -1\n", ""),
     Fault("two sequences share a state array", "self.rows[cell] = dict(row)", "self.rows[cell] = row"),
     Fault("a swap forgets the tails",
           "[b if tail == a else a if tail == b else tail for tail in meta.tail]", "list(meta.tail)"),

@@ -21,7 +21,7 @@ MLX_LM = [
            'return HandOut("copy")\n\n\n@rule("ML-LRU-HAND.consume"',
            'return HandOut("lend")\n\n\n@rule("ML-LRU-HAND.consume"'),
     _fault("a longer entry is trimmed in place",
-           "layers = copy.deepcopy(entry.layers)\n        if not rules.trimmed(",
+           "layers = entry.layers if own else copy.deepcopy(entry.layers)\n        if not rules.trimmed(",
            "layers = entry.layers\n        if not rules.trimmed("),
     _fault("no token is left to process", "return min(query - 1, common)", "return min(query, common)"),
     _fault("one trimmable layer is enough",

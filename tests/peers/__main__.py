@@ -13,7 +13,7 @@ from tests.peers import compare, lru_talk
 from tests.peers.worlds import Ours, Theirs
 
 RULES = {
-    "0.32.2": caches.AT_0_32_2, "d78bf58e": caches.AT_HEAD, "0.31.3": caches.AT_V0_31_3, "m1072": caches.AT_M1072,
+    "0.32.2": caches.AT_0_32_2, "d78bf58e": caches.AT_D78BF58E, "0.31.3": caches.AT_V0_31_3, "m1072": caches.AT_M1072,
     "m1019": caches.AT_M1019, "pr999": caches.AT_PR999,
 }  # fmt: skip
 LRU_SHARE = 6                 # every sixth operation is on the prompt cache
@@ -51,6 +51,13 @@ def bursts(args):
     return found.main(args)
 
 
+def single(args):
+    """Conversations with servers that keep a single one."""
+    from tests.peers import single as found
+
+    return found.main(args)
+
+
 def logs(args):
     """Logs of the real server, imported."""
     from tests.peers import logs as found
@@ -80,7 +87,7 @@ def main(argv):
     """Run the chosen command."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    for command in (classes, bursts, logs, record, evidence):
+    for command in (classes, bursts, single, logs, record, evidence):
         sub = commands.add_parser(command.__name__, help=command.__doc__)
         sub.set_defaults(run=command)
         sub.add_argument("--ops", type=int, default=100_000)

@@ -2,7 +2,8 @@
 ours.
 
 Both servers get equal requests. Ours is forced to the tokens that the real run sampled, and counts bytes as the real
-model does. Compared after every burst: reused tokens, stored keys and their types in queue order, bytes.
+model does. Compared after every burst: reused tokens, stored keys and their types in queue order, bytes. ``--commit
+321e764e`` compares another version, whose tree PYTHONPATH names; 0.30.2 and older do not count bytes.
 """
 
 from __future__ import annotations
@@ -143,15 +144,19 @@ def possible(request, template):
     return bool(request.text) or users or template.kind != "reasoning"
 
 
-def play(rng, name, model, weights, spec, count, transcript):
+def play(rng, name, model, weights, spec, count, transcript, rules):
     """Run bursts on servers of a model. Returns the numbers of bursts, requests, reused tokens and deaths."""
     from tests.peers.real_server import RealServer
 
     done = {"bursts": 0, "requests": 0, "tokens found": 0, "threads that died": 0}
     while done["bursts"] < count:
         where = world(rng, name)
+        if rules.name == "mlx_lm@0.30.2":               # it has neither a limit of bytes nor these flags
+            where.flags["prompt_cache_bytes"] = 0
+            where.flags.update(decode_concurrency=32, prompt_concurrency=8, prefill_step_size=2048)
         settings = {**where.flags, "prompt_cache_bytes": where.flags["prompt_cache_bytes"] or None}
-        theirs, ours, talk = RealServer(model, where.template, settings), Ours(where, spec, weights), Talk(rng, where)
+        ours, talk = Ours(where, spec, weights, rules), Talk(rng, where)
+        theirs = RealServer(model, where.template, settings)
         try:
             rounds = _rounds(where, talk, theirs, ours, min(ROUNDS, count - done["bursts"]), done)
         finally:
@@ -188,7 +193,8 @@ def _compare(where, requests, real, ours, theirs):
             assert (one.status != 200) == bool(other.error), what
             assert one.cache_n == other.cached or other.error, what
     if not any(one.died for one in mine):
-        assert ours.stored() == theirs.stored(), f"{where}, {requests}: {ours.stored()} against {theirs.stored()}"
+        own, (keys, size) = ours.stored(), theirs.stored()
+        assert own == (keys, own[1] if size is None else size), f"{where}, {requests}: {own} against {keys}, {size}"
 
 
 def _note(requests, real, stored):
@@ -231,14 +237,16 @@ def checksum(key):
 
 def main(args):
     """Run each model's share of the bursts and print the counts."""
+    from tests.peers.evidence import PROFILES as COMMITS
     from tests.peers.real_server import MODELS, build, weights_of
 
     began, transcript = time.perf_counter(), []
+    rules = PROFILES[f"mlx_lm@{COMMITS[args.commit]}" if args.commit else PROFILE]
     for name, (_, spec, _) in MODELS.items():
         model = build(name, args.seed)
         rng = random.Random(f"{args.seed} {name}")
         weights = weights_of(model)
-        found = play(rng, name, model, weights, spec, -(-args.bursts // len(MODELS)), transcript)
+        found = play(rng, name, model, weights, spec, -(-args.bursts // len(MODELS)), transcript, rules)
         print(f"{name:12}", ", ".join(f"{value} {key}" for key, value in found.items()), flush=True)
         for one in transcript:
             one.setdefault("spec", [spec, weights])

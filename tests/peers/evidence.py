@@ -33,7 +33,8 @@ from tests.peers.models import arguments
 PROFILES = {
     "0.32.2": "0.32.2", "0.31.3": "0.31.3", "3f9d179f": "m1072", "4d3af3ce": "m1019", "73c85504": "0.31.1",
     "c2e01bcb": "pr1006c", "82574b4d": "pr1006b", "f0402185": "pr1006a", "38e83982": "pr999", "2105aaf9": "0.31.0",
-    "321e764e": "base923", "c30598cf": "pr923", "c1c0d8ef": "pr929",
+    "321e764e": "base923", "c30598cf": "pr923", "c1c0d8ef": "pr929", "0.30.2": "0.30.2", "ec281581": "pr923-shared",
+    "6236c674": "pr1253", "c83dedf3": "pr1186", "edbdc50a": "pr1030",
 }  # fmt: skip
 """Version of the package, or commit of the tree that PYTHONPATH names -> rule set."""
 SAID = {True: "same", False: "DIFFERS", None: "undecided"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import queue
 import time
+from contextlib import contextmanager
 from dataclasses import fields
 from importlib import import_module
 from types import SimpleNamespace
@@ -37,7 +38,7 @@ MODELS = {
         "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1,
         "max_position_embeddings": 4096, "norm_eps": 1e-5, "conv_bias": False, "conv_L_cache": 3, "block_dim": 32,
         "block_multiple_of": 8, "block_ffn_dim_multiplier": 1.0, "block_auto_adjust_ff_dim": False, "block_ff_dim": 32,
-        "full_attn_idxs": [2],
+        "full_attn_idxs": [2], "rope_theta": 10000.0,
     }),
     "gemma3": ("gemma3_text", "W8 W8 A", {
         "hidden_size": 32, "num_hidden_layers": 3, "intermediate_size": 32, "num_attention_heads": 2, "head_dim": 16,
@@ -85,7 +86,7 @@ def weights_of(model):
 
 
 def _weight(cache):
-    if isinstance(cache, real.ArraysCache):
+    if hasattr(cache, "cache"):                 # an ArraysCache; until 2025-09 a MambaCache
         return 0, tuple(slot.nbytes for slot in cache.cache)
     return (cache.keys.nbytes + cache.values.nbytes) // cache.keys.shape[2], ()
 
@@ -126,7 +127,7 @@ class Tokenizer:
     def convert_ids_to_tokens(self, token):
         return str(token)
 
-    def apply_chat_template(self, messages, add_generation_prompt=True, tokenize=True, tools=None):
+    def apply_chat_template(self, messages, tools=None, add_generation_prompt=True, tokenize=True, **others):
         talk = [ChatMessage(m["role"], tuple(self.encode(m["content"]))) for m in messages]
         return list(render(talk, self.template, add_generation_prompt))
 
@@ -150,8 +151,11 @@ class Provider:
         self.model, self.tokenizer = model, Tokenizer(template)
         self.draft_model, self.is_batchable = draft, draft is None
         self._cache_is_trimmable = real.can_trim_prompt_cache(real.make_prompt_cache(model))      # required by #1006
+        self.cache_types = {type(one) for one in real.make_prompt_cache(model)}                   # until #743
         self.cli_args = argparse.Namespace(
-            chat_template_args={}, kv_bits=None, kv_group_size=64, quantized_kv_start=0, **settings,
+            draft_model=draft,
+            chat_template_args={"enable_thinking": template.thinking}, kv_bits=None, kv_group_size=64,
+            quantized_kv_start=0, **settings,
         )
 
     def load_default(self):
@@ -182,6 +186,39 @@ class Polled(queue.Queue):
             self.not_empty.notify_all()
 
 
+def _noted(lru):
+    """Return a dict that gets the reused tokens of each prompt: up to 0.30.6 the server does not tell them."""
+    found, fetch = {}, lru.fetch_nearest_cache
+
+    def noted(model, tokens):
+        cache, rest = fetch(model, tokens)
+        found[tuple(tokens)] = len(tokens) - len(rest)
+        return cache, rest
+
+    lru.fetch_nearest_cache = noted
+    return found
+
+
+@contextmanager
+def _own_stream():
+    """Give the thread a stream of its own in versions whose stream belongs to the importing thread (until #1090)."""
+    generate = import_module("mlx_lm.generate")
+    inner = server.ResponseGenerator._generate
+    if not isinstance(generate.generation_stream, mx.Stream):
+        yield
+        return
+
+    def outer(self):
+        generate.generation_stream = mx.new_stream(mx.default_device())
+        if hasattr(server, "generation_stream"):
+            server.generation_stream = generate.generation_stream
+        mx.set_default_stream(generate.generation_stream)
+        inner(self)
+
+    with patch.object(server.ResponseGenerator, "_generate", outer):
+        yield
+
+
 class RealServer:
     """A running generation thread. ``settings``: prompt_cache_size, prompt_cache_bytes (None = unset),
     decode_concurrency, prompt_concurrency, prefill_step_size. ``draft``: a draft model or None."""
@@ -192,7 +229,8 @@ class RealServer:
         size = settings["prompt_cache_size"]
         rest = {key: value for key, value in settings.items() if key != "prompt_cache_size"}
         self.lru = server.LRUPromptCache(size)
-        with patch.object(server, "Queue", self.queue):
+        self.found = _noted(self.lru)
+        with patch.object(server, "Queue", self.queue), _own_stream():
             self.generator = server.ResponseGenerator(Provider(model, template, rest, draft), self.lru)
 
     def burst(self, requests):
@@ -218,8 +256,14 @@ class RealServer:
         request = server.CompletionRequest("chat" if talk else "text", " ".join(map(str, text)), talk, None, None)
         sampling = server.SamplingArguments(0.0, 1.0, 0, 0.0, 0.0, 0.0)
         logits = server.LogitsProcessorArguments(*PENALTIES[: len(fields(server.LogitsProcessorArguments))])
-        model = server.ModelDescription("m", None, None)
-        return request, server.GenerationArguments(model, sampling, logits, [], max_tokens, 3, False, 0, seed, None)
+        # A request names no draft model of its own. Until #743 a draft model, if any, rules out batches.
+        model = server.ModelDescription(model="m", draft="default_model", adapter=None)
+        every = {
+            "model": model, "sampling": sampling, "logits": logits, "stop_words": [], "max_tokens": max_tokens,
+            "num_draft_tokens": 3, "logprobs": False, "top_logprobs": 0, "seed": seed, "chat_template_kwargs": None,
+        }
+        names = [one.name for one in fields(server.GenerationArguments)]
+        return request, server.GenerationArguments(**{name: every[name] for name in names})
 
     def _answer(self, answers):
         cached, tokens, logprobs, context = 0, [], [], None
@@ -231,7 +275,9 @@ class RealServer:
                     return SimpleNamespace(error="died", cached=cached, tokens=tokens)
                 continue
             if one is None:
-                return SimpleNamespace(error="", cached=context.prompt_cache_count, tokens=tokens, logprobs=logprobs)
+                cached = getattr(context, "prompt_cache_count", None)
+                cached = self.found[tuple(context.prompt)] if cached is None else cached
+                return SimpleNamespace(error="", cached=cached, tokens=tokens, logprobs=logprobs)
             if isinstance(one, Exception):
                 return SimpleNamespace(error=f"{type(one).__name__}: {one}", cached=cached, tokens=tokens)
             if isinstance(one, server.GenerationContext):
@@ -242,6 +288,8 @@ class RealServer:
 
     def stored(self):
         """Return (type, key) of all entries, queue by queue, oldest first; and their total bytes."""
+        if not hasattr(self.lru._lru, "_lrus"):         # until #911: a single queue; until #906: no bytes
+            return [("normal", tuple(key)) for _, key in self.lru._lru], getattr(self.lru, "nbytes", None)
         queues = self.lru._lru._lrus
         return [(kind, tuple(key)) for kind in queues for _, key in queues[kind]], self.lru.nbytes
 

@@ -101,9 +101,9 @@ class Compared(Silent):
         """Excuse slots that lose cells to a restored state: their loss is reported with the next batch."""
         read, evaluated = server.memory.state_read, server.evaluated
 
-        def reads(seq, blob):
+        def reads(seq, blob, *home):
             self.late.update(slot.id for slot in server.slots if slot.id != seq)
-            read(seq, blob)
+            read(seq, blob, *home)
 
         def evaluates(rule):
             evaluated(rule)

@@ -68,5 +68,11 @@ def test_a_rejected_draft_overwrites_the_state_of_another_slot():
     assert compared("A30>a3@0/B30>b8@1{drafts=2:0}", "ik_llama@1949", "GA", **OLD_IK) == []
 
 
+@pytest.mark.parametrize("line", ["B5>b3@1/A5>a3@0/B.b>c3@1", "A5>a3@0/B5>b3@1/A.a>c3@0/B.b>d3@1"])
+def test_a_graph_that_is_used_again_overwrites_the_state_of_another_slot(line):
+    """IK-GRAPH.SHAPE: the micro-batch of a slot writes the recurrent row of the slot before it."""
+    assert compared(line, "ik_llama@2205", "GA", parallel=2) == []
+
+
 def test_a_checkpoint_gets_the_last_of_its_tokens():
     assert compared("A27>b2/A.b[:1]>c1", "ik_llama@1673", "GA") == []

@@ -33,6 +33,10 @@ ONLY = {"mlx_lm lent": ("mlx_lm@pr923", "mlx_lm@pr929")}
 
 NEGATIVE = "llama_cpp@b8152"
 """Subtracts the whole batch from the tokens of a checkpoint, so some have a negative number."""
+MASKED = "llama_cpp@b6388"
+"""Its full attention loses rows outside the model's window (#15811), and checkpoints of such slots are reported."""
+SAMPLED = "llama_cpp@b1573"
+"""The list of a slot also names the last sampled token, which was never evaluated and is not reported."""
 
 COMMON = {
     ("slot", "evaluated"), ("slot", "truncated"), ("slot", "overwritten"), ("checkpoint", "stored"),
@@ -55,7 +59,8 @@ EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pyte
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_is_reported_is_what_there_is(world, examples):
     engine, seen = world.partition(" ")[0], set()
-    profiles = ONLY.get(world, [one for one in ENGINES[engine].profiles if one != NEGATIVE])
+    known = {*ENGINES[engine].line, *ENGINES[engine].beside} - {NEGATIVE, MASKED, SAMPLED}     # no composed builds
+    profiles = ONLY.get(world, [one for one in ENGINES[engine].profiles if one in known])
 
     @settings(max_examples=examples)
     @given(st.sampled_from(profiles), st.integers(0, 2**32))

@@ -6,12 +6,14 @@ from typing import Any, Mapping
 
 import numpy as np
 
+from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Use
 from cachesim.engines.rule import RULES, Decision
 from cachesim.engines.shared.prompt_cache_limits import Limits
 
 CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
 CKPT = Ckpt(8, 0, 7, 1, 64)
+GRAPH = Graph(32, 8, 1, (1,), (False,), False)
 
 ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-CKPT-CELLS.CLAIMED": (True,),
@@ -29,6 +31,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-SPEC-STEPS.PLACE": (3, 4),
     "IK-SPEC-STEPS.POSITION": (3, 4),
     "IK-STATE-ZERO": (0, 2),
+    "LC-TRIM.ASSERT": (9,),
     "IK-UBATCH-SPLIT": (True, [0, 1, 1]),
     "IK-KV-WINDOW.ALL": (1024, 8, 32, True, 64),
     "IK-KV-SEEN.EXACT": (np.zeros(40, np.int64), 128, 32),
@@ -40,12 +43,29 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "IK-SPEC-COMMIT.LEVEL": (9,),
     "IK-SPEC-PURGE.KEEP": (9, True, 2),
     "IK-SPEC-PURGE.KNOWN": (9, True, 2),
+    "IK-ABORT.NEVER": (64, 15),
+    "IK-DRAFT-FROM.TARGET": (9, 8),
+    "IK-WARM-UP.BEFORE": (16, 8),
+    "IK-WARM-UP.SAME": (16, 8),
+    "IK-GRAPH.NEW": (None, GRAPH, 1),
+    "IK-GRAPH.SEQUENCES": (GRAPH, GRAPH, 1),
+    "IK-GRAPH.ONE-TOKEN": (GRAPH, GRAPH, 1),
     "IK-WINDOW.COMPACT": (True, True, 1),
+    "IK-WINDOW.COMPACT-ANY": (True, False, 1),
     "IK-WINDOW.WHOLE": (True, True, 1),
+    **dict.fromkeys(("LC-BATCH-CHECK.NEXT", "LC-KV-MASK.OWN", "LC-KV-POS.COUNTED", "LC-KV-TURN.OWN",
+                     "LC-RS-TAIL.CLEARED"), ()),
+    **dict.fromkeys(("LC-FAIL.CLEAR", "LC-FAIL.KEEP"), (1,)),
+    "LC-LIST.ALWAYS": (True, 0),
+    "LC-PROMPT-FIT.REFUSE": (300, 256, 0, False),
+    **dict.fromkeys(("LC-SHIFT-WHEN.GENERATING", "LC-SHIFT-WHEN.BUSY"), (False,)),
+    **dict.fromkeys(("LC-SLOT-LIKE.PREFIX", "LC-SLOT-LIKE.SUBSTRING"), ((1, 2, 3), (1, 2, 4))),
+    "LC-TRIM-AT.EVALUATED": (9, 9),
     "LC-CKPT-AFTER.NEVER": (True,),
     "LC-CKPT-COUNT.BATCH": (8, 16, 8),
     "LC-CKPT-COUNT.OWN": (8, 16, 8),
     "LC-CKPT-NOTE.NONE": (CKPT, Use("made", 1)),
+    "LC-SPEC-BATCH.SHARED": (),
     "LC-CKPT-PERIODIC.NONE": (CHUNK, 16, [CKPT]),
     "LC-CKPT-RESTORE.RE3": (CKPT, Ask(9, 9, 12, 12, 11, 0, True)),
     "LC-CKPT-TOLD.GONE": (3, [0]),
@@ -58,6 +78,11 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-IDLE-PURGE.NONE": (False,),
     "LC-KV-STATE.RING": (np.arange(3), 9, 4),
     "LC-KV-STATE.WINDOW": (np.arange(3), 9, 4),
+    **dict.fromkeys(("LC-RS-PLANE.DEPTH", "LC-RS-PLANE.COUNTED"), (2, 0, 1, 3)),
+    **dict.fromkeys(("LC-RS-SAVED.PENDING", "LC-RS-SAVED.ABORT"), (2,)),
+    **dict.fromkeys(("LC-SPEC-COUNT.ONCE", "LC-SPEC-COUNT.ALL"), (3, True)),
+    **dict.fromkeys(("LC-SPEC-PLACE.OWN", "LC-SPEC-PLACE.FIRST"), (1,)),
+    **dict.fromkeys(("LC-PC-FAILED.CLEAR", "LC-PC-FAILED.KEEP"), (9,)),
     "LC-PC-ASK.PC4": (0,),
     "LC-PC-UPDATE.PC0": ([64, 64], [9, 9], Limits(100, 0)),
     "LC-RS-BACK.ONCE": (2, 3, 0, 1),
@@ -66,12 +91,24 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-SHARED.UNKNOWN": ([[1, 2, 3], [1, 2, 4]],),
     "LC-SPEC-SPLIT.NONE": (0, 3, 0, 2),
     "LC-TASK-REUSE.ALL": ("embedding",),
+    "ML-BATCH-FRESH.EMPTY": ([True, False], [0, 9]),
+    "ML-BATCH-FRESH.SIZE": ([True, False], [0, 9]),
+    "ML-PC-LENGTHS.ALL": (9, 1),
+    "ML-PC-LENGTHS.TAIL": (9, 1),
+    "ML-THINKS.TOKENIZER": (True, False),
 }
 """Arguments of rules that return a decision, by id."""
 
 PLAIN: Mapping[str, Decision] = {
-    "ML-CHUNK-TRIM-FRONT.allocated": Decision(None, {"valid": 4, "allocated": 8, "chunk_size": 16}),
-    "ML-CHUNK-TRIM-FRONT.valid": Decision(None, {"valid": 4, "allocated": 8, "chunk_size": 16}),
+    "ML-ARRAYS-ADVANCE.step": Decision(True, {}),
+    "ML-ARRAYS-KEEP.copied": Decision(False, {"gated": True}),
+    "ML-ARRAYS-TRIM.refused": Decision(False, {}),
+    "ML-KV-MERGE.skips_empty": Decision(True, {"full": [True, False]}),
+    "ML-LRU-QUERY.whole": Decision(9, {"query": 9}),
+    "ML-LRU-SNAPCOPY.copied": Decision(4, {"key": 9, "length": 5, "held": 12}),
+    "ML-LRU-TRIM-IN.copy": Decision(False, {}),
+    "ML-LRU-UNTRIMMABLE.refused": Decision(0, {"common": 9}),
+    "ML-RING-EXTRACT-END.cut": Decision(9, {"end": 9, "columns": 16, "left_padding": 0}),
     **{name: Decision(None, {}) for name in (
         "ML-STATE-ARRAYS.padded", "ML-STATE-ARRAYS.slots", "ML-STATE-META.none", "ML-STATE-META.text",
         "ML-STATE-RESTORE.cut", "ML-STATE-RESTORE.whole", "ML-STATE-SAVE.cut", "ML-STATE-SAVE.whole",

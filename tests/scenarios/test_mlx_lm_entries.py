@@ -28,8 +28,8 @@ BAD = {
     "0.31.0": ("mlx-976-last-row-checkpoint-hybrid", *TWICE),
     "0.31.1": (*RINGS, *REFUSED_LATER, *SHORT_RINGS, *TWICE),
     "m1019": TWICE,
-    "m1072": (*DRAFTS, *RINGS, *REFUSED_LATER, *SHORT_RINGS),
-    "0.31.3": PADDING,
+    "m1072": ("mlx-834-limit-ignored-in-batch", *DRAFTS, *RINGS, *REFUSED_LATER, *SHORT_RINGS),
+    "0.31.3": ("mlx-1673-chunk-loses-tokens", *PADDING),
     "d78bf58e": (*DRAFTS, *RINGS, *PADDING),
     "0.32.2": (*DRAFTS, *RINGS, *REPAIRS),
 }

@@ -17,7 +17,8 @@ from cachesim.cli.main import main
 from tests.conformance.naive import NaiveCache
 from cachesim.tools.conformance import conform
 print(conform(NaiveCache, max_examples=20, check=False))
-main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "10"])
+main(["fuzz", "-p", "ik_llama@1889-base", "--model", "GA", "--property", "warm-equals-cold", "--examples", "10",
+      "--set", "parallel=1"])
 """
 
 

@@ -6,8 +6,9 @@ Source: ik_llama.cpp examples/server/server-context.cpp process_batch_tokens, pr
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM, Output
-from cachesim.engines.ik_llama.memory.context import FAILED, OK
+from cachesim.engines.ik_llama.memory.context import ABORTED, FAILED, OK
 from cachesim.engines.ik_llama.prefill_chunk import at_interval, create
 from cachesim.engines.ik_llama.server_state import Core, task_error
 from cachesim.engines.ik_llama.slot import Slot, State, Task
@@ -22,6 +23,7 @@ SMALLER = ("failed to find free space in the KV cache, retrying with smaller bat
            "context size or enable defragmentation i={i} n_batch={n} ret=1")
 GIVEN_UP = ("failed to decode the batch: KV cache is full - try increasing it via the context size i={i} "
             "n_batch={ret} ret={ret}")
+UNPARSED = "terminate called after throwing an instance of 'std::runtime_error': Failed to parse input at pos 0"
 TOO_BIG = "Input prompt is too big compared to KV size. Please try increasing KV size."
 
 
@@ -33,12 +35,15 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
     while off < len(batch):
         view = batch.view(off, n)
         srv.log.spend(*cost_of(srv.context.model, len(view), srv.settings.n_ubatch, sum(view.pos)))
-        ret = srv.context.decode(view)
+        ret = srv.context.decode(view, lambda: _is_stopped(srv))
         if srv.context.mixed:
             srv.emit(ev.Warn(MIXED))
         if ret == OK:
             off += _evaluated(srv, view, off)
             continue
+        if ret == ABORTED:
+            _abort(srv)
+            return
         n = 0 if ret == FAILED else srv.decide(srv.rules.decode_retry(n), None)
         if not n:
             _give_up(srv, off, ret)
@@ -50,6 +55,28 @@ def decode_batch(srv: Core, batch: DecodeBatch) -> None:
     for slot in srv.slots:
         if slot.task is not None and slot.drafting:
             _accepted(srv, slot, slot.task)
+
+
+def _is_stopped(srv: Core) -> bool:
+    """Return whether a client that waits for a whole answer has disconnected: its slot has evaluated ``cancel_at``
+    tokens. The rules decide whether that stops the evaluation."""
+    for slot in srv.slots:
+        task = slot.task
+        at = task.request.cancel_at if task is not None and not task.streams else None
+        if at is not None and srv.memory.pos_max(slot.id) + 1 >= at + len(srv.system):
+            return bool(srv.rules.abort(len(slot.tokens), srv.memory.pos_max(slot.id)).value >= 0)
+    return False
+
+
+def _abort(srv: Core) -> None:
+    """End the tasks of all slots without an answer after a client stopped the evaluation. The rules decide which tokens
+    stay listed."""
+    for slot in srv.slots:
+        if slot.task is not None:
+            slot.task.answer.cancelled = True
+        held = srv.decide(srv.rules.abort(len(slot.tokens), srv.memory.pos_max(slot.id) - len(srv.system)), slot)
+        del slot.tokens[held:]
+        srv.leave(slot)
 
 
 def _give_up(srv: Core, off: int, ret: int) -> None:
@@ -107,7 +134,8 @@ def _add_outputs(srv: Core, slot: Slot, task: Task, n: int) -> None:
     for k in range(n):
         output = srv.outputs.get(slot.at + k)
         if output is not None:
-            task.answer.outputs.append(Output(len(slot.tokens) - n + k, output.digest, output.logits))
+            pos = len(srv.system) + len(slot.tokens) - n + k
+            task.answer.outputs.append(Output(pos, output.digest, output.logits))
 
 
 def _accepted(srv: Core, slot: Slot, task: Task) -> None:
@@ -143,8 +171,11 @@ def _most(task: Task) -> int:
 
 
 def finish(srv: Core, slot: Slot, task: Task) -> None:
-    """Send the final response, create a last checkpoint, and let the slot leave."""
+    """Send the final response, create a last checkpoint, and let the slot leave. Raises ProcessAborted if plain text
+    is parsed with the parser of a chat."""
     slot.tokens += [slot.sampled] * srv.rules.undecoded
     task.answer.tokens_cached = len(slot.tokens)
+    if slot.parser and not task.parses:
+        raise ProcessAborted(UNPARSED, "chat-parser")
     create(srv, slot)
     srv.leave(slot)

@@ -100,6 +100,9 @@ class Options:
         help="Method to save a recurrent state before a draft is verified; auto uses the first that works.")
     companion_recurrent: bool = flag(
         False, help="Not a server flag: the memory of the draft context (MTP) refuses removals, as #1889 assumes.")
+    drafts_from_rows: bool = flag(
+        False, help="Not a server flag: drafts (MTP) are wrong if the draft context makes them for another position or "
+                    "reads rows of later states.")
 
 
 FLAGS = flags_of(Options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Load, Manual, draw_batches
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Field, Load, Manual, draw_batches
 from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
@@ -70,7 +70,7 @@ MANUAL = Manual(
     flags=FLAGS,
     silent=IGNORED,
     token_numbers=("block_flash", "block_plain"),
-    models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4"),
+    models=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp", "deepseek4", "deepseek4-states"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     empty_prompt=True,
     slot_count=slot_count,
@@ -82,6 +82,11 @@ MANUAL = Manual(
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
     context=Context("ctx_size", context_parts),
     known={name: model for name, model in MODELS.items() if name != "mamba-2"},    # LLM_ARCH_MAMBA only
+    fields=(
+        Field("parser", False, "true: a chat, whose answer is parsed; the parser rejects plain text"),
+        Field("stream", True, "false: the client waits for the whole answer, and a disconnect stops the evaluation"),
+        Field("system_tokens", -1, "tokens at the start of the prompt that set the server's system prompt, -1 = none"),
+    ),
     drawn=("A", "W8 A", "GA", "GGGA", "GGA+M", "A+M"),
     draw=draw,
     draw_fields=draw_fields,

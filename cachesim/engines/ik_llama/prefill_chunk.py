@@ -24,7 +24,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     stop, due = srv.decide(srv.rules.ckpt_break(start, length, room, tolerance), slot)
     slot.due = slot.due or due                 # only the next request resets it
     first = len(batch)
-    batch.extend(task.prompt[start:stop], len(slot.tokens), slot.id)
+    batch.extend(task.prompt[start:stop], len(srv.system) + len(slot.tokens), slot.id)
     slot.tokens.extend(task.prompt[start:stop])
     slot.n_prompt = stop
     task.answer.prompt_n += stop - start
@@ -40,7 +40,7 @@ def trim(srv: Core, slot: Slot, task: Task) -> None:
     if slot.uncounted:
         del slot.tokens[-slot.uncounted :]
         slot.uncounted = 0
-    p0 = len(slot.tokens)
+    p0 = len(srv.system) + len(slot.tokens)
     target = srv.memory.seq_rm(slot.id, p0, POS_INF)
     companion = True
     if srv.companion is not None and srv.decide(srv.rules.trim(target), slot):

@@ -49,10 +49,19 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     if back:
         srv.emit(ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
     slot.n_prompt = resume.n_past_prompt - back
-    task.answer.reused = {slot.source: slot.n_prompt}
+    task.answer.reused = _reused(srv, slot, task)
     del slot.tokens[resume.n_past - back :]
     srv.changed(slot, "truncated", task.answer.deciding)
     return True
+
+
+def _reused(srv: Core, slot: Slot, task: Task) -> dict[str, int]:
+    """Return the reused tokens by source; a system prompt that an earlier request set counts as kept in the slot,
+    although the real server does not count it."""
+    found = {slot.source: slot.n_prompt}
+    if srv.system and task.system is None:
+        found["slot"] = found.get("slot", 0) + len(srv.system)
+    return found
 
 
 def _common(srv: Core, slot: Slot, task: Task) -> Common:
@@ -75,10 +84,10 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: Common, back: int)
     if back:
         srv.emit(ev.NeedOne(slot.id, task.id, found.cache, len(task.prompt)))
     pos_min, has_states = srv.memory.pos_min(slot.id), bool(srv.kind.states)
-    ask = Ask(found.cache, found.prompt, len(slot.tokens), pos_min, has_states, srv.kind.private)
+    ask = Ask(found.cache, found.prompt, len(slot.tokens), pos_min, has_states, srv.kind.private, len(task.prompt))
     need: Need = srv.decide(srv.rules.ckpt_need(ask), slot)
     resume = _search(srv, slot, task, ask) if need.search else Resume(found.cache, found.prompt)
-    erase = srv.rules.ckpt_erase(slot.facts, ask)
+    erase = srv.rules.ckpt_erase(slot.facts, ask._replace(restored=resume.restored))
     gone = slot.drop(srv.decide(erase, slot))
     srv.changed(slot, "erased", erase.rule, ALL_TOKENS)
     for c in (lost.facts for lost in gone):
@@ -102,6 +111,7 @@ def _search(srv: Core, slot: Slot, task: Task, ask: Ask) -> Resume:
     c = slot.checkpoints[found].facts
     again: Resume = srv.decide(srv.rules.ckpt_resume(c, ask), slot)
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
+    again = again._replace(restored=c.pos_max)
     n_tokens = logged_tokens(srv, c)
     srv.emit(ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"

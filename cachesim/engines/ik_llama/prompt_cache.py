@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import Sequence
 
 from cachesim import events as ev
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import Immutable
 from cachesim.engines.ik_llama.events import PcEntryShifted
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
-from cachesim.engines.ik_llama.rules.common_prefix import Pieces, common, discarded, without_reasoning
+from cachesim.engines.ik_llama.rules.common_prefix import Common, Pieces, common, discarded, without_reasoning
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.ik_llama.rules.slot_selection import Shifted
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
@@ -37,31 +38,40 @@ class Entry(Immutable):
     size: int
     kept: int = 0
     discarded: int = 0
+    system: tuple[int, ...] = ()   # system prompt before the tokens
 
 
 @dataclass(frozen=True)
 class PromptComparison:
     """Comparison of texts with a prompt: ``pieces`` returns the text of a token, ``marks`` are the tokens around
-    omitted reasoning."""
+    omitted reasoning; ``text`` False = token ids are compared."""
 
     pieces: Pieces
     marks: tuple[int, int] | None
     prompt: Sequence[int]
+    text: bool = True
 
     @cached_property
     def asked(self) -> list[int]:
         """The prompt without its reasoning."""
         return without_reasoning(self.prompt, self.marks, self.pieces)
 
+    def common(self, held: Sequence[int], tokens: Sequence[int]) -> Common:
+        """Return the common prefix of two token lists."""
+        if self.text:
+            return common(held, tokens, self.pieces, strict=False)
+        n = common_prefix(list(held), list(tokens))
+        return Common(n, n)
+
     def facts(self, held: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:
         """Compare the tokens of a slot or an entry with the prompt, and, if a shift discarded tokens, also with the
         prompt without the discarded part."""
         kept, prompt = without_reasoning(held, self.marks, self.pieces), self.asked
-        found = common(kept, prompt, self.pieces, strict=False)
+        found = self.common(kept, prompt)
         moved = None
         if n_discard > 0:
             rest = discarded(prompt, n_keep, n_discard)
-            n_cache, n_prompt = common(kept, rest, self.pieces, strict=False)
+            n_cache, n_prompt = self.common(kept, rest)
             moved = Shifted(len(rest), n_prompt, n_cache)
         return EntryFacts(len(kept), len(prompt), found.cache, found.prompt, shifted=moved)
 
@@ -77,13 +87,14 @@ class PromptCache:
         log_decision(self.log, decision, slot)
         return decision
 
-    def save(self, slot: Slot, compare: PromptComparison) -> None:
-        """Store a copy of the slot's tokens, state and checkpoints. The slot is unchanged."""
+    def save(self, slot: Slot, compare: PromptComparison, system: Sequence[int]) -> None:
+        """Store a copy of the slot's tokens, state and checkpoints; ``system`` precedes the tokens. The slot is
+        unchanged."""
         self.log.emit(ev.PcBegin())
         self.log.emit(ev.PcSave(len(slot.tokens), ev.mib(self.memory.size_of(slot.id, partial=False)), 0.0))
         facts, rest = [], discarded(slot.tokens, slot.kept, slot.discarded)
         for entry in self.entries:
-            found = common(entry.tokens, rest, compare.pieces, strict=False)
+            found = compare.common(entry.tokens, rest)
             facts.append(EntryFacts(len(entry.tokens), len(rest), found.cache, found.prompt))
         decision = self._decide(self.rules.pc_alloc(facts), slot)
         plan: Admission = decision.value
@@ -96,7 +107,8 @@ class PromptCache:
             return
         blob = self.memory.get(slot.id, partial=False)
         size = blob.size + sum(c.facts.size for c in slot.checkpoints)
-        entry = Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, slot.kept, slot.discarded)
+        entry = Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, slot.kept, slot.discarded,
+                      tuple(system))
         self.entries.append(entry)
         self.points.stored(entry)
 
@@ -146,6 +158,12 @@ class PromptCache:
         if after.value:
             del self.entries[decision.value]
             self.points.lost(entry, "consumed", after.rule)
+
+    def clear(self, rule: str) -> None:
+        """Remove all entries."""
+        for entry in self.entries:
+            self.points.lost(entry, "cleared", rule)
+        self.entries = []
 
     def update(self) -> None:
         """Evict the oldest entries over the limit, then log the remaining entries."""

@@ -88,6 +88,14 @@ def _failed(repair: Any, because: Because) -> str:
     return NoEffect("seq_rm worked")
 
 
+def _graph(again: bool, because: Because) -> str:
+    rows, last = (", ".join(map(str, because[name] or ())) for name in ("rows", "last"))
+    if not again:
+        return NoEffect(f"graph built for recurrent row {rows}")
+    reset = "zeroes" if any(because["zeroes"]) else "does not zero"
+    return f"graph of the last micro-batch used again: it {reset} recurrent row {last}; the tokens belong to row {rows}"
+
+
 def _spec_save(value: Any, because: Because) -> str:
     n = f"{counted(because['n_batch'], 'token')}, {counted(because['capacity'], 'saved state')}"
     if value[0]:
@@ -97,6 +105,17 @@ def _spec_save(value: Any, because: Because) -> str:
 
 FAMILIES: dict[str, Say] = {
     "IK-SLOT-SELECT": _slot,
+    "IK-COMPARE": lambda v, b: "slot and prompt compared " + ("as text" if v.text else "by token ids") + (
+        f", {b['held'] - b['left']} tokens of reasoning left out" if v.without_reasoning else ", reasoning included"),
+    "IK-PARSER": lambda v, b: (
+        "the chat parser of an earlier request is applied to the answer" if v and not b["chat"] else
+        NoEffect(f"the answer is {'parsed' if v else 'plain text'}")),
+    "IK-SYSTEM": lambda v, b: f"system prompt of {counted(b['n_tokens'], 'token')} set: the memory is cleared" + (
+        ", and so are slots, draft context and prompt cache" if v.slots else
+        "; slots, draft context and prompt cache keep their content"),
+    "IK-GRAPH": _graph,
+    "IK-ABORT": lambda v, b: NoEffect("a disconnected client does not stop the evaluation") if v < 0 else (
+        f"evaluation stopped by the client: {v} of {counted(b['held'], 'token')} stay listed"),
     "IK-SHIFTED": lambda v, b: "slot compared with the prompt as the context shift would leave it" if v else NoEffect(
         "slot compared with the whole prompt"),
     "IK-PROMPT-EMPTY":
@@ -140,6 +159,11 @@ FAMILIES: dict[str, Say] = {
         "slot file: no side file with checkpoints"),
     "IK-SLOT-ERASE": lambda v, b: f"slot erased; {counted(b['ckpts'], 'checkpoint')} {'erased' if v else 'not erased'}",
     "IK-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
+    "IK-DRAFT-FROM": lambda v, b: NoEffect(f"drafts for position {v}") if v == b["held"] else (
+        f"drafts for position {v}; the target continues at {b['held']}"),
+    "IK-WARM-UP": lambda v, b: (
+        NoEffect(f"draft context: row {b['pos']} conditioned on state {v}") if v <= b["pos"] else
+        f"draft context: row {b['pos']} conditioned on a later state ({v})"),
     "IK-SPEC-SAVE": _spec_save,
     "IK-SPEC-COMMIT": lambda v, b: (
         f"draft context takes the accepted tokens at position {v[0]}, {'after' if v[1] else 'without'} seq_rm"),
@@ -165,6 +189,10 @@ FAMILIES: dict[str, Say] = {
 }
 
 VARIANTS: dict[str, Say] = {
+    "IK-SHIFTED.NO": lambda v, b: NoEffect("slot compared with the whole prompt; shifts are not compared"),
+    "IK-SLOT-SELECT.LAST-PROMPT": lambda v, b: _slot(v, b).replace("LCP similarity", "LCP with its last prompt"),
+    "IK-PC-SAVE.NEVER": lambda v, b: f"slot of {counted(b['held'], 'token')} not saved: there is no prompt cache",
+    "IK-PC-PEEK.DIRECT": lambda v, b: NoEffect("comparing does not copy the token lists"),
     "IK-SLOT-SAVE.STATE-ONLY": lambda v, b: "slot file: checkpoints are not saved",
     "IK-SLOT-RESTORE.STATE-ONLY": lambda v, b: "slot file: no side file is read",
 }

@@ -117,6 +117,7 @@ FAMILIES: dict[str, Say] = {
 VARIANTS: dict[str, Say] = {
     "IK-CKPT-ON.NEVER": lambda v, b: "no context checkpoints: this version creates none",
     "IK-CKPT-NEED.OR-PRIVATE": need(_compared(">=", otherwise="the model has a state of its own")),
+    "IK-CKPT-NEED.NEVER": lambda v, b: NoEffect("no checkpoint search: this version has none"),
     "IK-CKPT-NEED.REACHED": need(_compared(">=")),
     "IK-CKPT-NEED.BEYOND": need(_compared(">")),
     "IK-CKPT-NEED.STATES": need(_compared(">", otherwise="the model has a recurrent state")),
@@ -128,6 +129,7 @@ VARIANTS: dict[str, Say] = {
     "IK-CKPT-ERASE.THOLD": lambda v, b: erasure_text(v, "invalidated", f"pos_max > pos_min_thold {b['thold']}"),
     "IK-CKPT-ERASE.POS-MIN": lambda v, b: erasure_text(v, "invalidated", f"pos_min > pos_min_thold {b['thold']}"),
     "IK-CKPT-ERASE.BEYOND": lambda v, b: erasure_text(v, "invalidated", f"pos_max > n_past {b['n_past']}"),
+    "IK-CKPT-ERASE.RESTORED": lambda v, b: erasure_text(v, "invalidated", f"pos_max >= {b['bound']}"),
     "IK-CKPT-EVICT.PROMPT-END": evicted("smallest loss of spacing, prompt ends last"),
     "IK-CKPT-EVICT.VARIANCE": evicted("smallest loss of spacing"),
     "IK-CKPT-EVICT.OLDEST": evicted("the oldest"),

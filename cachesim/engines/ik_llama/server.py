@@ -35,11 +35,23 @@ class Server(Inspected):
             raise BadInput(f"{lacking} is not modelled for this engine", hint="use single completions")
         answer = Answer(self.log.mark(), died=self.dead)
         if not self.dead:
-            self.queue.append(Task(self.take_id(), request, answer, list(request.prompt)))
+            self.queue.append(self._task(request, answer))
         return answer
 
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+    def _task(self, request: Request, answer: Answer) -> Task:
+        """Return the task of a request. Its first ``system_tokens`` tokens are a system prompt. Raises BadInput where a
+        system prompt is not simulated."""
+        n = int(request.extra.get("system_tokens", -1))
+        if n >= 0 and (self.kind.states or self.settings.n_slots > 1 or self.settings.context_shift):
+            raise BadInput("a system prompt of the server is simulated only with one slot, without context shift and "
+                           "without recurrent layers", hint="parallel = 1, context_shift = false")
+        system = list(request.prompt[:n]) if n >= 0 else None
+        return Task(self.take_id(), request, answer, list(request.prompt[max(0, n) :]), system=system)
+
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot. Raises BadInput; the slot is unchanged then."""
+        if percent < 100:
+            raise BadInput("truncated slot files are simulated for llama.cpp only")
         self.log.mark()
         self.take_id()                         # an action is a task with its own id
         return slot_action(self, action, id_slot, file)
@@ -103,7 +115,7 @@ class Server(Inspected):
         """End the requests of disconnected clients between two iterations; their evaluated tokens stay in the slot."""
         for slot in self.slots:
             task = slot.task
-            if task is None or task.request.cancel_at is None or slot.state is not State.GENERATING:
+            if task is None or task.request.cancel_at is None or slot.state is not State.GENERATING or not task.streams:
                 continue
             full = self.rules.full(len(slot.tokens), self.settings.n_ctx_slot, self.settings.context_shift)
             if len(slot.tokens) >= task.request.cancel_at and not full.value:    # a full slot ends anyway
@@ -120,7 +132,7 @@ class Server(Inspected):
             answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
             evaluated = len(slot.tokens) - (self.rules.undecoded if answer.stop_type == "limit" else 0)
             answer.tokens_cached = len(slot.tokens) if slot.task.prompt else 0
-            answer.slot_tokens = tuple(slot.tokens[:evaluated])
+            answer.slot_tokens = (*self.system, *slot.tokens[:evaluated])
             answer.done = True
         slot.state, slot.task, slot.t_last = State.IDLE, None, self.next_tick()
         self.queue.extend(self.deferred)

@@ -22,11 +22,12 @@ from cachesim.engines.ik_llama.memory.kv_cache import KvCache, Window, capacity
 from cachesim.engines.ik_llama.memory.model_layout import ModelKind
 from cachesim.engines.ik_llama.profiles import Rules
 from cachesim.engines.ik_llama.prompt_cache import PromptCache
+from cachesim.engines.ik_llama.rules.micro_batch import Graph
 from cachesim.engines.ik_llama.server_flags import settings
 from cachesim.engines.ik_llama.slot import Slot, State, Task
 from cachesim.engines.shared.batch import TokenOutput
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.shared.restore_point_tracker import RestorePoints
+from cachesim.engines.shared.restore_point_tracker import ALL_TOKENS, RestorePoints
 from cachesim.engines.shared.server_loop import SlotDriver
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed, recorded_piece, unique_piece
 from cachesim.model import Model
@@ -51,7 +52,7 @@ class Core(SlotDriver):
         self.settings = settings(opts, kind, rules.block_flash if opts.flash_attn else rules.block_plain)
         self.pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.memory = self._cache(model, opts.swa_compress, None)
-        self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules())
+        self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
         limits = Limits(self.settings.limit_size, 0)
         self.points = RestorePoints(self, log)
@@ -60,6 +61,9 @@ class Core(SlotDriver):
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.outputs: dict[int, TokenOutput] = {}
+        self.system: list[int] = []            # system prompt, before the tokens of every slot
+        self.later: dict[int, list[int]] = {}  # sequence -> rows of the draft context made from a later state
+        self.overwritten: dict[int, str] = {}  # slots whose state another slot's micro-batch overwrote -> rule
         self.known_next: set[int] = set()      # sequences whose next draft the draft context knows
         self.next_id, self.tick = 1, 0
         self.dead = False
@@ -78,7 +82,7 @@ class Core(SlotDriver):
         is recurrent only if the options say so."""
         cache = self._cache(None, opts.swa_compress, opts.companion_recurrent)
         unread = replace(self._decode_rules(), seen=lambda pos: self.settings.n_ctx)
-        return Context(cache, None, self.settings.n_ubatch, unread)
+        return Context(cache, None, self.settings.n_ubatch, unread, self.emit, "draft")
 
     def _seen(self, pos: np.ndarray) -> int:
         """Return the number of cells that attention reads; log the decision if used cells are missed."""
@@ -98,6 +102,23 @@ class Core(SlotDriver):
             self.decide(decision, None)
         return low
 
+    def _reuses(self, last: Graph | None, now: Graph, first: int) -> bool:
+        """Return whether the graph of the last micro-batch is used again; log the decision if that matters. The
+        micro-batch then overwrites the states of the slots of the last one."""
+        decision = self.rules.graph(last, now, first)
+        if last is not None and decision.value and last != now:
+            self.decide(decision, None)
+            self.overwritten.update(dict.fromkeys(last.rows, decision.rule))
+        return bool(decision.value)
+
+    def evaluated(self, rule: str) -> None:
+        """Report that a batch was evaluated, and the idle slots whose states it overwrote."""
+        for slot in self.slots:
+            if slot.id in self.overwritten and not slot.busy and (slot.tokens or self.system):
+                self.points.changed(slot, "overwritten", self.overwritten[slot.id], ALL_TOKENS, grown=True)
+        self.overwritten.clear()
+        super().evaluated(rule)
+
     def _decode_rules(self) -> DecodeRules:
         rules, fixed, hybrid = self.rules, self.settings, self.kind.hybrid
         return DecodeRules(
@@ -106,6 +127,7 @@ class Core(SlotDriver):
             window_from=self._window_from,
             blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, fixed.flags.flash_attn), None)),
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
+            reuses=self._reuses,
             keeps=lambda n: str(rules.spec_steps(n, fixed.n_max + 1).value),
         )
 

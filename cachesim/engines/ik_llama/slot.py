@@ -53,6 +53,17 @@ class Task:
     answer: Answer
     prompt: list[int]            # prompt, shortened if it did not fit
     begun: bool = False
+    system: list[int] | None = None    # system prompt that the request sets, None = unchanged
+
+    @property
+    def parses(self) -> bool:
+        """True if the request brings a parser for its answer, as chats do."""
+        return bool(self.request.extra.get("parser", False))
+
+    @property
+    def streams(self) -> bool:
+        """True if the client reads the answer as a stream, so that a disconnect does not stop an evaluation."""
+        return bool(self.request.extra.get("stream", True))
 
 
 @dataclass(slots=True)
@@ -84,12 +95,14 @@ class Slot(SlotBase):
     spec: SpecCkpt | None = None   # state saved for a rejection
     truncated: bool = False        # a shift discarded tokens
     source: str = "slot"           # source of the reused tokens: slot, checkpoint or entry
+    parser: bool = False           # answers are parsed with the parser of a chat
+    last_prompt: list[int] = field(default_factory=list)    # prompt of the current or previous task
     child: bool = False            # always False: this server does not support several completions
 
     def begin(self, task: Task, last_checkpoint: int) -> None:
         """Assign a task. Attributes that are not set here keep the values of the previous task."""
         self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
-        self.last_task = task.id
+        self.last_task, self.last_prompt = task.id, task.prompt
         self.n_prompt, self.kept, self.discarded, self.uncounted, self.due = 0, 0, 0, 0, False
         self.draft, self.drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.ik_llama.events import PcInfo
 from cachesim.engines.ik_llama.prompt_cache import PromptComparison
-from cachesim.engines.ik_llama.rules.slot_selection import Choice, SlotFacts
+from cachesim.engines.ik_llama.rules.carried_over import Cleared
+from cachesim.engines.ik_llama.rules.common_prefix import without_reasoning
+from cachesim.engines.ik_llama.rules.slot_selection import Choice, Compared, SlotFacts
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Slot, Task
+from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.engines.shared.prompt_cache_limits import part
 
 
@@ -21,23 +25,58 @@ def assign_slot(srv: Core, task: Task) -> None:
     if slot is None:
         srv.deferred.append(task)
         return
+    if task.system is not None:
+        _set_system_prompt(srv, slot, task, task.system)
+    if srv.system:
+        task.answer.prompt = (*srv.system, *task.prompt)
     slot.begin(task, srv.rules.last_checkpoint)
+    parser = srv.rules.parser(task.parses, slot.parser)
+    if parser.value or slot.parser:
+        srv.decide(parser, slot)
+    slot.parser = parser.value
     on = srv.rules.ckpt_on(srv.settings.max_checkpoints, bool(srv.kind.states), srv.kind.private)
     slot.marks = srv.decide(on, slot)
     slot.n_keep = srv.decide(srv.rules.keep(task.request.n_keep, slot.n_keep), slot)
     srv.emit(ev.Launch(slot.id, task.id, 0))
 
 
+def _set_system_prompt(srv: Core, slot: Slot, task: Task, tokens: list[int]) -> None:
+    """Clear the memory and evaluate another system prompt. The rules decide what is cleared besides the memory."""
+    decision = srv.rules.system(len(tokens))
+    cleared: Cleared = srv.decide(decision, slot)
+    srv.memory.clear()
+    if cleared.companion and srv.companion is not None:
+        srv.companion.kv.clear()
+    if cleared.slots:
+        slot.tokens.clear()
+        slot.checkpoints.clear()
+    if cleared.entries and srv.cache is not None:
+        srv.cache.clear(decision.rule)
+    srv.system = tokens
+    batch = DecodeBatch()
+    batch.extend(tokens, 0, slot.id)
+    if tokens:
+        srv.context.decode(batch)
+    task.answer.prompt_n += len(tokens)
+    srv.changed(slot, "cleared", decision.rule)
+
+
 def select_slot(srv: Core, task: Task) -> Slot | None:
     """Select a slot; the prompt cache saves and replaces its content. A slot requested by id is used unchanged. None =
     no slot is available."""
-    compare = PromptComparison(srv.pieces, srv.settings.marks, task.prompt)
+    how: Compared = srv.rules.compare(0, 0).value
+    marks = srv.settings.marks if how.without_reasoning else None
+    compare = PromptComparison(srv.pieces, marks, task.prompt, how.text)
     facts, sps = [_facts(srv, slot, compare) for slot in srv.slots], srv.settings.flags.slot_prompt_similarity
     decision = srv.rules.slot_select(facts, task.request.id_slot, sps)
     choice: Choice | None = decision.value
     if choice is None:
         return None
     slot = srv.slots[choice.slot]
+    for other in srv.slots:
+        left = len(without_reasoning(other.tokens, srv.settings.marks, srv.pieces))
+        if left < len(other.tokens):
+            srv.decide(srv.rules.compare(len(other.tokens), left), other)
     srv.decide(decision, slot)
     slot.source = "slot"
     if choice.by == "lcp":
@@ -56,7 +95,9 @@ def _facts(srv: Core, slot: Slot, compare: PromptComparison) -> SlotFacts:
     found = compare.facts(slot.tokens, slot.kept, slot.discarded)
     too = srv.rules.shifted(slot.discarded, found.asked, srv.settings.n_ctx_slot).value
     shifted = found.shifted if too else None
-    return SlotFacts(slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, shifted)
+    last = () if compare.text else slot.last_prompt
+    lcp = common_prefix(list(last), list(compare.prompt)) if last else 0
+    return SlotFacts(slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, shifted, len(last), lcp)
 
 
 def _f_keep(srv: Core, slot: Slot, compare: PromptComparison) -> tuple[float, int]:
@@ -83,7 +124,7 @@ def _exchange(srv: Core, slot: Slot, task: Task, compare: PromptComparison) -> N
     if srv.cache is None:
         return
     if srv.decide(srv.rules.pc_save(f_keep, held, least_keep, n_min), slot):
-        srv.cache.save(slot, compare)
+        srv.cache.save(slot, compare, srv.system)
     if srv.cache.entries:
         srv.cache.load(slot, compare, least_keep)
         srv.cache.update()

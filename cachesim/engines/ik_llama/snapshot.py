@@ -10,12 +10,13 @@ from typing import Callable, Mapping
 
 import numpy as np
 
+from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import Removal, StoredBytes
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.prompt_cache_limits import over_limits
 from cachesim.engines.shared.restore_point_tracker import CheckpointRange, Conversation
@@ -53,9 +54,23 @@ class Inspected(Core):
         """True with similarity 0: the server logs nothing when a request arrives and every slot is busy."""
         return self.settings.flags.slot_prompt_similarity == 0
 
+    @property
+    def n_ctx_slot(self) -> int:
+        """Context of a slot [tokens]."""
+        return self.settings.n_ctx_slot
+
     def memory_matches(self, slot: int) -> bool:
         """True if the memory ends where the tokens of the slot end."""
-        return self.memory.pos_max(slot) == max(0, len(self.slots[slot].tokens) - 1)
+        return self.memory.pos_max(slot) == max(0, len(self._text(self.slots[slot])) - 1)
+
+    def tokens_of(self, slot: int) -> Tokens:
+        """Return the tokens recorded for a slot, after the system prompt."""
+        return tuple(self._text(self.slots[slot]))
+
+    def _text(self, owner: Slot | Entry) -> list[int]:
+        """Return the tokens of a slot or an entry, after the system prompt."""
+        system = owner.system if isinstance(owner, Entry) else self.system
+        return [*system, *owner.tokens] if system else owner.tokens
 
     def of_slot(self, slot: Slot) -> Conversation:
         """Return the data that determine the restore points of a slot."""
@@ -69,8 +84,9 @@ class Inspected(Core):
 
     def _conversation(self, owner: Slot | Entry, own: np.ndarray, state: StatePart | None) -> Conversation:
         """Return the data of a slot or an entry. A purely recurrent cache does not have restore points."""
-        lengths = (1, 0) if self.kind.recurrent else _lengths(len(owner.tokens), state)
-        return Conversation(owner.tokens, contiguous_length(own), *lengths, owner.checkpoints)
+        text = self._text(owner)
+        lengths = (1, 0) if self.kind.recurrent else _lengths(len(text), state)
+        return Conversation(text, contiguous_length(own), *lengths, owner.checkpoints)
 
     def of_checkpoint(self, checkpoint: Checkpoint) -> CheckpointRange:
         """Return the range of a checkpoint; empty without recurrent layers, because it holds nothing then."""
@@ -85,8 +101,8 @@ class Inspected(Core):
             return self._live(owner, start)
         if kind == "entry":
             entry: Entry = self.points.conversation(key)
-            blob, n = entry.blob, len(entry.tokens)
-            return Stored(kind, owner, tuple(entry.tokens), n, _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
+            blob, text = entry.blob, tuple(self._text(entry))
+            return Stored(kind, owner, text, len(text), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
         ckpt: Checkpoint = self.points.checkpoint(key)
         held, owner = self.text_of(key)
         n = min(ckpt.facts.pos_max + 1, ckpt.facts.n_tokens)
@@ -94,7 +110,7 @@ class Inspected(Core):
 
     def _live(self, slot: int, start: int) -> Stored:
         """Return a slot's rows from position ``start`` on, and its states."""
-        kv, n = self.memory, len(self.slots[slot].tokens)
+        kv, n = self.memory, len(self._text(self.slots[slot]))
         if kv.kind.recurrent:                           # nothing is stored in cells
             return Stored("slot", slot, (), n, (), StatePart(kv.state_pos[slot], kv.states[slot]), start)
         cells = kv.cells.of(slot)
@@ -116,6 +132,24 @@ class Inspected(Core):
         """Return the current bytes of checkpoints and stored conversations."""
         checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
         return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
+
+    def stored_sizes(self) -> list[StoredSize]:
+        """Return the size of every checkpoint and every stored conversation. The draft context is never stored."""
+        found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size)
+                 for slot in self.slots for c in slot.checkpoints]  # fmt: skip
+        return found + [
+            StoredSize("entry", -1, len(entry.tokens), entry.size, 0, sum(c.facts.size for c in entry.checkpoints))
+            for entry in (self.cache.entries if self.cache else ())
+        ]
+
+    def draft_memory(self, slot: int) -> DraftMemory | None:
+        """Return the memory of the MTP head for a slot."""
+        if self.companion is None:
+            return None
+        kv = self.companion.kv
+        pos = kv.cells.pos[kv.cells.of(slot)]
+        first, last = (int(pos.min()), int(pos.max())) if len(pos) else (-1, -1)
+        return DraftMemory(len(pos), first, last, kv.state_pos[slot], kv.size_of(slot, False))
 
     def held(self, seq: int) -> np.ndarray:
         """Return the positions (n,) of a sequence's cells, ascending."""

@@ -10,6 +10,7 @@ ik_llama = partial(Source, "ikawrakow/ik_llama.cpp")
 """Source in ik_llama.cpp: file, function, commit."""
 
 CONTEXT = "examples/server/server-context.cpp"
+SERVER = "examples/server/server.cpp"
 TASK = "examples/server/server-task.cpp"
 SPECULATIVE = "common/speculative.cpp"
 LLAMA = "src/llama.cpp"

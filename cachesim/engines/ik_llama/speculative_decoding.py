@@ -2,7 +2,7 @@
 
 The drafter is forced: a request states which tokens are drafted where, and how many are correct. The draft context (in
 the code: companion) follows the target. Only the positions in it are simulated, because its drafts affect nothing but
-the number of accepted tokens. Source:
+the number of accepted tokens. With the option ``drafts_from_rows``, drafts from wrong rows are all rejected. Source:
 ik_llama.cpp examples/server/server-context.cpp speculative_decoding_accept, common/speculative.cpp (8337e4cd3).
 """
 
@@ -33,17 +33,27 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     if not most:
         return
     slot.drafting = True
+    reads = _reads_right_rows(srv, slot, held)
     _companion_drafts(srv, slot, held, most)
     saved, keeps = True, True
     if srv.kind.states:
         saved, keeps = srv.decide(srv.rules.spec_save(most + 1, srv.settings.n_max + 1), slot)
     if not keeps:
         return
-    right = min(most, plan.accepted) if plan else most
+    right = 0 if not reads else min(most, plan.accepted) if plan else most
     slot.draft = forced_draft(srv.sampler, [*slot.tokens, slot.sampled], request, slot.n_decoded, right, most)
     task.answer.draft_n += most
     if srv.kind.states and saved:
         slot.spec = _save(srv, slot, held)
+
+
+def _reads_right_rows(srv: Core, slot: Slot, held: int) -> bool:
+    """Return whether the draft context drafts for the position after the target's tokens, and from rows that were
+    conditioned on earlier states only. Always True unless the options ask for it, as drafts are forced."""
+    if srv.companion is None or not srv.settings.flags.drafts_from_rows:
+        return True
+    start = srv.decide(srv.rules.draft_from(held, srv.companion.kv.pos_max(slot.id)), slot)
+    return bool(start == held) and not any(pos < held for pos in srv.later.get(slot.id, []))
 
 
 def _save(srv: Core, slot: Slot, held: int) -> SpecCkpt:
@@ -86,6 +96,12 @@ def warm_up(srv: Core, slot: Slot, view: DecodeBatch, first: int, stop: int) -> 
     if not kv.empty(slot.id) and kv.pos_max(slot.id) >= pos:
         kv.seq_rm(slot.id, pos, POS_INF)
     srv.known_next.discard(slot.id)
+    later = [row for row in srv.later.get(slot.id, []) if row < pos]
+    warm = srv.rules.warm_up(pos, stop - first)
+    if warm.value > pos:
+        srv.decide(warm, slot)
+        later.append(pos)
+    srv.later[slot.id] = later
     _decode(srv, slot, pos, stop - first)
 
 

@@ -36,7 +36,7 @@ SIGNATURES = (
         "the memory refused to remove the tokens from position {p0} on, so the slot was cleared",
     ), behind_refused),
     Signature("restore-failed", ("ckpt_restore_failed", "pc_load_failed"), (
-        "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE"), ("a saved state could not be restored",),
+        "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE", "LC-PC-FAILED"), ("a saved state could not be restored",),
               unproved=NO_STATE),
     Signature("identical-prompt", ("need_one",), ("LC-NPAST-ONE",), (
         "the slot holds the whole prompt; its last token is evaluated for its logits",), last_token),
@@ -89,10 +89,24 @@ SIGNATURES = (
 """Signatures, in the order in which they are named if several apply."""
 
 UNLOGGED: Mapping[str, str] = {
+    "LC-BATCH-CHECK": "not logged: in the answers",
     "LC-CKPT-NOTE": "not logged: in the checkpoints that are examined",
     "LC-KV-COPY": "not logged: in the answers of further completions",
+    "LC-FILE-TORN": "not logged: in the cells of the slot after a refused file, or in the end of the server",
+    "LC-FAIL": "not logged: in the reused tokens of the next request of the slot",
+    "LC-KV-MASK": "not logged: in the answers",
+    "LC-KV-POS": "not logged: in the answers",
     "LC-KV-READ": "not logged: in the answers",
+    "LC-KV-TURN": "not logged: in the answers",
     "LC-KV-UNDO": "not logged: in the reused tokens of the next request of the slot",
+    "LC-RS-PLANE": "not logged: in the answers after a rejected draft",
+    "LC-RM-REFUSED": "not logged: in the removal that fails after it, or in the end of the server",
+    "LC-RS-SAVED": "not logged: in the state of a saved conversation",
+    "LC-LIST": "not logged: in the reused tokens of the next request of the slot",
+    "LC-PROMPT-FIT": "not logged: in the number of evaluated tokens, or the error",
     "LC-RS-SPLIT": "not logged: in the number of batches",
+    "LC-RS-TAIL": "not logged: in the end of the server",
+    "LC-TRIM-AT": "not logged: in the answers",
+    "LC-SLOT-LIKE": "not logged: in the selected slot",
 }
 """Beginnings of rule ids without a line, and where the decision becomes visible."""

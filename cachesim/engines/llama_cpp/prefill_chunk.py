@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
+from cachesim.engines.llama_cpp.memory.context import removal_refused
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.rules.before_checkpoints import LIST_ASSERTS
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import MADE, Chunk, Ckpt
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot, State, Task
@@ -21,8 +23,15 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     If the prompt cache loaded a conversation over the running prompt (D2), the slot may hold as many tokens as the
     prompt, or more. With as many, the slot samples after the last token of the batch, and an empty batch ends the
     process. With more, the prompt never completes, unless the cache loads another conversation over it."""
-    trim(srv, slot, task, len(slot.tokens))
+    at = srv.rules.trim_at(len(slot.tokens), slot.reused if slot.state is State.PROMPT and not slot.begun else 0)
+    slot.begun = True
+    trim(srv, slot, task, at.value if at.value == len(slot.tokens) else srv.decide(at, slot))
     children_wait = share_prompt(srv, slot, task)
+    slot.before = len(slot.tokens)
+    listed = srv.rules.list_kept(task.request.cache_prompt, slot.before)
+    if listed.value == LIST_ASSERTS:
+        srv.decide(listed, slot)
+        raise ProcessAborted("GGML_ASSERT(n <= tokens.size()) failed", "list-shorter-than-the-prompt")
     start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts
     if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
         users = ()                # this build ignores these message starts
@@ -58,12 +67,13 @@ def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     """TRIM: remove all rows after the slot's tokens. If the memory refuses, the process ends or the slot is cleared."""
     srv.emit(ev.Batch(slot.id, task.id, n_tokens, n_tokens))
-    try:
-        srv.common_memory.must_rm(slot.id, n_tokens)
-    except ProcessAborted:
+    if not srv.common_memory.rm(slot.id, n_tokens):
         refused = srv.rules.trim(n_tokens)
-        if not srv.decide(refused, slot):
-            raise
+        clears = srv.decide(refused, slot)
+        if isinstance(clears, str):
+            raise ProcessAborted(clears, "busy-slot-cleared", n_past=n_tokens)
+        if not clears:
+            raise removal_refused(slot.id, n_tokens)
         srv.emit(ev.TrimRefused(slot.id, task.id, n_tokens))
         task.answer.reused, task.answer.deciding = {}, refused.rule
         srv.clear(slot)

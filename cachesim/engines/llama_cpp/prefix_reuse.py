@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
-from cachesim.base.tokens import common_prefix
-from cachesim.engines.base import NO_ROOM
+from cachesim.base.tokens import POS_INF, common_prefix
+from cachesim.engines.base import NO_ROOM, Request
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
+from cachesim.engines.llama_cpp.rules.before_checkpoints import Cut
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, Ask, Resume
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import Need
 from cachesim.engines.llama_cpp.rules.context_shift import Moved
@@ -25,11 +26,13 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     request, prompt = task.request, task.request.prompt
     srv.emit(ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
     slot.state = State.PROMPT
-    if len(prompt) >= srv.settings.n_ctx_slot:
-        n, room = len(prompt), srv.settings.n_ctx_slot
-        text = f"request ({n} tokens) exceeds the available context size ({room} tokens), try increasing it"
-        srv.fail(slot, 400, text, NO_ROOM, tokens=n, room=room)
+    room = srv.settings.n_ctx_slot
+    fit = srv.rules.prompt_fit(len(prompt), room, request.n_keep or 0, srv.settings.context_shift)
+    if isinstance(fit.value, str):
+        srv.fail(slot, 400, fit.value, NO_ROOM, tokens=len(prompt), room=room)
         return False
+    if fit.value is not None:
+        request, prompt = _cut_prompt(srv, slot, task, srv.decide(fit, slot))
     whole = srv.rules.task_whole(request.kind, len(prompt), srv.settings.n_ubatch, srv.settings.flags.pooling)
     if whole.value:
         return _begin_unsplit(srv, slot, task, srv.decide(whole, slot) == "whole")
@@ -52,6 +55,15 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     return True
 
 
+def _cut_prompt(srv: Core, slot: Slot, task: Task, cut: Cut) -> tuple[Request, tuple[int, ...]]:
+    """Shorten a prompt that does not fit; return the request with the shorter prompt, and this prompt."""
+    prompt = task.request.prompt
+    prompt = (*prompt[: cut.keep], *prompt[cut.keep + cut.lose :])
+    task.request = replace(task.request, prompt=prompt)
+    slot.truncated, task.answer.prompt = True, prompt
+    return task.request, prompt
+
+
 def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     """NPAST-REUSE: reuse blocks of the slot's tokens after the common prefix by shifting their positions to those in
     the prompt. Returns the new n_past."""
@@ -72,7 +84,8 @@ def reuse(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     for block in moved:
         srv.emit(ev.ReuseChunk(slot.id, task.id, block.n, block.c0, block.c0 + block.n, block.p0, block.p0 + block.n))
         srv.common_memory.must_rm(slot.id, block.p0, block.c0)
-        srv.common_memory.seq_add(slot.id, block.c0, block.c0 + block.n, block.p0 - block.c0)
+        end = POS_INF if block.open else block.c0 + block.n
+        srv.common_memory.seq_add(slot.id, block.c0, end, block.p0 - block.c0)
         slot.tokens[block.p0 : block.p0 + block.n] = old[block.c0 : block.c0 + block.n]
         n_past += block.n
     srv.emit(ev.ReuseResult(slot.id, task.id, n_past))

@@ -7,6 +7,7 @@ from typing import Any
 
 from cachesim.base.errors import counted
 from cachesim.engines.llama_cpp import sentences_checkpoint as checkpoint
+from cachesim.engines.llama_cpp import sentences_older as older
 from cachesim.engines.llama_cpp import sentences_slot as slot
 from cachesim.engines.shared.sentences import Because, NoEffect, Say, Sentences
 
@@ -118,6 +119,17 @@ def _rs_back(goes: bool, because: Because) -> str:
     return f"no rollback by {back}: {'a rollback is pending' if because['pending'] else 'the cell is shared'}"
 
 
+def _plane(plane: int, because: Because) -> str:
+    back = f"rollback by {counted(because['back'], 'token')}"
+    also = f"{because['pending']} pending, {counted(because['since'], 'token')} after the planes"
+    return f"{back} reads plane {plane} ({also})" if plane else f"{back}: no plane holds this state ({also})"
+
+
+def _count(count: int, because: Because) -> str:
+    return NoEffect(f"{counted(count, 'accepted draft token')} counted" + (
+        ", in a replayed batch" if because["replayed"] else ""))
+
+
 def _split(split: Any, because: Because) -> str:
     if split.alone:
         return "a micro-batch holds tokens of one sequence"
@@ -150,6 +162,9 @@ MEMORY: dict[str, Say] = {
     "LC-RS-PLANES": lambda v, b: f"n_rs_seq = {v}",
     "LC-RS-RM": _rs_rm,
     "LC-RS-BACK": _rs_back,
+    "LC-RS-PLANE": _plane,
+    "LC-RS-SAVED": lambda v, b: f"state saved while a rollback by {b['pending']} is pending: " + (
+        "the server aborts" if v < 0 else f"plane {v}"),
     "LC-RS-SPLIT": _split,
     "LC-KV-COPY": lambda v, b: "seq_cp between streams: rows are copied " + ("by the next decode" if v else "at once"),
     "LC-KV-STATE": lambda v, b: "saved state of a window cache: " + f"pos_max {b['pos_max']}, n_swa {b['n_swa']}",
@@ -164,7 +179,11 @@ MEMORY: dict[str, Say] = {
     "LC-SPEC-ON": lambda v, b: "speculative decoding enabled" if v else (
         "speculative decoding not supported by this context"),
     "LC-SPEC-MAX": lambda v, b: f"drafts at most {counted(v, 'token')}",
+    "LC-SPEC-BATCH": lambda v, b: f"the draft is {'a batch of its own' if v else 'in the batch of all slots'}",
     "LC-SPEC-CKPT": _spec_ckpt,
+    "LC-SPEC-COUNT": _count,
+    "LC-SPEC-PLACE": lambda v, b: f"state before the draft of slot {b['slot']}: in " + (
+        "the slot's own cell" if v else "the cell of its first save, which another slot has now"),
     "LC-SPEC-REPLAY": _replay,
     "LC-SPEC-UNREAD": lambda v, b: "too few free cells for the state saved before the draft: " + (
         f"the server aborts ({v})" if v else "all running requests fail"),
@@ -193,6 +212,6 @@ MEMORY_VARIANTS: dict[str, Say] = {
 }
 
 SENTENCES = Sentences(
-    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **MEMORY},
-    {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **MEMORY_VARIANTS},
+    {**PROMPT, **slot.FAMILIES, **checkpoint.FAMILIES, **MEMORY, **older.OLDER},
+    {**PROMPT_VARIANTS, **slot.VARIANTS, **checkpoint.VARIANTS, **MEMORY_VARIANTS, **older.OLDER_VARIANTS},
 )

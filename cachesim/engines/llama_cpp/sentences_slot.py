@@ -105,6 +105,8 @@ def _slot_file(value: Any, because: Because) -> str:
     return text if because["n"] else NoEffect(text)
 
 
+TORN = {"ends": "the server ends", "stays": "its cells stay taken", "freed": "its cells are freed"}
+
 FAMILIES: dict[str, Say] = {
     "LC-SLOT-SELECT": _slot,
     "LC-SLOT-ID": _slot_id,
@@ -112,6 +114,8 @@ FAMILIES: dict[str, Say] = {
     "LC-PC-ALLOC": _alloc,
     "LC-PC-LOAD": _better,
     "LC-PC-UPDATE": _update,
+    "LC-PC-FAILED": lambda v, b: "the entry cannot be read: " + (
+        "the slot is cleared" if v else f"the slot keeps its list of {counted(b['held'], 'token')} without cells"),
     "LC-IDLE-SAVE": _idle,
     "LC-IDLE-PURGE": lambda v, b: NoEffect("idle slots may be purged to make room") if v else (
         "no idle slot may be purged: the KV cache is not unified"),
@@ -119,6 +123,7 @@ FAMILIES: dict[str, Say] = {
     "LC-RESTORE-FAIL": lambda v, b: f"{v[0]}: tokens dropped, " + (
         "memory cleared, checkpoints erased" if v[1] else "memory and checkpoints stay"),
     "LC-SLOT-FILE": _slot_file,
+    "LC-FILE-TORN": lambda v, b: f"the slot file ends too early: {TORN[v]}",
 }
 
 VARIANTS: dict[str, Say] = {

@@ -12,14 +12,15 @@ from typing import Any
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import NO_ROOM, Answer, Request
-from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode
+from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
+from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import process_task
+from cachesim.engines.llama_cpp.slot_assignment import child_task, process_task
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspected
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
@@ -47,8 +48,17 @@ class Server(Inspected):
             answer.fails(400, '"prompt" must not be empty', "empty-prompt")
             answer.done = True
         elif not self.dead:
-            self.queue.append(Task(self.next_tick(), request, answer))
+            self._queue_task(request, answer)
         return answer
+
+    def _queue_task(self, request: Request, answer: Answer) -> None:
+        """Queue a task, after the tasks of its further completions if the build evaluates the prompt for each (rule
+        LC-CHILDREN)."""
+        how = self.decide(self.rules.children(request.n_cmpl), None) if request.n_cmpl > 1 else COPIED
+        task = Task(self.next_tick(), replace(request, n_cmpl=1) if how == IGNORED else request, answer)
+        if how == EACH:
+            self.queue.extend(child_task(self, task, number) for number in range(request.n_cmpl - 1))
+        self.queue.append(task)
 
     def _decision(self, request: Request, answer: Answer) -> Request:
         """Turn a request with several prompts into a task with children if they share a prefix, else into a task
@@ -68,10 +78,14 @@ class Server(Inspected):
             self.queue.append(Task(self.next_tick(), replace(request, prompt=prompt, others=()), answer.children[-1]))
         return replace(request, others=())
 
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot. If it raises BadInput, the slot is unchanged."""
         self.log.mark()
-        return slot_action(self, action, id_slot, file)
+        try:
+            return slot_action(self, action, id_slot, file, percent)
+        except ProcessAborted as abort:
+            self._die(abort)
+            return {"status": 0, "error": str(abort)}
 
     def take_tasks(self) -> None:
         """Run the first half of an iteration: cancellations, then all queued tasks."""
@@ -87,9 +101,16 @@ class Server(Inspected):
         try:
             while self.queue:
                 self.flush_deferred()
-                process_task(self, self.queue.popleft())
+                self._process(self.queue.popleft())
         except ProcessAborted as abort:
             self._die(abort)
+
+    def _process(self, task: Task) -> None:
+        try:
+            process_task(self, task)
+        except ProcessAborted:
+            self.queue.appendleft(task)         # it dies with the others
+            raise
 
     @property
     def disconnect_is_next(self) -> bool:
@@ -112,7 +133,7 @@ class Server(Inspected):
         batch, self.outputs = DecodeBatch(), {}
         for slot in self.slots:
             slot.prompt_span = (0, 0)
-            if slot.state is State.GENERATING and slot.task is not None:
+            if slot.state is State.GENERATING and slot.task is not None and not self.rules.spec_batch().value:
                 make_draft(self, slot, slot.task)
         for slot in self.slots:
             if slot.state is State.GENERATING:
@@ -131,6 +152,7 @@ class Server(Inspected):
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
+            decode_drafts(self)
         except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
             text = f"decode() failed: {failure}"
             self.emit(ev.Error(text))
@@ -167,25 +189,41 @@ class Server(Inspected):
 
 def shift_full_slots(srv: Core) -> None:
     """SHIFT: discard part of the tokens of every generating slot that has no room for its next token."""
-    for slot in srv.slots if srv.settings.context_shift else ():
+    for slot in srv.slots:
         task = slot.task
-        if slot.state is not State.GENERATING or task is None:
+        due = task is not None and srv.rules.shift_when(slot.state is State.GENERATING)
+        if task is None or not due or not due.value:
+            continue
+        if not srv.settings.context_shift:
+            fail_full_slot(srv, slot)
             continue
         request, room, kept = task.request, srv.settings.n_ctx_slot, task.request.n_keep or 0
         decision = srv.rules.context_shift(len(slot.tokens), len(request.prompt), kept, request.n_discard, room)
         plan: Shift | None = srv.decide(decision, slot)
         if plan is None:
             continue
-        refusal = srv.rules.shift_of_shared(slot.child or request.n_cmpl > 1)
+        if slot.state is State.STARTED:
+            srv.decide(due, slot)
+        refusal = srv.rules.shift_of_shared(task.parent >= 0 or request.n_cmpl > 1)
         if refusal.value:
             srv.fail(slot, 500, srv.decide(refusal, slot), NO_ROOM)
         else:
             _shift(srv, slot, plan, decision.rule)
 
 
+def fail_full_slot(srv: Core, slot: Slot) -> None:
+    """Fail a slot whose context is full while contexts are not shifted. Rule LC-END of most builds ends the generation
+    before this can happen."""
+    if len(slot.tokens) + 1 >= srv.settings.n_ctx_slot and not srv.settings.context_shift:
+        srv.fail(slot, 500, "context shift is disabled", NO_ROOM)
+
+
 def _shift(srv: Core, slot: Slot, plan: Shift, rule: str) -> None:
     srv.emit(ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
     cut = plan.n_keep + plan.n_discard
+    if not 0 <= plan.n_discard < plan.n_left:     # the list of tokens is written outside its bounds
+        raise ProcessAborted(f"n_discard = {plan.n_discard} writes outside the list of tokens", "list-overrun",
+                             n_discard=plan.n_discard, n_left=plan.n_left)  # fmt: skip
     srv.common_memory.must_rm(slot.id, plan.n_keep, cut)
     srv.common_memory.seq_add(slot.id, cut, len(slot.tokens), -plan.n_discard)
     del slot.tokens[plan.n_keep : cut]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
-from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, draft_kind
+from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.model.spec import TRAINED_ON
 
@@ -67,6 +67,9 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     if opts.spec_type not in rules.spec_types:
         text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
+    if kind.kind not in rules.memories:
+        text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) cannot be loaded by {rules.name} ({rules.build})"
+        raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)

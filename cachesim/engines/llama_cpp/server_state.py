@@ -8,9 +8,10 @@ Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_sl
 from __future__ import annotations
 
 from collections import deque
+from typing import Sequence
 
 from cachesim import events as ev
-from cachesim.base.tokens import POS_INF
+from cachesim.base.tokens import POS_INF, TokenList
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
@@ -21,6 +22,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
+from cachesim.engines.llama_cpp.rules.server_of_2023 import LIST_SAMPLED
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, settings
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.rule import Decision
@@ -49,23 +51,20 @@ class Core(SlotDriver):
         self._memory = memory = Memory(
             kind, self.settings.sizes, model,
             lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
-            BuildTraits(*(trait.value for trait in traits))._replace(split=lambda *of: rules.rs_split(*of).value),
+            BuildTraits(*(trait.value for trait in traits))._replace(
+                split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane,
+                turn_first=rules.kv_turn().value, mask_model=rules.kv_mask().value, pos_set=rules.kv_pos().value,
+                tail_stays=rules.rs_tail().value,
+            ),
         )
         self.context = self._context(memory, model)
         self.pending_outputs: list[tuple[Answer, int]] = []   # deferred tokens whose output is still to be recorded
+        self.first_cells: dict[int, int] = {}        # recurrent cell of a sequence when a draft first saved its state
         self.carried: dict[int, Carried] = {}        # per sequence: the trunk's last hidden state, never saved
         self.dft = self._draft_context(self.settings.draft)
-        self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None)
-        sizes, has_cache = self.settings.sizes, self.settings.has_cache
-        for decision in (
-            rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
-            rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
-            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
-            rules.spec_on(self.settings.exact),
-            rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
-            rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
-        ):
-            self.decide(decision, None)
+        self._common_memory = CommonMemory(memory, self.dft.memory if self.dft else None, self._refusal_ends)
+        has_cache = self.settings.has_cache
+        self._record_startup(traits)
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
@@ -76,6 +75,21 @@ class Core(SlotDriver):
         self.tick, self.dead = 0, False
         self.ended = 0                               # number of released tasks
         self.empty_rounds = 0                        # consecutive rounds in which busy slots made no progress
+
+    def _record_startup(self, traits: Sequence[Decision]) -> None:
+        """Record the decisions that the server makes once, when it starts."""
+        rules, kind, opts, sizes = self.rules, self.kind, self.settings.flags, self.settings.sizes
+        faults = (rules.kv_turn(), rules.kv_mask(), rules.kv_pos(), rules.rs_tail(), rules.batch_check())
+        for decision in (
+            rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
+            rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
+            rules.spec_on(self.settings.exact),
+            rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
+            rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
+            *(fault for fault in faults if fault.value),
+        ):
+            self.decide(decision, None)
 
     @property
     def window_is_shared(self) -> bool:
@@ -131,11 +145,12 @@ class Core(SlotDriver):
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
         memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.traits)
-        return self._context(memory, model)
+        return self._context(memory, model, "draft")
 
-    def _context(self, memory: Memory, model: Model | None) -> Context:
+    def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:
         n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
-        return Context(memory, model, n_batch, n_ubatch, self.log.emit, self.rules.bad_batch_lines)
+        lines, unchecked = self.rules.bad_batch_lines, self.rules.batch_check()
+        return Context(memory, model, n_batch, n_ubatch, self.log.emit, lines, name, unchecked.value)
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: Planes) -> bool:
         """Return whether the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach
@@ -146,6 +161,23 @@ class Core(SlotDriver):
             self.decide(rollback, None)
         refused = self.rules.rs_rm(pos, p0, p1, rollback.value)
         return bool(refused.value and self.decide(refused, None))
+
+    def _refusal_ends(self, seq: int, p0: int, p1: int) -> bool:
+        """Return whether a refused removal ends the process (rule LC-RM-REFUSED)."""
+        return bool(self.decide(self.rules.rm_refused(p0, -1 if p1 == POS_INF else p1), self.slots[seq]))
+
+    def _plane(self, back: int, pending: int, since: int, written: int) -> int:
+        """Return the plane of a rollback (rule LC-RS-PLANE). Recorded where the ways to count differ."""
+        return self._recorded(self.rules.rs_plane(back, pending, since, written), pending or since)
+
+    def _saved_plane(self, pending: int) -> int:
+        """Return the plane that is saved (rule LC-RS-SAVED). Recorded if it is not that of the pending rollback."""
+        saved = self.rules.rs_saved(pending)
+        return self._recorded(saved, saved.value != pending)
+
+    def _recorded(self, decision: Decision, record: object) -> int:
+        """Return the value of a decision, and record the decision if ``record``."""
+        return int(self.decide(decision, None) if record else decision.value)
 
     def drop(self, slot: Slot, which: Decision, logged: Rule, cause: str, kept: int) -> list[Ckpt]:
         """Remove checkpoints from a slot; return those that the log names. ``kept``: see ``changed``."""
@@ -189,6 +221,13 @@ class Core(SlotDriver):
         answer.truncated, answer.slot_tokens, answer.done = slot.truncated, held, True
         if slot.child:
             self.clear(slot)
+        listed = self.rules.list_kept(task.request.cache_prompt, slot.before)
+        if listed.value == LIST_SAMPLED and slot.n_gen:
+            self.decide(listed, slot)
+            slot.tokens.append(slot.sampled)
+        elif listed.value is not None and held:      # the list does not name what the cells hold
+            slot.tokens = TokenList([0] * self.decide(listed, slot))
+            self.changed(slot, "truncated", listed.rule, 0)
         slot.state, slot.task, slot.t_last, slot.i_batch = State.IDLE, None, self.next_tick(), -1
         slot.child, slot.children = False, []
         if self.deferred:       # prefer the first task that requests this slot, else take the oldest

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Sequence, TypeVar
 
 from cachesim import events as ev
-from cachesim.base.tokens import POS_INF, common_prefix
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer
-from cachesim.engines.llama_cpp.rules.slot_selection import Choice, IdlePlan, SlotFacts
+from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared.prompt_cache_limits import part
@@ -23,13 +23,13 @@ def process_task(srv: Core, task: Task) -> None:
     if slot is None or slot.busy:
         defer(srv, task)
         return
-    if task.request.n_cmpl > 1:
+    if task.request.n_cmpl > 1 and not task.answer.children:        # else its children are tasks of their own
         n_children = task.request.n_cmpl - 1
         free = [idle for idle in srv.slots if not idle.busy and idle is not slot]
         if len(free) < n_children:
             defer(srv, task)
             return
-        launch_children(srv, slot, task, free[:n_children])         # lowest ids first, whatever they hold
+        slot.children = launch_children(srv, task, free[:n_children])    # lowest ids first, whatever they hold
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -47,10 +47,11 @@ def defer(srv: Core, task: Task) -> None:
 def select_slot(srv: Core, task: Task) -> Slot | None:
     """Select a slot (rule LC-SLOT-SELECT) and let the prompt cache replace its contents. None = no slot can be
     selected."""
-    request, prompt = task.request, list(task.request.prompt)
+    request, prompt, like = task.request, list(task.request.prompt), srv.rules.slot_like
     facts = [
-        SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else common_prefix(s.tokens, prompt), s.t_last)
-        for s in srv.slots
+        fact._replace(usable=_usable(srv, srv.slots[fact.id], fact.lcp)) if fact.lcp else fact for fact in (
+            SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
+            for s in srv.slots)
     ]
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
@@ -64,9 +65,27 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
         srv.emit(ev.PcBegin())
         srv.cache.save(slot)
         if not srv.cache.load(slot, prompt):
-            srv.clear(slot)
+            _after_failed_load(srv, slot)
         srv.cache.update()
     return slot
+
+
+def _usable(srv: Core, slot: Slot, lcp: int) -> int:
+    """Return the tokens of a common prefix that the slot's memory, or else its newest checkpoint, can continue from."""
+    pos_min, first = srv.memory.pos_min(slot.id), max(0, lcp - max(1, srv.settings.n_swa))
+    live = 0 <= pos_min <= first and not srv.settings.exact
+    if live or lcp == len(slot.tokens):
+        return lcp
+    return max((c.n_tokens for c in slot.facts if c.pos_max < lcp), default=0)
+
+
+def _after_failed_load(srv: Core, slot: Slot) -> None:
+    """PC-FAILED: clear the slot whose cells a failed load has emptied, or leave it its token list."""
+    failed = srv.rules.load_failed(len(slot.tokens))
+    if srv.decide(failed, slot):
+        srv.clear(slot)
+    else:
+        srv.changed(slot, "overwritten", failed.rule)
 
 
 def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
@@ -123,22 +142,30 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 
-def launch_children(srv: Core, parent: Slot, task: Task, slots: list[Slot]) -> None:
-    """Start a child task in each of the slots. It waits there until the prompt is evaluated."""
+def launch_children(srv: Core, task: Task, slots: Sequence[Slot]) -> list[int]:
+    """Start a child task in each of the slots, and return these. It waits there until the prompt is evaluated."""
+    return [_launch_child(srv, task, number, slot) for number, slot in enumerate(slots)]
+
+
+def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
+    slot.begin(child_task(srv, task, number), State.WAITING)
+    slot.child = True
+    srv.emit(ev.Launch(slot.id, slot.id_task, 1))
+    return slot.id
+
+
+def child_task(srv: Core, task: Task, number: int) -> Task:
+    """Return the task of a further completion, whose answer is added to that of its parent."""
     request = task.request
-    for number, slot in enumerate(slots):
-        forced = _nth(request.children_forced, number, None)
-        prompt = _nth(request.others, number, request.prompt)
-        answer = Answer(task.answer.request)
-        task.answer.children.append(answer)
-        child_request = replace(
-            request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
-            drafts=_nth(request.children_drafts, number, request.drafts),
-        )
-        slot.begin(Task(srv.next_tick(), child_request, answer, task.id), State.WAITING)
-        slot.child = True
-        srv.emit(ev.Launch(slot.id, slot.id_task, 1))
-    parent.children = [slot.id for slot in slots]
+    forced = _nth(request.children_forced, number, None)
+    prompt = _nth(request.others, number, request.prompt)
+    answer = Answer(task.answer.request)
+    task.answer.children.append(answer)
+    child_request = replace(
+        request, prompt=prompt, others=(), shared=0, forced=forced, n_cmpl=1, cancel_at=None,
+        drafts=_nth(request.children_drafts, number, request.drafts), id_slot=ANY_SLOT,
+    )
+    return Task(srv.next_tick(), child_request, answer, task.id)
 
 
 def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:
@@ -171,6 +198,7 @@ def activate_children(srv: Core) -> None:
             child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
             answer, source = child.task.answer, parent.task.answer
             answer.reused, answer.prompt_n, answer.deciding = source.reused, source.prompt_n, source.deciding
+            answer.copied_n = source.prompt_n
             srv.changed(child, "overwritten", "")
         parent.children = []
 

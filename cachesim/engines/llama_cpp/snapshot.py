@@ -7,7 +7,7 @@ from typing import Callable, Mapping
 import numpy as np
 
 from cachesim.engines.contract import Removal, StoredBytes
-from cachesim.engines.inspection import Excess, Key, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import DraftMemory, Excess, Key, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
@@ -96,6 +96,11 @@ class Inspected(Core):
         rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
         return Stored("slot", slot, tokens, len(tokens), rows, state)
 
+    @property
+    def n_ctx_slot(self) -> int:
+        """Context of a slot [tokens]."""
+        return self.settings.n_ctx_slot
+
     def memory_matches(self, slot: int) -> bool:
         """True if the memory ends at the last token of the slot."""
         return self.memory.pos_max(slot) == len(self.slots[slot].tokens) - 1
@@ -160,6 +165,25 @@ class Inspected(Core):
         """Return the current size of all checkpoints and of the prompt cache [bytes]."""
         checkpoints = sum(c.facts.size for slot in self.slots for c in slot.checkpoints)
         return StoredBytes(checkpoints, sum(entry.size for entry in self.cache.entries) if self.cache else 0)
+
+    def stored_sizes(self) -> list[StoredSize]:
+        """Return the size of every checkpoint and every entry of the prompt cache."""
+        found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size, c.draft.size if c.draft else 0)
+                 for slot in self.slots for c in slot.checkpoints]  # fmt: skip
+        return found + [
+            StoredSize("entry", -1, len(entry.tokens), entry.size, entry.draft.size if entry.draft else 0,
+                       sum(c.facts.size for c in entry.checkpoints))
+            for entry in (self.cache.entries if self.cache else ())
+        ]  # fmt: skip
+
+    def draft_memory(self, slot: int) -> DraftMemory | None:
+        """Return the memory of the draft model or MTP head for a slot."""
+        if self.dft is None:
+            return None
+        memory = self.dft.memory
+        rows = sum(len(cache.cells(slot).held(slot)) for cache in memory.parts.values())
+        state = memory.recr.pos_max(slot) if memory.recr is not None else -1
+        return DraftMemory(rows, memory.pos_min(slot), memory.pos_max(slot), state, memory.state_size(slot, False))
 
     def held(self, seq: int) -> np.ndarray:
         """Return the (n,) positions of a sequence's rows in every attention cache, ascending within each."""

@@ -6,11 +6,13 @@ Source: llama.cpp tools/server/server-context.cpp update_slots, post_decode (3f5
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import NO_ROOM, Output
 from cachesim.engines.llama_cpp.memory.context import OK
-from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
+from cachesim.engines.llama_cpp.memory.saved_state import Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, Task
@@ -45,9 +47,30 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     slot.draft = forced_draft(srv.sampler, sure, request, slot.n_gen, right, drafted)
     task.answer.draft_n += drafted
     if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, drafted), slot):
-        saved.tgt = srv.memory.state_write(slot.id, partial=True)
+        saved.tgt = _saved_state(srv, slot)
         srv.emit(ev.SpecCkpt(slot.id, slot.id_task, saved.pos_min, saved.pos_max, held))
     slot.spec_ckpt = saved
+
+
+def _home(srv: Core, slot: Slot) -> int:
+    """Return the recurrent cell from and to which the state before a draft is copied; -1 = the sequence's own (rule
+    LC-SPEC-PLACE)."""
+    place, recr = srv.rules.spec_place(slot.id), srv.memory.recr
+    if place.value or recr is None:
+        return -1
+    home = srv.first_cells.setdefault(slot.id, recr.meta.tail[slot.id])
+    if home == recr.meta.tail[slot.id]:
+        return -1
+    srv.decide(place, slot)
+    return home
+
+
+def _saved_state(srv: Core, slot: Slot) -> Blob:
+    """Return the state that a rejection would restore."""
+    blob, home = srv.memory.state_write(slot.id, partial=True), _home(srv, slot)
+    if home < 0 or blob.recr is None or srv.memory.recr is None:
+        return blob
+    return replace(blob, recr=RecurrentState(blob.recr.pos, dict(srv.memory.recr.rows[home])))
 
 
 def decode_in_draft(srv: Core, view: DecodeBatch) -> None:
@@ -123,7 +146,7 @@ def _restore_before_draft(srv: Core, slot: Slot, ids: list[int]) -> None:
     of_draft = False
     try:
         if ckpt.tgt is not None:
-            srv.memory.state_read(slot.id, ckpt.tgt)
+            srv.memory.state_read(slot.id, ckpt.tgt, _home(srv, slot))
         of_draft = True
         if ckpt.dft is not None and srv.dft is not None:
             srv.dft.memory.state_read(slot.id, ckpt.dft)

@@ -13,7 +13,7 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.caches import ArraysCache, BatchKVCache, BatchRotatingKVCache, CacheList, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.array_ops import counters
-from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
+from cachesim.engines.mlx_lm.events import Died
 from cachesim.engines.mlx_lm.rules.keys import Key
 
 
@@ -47,7 +47,7 @@ class Row:
     n_gen: int = 0                  # tokens returned
     busy: bool = True
     stop: bool = False              # the client has disconnected, and the generation loop has noticed it
-    left: list[Any] = field(default_factory=list)           # its caches while the release event is handled
+    left: list[Any] = field(default_factory=list)           # its caches while its start or release is handled
     child: bool = False             # always False: this server has no further completions
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Row:
@@ -88,12 +88,12 @@ class Row:
 
 
 def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
-    """Merge the caches of all conversations layer by layer. Raises Died where the classes raise ValueError,
-    which the server does not catch."""
+    """Merge the caches of all conversations layer by layer. Raises Died where the classes raise, because the server
+    does not catch that."""
     try:
         return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
-    except ValueError as error:
-        raise Died(f"ValueError: {error}", VALUE_ERROR) from error
+    except (TypeError, ValueError) as error:
+        raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
 
 
 def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:

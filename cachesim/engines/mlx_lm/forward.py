@@ -14,12 +14,14 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from cachesim.base.errors import Crash
+from cachesim.engines.mlx_lm.caches import BatchKVCache, ChunkedKVCache, KVCache
 from cachesim.engines.mlx_lm.caches.array_ops import Ranges
+from cachesim.engines.mlx_lm.caches.arrays_cache import Buffer
 from cachesim.engines.mlx_lm.element_codec import LABEL, Array, pack_rows, pack_states, unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died
 from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
 from cachesim.engines.shared.batch import join_runs
-from cachesim.model import Hidden, LayerState, Model, Rows, Spec, TokenRun
+from cachesim.model import Hidden, Layer, LayerState, Model, Rows, Spec, TokenRun
 from cachesim.model.attention_mask import MaskView, View
 from cachesim.model.grid import Positions
 
@@ -61,6 +63,9 @@ class BatchStore:
         self.rows = [rows_of(cache) for cache in caches]
         self.arrays = [states_of(cache) for cache in caches]
         self._check_rows()
+        for rows in self.rows:
+            if isinstance(rows, ChunkedKVCache):            # the model does this before it makes its mask
+                rows.maybe_trim_front()
         self.begins: dict[str, int] = {}                    # part -> its first layer, whose mask all its layers share
         for index, layer in enumerate(spec.layers):
             if layer.part:
@@ -93,10 +98,13 @@ class BatchStore:
     def _mask(self, index: int) -> Any:
         """Return the mask that all layers of a part share, made from the cache of the first: bool [B or 1, N, T],
         Ranges or None."""
-        window = self.spec.layers[index].window
         cache = self.rows[index]
         assert cache is not None
-        mask = cache.make_mask(self.n, return_array=False, window_size=window or None)
+        window = 0 if type(cache) in (KVCache, BatchKVCache) else self.spec.layers[index].window    # a ring's own
+        if isinstance(cache, ChunkedKVCache):
+            mask = cache.chunk_mask(self.n)
+        else:
+            mask = cache.make_mask(self.n, return_array=False, window_size=window or None)
         if mask is None or isinstance(mask, str | Ranges):
             return mask
         return mask[:, 0] if mask.ndim == 4 else mask.reshape(1, self.n, -1)
@@ -220,7 +228,16 @@ class BatchStore:
             reached = [self.states.get((layer, row)) for row in range(self.b)]
             if all(state is not None for state in reached):
                 cache.cache = pack_states(reached, len(cache.cache))     # type: ignore[arg-type]
-            cache.advance(self.n)
+            cache.buffer = self._buffer(self.spec.layers[layer], cache)
+            if cache.rules.arrays_advance():
+                cache.advance(self.n)
+
+    def _buffer(self, layer: Layer, cache: Any) -> Buffer:
+        """Return the memory behind the slots of a layer. With lengths the kept inputs are gathered, that is copied."""
+        assert layer.recurrence is not None
+        kept = layer.recurrence.taps - 1
+        view = cache.rules.arrays_keep(layer.kind == "G") and cache.lengths is None
+        return Buffer(self.b, kept + self.n, kept) if view and kept else Buffer(self.b, 1, 1)
 
 
 def _pieces(row: int, real: Array, stop: int) -> list[Piece]:

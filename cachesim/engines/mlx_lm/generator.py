@@ -17,7 +17,7 @@ from cachesim.engines.mlx_lm.model_layout import ModelKind
 from cachesim.engines.mlx_lm.server_flags import Settings
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import Sampler
-from cachesim.events import Log
+from cachesim.events import Log, MicroBatch
 from cachesim.model import Hidden, Model
 
 
@@ -31,9 +31,11 @@ class Machine:
     sampler: Sampler
     log: Log                    # counts the evaluated tokens
 
-    def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens]) -> list[Hidden]:
-        """Run a forward pass over rows of equal length."""
+    def feed(self, caches: Sequence[Any], tokens: Sequence[Tokens], batch: Sequence[Row]) -> list[Hidden]:
+        """Run a forward pass over rows of equal length. ``batch``: the requests of these rows."""
         rows, n = len(tokens), len(tokens[0])
+        first = zip(batch, offsets(caches, rows), strict=True)
+        self.log.emit(MicroBatch("target", tuple([(row.id, pos, n) for row, pos in first])))
         held = max((_longest(cache.offset) for cache in caches if hasattr(cache, "offset")), default=0)
         self.log.spend(*cost_of(self.model, rows * n, rows * n, rows * n * (held + n // 2)))
         return forward(self.model, self.kind.spec, caches, tokens)
@@ -43,6 +45,12 @@ class Machine:
         logits = None if self.model is None or hidden.x is None else self.model.readout(hidden.x[-1:])[0]
         row.task.answer.outputs.append(Output(len(row.tokens) - 1, int(hidden.digest[-1]), logits))
         row.next = self.sampler(row.tokens, row.request, row.n_gen)
+
+
+def offsets(caches: Sequence[Any], rows: int) -> list[int]:
+    """Return the position of the next column of each row, 0 without K/V rows."""
+    offset = next((cache.offset for cache in caches if hasattr(cache, "offset")), 0)
+    return offset.tolist() if isinstance(offset, np.ndarray) else [int(offset)] * rows
 
 
 def _longest(offset: int | np.ndarray) -> int:
@@ -109,7 +117,8 @@ class Generator(ABC):
 
     def step(self, batch: Batch, tokens: Sequence[Tokens]) -> None:
         """Feed a token of each row and record the output."""
-        for row, piece, hidden in zip(batch.rows, tokens, self.machine.feed(batch.caches, tokens), strict=True):
+        found = self.machine.feed(batch.caches, tokens, batch.rows)
+        for row, piece, hidden in zip(batch.rows, tokens, found, strict=True):
             row.tokens += piece
             self.machine.record_output(row, hidden)
 
@@ -117,7 +126,7 @@ class Generator(ABC):
         """Feed rows of equal length, in steps of at most ``prefill_step_size`` columns."""
         size = self.settings.prefill_step_size
         for at in range(0, len(tokens[0]), size):
-            self.machine.feed(batch.caches, [row[at : at + size] for row in tokens])
+            self.machine.feed(batch.caches, [row[at : at + size] for row in tokens], batch.rows)
 
 
 class SegmentGenerator(Generator):

@@ -62,7 +62,7 @@ WITHOUT_WINDOW = MODELS["gemma-2"]._replace(
 )
 
 MANUAL = Manual(
-    flags=FLAGS, silent=IGNORED, known={**MODELS, "gemma-2": WITHOUT_WINDOW},
+    flags=FLAGS, silent=IGNORED, refused=frozenset(), known={**MODELS, "gemma-2": WITHOUT_WINDOW},
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     slots=False, chats=ChatDrawing(draw_system, lambda server: server["template"] != "plain"),

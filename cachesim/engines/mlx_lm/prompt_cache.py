@@ -11,7 +11,8 @@ from cachesim.engines.inspection import Key, Point
 from cachesim.engines.mlx_lm import lru
 from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.events import Died, Inserted, Removed
-from cachesim.engines.mlx_lm.model_layout import declared, model_weights
+from cachesim.engines.mlx_lm.forward import forward
+from cachesim.engines.mlx_lm.model_layout import declared, make_caches, model_weights
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.events import Gained, Lost
 
@@ -29,7 +30,7 @@ class PromptCache:
         self.weights = model_weights(srv.kind, srv.draft)
         self.lru = lru.LRUPromptCache(
             srv.settings.max_size, rules=srv.rules.lru, nbytes_of=self._weigh, on_event=self._on_event,
-            checkpoint_interval=srv.settings.flags.snapshot_interval,
+            checkpoint_interval=srv.settings.flags.snapshot_interval, evaluate=self._evaluate,
         )
         self.at: Row | None = None
         self.count = 0
@@ -39,6 +40,12 @@ class PromptCache:
 
     def _weigh(self, layers: Sequence[Any]) -> int:
         return declared(layers, self.weights)
+
+    def _evaluate(self, tokens: Tokens) -> list[Any]:
+        """Return new caches of the target that hold these tokens."""
+        caches = make_caches(self.srv.kind.spec, self.srv.rules.caches)
+        forward(self.srv.machine.model, self.srv.kind.spec, caches, [tokens])
+        return caches
 
     def active_bytes(self, held: Iterable[Sequence[Any]]) -> int:
         """Return the size of the caches in use [bytes]."""
@@ -77,7 +84,7 @@ class PromptCache:
         self.report_lent()
         if isinstance(event, lru.Inserted | lru.Requeued):
             if isinstance(event, lru.Inserted):
-                self._gained(event.key, "stored", "")
+                self._gained(event.key, "stored", "", slot)
             self.srv.emit(Inserted(slot, task, len(event.key), event.kind, event.nbytes))
         elif isinstance(event, lru.Removed):
             if event.reason != "replaced":              # the new object takes its place
@@ -86,14 +93,14 @@ class PromptCache:
                 self.srv.emit(Lost(None, gone, CAUSES[event.reason], event.rule))
             self.srv.emit(Removed(slot, task, len(event.key), event.reason))
 
-    def _gained(self, tokens: Tokens, cause: str, rule: str) -> None:
-        """Emit Gained: an entry was stored, or its caches have changed."""
+    def _gained(self, tokens: Tokens, cause: str, rule: str, slot: int | None = None) -> None:
+        """Emit Gained: a row, ``slot``, stored an entry, or the caches of an entry have changed."""
         if tokens not in self.keys:
             self.count += 1
             self.keys[tokens] = "entry", -1, self.count
             self.texts[self.keys[tokens]] = tokens
         if self.srv.log.listens_to(Gained):
-            self.srv.emit(Gained(None, self.point(self.keys[tokens]), cause, rule))
+            self.srv.emit(Gained(slot, self.point(self.keys[tokens]), cause, rule))
 
     def report_lent(self) -> None:
         """Report lent entries as overwritten: a row evaluates on their caches."""

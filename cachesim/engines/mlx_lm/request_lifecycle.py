@@ -40,9 +40,23 @@ def cut(srv: Inspected, row: Row) -> Sequence[Segment]:
     system = next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
     probe = rendered(srv, (*messages[:system], ChatMessage("user", ())), False) if system else None
     sys_end = srv.decide(srv.rules.system_end(prompt, probe), row)
-    tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if srv.settings.template.thinks else len(prompt)
+    tail = srv.decide(srv.rules.tail(prompt, sys_end), row) if thinks(srv, row) else len(prompt)
     found = srv.decide(srv.rules.cut_chat(prompt, sys_end, tail), row)
     return found
+
+
+def thinks(srv: Inspected, row: Row) -> bool:
+    """Return whether the tail is looked for at a think token. Logged only if the tokenizer has one and it is not."""
+    template = srv.settings.template
+    found = srv.rules.thinks(template.thinks, template.thinking)
+    return bool(found.value) or (template.thinks and bool(srv.decide(found, row)))
+
+
+def new_caches(srv: Inspected) -> list[Any]:
+    """Return empty caches for a request in a batch."""
+    limit = srv.settings.flags.max_kv_size
+    rings = bool(limit and srv.decide(srv.rules.new_cache(limit), None)) or not limit
+    return make_caches(srv.kind.spec, srv.rules.caches, rings)
 
 
 def keyed(srv: Inspected, row: Row) -> Tokens:
@@ -59,6 +73,9 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
     task.answer.reused, task.answer.prompt_n = {"entry": len(row.tokens)}, len(rest)
     task.answer.deciding = got.decision.rule
     srv.emit(Fetched(row.id, task.id, len(task.key.asked), len(row.tokens), got.how))
+    row.left = row.caches
+    srv.emit(ev.Settled(row.id, len(row.tokens)))
+    row.left = []
     return rest
 
 
@@ -105,7 +122,9 @@ def generator_of(srv: Inspected) -> Generator:
     rules = srv.rules
     return WholePromptGenerator(
         srv.machine, lambda lengths, positions: int(srv.decide(rules.pc(lengths, positions), None)),
-        lambda rests, pc: srv.decide(rules.tails(rests, pc), None), partial(checkpoint, srv))
+        lambda rests, pc: srv.decide(rules.tails(rests, pc), None), partial(checkpoint, srv),
+        lambda empty, sizes: bool(rules.fresh(empty, sizes).value),
+        lambda rest, pc: int(rules.right_lengths(rest, pc).value))
 
 
 def pause(srv: Inspected, row: Row, end_of_segment: bool, generator: Generator) -> None:
@@ -169,4 +188,6 @@ def _alone(srv: Inspected, row: Row) -> None:
     alone.run(rest)
     row.task.answer.cancelled = row.stop
     del row.tokens[srv.decide(srv.rules.key_alone(len(row.tokens), len(row.tokens) - alone.unfed), row) :]
+    if row.stop:
+        del row.tokens[srv.decide(srv.rules.key_stopped(len(row.request.prompt), len(row.tokens)), row) :]
     finish(srv, row, caches, "none" if row.stop else "limit")

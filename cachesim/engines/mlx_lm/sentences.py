@@ -27,6 +27,11 @@ def _alone(batchable: bool, because: Because) -> str:
     return "the request is not batchable: " + ("it has a seed" if because["seed"] else "there is a draft model")
 
 
+def _layers(value: bool, because: Because) -> str:
+    kinds = ", ".join(dict.fromkeys(because["kinds"]))
+    return NoEffect(f"caches that can be batched: {kinds}") if value else f"not batchable with caches of {kinds}"
+
+
 def _tail(at: int, because: Because) -> str:
     n, first = because["n_tokens"], max(0, because["first"])
     return f"think token at {at}: tail {at}..{n - 1}" if at < n else f"no think token from {first} on: no tail"
@@ -87,7 +92,14 @@ def _drafting(value: int, because: Because) -> str:
 FAMILIES: dict[str, Say] = {
     "ML-KEY": _key,
     "ML-KEY-ALONE": lambda v, b: f"stored under {v} tokens ({b['evaluated']} of {b['held']} evaluated)",
+    "ML-KEY-STOPPED": lambda v, b: f"client disconnected: the key has {v} of {b['held']} tokens",
     "ML-BATCHABLE": _alone,
+    "ML-BATCHABLE-LAYERS": _layers,
+    "ML-NEW-CACHE": lambda v, b: f"new caches {f'of at most {v} tokens' if v else 'without a limit'}"
+                                 f" (max_kv_size {b['max_kv_size']})",
+    "ML-THINKS": lambda v, b: f"think tokens are {'' if v else 'not '}looked for in the tail of the prompt",
+    "ML-BATCH-FRESH": lambda v, b: NoEffect(f"the group {'starts from new' if v else 'continues older'} caches"),
+    "ML-PC-LENGTHS": lambda v, b: NoEffect(f"a row of {b['rest']} tokens announces {v}"),
     "ML-BATCH": lambda v, b: f"prefill of {'whole prompts' if v == 'whole' else 'segments, beside rows that generate'}",
     "ML-SEG-SYSTEM": lambda v, b: f"system segment: tokens 0..{v - 1}" if v else "no system segment",
     "ML-SEG-TAIL": _tail,

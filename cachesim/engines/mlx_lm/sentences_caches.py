@@ -54,6 +54,14 @@ FAMILIES: dict[str, Say] = {
         "row extracted from the batch's buffer" if v else "no buffer: the extracted row is a new ring"),
     "ML-RING-MASK": lambda v, b: NoEffect(f"mask made from write position {v}"),
     "ML-CHUNK-TRIM-FRONT": _front,
+    "ML-ARRAYS-TRIM": lambda v, b: NoEffect(f"recurrent states are {'' if v else 'not '}trimmable"),
+    "ML-ARRAYS-ADVANCE": lambda v, b: (
+        NoEffect("padding and lengths advance") if v else "padding and lengths stay as before the step"),
+    "ML-ARRAYS-ROW": lambda v, b: f"row {b['index']} of a state with {counted(b['rows'], 'row')} is read: row {v}",
+    "ML-ARRAYS-KEEP": lambda v, b: NoEffect(
+        "kept inputs are a view of the whole step" if v else "kept inputs are a copy"),
+    "ML-KV-MERGE": lambda v, b: NoEffect("all caches join the batch") if v else "a cache without a buffer cannot join",
+    "ML-RING-EXTRACT-END": lambda v, b: NoEffect(f"row extracted up to column {v}"),
     "ML-KV-EXTEND": lambda v, b: NoEffect(f"an empty side joins the batch as {counted(v[0], 'row')} of {v[1]}"),
     "ML-STATE-SAVE": lambda v, b: NoEffect("`state` is read"),
     "ML-STATE-RESTORE": lambda v, b: NoEffect("`state` is set"),
@@ -68,6 +76,7 @@ FAMILIES: dict[str, Say] = {
 }
 
 VARIANTS: dict[str, Say] = {
+    "ML-ARRAYS-TRIM.reset": lambda v, b: "recurrent states count as trimmable: a trim resets them",
     "ML-RING-TRIMMABLE.always": lambda v, b: NoEffect(f"RotatingKVCache is trimmable at any time ({b['held']} tokens)"),
     "ML-RING-EXTRACT-OFFSET.offset":
         lambda v, b: NoEffect(f"offset of the extracted row = {v}, every token it ever saw"),

@@ -60,6 +60,12 @@ def _present(value: Any, because: Because) -> str:
 
 
 PLAIN: dict[str, Say] = {
+    "ML-LRU-QUERY": lambda v, b: NoEffect(f"{v} of {b['query']} prompt tokens are looked up"),
+    "ML-LRU-UNTRIMMABLE": lambda v, b: (
+        f"the longer entry counts for {v} tokens, untrimmed" if v else NoEffect("the longer entry is not used")),
+    "ML-LRU-TRIM-IN": lambda v, b: "the entry itself is trimmed" if v else NoEffect("a copy of the entry is trimmed"),
+    "ML-LRU-SNAPCOPY": lambda v, b: (
+        f"entry of the first {b['length']} tokens: {'the same object' if v is None else f'a copy trimmed by {v}'}"),
     "ML-LRU-EXACT": lambda v, b: NoEffect(f"the query of {b['query']} tokens is {'' if v else 'not '}a key"),
     "ML-LRU-SHORTER": lambda v, b: NoEffect(f"longest key that is a prefix: {v} tokens" if v else "no key is a prefix"),
     "ML-LRU-LONGER": lambda v, b: NoEffect(
@@ -93,6 +99,8 @@ OWN: dict[str, Say] = {
     "ML-LRU-PREFIX.none": lambda v, b: NoEffect("prefix entries stay"),
     "ML-LRU-MOVE.never": lambda v, b: NoEffect("the entry that the request was fetched from stays"),
     "ML-LRU-SNAP.none": lambda v, b: NoEffect("this version stores no copies for prefixes"),
+    "ML-LRU-SNAP.evaluated": lambda v, b: (
+        f"evaluates a prefix of {numbers(v)} tokens again and stores it" if v else NoEffect("no prefix is evaluated")),
     "ML-LRU-VICTIM.single": lambda v, b: f"evicts the oldest of {counted(b['queues'][0], 'entry', 'entries')}",
     "ML-LRU-VICTIM.two": lambda v, b: (
         f"evicts the oldest {'checkpoint' if v else 'normal'} entry (queues: {numbers(b['queues'])})"),

@@ -18,8 +18,8 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.mlx_lm.batch import Task
 from cachesim.engines.mlx_lm.events import Died
 from cachesim.engines.mlx_lm.generator import Generator
-from cachesim.engines.mlx_lm.model_layout import make_caches
-from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, pause, serve_alone
+from cachesim.engines.mlx_lm.model_layout import merge_facts
+from cachesim.engines.mlx_lm.request_lifecycle import FEED, finish, generator_of, new_caches, pause, serve_alone
 from cachesim.engines.mlx_lm.snapshot import Inspected
 from cachesim.engines.rule import Decision
 
@@ -51,7 +51,7 @@ class Server(Inspected):
             self.queue.append(Task(answer.request, request, answer, role))
         return answer
 
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Raise BadInput: this server has no slots to save."""
         raise BadInput(f"this server has no slots to {action}", hint="restart")
 
@@ -60,7 +60,7 @@ class Server(Inspected):
         outside the batch, or postpone it. During a slice, do nothing."""
         while not self.ticked and not self.dead and not self.draining and (self.postponed or self.queue):
             task = self.postponed.pop() if self.postponed else self.queue.popleft()
-            batchable = self.decide(self.rules.batchable(self.draft is not None, task.request.seed), None)
+            batchable = self._batchable(task)
             if self.generator is not None and not batchable:
                 self.draining = True
                 self.postponed.append(task)
@@ -68,6 +68,12 @@ class Server(Inspected):
                 self._guarded(lambda t=task: self._admit(t))
             else:
                 serve_alone(self, task)
+
+    def _batchable(self, task: Task) -> bool:
+        """True if the request may join a batch. Layers that can be batched leave no event."""
+        able = bool(self.decide(self.rules.batchable(self.draft is not None, task.request.seed), None))
+        layers = self.rules.mergeable(*merge_facts(self.kind.spec, self.rules.caches))
+        return able and (bool(layers.value) or bool(self.decide(layers, None)))
 
     def update(self) -> None:
         """Run a tick: the second half of a round."""
@@ -96,7 +102,7 @@ class Server(Inspected):
         row = self.row(task)
         self.active.append(row)                         # from here on the request dies with the thread
         FEED[self.rules.batching().value](self, row)
-        row.caches = row.caches or make_caches(self.kind.spec, self.rules.caches)
+        row.caches = row.caches or new_caches(self)
         self.generator.insert(row)
         if self.settings.limit is not None:
             self.cache.trim_to(self.settings.limit - self.cache.active_bytes(self.generator.held()))

@@ -12,9 +12,9 @@ import numpy as np
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.contract import StoredBytes
-from cachesim.engines.inspection import Excess, Key, Point, RowsPart, StatePart, Stored
+from cachesim.engines.inspection import Excess, Key, Point, RowsPart, StatePart, Stored, StoredSize
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
-from cachesim.engines.mlx_lm.model_layout import rows_of, states_of
+from cachesim.engines.mlx_lm.model_layout import alive, declared, rows_of, states_of
 from cachesim.engines.mlx_lm.prompt_cache import MODEL, PromptCache
 from cachesim.engines.mlx_lm.server_state import Core
 from cachesim.model import LayerState, Rows
@@ -25,9 +25,10 @@ def _rows(cache: Any) -> tuple[int, Rows]:
     if cache.keys is None:
         return int(cache.offset), Rows(np.zeros(0, np.uint64), None, None)
     if hasattr(cache, "temporal"):
-        keys, values = (cache.temporal(buffer) for buffer in cache.pair())
+        keys, values = (cache.temporal(buffer)[:, :, : cache.offset] for buffer in cache.pair())
     else:
-        keys, values = (buffer[:, :, : cache.offset] for buffer in cache.pair())
+        held = cache.offset - getattr(cache, "start_position", 0)
+        keys, values = (buffer[:, :, :held] for buffer in cache.pair())
     return int(cache.offset), unpack_rows(keys[0, 0, :, 0], values[0, 0, :, 0])
 
 
@@ -55,8 +56,8 @@ class Inspected(Core):
         return [self.cache.keys[tokens] for _, tokens in self.cache.lru.entries()]
 
     def stored(self, key: Key, start: int = 0) -> Stored:
-        """Return the contents of an entry, with the tokens of its key. The key of a slot names a row whose request is
-        ending."""
+        """Return the contents of an entry, with the tokens of its key. The key of a slot names a row whose request
+        begins or ends."""
         kind, owner, _ = key
         if kind == "slot":
             row = self.slots[owner]
@@ -85,8 +86,24 @@ class Inspected(Core):
         return sorted(len(key) for _, key in self.cache.lru.entries())
 
     def stored_bytes(self) -> StoredBytes:
-        """Return the current size of the entries; this server stores no other checkpoints."""
-        return StoredBytes(0, self.cache.lru.nbytes)
+        """Return the memory that the entries keep alive; this server stores no other checkpoints. Its own count, on
+        which evictions depend, has the sizes of views in place of the memory behind them."""
+        entries = [entry.layers for entry in self.cache.lru.entries().values()]
+        return StoredBytes(0, alive(entries, self.cache.weights))
+
+    def uncounted_bytes(self) -> int:
+        """Return the memory that views keep alive behind the entries [bytes]."""
+        entries = [entry.layers for entry in self.cache.lru.entries().values()]
+        own = sum(declared(layers, self.cache.weights) for layers in entries)
+        return max(0, alive(entries, self.cache.weights) - own)
+
+    def stored_sizes(self) -> list[StoredSize]:
+        """Return the size of every entry, with its type."""
+        weights, n = self.cache.weights, len(self.kind.spec.layers)
+        return [
+            StoredSize("entry", -1, len(key), entry.nbytes, declared(entry.layers[n:], weights[n:]), 0, entry.kind)
+            for (_, key), entry in self.cache.lru.entries().items()
+        ]
 
     def stored_as(self, kind: str, owner: int, tokens: Tokens, caches: Sequence[Any]) -> Stored:
         """Return the caches of a conversation as stored contents, with the tokens that they should hold."""
@@ -99,7 +116,8 @@ class Inspected(Core):
             if held is not None:
                 n, rows = _rows(held)
                 ends.append(n)
-                parts.setdefault((layer.window, n), {})[index] = rows
+                # After n tokens, the next token of a chunk reads the n % size tokens before it.
+                parts.setdefault((n % layer.window + 1 if layer.chunked else layer.window, n), {})[index] = rows
             if state is not None:
                 states[index] = unpack_state(state.cache, 0, exact)
         n = len(tokens)

@@ -14,8 +14,9 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.caches import can_trim_prompt_cache, trim_prompt_cache
 from cachesim.engines.mlx_lm.forward import forward
-from cachesim.engines.mlx_lm.generator import Machine
+from cachesim.engines.mlx_lm.generator import Machine, offsets
 from cachesim.engines.shared.vocab import WRONG
+from cachesim.events import MicroBatch
 from cachesim.model import Hidden, Model, Spec
 
 
@@ -50,7 +51,7 @@ class UnbatchedRequest:
             self.paused(self.row)
 
     def _feed(self, tokens: Tokens) -> Hidden:
-        return self.machine.feed(self.caches, [tokens])[0]
+        return self.machine.feed(self.caches, [tokens], [self.row])[0]
 
     def _gone(self) -> bool:
         """True if the client has disconnected. Checked after every returned token."""
@@ -122,6 +123,8 @@ class SpeculativeRequest(UnbatchedRequest):
             self._echo((token,))
 
     def _echo(self, tokens: Tokens) -> None:
+        pos = offsets(self.draft_caches, 1)[0]
+        self.machine.log.emit(MicroBatch("draft", ((self.row.id, pos, len(tokens)),)))
         forward(*self.draft, self.draft_caches, [tokens])
 
     def _round(self, fed: Tokens, draft: Tokens, right: int) -> int:

@@ -26,9 +26,11 @@ class WholePromptGenerator(Generator):
         self, machine: Machine, pc: Callable[[Sequence[int], Sequence[int | None]], int],
         tails: Callable[[Sequence[Tokens], int], list[Tokens] | None],
         checkpoint: Callable[[Sequence[Row], int, Callable[[int], list[Any]]], None],
+        fresh: Callable[[Sequence[bool], Sequence[int]], bool], right_lengths: Callable[[int, int], int],
     ) -> None:
         super().__init__(machine)
         self.pc, self.tails, self.checkpoint = pc, tails, checkpoint
+        self.fresh, self.right_lengths = fresh, right_lengths
 
     def insert(self, row: Row) -> None:
         """Queue a row. Rows are sorted by tokens to feed plus tokens held, shortest first."""
@@ -49,14 +51,15 @@ class WholePromptGenerator(Generator):
     def _prefill(self, group: list[Row]) -> None:
         rests = [row.segments[0] for row in group]
         pc = self.pc([len(rest) for rest in rests], [row.task.position for row in group])
-        fresh = all(row.caches[0].empty() for row in group)             # only the first layer is checked
+        sizes = [max(cache.size() for cache in row.caches) for row in group]
+        fresh = self.fresh([row.caches[0].empty() for row in group], sizes)
         batch, tails = (self._left if fresh else self._right)(group, rests, pc)
         for cache in batch.caches:
             cache.finalize()
         self.checkpoint(group, pc, batch.extract)
         if pc > 1:
-            self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails])
-        outputs = self.machine.feed(batch.caches, tails)
+            self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails], group)
+        outputs = self.machine.feed(batch.caches, tails, group)
         for row, rest, hidden in zip(group, rests, outputs, strict=True):
             row.tokens += rest
             row.segments, row.caches = [], []
@@ -84,6 +87,7 @@ class WholePromptGenerator(Generator):
         width = max(len(rest) for rest in rests)
         batch = Batch(group, merged([row.caches for row in group]))
         for cache in batch.caches:
-            cache.prepare(lengths=[len(rest) - pc for rest in rests], right_padding=[width - len(r) for r in rests])
+            lengths = [self.right_lengths(len(rest), pc) for rest in rests]
+            cache.prepare(lengths=lengths, right_padding=[width - len(rest) for rest in rests])
         self.feed(batch, [row[: max(0, width - pc)] for row in right_padded(rests, width)])
         return batch, tails

@@ -14,6 +14,7 @@ from typing import Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.events import MicroBatch
 from cachesim.model import Hidden, Model, TokenRun
 
 
@@ -58,6 +59,11 @@ class Ubatch(NamedTuple):
     runs: tuple[TokenRun, ...]
     at: tuple[int, ...]
     n: int
+
+
+def micro_batch(model: str, ubatch: Ubatch) -> MicroBatch:
+    """Return the event of a ubatch of the "target" or "draft" model."""
+    return MicroBatch(model, tuple([(run.seq, run.pos0, len(run.tokens)) for run in ubatch.runs]))
 
 
 def runs_of(batch: DecodeBatch) -> list[tuple[int, int]]:

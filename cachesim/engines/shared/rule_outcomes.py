@@ -70,8 +70,8 @@ def alternatives(fn: Callable[..., Any], answer: Any, variants: Iterable[Callabl
     value = getattr(answer, "value", answer)
     found: dict[str, Any] = {}
     for variant in variants:
-        try:                            # a rule that returns a plain value may modify its argument
-            given = variant(*(args if isinstance(answer, Decision) else copy.deepcopy(args)))
+        try:
+            given = variant(*(args if isinstance(answer, Decision) else map(_own, args)))
             varied = getattr(given, "value", given)
             if not is_same_answer(value, varied) and not _both_decline(value, varied):
                 found[about(variant).id] = varied
@@ -80,6 +80,11 @@ def alternatives(fn: Callable[..., Any], answer: Any, variants: Iterable[Callabl
     if isinstance(value, bool | np.bool_):
         return {NEGATED: not value, **found}
     return found or neighbours(value, about(fn).role in NUMBERED)
+
+
+def _own(value: Any) -> Any:
+    """Return a copy of an argument for a rule that may modify it, as one without a Decision may. Tuples hold tokens."""
+    return value if type(value) is tuple else copy.deepcopy(value)
 
 
 def _both_decline(a: Any, b: Any) -> bool:

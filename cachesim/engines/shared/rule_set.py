@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC
+from collections.abc import Set
 from dataclasses import fields, is_dataclass, replace
-from operator import attrgetter
 from types import MappingProxyType
 from typing import AbstractSet, Any, Collection, Mapping, NamedTuple, Self, Sequence
 
@@ -48,28 +48,86 @@ class RuleSet(ABC):
     late: frozenset[str] = frozenset()                               # kinds logged with delay, by another thread
     unset: Mapping[Any, int] = MappingProxyType({})                  # content of numbers never written, default 0
 
+    @property
+    def thread(self) -> str:
+        """Pull request with which ``source`` begins, "" if it begins otherwise."""
+        found = re.match(r"\S+#\d+", self.source)
+        return found[0] if found else ""
+
     def fields(self) -> dict[str, object]:
         """Return all fields by name, in their order: rules, numbers, and the fields that identify the version."""
-        out = table_fields(self)
-        inner = {f"{name}.{field}": value for name, table in out.items() if is_table(table)
-                 for field, value in table_fields(table).items()}  # fmt: skip
-        return {name: value for name, value in out.items() if not is_table(value)} | inner
+        out, inner = dict[str, object](), dict[str, object]()
+        for name, value in table_fields(self).items():
+            if is_table(value):
+                inner |= {f"{name}.{field}": one for field, one in table_fields(value).items()}
+            else:
+                out[name] = value
+        return out | inner
 
-    def changes(self, newer: Self) -> list[Change]:
-        """Return the changes between this version and a newer version, except changes of the log."""
-        rows = [row for row in differences(self, newer) if row[0] not in LOG_FIELDS]
-        found = [Change(name, _label(a), _label(b), changed_by(self.ended, name, a, b))
-                 for name, a, b in rows if not is_table(a)]  # fmt: skip
-        for outer, a, b in (row for row in rows if is_table(row[1])):
+    def changes(self, newer: Self, log: bool = False) -> list[Change]:
+        """Return the changes between this version and a newer version by path (see ``leaves``); ``log``: with those
+        that only affect the log."""
+        old, new = self.leaves(), newer.leaves()
+        return [Change(path, _label(old.get(path)), _label(new.get(path)), self.source_of(newer, path))
+                for path in {**old, **new} if old.get(path) != new.get(path)
+                and (log or path.partition(".")[0] not in LOG_FIELDS)]  # fmt: skip
+
+    def leaves(self) -> dict[str, Any]:
+        """Return every value that can change by itself, by path: rules and numbers, ``table.field`` of inner tables,
+        ``mapping.key`` of mappings, ``set.member`` (True) of sets. Descriptive fields and empty values are left out."""
+        out: dict[str, Any] = {}
+        for name, value in self.fields().items():
+            if name in DESCRIPTION_FIELDS:
+                continue
+            if isinstance(value, Mapping):
+                out |= {f"{name}.{key}": entry for key, entry in value.items() if entry != frozenset()}
+            elif isinstance(value, AbstractSet):
+                out |= {f"{name}.{member}": True for member in value}
+            else:
+                out[name] = value
+        return out
+
+    def with_leaves(self, values: Mapping[str, Any]) -> Self:
+        """Return this version with other values at these paths (see ``leaves``); None removes an entry of a mapping or
+        a set."""
+        given: dict[str, Any] = {}
+        for path, value in values.items():
+            outer, _, key = path.partition(".")
+            own = given.get(outer, getattr(self, outer))
+            if isinstance(own, Mapping):
+                given[outer] = {**{k: v for k, v in own.items() if k != key}, **({} if value is None else {key: value})}
+            elif isinstance(own, AbstractSet):
+                given[outer] = frozenset(own - {key} if value is None else own | {key})
+            else:
+                given[path] = value
+        return self.changed(given)
+
+    def source_of(self, newer: Self, path: str) -> str:
+        """Return the source of the change of a path (see ``leaves``) between this version and a newer one; "" if
+        unknown."""
+        outer, _, key = path.partition(".")
+        old, new = getattr(self, outer), getattr(newer, outer)
+        if path in self.ended:
+            return self.ended[path]
+        if is_table(old):
             # The rules' own sources come first: a proposal did not end a rule that a later version ended.
-            for name, x, y in differences(a, b):
-                source = changed_by({}, name, x, y) or self.ended.get(name, "")
-                found.append(Change(f"{outer}.{name}", _label(x), _label(y), source))
-        return found
+            return changed_by({}, key, getattr(old, key), getattr(new, key)) or self.ended.get(key, "")
+        return changed_by(self.ended, outer, old, new)
+
+    def described(self, unseen: Collection[str], ended: Mapping[str, str]) -> Self:
+        """Return this version with these fields, too, marked as never observed, and with these sources of the changes
+        that ended its values."""
+        added = [path for path in unseen if path in self.fields() and path not in self.inferred]
+        return self.changed({"inferred": (*self.inferred, *sorted(added)), "ended": ended})
 
     def mixed(self, newer: Self, names: Collection[str]) -> Self:
-        """Return this version with these fields of the newer version. Raises AttributeError for an unknown field."""
-        return self.changed({name: attrgetter(name)(newer) for name in names})
+        """Return this version with these fields or paths (see ``leaves``) of the newer version. Raises AttributeError
+        for an unknown field."""
+        leaves = newer.leaves()
+        whole = [name for name in names if name not in leaves and "." not in name]
+        return self.changed({name: getattr(newer, name) for name in whole}).with_leaves(
+            {name: leaves.get(name) for name in names if name not in whole}
+        )
 
     def changed(self, values: Mapping[str, object]) -> Self:
         """Return this version with other values in these fields; fields of a table are written ``table.field``."""
@@ -106,6 +164,12 @@ def differences(a: Any, b: Any) -> Sequence[tuple[str, Any, Any]]:
 
 
 def _label(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, Set):
+        return ", ".join(sorted(map(str, value)))
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} {_label(value[name])}" for name in sorted(value))
     return str(getattr(value, "rule", value))
 
 

@@ -101,14 +101,17 @@ def changes_of_client(case: Setup, manual: Manual) -> Iterator[SetupChange]:
 
 
 def builds(profile: str, engine: Engine) -> Iterator[SetupChange]:
-    """Yield every later build of the main branch, oldest first, then every proposal, newest base first."""
+    """Yield every later build of the main branch, oldest first, then every proposal, newest base first; drafts of what
+    was merged come last."""
     line = list(engine.line)
     on = engine.beside.get(profile, profile)
     at = line.index(on) if on in line else -1
     yield from (SetupChange(ChangeKind.BUILD, profile=one) for one in line[at + 1 :])
     proposals = [name for name in engine.beside if name != profile]
     order = {name: i for i, name in enumerate(line)}
-    for name in sorted(proposals, key=lambda one: -order.get(engine.beside[one], -1)):
+    merged = {engine.profiles[name].thread for name in line} - {""}
+    last = {one: engine.profiles[one].thread in merged for one in proposals}
+    for name in sorted(proposals, key=lambda one: (last[one], -order.get(engine.beside[one], -1))):
         yield SetupChange(ChangeKind.PROPOSAL, profile=name, base=engine.beside[name])
 
 

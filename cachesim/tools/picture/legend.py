@@ -141,6 +141,8 @@ def _signs(scene: Scene, lanes: Lanes, scale: Scale) -> Iterator[Sign]:
         (reads, "wrong rows or state read", "bad", f'<rect {box} fill="url(#p-wrong)"/><rect class="wrong" {box}/>'),
         (any(0 <= read.request < row.number for row, read in reads), "request it belongs to", "bad",
          f'<path class="wrong" {arrow}'),
+        (any(row.batches for row in scene.rows), "a micro-batch begins", "dim",
+         f'<path class="split" d="M12 0v{HIGH}"/>'),
         (any(has.rows is not None for has in held), "attention rows", "dim", f'<path class="rows" {bar}'),
         (any(has.window is not None for has in held), "rows of the window", "dim", f'<path class="win" {bar}'),
         (any(has.state is not None for has in held), "recurrent state", "dim",

@@ -61,6 +61,7 @@ class RunText(NamedTuple):
         head = f"request {row.number} {self._prompt(row)}"
         body = f"<summary>{head}</summary><p{kind}>{markup('; '.join(filter(None, (said, *row.read))))}</p>"
         body += f"<p>{markup(row.why)}</p>" if row.why else ""
+        body += f"<p>{markup('; '.join(row.held))}</p>" if row.held else ""
         body += self._positions(row) if not focus else ""
         return f'<details id="d-{mark}r{row.number}"{" open" * focus}>{body}{self._decisions(row.number)}</details>'
 

@@ -21,6 +21,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.rule import RULES, about
 from cachesim.judging.equal_outcomes import short_names
 from cachesim.judging.evidence import PREDICTED
+from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.verdict_text import answers_text, cost_text, loss_text
 from cachesim.scenarios.notation.tree import Asked
@@ -136,6 +137,8 @@ class StepRow(NamedTuple):
     cache_n: int                            # tokens reused
     prompt_n: int                           # tokens evaluated
     foreign: Sequence[ForeignRead] = ()     # what a wrong answer read
+    batches: Sequence[int] = ()             # first positions of the prompt's micro-batches, without the first
+    held: Sequence[str] = ()                # bytes of stored objects, memory of the draft model, micro-batches in words
 
 
 class Scene(NamedTuple):
@@ -215,7 +218,17 @@ def _row(step: Step, done: Data, data: Data, scenario: Scenario, parts: set[str]
         done["equal_cold"] is False, done["reason"], done["rule"],
         [*done["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], done["cache_n"], done["prompt_n"],
         [ForeignRead._make([*read, says]) for read, says in zip(done["read_from"], done["read_instead"], strict=True)],
+        list(_batches(done)), list(memory_parts(done)),
     )  # fmt: skip
+
+
+def _batches(done: Data) -> Iterator[int]:
+    """Yield the positions of the prompt at which a micro-batch of the model begins, without the first."""
+    for batch in done["micro_batches"]:
+        for slot, pos, n in batch["spans"] if batch["part"] == "target" else ():
+            if slot == done["id_slot"]:
+                each = range(pos, pos + n * batch["repeats"], n)
+                yield from (at for at in each if done["cache_n"] < at < done["prompt"])
 
 
 def _words(step: Step, scenario: Scenario) -> Iterator[Word]:

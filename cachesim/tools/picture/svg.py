@@ -152,6 +152,7 @@ def _row(
     if row.wrong and row.stretches:
         box = f'x="{scale.left:g}" y="{y - 2:g}" width="{scale.of(row.stretches[-1].stop):g}" height="{BAR + 4}"'
         yield f'<rect {box} fill="none" stroke="var(--bad)" stroke-width="2"/>'
+    yield from _splits(row, scale, y)
     yield from arrows
     yield _letters(row, scale, y) + "</g>"
     yield from _named(words, scale, y)
@@ -191,6 +192,14 @@ def _stretch(part: TokenStretch, scale: Scale, y: float, known: Mapping[str, Rul
     title = f"{part.start} to {part.stop - 1}: {again or ', '.join(filter(None, (WORDS[part.origin], part.why)))}"
     title += f" (request {part.at})" if part.at >= 0 else ""
     return f'<rect {box} class="o-{part.origin}"><title>{markup(title)}</title></rect>'
+
+
+def _splits(row: StepRow, scale: Scale, y: float) -> Iterator[str]:
+    """Yield a line where a micro-batch of the prompt begins, without the first."""
+    if row.batches:
+        places = "".join(f"M{x:g} {y:g}v{BAR}" for x in dict.fromkeys(map(scale.px, row.batches)))
+        says = f"micro-batches begin at {', '.join(f'{at:,}' for at in row.batches)}"
+        yield f'<path class="split" d="{places}"><title>{says}</title></path>'
 
 
 def _letters(row: StepRow, scale: Scale, y: float) -> str:

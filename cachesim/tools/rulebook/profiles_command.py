@@ -72,6 +72,7 @@ def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
 
 
 def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
+    from cachesim.engines.build_names import life_in
     from cachesim.engines.registry import notes
     from cachesim.tools.rulebook.rules_report import rule_data, rule_report, tables
 
@@ -85,7 +86,8 @@ def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
     for name, value in rules.fields().items():
         if callable(value) and hasattr(value, "rule"):
             mark = "   (inferred: never observed)" if name in rules.inferred else ""
-            show(f"\n-- {name}{mark}", rule_report(rule_data(value.rule, value, every)))
+            when = life_in(rules.name, value).get(name, "")
+            show(f"\n-- {name}{mark}{when and f'   {when}'}", rule_report(rule_data(value.rule, value, every)))
 
 
 def _diff(known: Mapping[str, RuleSet], args: Namespace) -> None:

@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from cachesim.engines import registry
+from cachesim.engines.build_names import main_branch
 from cachesim.engines.capabilities import Flag
 from cachesim.engines.contract import Engine
 from cachesim.engines.rule import about, rule_text
@@ -115,6 +116,7 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
         "rule": rule_id, "role": str(known.role), "decides": words_of(rule), "source": known.cited,
         "link": known.source.link, "since": known.since, "until": known.until, "code": _body(rule),
         "profiles": list(lived.profiles),
+        "builds": _builds(rule),
         "in_force": {"since": lived.since, "until": lived.until, "inferred": list(lived.inferred)},
         "instead": {"before": lived.before, "after": lived.after,
                     "proposed": [{"profile": name, "rule": instead} for name, instead in lived.proposed]},
@@ -123,6 +125,19 @@ def rule_data(rule_id: str, rule: Callable[..., Any], every: Tables) -> dict[str
         "shown_in": shown_in().get(rule_id, []),
         "file": f"{file_with(rule) or rule.__module__.replace('.', '/') + '.py'}:{inspect.getsourcelines(rule)[1]}",
     }  # fmt: skip
+
+
+def _builds(rule: Rule) -> list[str]:
+    """Return since and until when the main branches have a rule, by its own dates."""
+    found = (main_branch(engine).life_of(rule) for engine in map(registry.engine_named, _engines_with(rule)))
+    return list(dict.fromkeys(text for fields in found for periods in fields.values() for text in periods if text))
+
+
+def _engines_with(rule: Rule) -> Iterator[str]:
+    """Yield the engine with a main branch whose package defines a rule."""
+    for name in registry.ENGINES:
+        if f".{name}." in rule.__module__ and registry.ENGINES[name].when.own:
+            yield name
 
 
 def words_of(rule: Rule) -> str:
@@ -155,6 +170,8 @@ def _rows(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     inferred = f" (inferred in {', '.join(force['inferred'])})" if force["inferred"] else ""
     if data["profiles"]:
         yield "used by", ", ".join(data["profiles"]) + inferred
+    if data["builds"]:
+        yield "builds", "; ".join(data["builds"])
     if instead["before"]:
         yield "before", instead["before"] + (f", until {force['since']}" if force["since"] else "")
     if instead["after"]:

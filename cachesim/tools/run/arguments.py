@@ -19,6 +19,11 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
+def add_log(parser: ArgumentParser) -> None:
+    """Add ``--log``, which compares the lines of the log, too."""
+    parser.add_argument("--log", action="store_true", help="compare the lines of the log, too")
+
+
 def add_profiles(
     parser: ArgumentParser, text: str = "rule set to run under, or a Python file of rules; may be repeated"
 ) -> None:
@@ -55,7 +60,8 @@ def profile_name(text: str) -> str:
     found = resolve_name(text)
     if found is None:
         return text
-    note(found.note)
+    for line in (found.note, *found.unknown):
+        note(line)
     return found.profile
 
 

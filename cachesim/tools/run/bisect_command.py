@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_profiles, case_of
+from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_log, add_profiles, case_of
 from cachesim.tools.run.work_arguments import add_limits
 
 
@@ -16,6 +16,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser, "any version of the engine, for requests in notation; "
                  "or a Python file of rules, which is compared too")  # fmt: skip
     add_arithmetic(parser, "provenance without arithmetic (default)", "exact arithmetic too (slower)")
+    add_log(parser)
     add_limits(parser)
     add_json(parser)
 
@@ -30,9 +31,9 @@ def run(args: Namespace) -> int:
     engine = ENGINES.get(scenario.engine)
     if engine is None or not engine.line:
         raise BadInput(f"this build does not contain the versions of {scenario.engine}", file=scenario.file)
-    pairs = neighbours(engine)
+    pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
-    courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode)
+    courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode, args.log)
     if args.json:
         say_json(bisect_data(scenario, courses))
     else:

@@ -15,8 +15,12 @@ from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.judging.reproduce_command import flags_data, flags_line
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.run.observed_differences import differing_data, differing_text
 
 EQUAL = {True: "output correct", False: "WRONG OUTPUT"}
+
+SHOWN = frozenset({"cache_n", "equal_cold", "status", "died"})
+"""Observables that the text of an outcome contains."""
 
 COLOUR = {True: "green", False: "red", None: "yellow"}
 
@@ -48,12 +52,13 @@ def _turn(turn: OutcomeChange) -> dict[str, Any]:
         for cause in turn.causes
     ]  # fmt: skip
     return {"old": turn.old, "new": turn.new, "build": build_of(turn.new), "was": _outcome(turn.was),
-            "now": _outcome(turn.now), "causes": causes}  # fmt: skip
+            "now": _outcome(turn.now), "differs": differing_data(turn.differs), "causes": causes}  # fmt: skip
 
 
 def _outcome(outcome: RequestOutcome | None) -> dict[str, Any]:
     """Return an outcome as data. All fields are None if the version lacks an option of the scenario."""
-    return dict.fromkeys(RequestOutcome._fields) if outcome is None else outcome._asdict()
+    names = [name for name in RequestOutcome._fields if name != "seen"]
+    return dict.fromkeys(names) if outcome is None else {name: getattr(outcome, name) for name in names}
 
 
 def _flags(scenario: Scenario) -> dict[str, Any]:
@@ -88,6 +93,8 @@ def _lines(mark: str, turn: OutcomeChange) -> Iterator[Padding]:
     yield indented(f"{mark}{_outcome_text(turn.now)} {_since(turn.new)}", colour, 3)
     if turn.was != turn.now and mark:
         yield indented(f"({_outcome_text(turn.was)} at {turn.old})", "dim", 6)
+    if (found := turn.differs) and found[0].observable not in SHOWN:
+        yield indented(differing_text(found), "", 6)
     for cause in turn.causes:
         yield indented(f"by {_cause(cause, turn)}", "", 6)
 

@@ -1,12 +1,13 @@
 """Command ``cachesim diff FILE|LINE -p A -p B``: compare the decisions and results of two profiles.
 
-For a folder, it prints the totals of all its scenarios.
+For a folder, it prints the totals of all its scenarios. Without profiles, a scenario that shows a reported bug is
+compared under the rule sets with and without it.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import Any, Sequence
 
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
@@ -16,6 +17,7 @@ from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
     add_json,
+    add_log,
     add_profiles,
     case_of,
     chosen_profiles,
@@ -30,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_case(parser)
     add_profiles(parser)
     add_arithmetic(parser)
+    add_log(parser)
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
@@ -37,21 +40,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    if len(set(args.profiles)) != 2:
-        raise BadInput("diff compares two different profiles", hint="-p A -p B")
-    if kind(args.case) == FOLDER:
+    of_folder = kind(args.case) == FOLDER
+    if args.profiles or of_folder:
+        _only_two(args.profiles)
+    if of_folder:
         if wanted(args):
             raise BadInput("a picture shows one scenario, found a folder", file=args.case)
         from cachesim.tools.run.diff_folder import run_folder
 
         return run_folder(args)
     scenario = case_of(args)
+    reported = [scenario.reports[0].fault, scenario.reports[0].fixed] if scenario.reports else []
+    _only_two(args.profiles or reported)
     (mode,) = modes(args, [scenario])
-    a, b = chosen_profiles(scenario, args.profiles)
+    a, b = chosen_profiles(scenario, args.profiles or reported)
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
-    data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode))
+    data = diff_data(run_judged(scenario, a, mode), run_judged(scenario, b, mode), args.log)
     if args.json:
         say_json(data)
     else:
@@ -64,10 +70,15 @@ def run(args: Namespace) -> int:
     )
 
 
+def _only_two(profiles: Sequence[str]) -> None:
+    if len(set(profiles)) != 2:
+        raise BadInput("diff compares two different profiles", hint="-p A -p B")
+
+
 def _shown(data: dict[str, Any]) -> Shown:
     """Return the text around a picture: whether requests differ, the report, and names of the runs."""
     from cachesim.tools.run.diff_report import diff_report, differing_line
 
     names = [f"{name}: {data[name.lower()]['profile']}" for name in "AB"]
-    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
-    return Shown(note=differing_line(pairs).plain, names=names, report=diff_report(data))
+    note = differing_line(data["observed"], len(data["a"]["requests"])).plain
+    return Shown(note=note, names=names, report=diff_report(data))

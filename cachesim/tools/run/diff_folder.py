@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 
 class Pair(NamedTuple):
-    """A scenario to run under two profiles, ``a`` and ``b``. ``mode``: "exact" or "provenance"."""
+    """A scenario to run under two profiles, ``a`` and ``b``. ``mode``: "exact" or "provenance"; ``log``: compare the
+    lines of the log, too."""
 
     scenario: Scenario
     a: str
     b: str
     mode: str
+    log: bool = False
 
     def __str__(self) -> str:
         return self.scenario.file or self.scenario.id
@@ -32,7 +34,7 @@ def run_folder(args: Namespace) -> int:
     """Run every scenario in a folder that belongs to the profiles' engine under both profiles, and print the
     differences. Return the exit code. Raises BadInput."""
     from cachesim.engines.registry import engine_of
-    from cachesim.tools.run.diff_report import diff_table, totals
+    from cachesim.tools.run.diff_folder_report import diff_table, totals
 
     if args.model or args.settings:
         raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
@@ -43,7 +45,8 @@ def run_folder(args: Namespace) -> int:
     scenarios, bad = load_files([args.case])
     own = [scenario for scenario in scenarios if scenario.engine == engine.name]
     complain_of(bad, nothing_left=not own, what=f"no scenario of {engine.name} found in {args.case}")
-    pairs = [Pair(scenario, a, b, mode) for scenario, mode in zip(own, modes(args, own), strict=True)]
+    pairs = [Pair(scenario, a, b, mode, args.log)
+             for scenario, mode in zip(own, modes(args, own), strict=True)]  # fmt: skip
     files, codes, interrupt = _compare(pairs, args.jobs)
     codes += [exits.BAD_INPUT for _ in bad]
     data = {
@@ -92,7 +95,8 @@ def compare_one(pair: Pair) -> dict[str, Any] | JobFailure:
 def _compared(pair: Pair) -> dict[str, Any]:
     from cachesim.judging.judged_run import run_judged
     from cachesim.judging.run_data import run_data
-    from cachesim.tools.run.diff_report import file_data
+    from cachesim.tools.run.diff_folder_report import file_data
+    from cachesim.tools.run.diff_report import observed_data
 
-    a, b = (run_data(run_judged(pair.scenario, name, pair.mode, with_ledger=False)) for name in (pair.a, pair.b))
-    return file_data(str(pair), a, b)
+    a, b = (run_judged(pair.scenario, name, pair.mode, with_ledger=False) for name in (pair.a, pair.b))
+    return file_data(str(pair), run_data(a), run_data(b), observed_data(a, b, pair.log))

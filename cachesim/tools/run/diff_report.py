@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Collection, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,29 +14,42 @@ from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS
 from cachesim.events import Decided
 from cachesim.judging.judged_run import Run
+from cachesim.judging.outcomes import differences, observed
 from cachesim.judging.reproduce_command import flags_line
+from cachesim.judging.request_events import group_of, owned_events
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict_text import sentence, style_of, verdict_line
+from cachesim.tools.run.observed_differences import differing_data, differing_text
 from cachesim.tools.run.run_table import predicted_lines, short_verdict
 
 Data = dict[str, Any]
 SHOWN = 8                # rules listed without -v
 
 
-def diff_data(a: Run, b: Run) -> Data:
-    """Return both runs, the rules that differ, and the first decision that differs. ``stored``: final prompt-cache
-    entries, each with its length and the request whose conversation it holds (-1 = an older conversation)."""
+def diff_data(a: Run, b: Run, log: bool = False) -> Data:
+    """Return both runs, the observables that differ (``log``: those of the log, too), the rules that differ, and the
+    first decision that differs. ``stored``: final prompt-cache entries, each with its length and the request whose
+    conversation it holds (-1 = an older conversation)."""
     return {
         "scenario": a.scenario.id, "title": a.scenario.title, "a": run_data(a), "b": run_data(b), "first": _first(a, b),
-        "rules": _rules(a.profile, b.profile), "stored": {"a": _stored(a), "b": _stored(b)},
+        "observed": observed_data(a, b, log), "rules": _rules(a.profile, b.profile, log),
+        "stored": {"a": _stored(a), "b": _stored(b)},
     }  # fmt: skip
 
 
-def _rules(a: str, b: str) -> Data:
-    """Return the number of rule-set fields and the fields that differ."""
+def observed_data(a: Run, b: Run, log: bool) -> list[Data]:
+    """Return the requests that differ for a client, or with ``log`` in the log, each with the observables that differ,
+    the most important first."""
+    found = [(i, differences(observed(a, i, log), observed(b, i, log))) for i in range(len(a.requests))]
+    return [{"request": i, "differs": differing_data(some)} for i, some in found if some]
+
+
+def _rules(a: str, b: str, log: bool) -> Data:
+    """Return the number of rule-set fields and the fields that differ; ``log``: with fields that only affect it."""
     rules_a, rules_b = rules_of(a), rules_of(b)
-    count = sum(name.partition(".")[0] not in DESCRIPTION_FIELDS | LOG_FIELDS for name in rules_a.fields())
-    return {"count": count, "changes": [change._asdict() for change in rules_a.changes(rules_b)]}
+    hidden = DESCRIPTION_FIELDS if log else DESCRIPTION_FIELDS | LOG_FIELDS
+    count = sum(name.partition(".")[0] not in hidden for name in rules_a.fields())
+    return {"count": count, "changes": [change._asdict() for change in rules_a.changes(rules_b, log)]}
 
 
 def _stored(run: Run) -> list[Data]:
@@ -44,13 +57,36 @@ def _stored(run: Run) -> list[Data]:
 
 
 def _first(a: Run, b: Run) -> Data | None:
-    for number in range(len(a.requests)):
-        decisions_a = [e for e in a.events(number) if isinstance(e, Decided)]
-        decisions_b = [e for e in b.events(number) if isinstance(e, Decided)]
-        for x, y in zip(decisions_a, decisions_b, strict=False):
-            if (_family(x) != _family(y) or repr(x.value) != repr(y.value)) and (_has_effect(x) or _has_effect(y)):
-                return {"request": number, "a": _decision_data(x), "b": _decision_data(y)}
+    """Return the first decision that differs, with its request. Of requests sent together each is compared with itself,
+    and the decisions without a slot, which may concern each of them (``together``), with each other."""
+    steps, number = a.scenario.steps, 0
+    while number < len(a.requests):
+        group = group_of(steps, number)
+        found = [pair for owner in (*group, None) if (pair := _first_of(a, b, group, owner)) is not None]
+        if found:
+            _, owner, x, y = min(found, key=lambda pair: pair[0])
+            return {"request": number if owner is None else owner, "a": _decision_data(x), "b": _decision_data(y),
+                    "together": list(group) if owner is None and len(group) > 1 else []}  # fmt: skip
+        number = group.stop
     return None
+
+
+def _first_of(a: Run, b: Run, group: range, owner: int | None) -> tuple[int, int | None, Decided, Decided] | None:
+    """Return the first decision of an owner that differs: its place in the log of ``a``, the owner, and both."""
+    for (place, x), (_, y) in zip(_decided(a, group, owner), _decided(b, group, owner), strict=False):
+        if (_family(x) != _family(y) or repr(x.value) != repr(y.value)) and (_has_effect(x) or _has_effect(y)):
+            return place, owner, x, y
+    return None
+
+
+def _decided(run: Run, group: range, owner: int | None) -> Iterator[tuple[int, Decided]]:
+    """Yield the decisions of a request, or those without a slot, with their places in the log. A request that is sent
+    alone owns all decisions."""
+    alone = group.start if len(group) == 1 else -1
+    events = owned_events(run.log, group, run.launches)
+    for place, (event, whose) in enumerate(events):
+        if isinstance(event, Decided) and (alone if alone >= 0 else whose) == owner:
+            yield place, event
 
 
 def _family(event: Decided) -> str:
@@ -71,7 +107,9 @@ def diff_report(data: Data, verbose: int = 0) -> RenderableType:
     title: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     title += _flags(data)
     pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
-    parts = [differing_line(pairs), *_verdicts(data), *_requests(pairs, verbose), *_totals(data)]
+    differ = {one["request"] for one in data["observed"]}
+    parts = [differing_line(data["observed"], len(pairs)), *_verdicts(data), *_requests(pairs, differ, verbose)]
+    parts += [*_observed(data["observed"], pairs, verbose), *_uncounted(pairs), *_totals(data)]
     rest = [*_stores(data["stored"]), *_changes(data["rules"], verbose), *_decision(data["first"])]
     return Group(Text(data["scenario"], "bold"), *title, *parts, *rest)
 
@@ -109,24 +147,40 @@ def _changes(rules: Data, verbose: int) -> Iterator[RenderableType]:
         yield indented(f"and {len(found) - len(shown)} more (-v, or cachesim profiles diff)", "dim")
 
 
-def differing_line(pairs: Sequence[tuple[Data, Data]]) -> Text:
-    """Return how many requests differ, and which."""
-    found = [str(x["i"]) for x, y in pairs if differ(x, y)]
+def differing_line(differ: Sequence[Data], n: int) -> Text:
+    """Return how many of ``n`` requests differ, and which."""
+    found = [str(one["request"]) for one in differ]
     if not found:
-        return Text(f"no request differs (of {len(pairs)})", "green")
-    return Text(f"{len(found)} of {counted(len(pairs), 'request')} {'differs' if len(found) == 1 else 'differ'}: "
+        return Text(f"no request differs (of {n})", "green")
+    return Text(f"{len(found)} of {counted(n, 'request')} {'differs' if len(found) == 1 else 'differ'}: "
                 f"{', '.join(found)}", "bold")  # fmt: skip
 
 
-def _requests(pairs: Sequence[tuple[Data, Data]], verbose: int) -> list[RenderableType]:
-    shown = [pair for pair in pairs if verbose or differ(*pair)]
+def _requests(pairs: Sequence[tuple[Data, Data]], differ: Collection[int], verbose: int) -> list[RenderableType]:
+    shown = [pair for pair in pairs if verbose or pair[0]["i"] in differ]
     return [Fitted(lambda width: _table(shown, width))] if shown else []
 
 
-def differ(x: Data, y: Data) -> bool:
-    """True if the reused or evaluated tokens, the status or the verdict of a request differ."""
-    names = ("cache_n", "kept", "restored", "loaded", "prompt_n", "status", "died", "equal_cold", "verdict")
-    return any(x[name] != y[name] for name in names)
+IN_TABLE = frozenset({"cache_n", "prompt_n", "equal_cold"})
+"""Observables that a row of the table shows."""
+
+
+def _observed(differ: Sequence[Data], pairs: Sequence[tuple[Data, Data]], verbose: int) -> Iterator[RenderableType]:
+    """Yield a line for each request with other observables than the table shows: the first of them; all if
+    ``verbose``."""
+    for one in differ:
+        found = [seen for seen in one["differs"] if verbose or seen["observable"] not in IN_TABLE]
+        if verbose:
+            yield from (indented(f"request {one['request']} {differing_text([seen])}", "", 2) for seen in found)
+        elif len(found) == len(one["differs"]):
+            yield indented(f"request {one['request']} {differing_text(found)}", "", 2)
+
+
+def _uncounted(pairs: Sequence[tuple[Data, Data]]) -> Iterator[RenderableType]:
+    """Yield the last request after which the memory that the server does not count differs."""
+    differ = [(x, y) for x, y in pairs if x["uncounted"] != y["uncounted"]]
+    for x, y in differ[-1:]:
+        yield Text(f"uncounted memory after request {x['i']}: {x['uncounted']:,} -> {y['uncounted']:,} bytes")
 
 
 def _table(pairs: Sequence[tuple[Data, Data]], width: int) -> Table:
@@ -182,100 +236,8 @@ def _decision(first: Data | None) -> Iterator[RenderableType]:
     if first is None:
         yield Text("all decisions with an effect are equal", "green")
         return
-    yield Text(f"first difference at request {first['request']}", "yellow")
+    first_of, *others = first["together"] or [first["request"]]
+    where = f"requests {first_of} to {others[-1]}, sent together" if others else f"request {first_of}"
+    yield Text(f"first difference at {where}", "yellow")
     for name in ("a", "b"):
         yield indented(f"{name.upper()} {first[name]['rule']}: {first[name]['says']}", "yellow")
-
-
-# --- Totals over the scenarios of a folder -------------------------------------------------------------------
-
-COUNTS = ("requests", "changed", "broken", "mended", "evaluated_a", "evaluated_b", "wrong_a", "wrong_b")
-
-
-def file_data(file: str, a: Data, b: Data) -> Data:
-    """Return the differences of a scenario between two profiles. ``a``, ``b``: data of ``run_data``.
-
-    ``evaluated_a``, ``evaluated_b``: evaluated prompt tokens. ``changed``: requests with another number of reused
-    tokens, another status or another verdict. ``broken``: answers correct under A and wrong under B; ``mended``: the
-    reverse. ``wrong_a``, ``wrong_b``: wrong answers. ``answers``: all answers under both profiles, with ``equal`` to a
-    cold run (None = undecided) and ``told`` if the file expects a refusal.
-    """
-    pairs = list(zip(a["requests"], b["requests"], strict=True))
-    return {
-        "file": file, "scenario": a["scenario"], "requests": len(pairs),
-        "changed": sum(_outcome(x) != _outcome(y) for x, y in pairs),
-        "broken": sum(x["equal_cold"] is True and y["equal_cold"] is False for x, y in pairs),
-        "mended": sum(x["equal_cold"] is False and y["equal_cold"] is True for x, y in pairs),
-        "evaluated_a": sum(x["prompt_n"] for x, _ in pairs), "evaluated_b": sum(y["prompt_n"] for _, y in pairs),
-        "wrong_a": sum(x["equal_cold"] is False for x, _ in pairs),
-        "wrong_b": sum(y["equal_cold"] is False for _, y in pairs),
-        "answers": [
-            {"equal": request["equal_cold"], "told": request["i"] in run["told"]}
-            for run in (a, b) for request in run["requests"]
-        ],
-    }  # fmt: skip
-
-
-def _outcome(request: Data) -> tuple[Any, ...]:
-    return request["cache_n"], request["prompt_n"], request["status"], request["died"], request["equal_cold"]
-
-
-def totals(files: Sequence[Data]) -> dict[str, int]:
-    """Return the sums over all files. ``files_changed``: number of files with a changed request."""
-    sums = {name: sum(file[name] for file in files) for name in COUNTS}
-    return {"files": len(files), "files_changed": sum(file["changed"] > 0 for file in files), **sums}
-
-
-def worst_first(files: Sequence[Data]) -> list[Data]:
-    """Return the changed files, sorted by newly wrong answers (descending), fixed answers (ascending) and additional
-    evaluated tokens (descending)."""
-    changed = [file for file in files if file["changed"]]
-    return sorted(changed, key=lambda file: (-file["broken"], file["mended"], -_more(file), file["file"]))
-
-
-def _more(file: Data) -> int:
-    return int(file["evaluated_b"]) - int(file["evaluated_a"])
-
-
-def diff_table(data: Data) -> RenderableType:
-    """Return the report of a folder: changed scenarios, worst first, and totals. Fits 80 columns."""
-    sums = data["totals"]
-    head = Text.assemble((data["folder"], "bold"), "\n  A ", (data["a"], "cyan"), "  B ", (data["b"], "cyan"))
-    files = worst_first(data["files"])
-    table = Fitted(lambda width: _table_diff_table(files, width))
-    parts: list[RenderableType] = [table] if files else [Text("  all requests are equal", "green")]
-    if data["other_engines"]:
-        parts.append(Text(f"  {counted(data['other_engines'], 'scenario')} of other engines skipped", "dim"))
-    if data["failed"]:
-        parts.append(Text(f"  {counted(data['failed'], 'scenario')} not compared", "yellow"))
-    return Group(head, *parts, _sums(sums))
-
-
-def _table_diff_table(files: Sequence[Data], width: int) -> Table:
-    table = lean_table(width)
-    table.add_column("scenario", overflow="fold")
-    for name in ("requests", "newly wrong", "fixed", "evaluated"):
-        table.add_column(name, justify="right")
-    for file in files:
-        counts = (str(file[name]) if file[name] else "·" for name in ("broken", "mended"))
-        evaluated = f"{file['evaluated_a']} -> {file['evaluated_b']}"
-        changed = f"{file['changed']} of {file['requests']}"
-        table.add_row(Text(file["scenario"]), changed, *counts, evaluated, style=_style(file))
-    return table
-
-
-def _style(file: Data) -> str:
-    return "bold red" if file["broken"] else "green" if file["mended"] else ""
-
-
-def _sums(sums: dict[str, int]) -> Text:
-    a, b = sums["evaluated_a"], sums["evaluated_b"]
-    wrong = "WRONG OUTPUT" if sums["wrong_a"] or sums["wrong_b"] else "OK"
-    lines = [
-        f"  {sums['files_changed']} of {counted(sums['files'], 'scenario')} differ,"
-        f" {sums['changed']} of {counted(sums['requests'], 'request')}",
-        f"  evaluated in all: {a} -> {b} tokens{percent(a, b, 2)}",
-        f"  {wrong}: {counted(sums['wrong_a'], 'wrong answer')} under A, {sums['wrong_b']} under B;"
-        f" {sums['broken']} newly wrong, {sums['mended']} fixed",
-    ]
-    return Text("\n".join(lines), "bold red" if sums["broken"] else "bold")

@@ -17,6 +17,7 @@ from cachesim.base.layout import ROOMY, Fitted, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import PREDICTED
+from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.recompute_reasons import what_happened
 from cachesim.judging.reproduce_command import flags_line
 from cachesim.judging.verdict_text import style_of, titles_text, verdict_line
@@ -65,6 +66,7 @@ def _state_parts(request: Mapping[str, Any]) -> Iterator[str]:
         yield f"drafts: {request['draft_n_accepted']} of {counted(request['draft_n'], 'token')} accepted"
     if request["completions"] > 1:
         yield f"{request['completions']} completions"
+    yield from memory_parts(request)
 
 
 def failure_block(data: Data) -> RenderableType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
@@ -16,12 +17,15 @@ from cachesim.tools.run.arguments import (
     add_profiles,
     case_of,
     chosen_profiles,
-    known_profiles,
     modes,
 )
 from cachesim.tools.run.run_jobs import answers_code, run_each
 from cachesim.tools.run.suggestions import after_why, say_next, typed
 from cachesim.tools.run.work_arguments import add_limits, count
+
+if TYPE_CHECKING:
+    from cachesim.judging.request_cost import Observed
+    from cachesim.scenarios.schema import Scenario
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -39,21 +43,21 @@ def run(args: Namespace) -> int:
     if args.number >= len(scenario.steps):
         raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=f"0 to {len(scenario.steps) - 1}")
     (mode,) = modes(args, [scenario])
-    from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.run_data import why_data
+    from cachesim.engines.registry import ENGINES
+    from cachesim.judging.request_cost import observed_requests, up_to
     from cachesim.tools.run.run_table import failures_report
     from cachesim.tools.run.why_report import why_report
 
-    # Run every rule set of the engine in provenance mode, to find those under which the tokens are reused.
-    names = sorted(name for name in known_profiles() if name.startswith(f"{scenario.engine}@"))
-    kept = []
+    # Run every recorded or proposed rule set in provenance mode, to find those under which the tokens are reused.
+    engine = ENGINES[scenario.engine]
+    names = sorted({*engine.line, *engine.beside})
+    part, known = up_to(scenario, args.number), {}
     for name in progress(names, len(names), "comparing versions"):
         with suppress(NotInBuild):         # skip versions without an option of this scenario
-            request = run_judged(scenario, name, "provenance", with_ledger=False).requests[args.number]
-            kept += [(name, request.answer.cache_n)] * (request.judged.equal_cold is True)
+            known[name] = observed_requests(part, name)
     found, codes = run_each(
         chosen_profiles(scenario, args.profiles),
-        lambda profile: why_data(run_judged(scenario, profile, mode), args.number, kept),
+        lambda profile: _data(scenario, profile, mode, args.number, known),
         lambda profile: f"{scenario.file or scenario.id} under {profile}",
     )
     if args.json:
@@ -64,3 +68,18 @@ def run(args: Namespace) -> int:
     draw_cases(args, ((scenario, data["profile"]) for data in found), shown)
     say_next(args, after_why(scenario, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
+
+
+def _data(scenario: Scenario, profile: str, mode: str, number: int,
+          known: Mapping[Any, Sequence[Observed]]) -> dict[str, Any]:  # fmt: skip
+    """Return the data of a request under a rule set, with the rule that decided its failure. ``known``: what the
+    requests show under other rule sets."""
+    from cachesim.judging.deciding_rule import deciding_rule
+    from cachesim.judging.judged_run import run_judged
+    from cachesim.judging.run_data import why_data
+    from cachesim.judging.unused_point import unused_points
+
+    run = run_judged(scenario, profile, mode)
+    outcomes = {name: requests[number].outcome for name, requests in known.items()}
+    kept = [(name, one.cache_n) for name, one in outcomes.items() if one.equal_cold is True]
+    return why_data(run, number, kept, deciding_rule(run, number, known=known), unused_points(run, number))

@@ -13,6 +13,7 @@ from cachesim.base.layout import indented
 from cachesim.engines.rule import Role
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import Grade
+from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
 from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups
 
@@ -31,10 +32,27 @@ def _block(data: Mapping[str, Any], verbose: int) -> Group:
     """Return the report of a request under a rule set, without its purpose."""
     reads = [indented(f"it {read}") for read in data["read_instead"]]
     doubt = [Text("other outcomes are possible here", "yellow")] if data["doubt"] else []
-    tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"])]
+    tokens = [] if data["refused"] or data["died"] else [_tokens(data), _ranges(data["computed"]), *_unused(data)]
     failure = [failure_block(data["failure"])] if data["failure"] else []
     read = [*reads, *predicted_lines(data["predicted"])]
-    return Group(*_verdict(data), *read, *doubt, *tokens, _decisions(data, verbose), *failure)
+    memory = [indented(text, "dim") for text in memory_parts(data)] if verbose else []
+    end = [_decisions(data, verbose), *memory, *failure]
+    return Group(*_verdict(data), *_decided(data), *read, *doubt, *tokens, *end)
+
+
+def _decided(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield the rule that decided, and the other rules that suffice."""
+    if data["decided"] is not None:
+        first, *more = data["decided"]["says"]
+        yield indented(first, "bold")
+        yield from (indented(line, "dim") for line in more)
+
+
+def _unused(data: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield the stored objects that the request did not use, each with the obstacle."""
+    if data["unused"] is not None:
+        none = "when the request came, nothing stored shared more tokens with it than it reused"
+        yield from (indented(text, "dim") for text in [one["says"] for one in data["unused"]] or [none])
 
 
 def _decisions(data: Mapping[str, Any], verbose: int) -> RenderableType:
@@ -72,7 +90,8 @@ def _tokens(data: Mapping[str, Any]) -> RenderableType:
     line = Text(f"{counted(data['prompt'], 'token')} = {whole}{reason}")
     if not data["best"]:
         return line
-    return Group(line, indented(f"at most {data['held']} reusable; {data['best']} evaluated before", "dim"))
+    right = " with a correct answer" if data["cache_n"] > data["held"] else ""
+    return Group(line, indented(f"at most {data['held']} reusable{right}; {data['best']} evaluated before", "dim"))
 
 
 def _ranges(reasons: Sequence[dict[str, Any]]) -> Table:

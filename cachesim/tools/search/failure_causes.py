@@ -13,10 +13,11 @@ from typing import Any, Callable, Mapping
 
 from cachesim.base.errors import Unwritable
 from cachesim.judging.compare_answer import Judge
+from cachesim.judging.rule_exchange import variants
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search.campaign import CampaignPlan
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.rule_mutations import MutationSearch, others_of, run_mutated, variants
+from cachesim.tools.search.rule_mutations import MutationSearch, others_of, run_mutated
 
 PART = 10              # one run per so many conversations of the campaign
 EACH = 8               # runs per shrunk failure; shrinking needs about 100 runs or more

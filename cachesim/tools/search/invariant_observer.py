@@ -110,7 +110,9 @@ class InvariantObserver(AnswerObserver):
         if action.do == "restart" or not reply["status"]:
             return
         self._check(number)
-        if action.do == "erase" and (left := len(self.server.held(action.id_slot))):
+        # The ids of requests may exceed the slots: the server wraps or refuses them.
+        known = action.id_slot in self.server.occupied_slots()
+        if action.do == "erase" and known and (left := len(self.server.held(action.id_slot))):
             self.played.unsound.append((number, ERASED, {"slot": action.id_slot, "rows": left}))
 
 

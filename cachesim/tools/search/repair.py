@@ -13,6 +13,7 @@ from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.judging.compare_answer import Judge
 from cachesim.judging.failure_chain import explained
+from cachesim.judging.rule_exchange import Variant
 from cachesim.scenarios.notation.shrink import shrink
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.drawn_conversation import DrawnConversation, draw_conversation
@@ -24,7 +25,6 @@ from cachesim.tools.search.rule_mutations import (
     MutationRun,
     MutationSearch,
     Price,
-    Variant,
     priced,
     run_mutated,
     share,

@@ -11,9 +11,10 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.run import arguments, work_arguments
 
 if TYPE_CHECKING:
+    from cachesim.judging.rule_exchange import Variant
     from cachesim.scenarios.schema import Scenario
     from cachesim.tools.search.repair import Repair
-    from cachesim.tools.search.rule_mutations import ConversationSource, MutationJob, MutationSearch, Price, Variant
+    from cachesim.tools.search.rule_mutations import ConversationSource, MutationJob, MutationSearch, Price
 
 EXAMPLES = 500
 PRICED = 100           # conversations drawn to price changes when files are given
@@ -84,8 +85,9 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
 
 def _repaired(args: Namespace) -> Repair:
     """Run, try every change on the failures, price the curing changes, choose, and verify. Raise BadInput."""
+    from cachesim.judging.rule_exchange import variants
     from cachesim.tools.search.repair import Repair, RepairShrink, groups, smallest
-    from cachesim.tools.search.rule_mutations import CureJob, find_cures, run_mutations, variants
+    from cachesim.tools.search.rule_mutations import CureJob, find_cures, run_mutations
 
     search, files, drawn = _asked(args)
     known, jobs = tuple(variants(search.profile)), args.jobs

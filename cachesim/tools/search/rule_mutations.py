@@ -14,10 +14,9 @@ from functools import wraps
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import Unwritable
-from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.rule_outcomes import is_same_answer
-from cachesim.engines.shared.rule_set import LOG_FIELDS, RuleSet
+from cachesim.engines.registry import rules_of
 from cachesim.judging.compare_answer import Judge
+from cachesim.judging.rule_exchange import Variant, agrees, with_changes
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.search.campaign import with_rare_garbage_collection
 from cachesim.tools.search.drawn_conversation import KINDS, draw_conversation
@@ -33,15 +32,6 @@ Others = Mapping[str, Mapping[int, Any]]
 NONE: Others = {}
 PAIRS = 400                    # maximum number of pairs of changes that are tried on a conversation
 COUNTED = 8                    # different decisions of a variant that are counted in a run
-
-
-class Variant(NamedTuple):
-    """A replacement of a rule: the table's field, the ids of the two rules, and a rule set that has the new rule."""
-
-    field: str
-    old: str
-    new: str
-    profile: str
 
 
 class MutationSearch(NamedTuple):
@@ -98,29 +88,6 @@ def share(was: int, now: int) -> float:
     return (now - was) / was if was else 0.0
 
 
-def variants(profile: str) -> list[Variant]:
-    """Return every variant of a profile, in the order of the engine's rule sets and of the table's fields. Rules that
-    only change the log are left out."""
-    engine = engine_of(profile)
-    mine = engine.rules(profile).fields()
-    found: dict[tuple[str, str], Variant] = {}
-    for name, rules in engine.profiles.items():
-        for field, rule in rules.fields().items():
-            old = mine.get(field)
-            if field in LOG_FIELDS or not (hasattr(rule, "rule") and hasattr(old, "rule")) or rule is old:
-                continue
-            found.setdefault((field, rule.rule), Variant(field, old.rule, rule.rule, name))
-    return list(found.values())
-
-
-def with_changes(profile: str, changes: Sequence[Variant]) -> RuleSet:
-    """Return the profile's rules with these changes."""
-    rules = rules_of(profile)
-    for one in changes:
-        rules = rules.mixed(rules_of(one.profile), [one.field])
-    return rules
-
-
 def scenario_of(source: ConversationSource, search: MutationSearch) -> Scenario:
     """Return the conversation as a scenario. Raise BadInput if it is not a valid scenario."""
     if isinstance(source, Scenario):
@@ -143,7 +110,7 @@ class RuleProbes:
         def spy(*args: Any, **names: Any) -> Any:
             said = rule(*args, **names)
             for i, other in list(others.items()):
-                if not _agrees(other, args, names, said):
+                if not agrees(other, args, names, said):
                     self.matter[i] += 1
                     if self.matter[i] == COUNTED:
                         del others[i]
@@ -159,14 +126,6 @@ def others_of(known: Sequence[Variant]) -> Others:
     for i, one in enumerate(known):
         found.setdefault(one.field, {})[i] = tables[one.profile][one.field]
     return found
-
-
-def _agrees(rule: Any, args: Any, names: Any, decision: Any) -> bool:
-    """True if another rule makes the decision ``decision``."""
-    try:
-        return is_same_answer(decision, rule(*args, **names))
-    except Exception:                   # a rule that fails on these arguments decides differently
-        return False
 
 
 def run_mutated(

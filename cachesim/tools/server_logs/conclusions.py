@@ -47,6 +47,12 @@ def possible_profiles(profiles: Sequence[str], statements: Iterable[Statement]) 
     return tuple(kept) or tuple(profiles)
 
 
+def printed_build(statements: Iterable[Statement]) -> int:
+    """Return the build that a log prints, 0 if it prints none."""
+    ends = (said.numbers["build"] for said in statements if said.what == "build")
+    return next((low for low, high in ends if low and low == high), 0)
+
+
 def _conclude_run(session: LogSession) -> Conclusions:
     """Return the statements about a server run."""
     lines, engine = session.read_lines, ENGINES[session.engine]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
@@ -9,11 +10,12 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Seque
 from cachesim.base.errors import BadInput, OverLimit, counted
 from cachesim.base.limits import REBUILT, SOUGHT
 from cachesim.base.untrusted_files import open_lines
+from cachesim.engines.build_names import resolve_name
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import LogGrammar, Number, PromptHint
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles
+from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
 from cachesim.tools.server_logs.line_prefixes import plain
 from cachesim.tools.server_logs.line_ties import BEGINS
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
@@ -59,7 +61,7 @@ def rebuild_log(
                for request in session.requests if request.n_tokens]  # fmt: skip
     said, contents = conclude(session), log_contents(session, grammar)
     add_printed_lines(session.requests, (one.request for one in said.requests), not BEGINS.isdisjoint(session.kinds))
-    possible = possible_profiles(engine.line, (one for one in said.statements if one.run == said.main))
+    possible, unknown = _rule_sets(engine, said)
     newest = [engine.newest] if engine.newest in possible else []
     space = SearchSpace(
         tuple(profiles) or tuple(dict.fromkeys([*newest, *reversed(possible)])),
@@ -75,7 +77,7 @@ def rebuild_log(
             raise
         refused = f"not simulated: {error.cause}"
     data = _data(path, engine, session, said, contents, found, bool(profiles), bool(model))
-    data["missing"] += [refused] if refused else []
+    data["missing"] += [*([refused] if refused else []), *(() if profiles else unknown)]
     quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
@@ -90,6 +92,17 @@ def _engine(path: Path, profiles: Sequence[str]) -> Engine:
     if name is None:
         raise unknown_log(path)
     return ENGINES[name]
+
+
+def _rule_sets(engine: Engine, said: Conclusions) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the rule sets that the main run of a log allows, and what is unknown about them. A printed build has the
+    rules in force at that build."""
+    statements = [one for one in said.statements if one.run == said.main]
+    with suppress(BadInput):                                  # older than the oldest rule set
+        found = resolve_name(f"{engine.name}@b{printed_build(statements)}")
+        if found is not None:
+            return (found.profile,), found.unknown
+    return possible_profiles(engine.line, statements), ()
 
 
 def _options(engine: Engine, grammar: LogGrammar, session: LogSession) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from cachesim.base.errors import NotInBuild
 from cachesim.base.limits import REBUILT
 from cachesim.tools.server_logs.reconstruct import ScenarioBuilder
 from cachesim.tools.server_logs.reconstruction import Reconstruction
@@ -34,7 +35,7 @@ def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction 
     """Return the best reconstruction: model, open options and rule set that reproduce the log at most requests. Each is
     optimised in turn, repeatedly as long as the result improves. None if the log contains no request with a known
     length. At most ``most`` work units are done: of a long log only the first requests are simulated, and the result
-    lists what was not tried."""
+    lists what was not tried. Raises NotInBuild if no rule set that was tried loads the model."""
     session = replace(session, requests=session.requests[: REBUILT.now])
     if not any(request.n_tokens for request in session.requests):
         return None
@@ -51,14 +52,18 @@ class _Search:
         self.unmet: set[int] | None = None                # lines that every candidate contradicts
         self.untried_settings: list[str] = []
         self.played: set[tuple[str, str, str]] = set()
+        self.refused: NotInBuild | None = None            # by the last rule set that does not load the model
 
     def found(self) -> Reconstruction | None:
         """Run the search and return the best reconstruction."""
-        known = self.known
-        self._try("kinds of model", ((known.profiles[0], model, dict(known.server)) for model in known.models))
+        known, first = self.known, ""
+        for first in known.profiles:                      # until one of them loads the model
+            self._try("kinds of model", ((first, model, dict(known.server)) for model in known.models))
+            if self.best is not None:
+                break
         for name, values in known.joint.items():
             models = [*(model for _, model, _ in self._best_settings()), *known.models]
-            self._try(name, ((known.profiles[0], model, {**known.server, name: value})
+            self._try(name, ((first, model, {**known.server, name: value})
                              for model in models for value in values))  # fmt: skip
         for _ in range(ROUNDS):
             before = self.best and self.best.score
@@ -74,6 +79,8 @@ class _Search:
         if self.best is not None:
             self.best.untried_settings, self.best.candidates = self.untried_settings, len(self.played)
             self.best.unmet = self.unmet or set()
+        elif self.refused is not None:
+            raise self.refused
         return self.best
 
     def _note_unmet(self, found: Reconstruction) -> None:
@@ -102,7 +109,11 @@ class _Search:
                 self.untried_settings += [what] * (what not in self.untried_settings)
                 return
             self.played.add(candidate)
-            builder = ScenarioBuilder(self.session, profile, model, server)
+            try:
+                builder = ScenarioBuilder(self.session, profile, model, server)
+            except NotInBuild as error:              # a model or an option that this build lacks
+                self.refused = error
+                continue
             found = builder.build(min(self.left, self.further) if agrees else self.left, self.best)
             self.left, self.further = self.left - builder.work, self.further - builder.work * agrees
             self._note_unmet(found)

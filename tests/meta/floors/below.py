@@ -4,6 +4,25 @@ from __future__ import annotations
 
 from tests.meta.floors.fault import Fault
 
+BUILDS = [
+    Fault("a change has a wrong date", "engines/llama_cpp/profiles/landed.py",
+          '"#16440": Landed(6711,', '"#16440": Landed(6712,'),
+    Fault("a default has the date of another", "engines/llama_cpp/profiles/older_builds.py",
+          '"defaults.ctx_size": "#16653"', '"defaults.ctx_size": "#16391"'),
+    Fault("a variant between two tables is lost", "engines/llama_cpp/profiles/between.py",
+          '    Dated("ckpt_restore", old_use.resume_re3, "#19924"),\n', ""),
+    Fault("a build takes the nearest table as a whole", "engines/shared/composition.py",
+          "return Composed(rules.described(read, self._ended(now)), base, changes, notes)",
+          "return Composed(base, base, (), notes)"),
+    Fault("what is unknown about a build is not said", "engines/shared/composition.py",
+          "notes = tuple(filter(None, (self._note(path, point) for path in self.spans)))",
+          "notes: tuple[str, ...] = ()"),
+    Fault("a change of unknown date is in force too early", "engines/shared/composition.py",
+          "return FieldSpan(high, value, source, after=low)", "return FieldSpan(low, value, source, after=low)"),
+    Fault("a rule set put together loses its notes", "engines/build_names.py",
+          'f"{name} -> {label}", found.notes, composed=True)', 'f"{name} -> {label}", composed=True)'),
+]  # fmt: skip
+
 NOTATION = [
     Fault("a flag that the table has lost", "scenarios/notation/flags.py",
           '    "seed": RequestFlag(truth, plain),\n', ""),
@@ -43,6 +62,15 @@ SCENARIOS = [
           "if not flag.least <= value <= HIGHEST:", "if value > HIGHEST:"),
     Fault("nan is a share", "scenarios/option_checks.py", "if not 0 <= value <= 1: ", "if value < 0 or value > 1: "),
     Fault("two scenarios with one id", "scenarios/load.py", "if scenario.id in seen:", "if False:"),
+    Fault("a report of a request behind the last one", "scenarios/toml_reports.py",
+          "if number >= n_steps:", "if number > n_steps:"),
+    Fault("a report lacks what it does not say", "scenarios/toml_reports.py",
+          "if (claim == PARTLY) != bool(lacks.strip()):", "if False:"),
+    Fault("a report of a rule that does not exist", "scenarios/toml_reports.py",
+          "if not any(name == rule or", "if rules is None and not any(name == rule or"),
+    Fault("the beginning of an id is a family", "scenarios/toml_reports.py",
+          'name.startswith(f"{rule}.")', "name.startswith(rule)"),
+    Fault("a version is right and wrong", "scenarios/toml_reports.py", "if fault == fixed:", "if False:"),
     Fault("the token that was generated last is held", "scenarios/request_spec.py",
           "prompt + generated - 1 if generated else 1", "prompt + generated if generated else 1"),
     Fault("a file without what was drafted else", "scenarios/toml_writer.py", '          "draft_else", ', "          "),
@@ -79,4 +107,4 @@ LIVE = [
           "found.setdefault(other[n]"),
 ]  # fmt: skip
 
-BELOW = [*NOTATION, *SCENARIOS, *LIVE]
+BELOW = [*BUILDS, *NOTATION, *SCENARIOS, *LIVE]

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+BUILDS = ("tests/unit/engines/test_build_names.py", "tests/unit/engines/llama_cpp/test_builds.py")
+"""Tests of the rules in force at a build."""
 FLOORS: dict[str, tuple[str, ...]] = {
+    "engines": BUILDS,
+    "engines/shared": BUILDS,
+    "engines/llama_cpp/profiles": BUILDS,
     "scenarios/notation": ("tests/unit/scenarios/notation", "tests/unit/scenarios/test_from_notation.py"),
     "scenarios": ("tests/unit/scenarios",),
     "judging": ("tests/unit/judging",),
@@ -24,7 +29,8 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "tools/lessons": ("tests/unit/tools/lessons",),
     "cli": ("tests/unit/cli",),
 }
-"""Folders above the engines, and the tests of each; all run with `make test` or `make long`."""
+"""Folders above the engines, and the tests of each; all run with `make test` or `make long`. Of the engines: the rules
+in force at a build, for which faults are only written by hand."""
 
 
 class Fault(NamedTuple):

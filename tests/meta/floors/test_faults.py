@@ -45,6 +45,7 @@ def test_a_planted_fault_is_found(asked, table, fault):
 
 def test_there_are_as_many_faults_as_required_and_few_survive():
     assert len(FAULTS) >= LEAST and len(GENERATED) >= LEAST_GENERATED
-    assert {fault.floor for fault in WRITTEN} == {fault.floor for fault in GENERATED} == set(FLOORS)
+    assert {fault.floor for fault in WRITTEN} == set(FLOORS)
+    assert {fault.floor for fault in GENERATED} == {floor for floor in FLOORS if not floor.startswith("engines")}
     assert len(FLOOR_SURVIVORS) <= MOST_SURVIVORS and {fault.name for fault in FAULTS} >= set(FLOOR_SURVIVORS)
     assert all(reason.strip() for reason in FLOOR_SURVIVORS.values())

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
-from cachesim.engines.build_names import build_with, in_force, resolve_name
+from cachesim.engines import registry
+from cachesim.engines.build_names import build_with, builds_in_order, in_force, main_branch, resolve_name
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.timeline import Landed, rules_at
+from cachesim.engines.shared.timeline import Landed
 
 DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
 
@@ -27,7 +29,7 @@ DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
     ("ik_llama@2026-07-01", "ik_llama@2020"), ("ik_llama@606d9db30", "ik_llama@2105"), ("606d9db", "ik_llama@2105"),
     ("ik_llama@2026-07-30", "ik_llama@2205"), ("ik_llama@52836917a", "ik_llama@2205"),
     ("ik_llama@8337e4cd3861406fc04e0854b1409cd1b027fbc9", "ik_llama@main"),
-    ("ik_llama@2026-05-20", "ik_llama@1889-base"),
+    ("ik_llama@2026-05-23", "ik_llama@1889-base"),
     ("0.31.0", "mlx_lm@0.31.0"), ("0.31.1", "mlx_lm@0.31.1"), ("mlx_lm@v0.31.1", "mlx_lm@0.31.1"),
     ("0.31.3", "mlx_lm@0.31.3"), ("0.32.2", "mlx_lm@0.32.2"),
     ("mlx_lm@2026-03-30", "mlx_lm@m1019"),
@@ -43,7 +45,7 @@ def test_a_point_in_the_life_of_a_recorded_rule_set(text, profile):
      {"idle_save": "LC-IDLE-SAVE.ALL", "ckpt_pick": "LC-CKPT-PICK.PK3"}),
     ("b9940", "llama_cpp@b9765", "#25070, #25278, #25420", {"ckpt_break": "LC-CKPT-BREAK.CR10"}),
     ("2026-06-12", "llama_cpp@b9518", "#24190, #24411", {"slot_select": "LC-SLOT-SELECT.SL2"}),
-    ("0.31.2", "mlx_lm@m1072", "#1114, #1109, #1093", {"tail": "ML-SEG-TAIL.SEQUENCE"}),
+    ("0.31.2", "mlx_lm@m1072", "#1114, #1106, #1109, #1093", {"tail": "ML-SEG-TAIL.SEQUENCE"}),
     ("ik_llama@dd837ff21", "ik_llama@2105", "#2205", {"spec_save": "IK-SPEC-SAVE.ROOT-ONLY"}),
 ])  # fmt: skip
 def test_a_point_between_two_of_them_has_the_changes_that_had_come(text, base, pulls, changed):
@@ -62,16 +64,44 @@ def test_a_point_between_two_of_them_has_the_changes_that_had_come(text, base, p
 @pytest.mark.parametrize(("text", "words"), [
     ("b20000", "llama_cpp@b11549 of b11549 (2026-10-10), the newest recorded: b20000 itself was not compared"),
     ("2027-01-01", "the newest recorded: 2027-01-01 itself was not compared"),
-    ("b10700", "llama_cpp@b10587 (in force b10388..b10587+); date of #24124"),
-    ("b8180", "(in force b8152..b8165); without #19924, #20279, which had landed only in part"),
+    ("b10700", "b10700 -> llama_cpp@b10587 (in force b10388..b10587+)"),
+    ("b8180", "b8180 -> llama_cpp@b8152 with #19924"),
 ])  # fmt: skip
 def test_what_is_not_known_is_said(text, words):
     assert words in resolve_name(text).note
 
 
+@pytest.mark.parametrize(("text", "line"), [
+    ("b10700", "LC-CTX-POOL: changed between b10587 and b10809 (#24124); its build is not known: "
+               "the older variant is used"),
+    ("b10700", "ext_bytes: changed between b10587 and b10809 (#27762); its build is not known: "
+               "the older value is used"),
+    ("b10700", "outside.preserve_reasoning: changed between b10587 and b10809; its build is not known: "
+               "the older value is used"),
+    ("b8200", "log (silent.warn): changed between b8152 and b8260; its build is not known: the older value is used"),
+    ("ik_llama@2026-08-20", "IK-CKPT-EVICT: changed between 2026-08-15 and 2026-09 (#2491); its build is not known: "
+                            "the older variant is used"),
+])  # fmt: skip
+def test_a_field_whose_value_is_unknown_has_a_line(text, line, capsys):
+    assert line in resolve_name(text).unknown
+    main(["profiles", "show", text, "--json"])
+    assert f"cachesim: {line}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["b6300", "b7000", "b9000", "b9500", "mlx_lm@2026-04-10", "ik_llama@2026-07-01"])
+def test_nothing_is_unknown_where_every_change_is_dated(text):
+    assert not resolve_name(text).unknown
+
+
+def test_a_pull_request_names_the_point_at_which_it_landed():
+    assert rules_of(resolve_name("ik_llama@1970").profile).spec_start.rule != rules_of("ik_llama@1949").spec_start.rule
+    assert resolve_name("mlx_lm@1109").note == "1109 -> mlx_lm@m1072 with #1093, #1106, #1109"
+    assert resolve_name("llama_cpp@24110").profile == "llama_cpp@b9518"
+
+
 @pytest.mark.parametrize(("text", "words"), [
-    ("b6159", "older than the oldest rule set (llama_cpp@b6160, b6160 (2025-08-14))"),
-    ("2025-01-01", "older than the oldest"), ("mlx_lm@0.30.7", "older than the oldest"),
+    ("b1572", "older than the oldest rule set (llama_cpp@b1573, b1573 (2023-11-27))"),
+    ("2023-01-01", "older than the oldest"), ("mlx_lm@2025-05-01", "older than the oldest"),
     ("mlx_lm@0.32.0", "0.31.0, 0.31.1, 0.31.2, 0.31.3, 0.32.2"), ("ik_llama@abcdef123", "give a date"),
 ])  # fmt: skip
 def test_what_nothing_is_known_of_is_refused(text, words):
@@ -88,21 +118,27 @@ def test_what_is_no_such_name(text):
 @pytest.mark.parametrize("name", DATED)
 def test_a_recorded_rule_set_is_in_force_where_it_was_recorded(name):
     engine = ENGINES[name]
-    line = [engine.profiles[one] for one in engine.line]
     assert set(engine.when.own) == set(engine.line)
     for profile, point in engine.when.own.items():
-        assert not rules_at(line, engine.when, point).rules.changes(engine.profiles[profile]) or name == "ik_llama"
+        found = main_branch(engine).at(point)
+        assert found.rules.leaves() == engine.profiles[profile].leaves() or profile == "ik_llama@2195"
+        assert not found.notes
 
 
 @pytest.mark.parametrize("name", DATED)
 def test_every_change_came_between_the_rule_sets_that_it_lies_between(name):
     """The older of two neighbours does not contain the change, and the newer does."""
     engine = ENGINES[name]
-    for a, b in zip(engine.line, engine.line[1:], strict=False):
-        for change in engine.profiles[a].changes(engine.profiles[b]):
-            point = engine.when.last_landed(change)
-            if point is not None and (a, b) != ("ik_llama@2195", "ik_llama@2205"):      # same day, opposite order
-                assert engine.when.own[a].number < point.number <= engine.when.own[b].number, (a, b, change)
+    for a, b in pairwise(engine.line):
+        older, newer = engine.profiles[a], engine.profiles[b]
+        for path in {**older.leaves(), **newer.leaves()}:
+            points = engine.when.parts(older.source_of(newer, path))
+            if older.leaves().get(path) != newer.leaves().get(path) and points and (a, b) != SAME_DAY:
+                assert engine.when.own[a].number < min(points).number, (a, b, path)
+                assert max(points).number <= engine.when.own[b].number, (a, b, path)
+
+
+SAME_DAY = ("ik_llama@2195", "ik_llama@2205")                       # recorded in the opposite order
 
 
 @pytest.mark.parametrize("name", DATED)
@@ -140,6 +176,7 @@ def test_bisect_answers_in_builds(capsys):
     main(["bisect", *SMALL])
     out = " ".join(capsys.readouterr().out.split())
     assert "reuses 0, output correct by b8271 (2026-03-10), llama_cpp@b8271" in out
+    assert "reuses 76, output correct by b6711 (2025-10-08), llama_cpp@b6711" in out
     assert "(#20288, b8271 of 2026-03-10)" in out
     main(["bisect", *SMALL, "--json"])
     turns = json.loads(capsys.readouterr().out)["requests"][1]["turns"]
@@ -152,3 +189,27 @@ def test_a_change_whose_build_is_not_known():
     changes = engine.rules("llama_cpp@b10587").changes(engine.rules("llama_cpp@b10809"))
     assert {build_with("llama_cpp@b10587", one) for one in changes} == {""}
     assert Landed(1, "2026-01-02").by(Landed(0, "2026-01-02")) and not Landed(2, "").by(Landed(1, ""))
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_the_versions_in_order_contain_every_recorded_one_and_every_change(name):
+    engine = ENGINES[name]
+    names = builds_in_order(engine)
+    assert [one for one in names if one in engine.line] == list(engine.line)
+    rules = [rules_of(one) for one in names]
+    assert all(a.changes(b) for a, b in pairwise(rules) if b.name not in engine.line)
+    changes = [change for a, b in pairwise(rules) for change in a.changes(b)]
+    dated = [change for change in changes if change.source in engine.when.landed]
+    assert len(dated) >= {"llama_cpp": 70, "ik_llama": 30, "mlx_lm": 30}[name]
+
+
+def test_a_registry_in_place_of_another_knows_every_name(monkeypatch):
+    """A test runs with a registry of its own, and the next one with the first again."""
+    resolve_name("b9230")
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "ENGINES", registry.Engines())
+        assert [resolve_name(name).profile in registry.profiles() for name in ("b9230", "b9179")] == [True, True]
+        builds_in_order(registry.ENGINES["llama_cpp"])
+    for name in builds_in_order(registry.ENGINES["llama_cpp"]):
+        assert resolve_name(name) is None or name in registry.profiles()
+    assert rules_of(resolve_name("b9179").profile) is rules_of("llama_cpp@b9179")

@@ -117,7 +117,7 @@ def test_a_refused_request_holds_and_a_dead_server_does_not():
     request, _ = right(model())
     assert Judge(model()).answer(request, Answer(0, status=400)).holds is True
     verdict = Judge(model()).judge(request, Answer(0, died=True, error="why"), None).answer
-    assert (verdict.holds, verdict.rung, verdict.why) == (False, "aborted", "the server process ended: why")
+    assert (verdict.holds, verdict.rung, verdict.why) == (False, "aborted", "the server stopped: why")
 
 
 def test_a_judge_that_raises_has_decided_nothing(monkeypatch):

@@ -99,7 +99,7 @@ def test_an_answer_with_which_the_server_cannot_go_on_is_not_admissible(tables):
 
 
 @pytest.mark.parametrize("name, error", [
-    ("ik-shift-without-cache-prompt", TooManyDecisions), ("ik-2441-checkpoint-prompt-offset-hybrid", BadInput),
+    ("ik-shift-without-cache-prompt", TooManyDecisions), ("ik-draft-rollback-wrong-slot", BadInput),
 ])  # fmt: skip
 def test_an_answer_with_which_a_run_never_ends_or_never_starts_is_not_admissible(monkeypatch, name, error):
     """With an alternative answer the first shifts its context for ever; with another the server of the second refuses

@@ -8,10 +8,17 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.engines.base import Answer
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.build_names import builds_in_order
+from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.rule_set import Change
+from cachesim.engines.shared.timeline import Timeline
+from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.find_change import ChangedFields, bisect, neighbours
+from cachesim.judging.judged_run import Run
+from cachesim.judging.judgement import Judgement
+from cachesim.judging.judging_observer import NOTHING
+from cachesim.judging.verdict import HOLDS
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from tests.shared import SMALL
@@ -34,21 +41,28 @@ def short(course):
 
 def test_every_version_and_every_proposal_has_a_neighbour():
     pairs = neighbours(ENGINE)
-    assert [new for _, new in pairs] == [*ENGINE.line[1:], *ENGINE.beside]
-    assert all(old in ENGINE.line for old, _ in pairs)
+    versions = [*builds_in_order(ENGINE)[1:], *ENGINE.beside]
+    assert [new for _, new in pairs] == versions and {*ENGINE.line[1:]} < {*versions}
+    assert all(old in [ENGINE.line[0], *versions] for old, _ in pairs)
 
 
 def test_the_same_prompt_again_through_the_years():
     """History document, section 2, TRIM refusal."""
     first, again = courses("A130/A")
-    assert first.turns == [] == first.beside
+    assert short(first) == [("b5851", 0, True, [["memories"]])] and first.beside == []       # hybrid models load
     assert short(again) == [
+        ("b5851", 0, True, [["memories"]]),
         ("b6685", 129, False, [["rs_rm"]]),
-        ("b7789", 0, True, [["rs_rm"]]),
+        ("b7011", 0, True, [["rs_rm"]]),
+        ("b7078", 129, False, [["trim"]]),          # the server dies
+        ("b7543", 0, True, [["trim"]]),
+        ("b9230", 129, False, [["trim"]]),          # the server dies, since b9180
         ("b9231", 110, True, [["ckpt_need"]]),
-        ("b10587", 126, True, [["ckpt_create"]]),
+        ("b9978", 126, True, [["ckpt_create"]]),
     ]
-    assert [turn.causes[0].changes[0].source for turn in again.turns] == ["#16382", "#17009", "#23280", "#25472"]
+    assert [turn.causes[0].changes[0].source for turn in again.turns] == [
+        "#14534", "#16382", "#17009", "#17267", "#18391", "#22673", "#23280", "#25472",
+    ]  # fmt: skip
     assert all(turn.causes[0].alone for turn in again.turns)
 
 
@@ -61,7 +75,7 @@ def test_a_server_error_is_an_outcome():
 
 def test_fields_that_only_do_it_together_are_named_together():
     """A checkpoint before the last chunk needs the mark and the creation."""
-    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("b7789"))
+    turn = next(t for t in courses("S100.A30/S.B40")[1].turns if t.new.endswith("b6711"))
     (cause,) = turn.causes
     assert not cause.alone and {c.field for c in cause.changes} == {"ckpt_break", "ckpt_create"}
 
@@ -81,24 +95,25 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
     scenario = from_line("S100.A30/S.B40", model="GGGA", profiles=(DEFAULT_PROFILE,), server=SMALL)
 
     def outcome(old, new, names):
-        table = ENGINE.rules(old).mixed(ENGINE.rules(new), names)
+        table = rules_of(old).mixed(rules_of(new), names)
         one = run_judged(scenario, old, "provenance", table=table).requests[number]
         return one.answer.cache_n, one.judged.equal_cold, one.answer.status
 
     for turn in bisect(scenario, ENGINE)[number].turns:
         for cause in turn.causes:
             names = [change.field for change in cause.changes]
-            assert outcome(turn.old, turn.new, names) == tuple(turn.now)
+            assert outcome(turn.old, turn.new, names) == turn.now[:3]
             if not cause.alone:
-                assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != tuple(turn.now)
+                assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != turn.now[:3]
                            for i in range(len(names)))  # fmt: skip
 
 
 def test_the_command_speaks_json(capsys):
     assert main(["bisect", "A130/A", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
-    assert data["schema"] == 1 and len(data["requests"][1]["outcomes"]) == len(ENGINE.line) + len(ENGINE.beside)
-    turn = data["requests"][1]["turns"][0]
+    versions = [*builds_in_order(ENGINE), *ENGINE.beside]
+    assert data["schema"] == 1 and [one["profile"] for one in data["requests"][1]["outcomes"]] == versions
+    turn = data["requests"][1]["turns"][1]
     assert turn["new"] == "llama_cpp@b6685"
     assert turn["now"] == {"cache_n": 129, "equal_cold": False, "status": 200}
     assert turn["causes"][0]["changes"][0] == {
@@ -109,7 +124,7 @@ def test_the_command_speaks_json(capsys):
 def test_the_command_says_what_changed(capsys):
     assert main(["bisect", "A130/A"]) == 0
     out = capsys.readouterr().out
-    assert "reuses 0, output correct under every rule set" in out
+    assert "id_slot: 0 -> 3" in out                                  # a client sees that servers got more slots
     assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@b6685" in out
     assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382, b6685" in out
 
@@ -127,7 +142,7 @@ def test_bad_input(capsys, argv, cause):
 class Table(dict):
     """A rule set that is nothing but its fields."""
 
-    def changes(self, newer):
+    def changes(self, newer, log=False):
         return [Change(name, str(self[name]), str(newer[name]), "") for name in self if self[name] != newer[name]]
 
     def mixed(self, newer, names):
@@ -140,13 +155,15 @@ def made_up(monkeypatch, answer, beside=(), **versions):
     tables = {f"e@{name}": Table(fields) for name, fields in versions.items()}
 
     def run_judged(scenario, profile, mode, table, with_ledger):
-        judgement = SimpleNamespace(answer=Answer(0, **answer(table)), judged=SimpleNamespace(equal_cold=True))
-        return SimpleNamespace(requests=[judgement])
+        verdict = RequestVerdict(HOLDS, HOLDS)
+        judgement = Judgement(Request((1,)), Answer(0, **answer(table)), verdict, NOTHING, [])
+        return Run(scenario, profile, mode, requests=[judgement])
 
     monkeypatch.setattr("cachesim.judging.find_change.run_judged", run_judged)
     proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
     line = [name for name in tables if name not in proposals]
-    return SimpleNamespace(line=line, beside=proposals, rules=tables.__getitem__)
+    monkeypatch.setattr("cachesim.judging.find_change.rules_of", tables.__getitem__)
+    return SimpleNamespace(line=line, beside=proposals, when=Timeline(), profiles={})
 
 
 def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):

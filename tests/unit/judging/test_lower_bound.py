@@ -94,8 +94,8 @@ def served(order):
 def test_no_right_run_of_the_corpus_is_below_it():
     for number, file in enumerate(corpus_files().values()):
         scenario = load(file)
-        if number % 5 or not scenario.profiles:
-            continue
+        if number % 5 or not scenario.profiles or scenario.server.get("cache_reuse"):
+            continue                        # --cache-reuse moves blocks, and the bound counts prefixes
         run = run_judged(scenario, scenario.profiles[-1], "provenance", with_ledger=False)
         if not run.broken:
             bound, found = bound_of(run), [one.answer.prompt_n for one in run.requests]

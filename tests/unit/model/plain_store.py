@@ -21,7 +21,7 @@ CELLS = 2048
 
 def every_kind(window: int) -> list[str]:
     """Return the notation of a layer of every kind in the table."""
-    return [f"{kind.letter}{window}" if kind.attention and kind.attention.part == "swa" else kind.letter
+    return [f"{kind.letter}{window}" if kind.attention and kind.attention.part != "base" else kind.letter
             for kind in KINDS.values()]  # fmt: skip
 
 

@@ -32,11 +32,11 @@ def test_a_layer_has_the_parts_of_its_kind(notation: str) -> None:
     kind = KINDS[layer.kind]
     assert (layer.attention, layer.recurrence) == (kind.attention, kind.recurrence) != (None, None)
     assert layer.part == (kind.attention.part if kind.attention else "")
-    assert (layer.window > 0) == (layer.part == "swa")
+    assert (layer.window > 0) == (layer.part in ("swa", "chunk"))
 
 
 @pytest.mark.parametrize("letter", KINDS)
 def test_a_window_is_given_where_there_is_one(letter: str) -> None:
     kind = KINDS[letter]
     with pytest.raises(BadInput):
-        Layer(letter, 0 if kind.attention and kind.attention.part == "swa" else 8)
+        Layer(letter, 0 if kind.attention and kind.attention.part != "base" else 8)

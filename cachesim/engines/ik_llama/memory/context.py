@@ -13,21 +13,31 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.kv_cache import KvCache, States
 from cachesim.engines.ik_llama.memory.nan_states import is_nan, mark_nan, mark_nan_outputs
-from cachesim.engines.shared.batch import DecodeBatch, TokenOutput, Ubatch, join_runs, read_outputs, split_by
+from cachesim.engines.ik_llama.rules.micro_batch import Graph
+from cachesim.engines.shared.batch import (
+    DecodeBatch,
+    TokenOutput,
+    Ubatch,
+    join_runs,
+    micro_batch,
+    read_outputs,
+    split_by,
+)
 from cachesim.engines.shared.kv_rows import read_rows, sort_by_position, write_rows
+from cachesim.events import Event
 from cachesim.model import Hidden, LayerState, Model, Rows, TokenRun
 from cachesim.model.attention_mask import ByPosition
 
-OK, NO_ROOM, FAILED = 0, 1, -1
+OK, NO_ROOM, FAILED, ABORTED = 0, 1, -1, -3
 
 
 class UbatchStore(ByPosition):
     """Store of a run of a micro-batch, whose tokens are in the cells from ``first`` on. Cells from ``n_kv`` on are
-    not read; window layers also do not read cells below ``low``. The model evaluates run after run, so a store serves
-    a single run."""
+    not read; window layers also do not read cells below ``low``. ``row``: recurrent row of the run. The model evaluates
+    run after run, so a store serves a single run."""
 
-    def __init__(self, kv: KvCache, run: TokenRun, first: int, n_kv: int, low: int) -> None:
-        self.kv, self.seq = kv, run.seq
+    def __init__(self, kv: KvCache, run: TokenRun, first: int, n_kv: int, low: int, row: int) -> None:
+        self.kv, self.row = kv, row
         self.mine = slice(first, first + len(run.tokens))
         cells = kv.cells.of(run.seq)
         if len(cells) and cells[-1] >= n_kv:
@@ -52,11 +62,11 @@ class UbatchStore(ByPosition):
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         """Return the recurrent row before the run, None = zeroed."""
-        return self.kv.states[self.seq].get(layer)
+        return self.kv.states[self.row].get(layer)
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
         """Store the recurrent row after the run."""
-        self.kv.states[self.seq][layer] = state
+        self.kv.states[self.row][layer] = state
 
 
 @dataclass(frozen=True)
@@ -69,11 +79,13 @@ class DecodeRules:
     window_from: Callable[[int, int, Callable[[int], bool]], int]
     blind: Callable[[int], bool]                        # number of tokens without a visible cell -> their rows are NaN
     zeroes: Callable[[int, int], bool]                  # (first position, sequences) -> the recurrent row is zeroed
+    # (last graph, graph of the micro-batch, its first cell) -> the last graph is used again
+    reuses: Callable[[Graph | None, Graph, int], bool]
     keeps: Callable[[int], str]                         # tokens -> index of kept rows: "place", "position" or "" = none
 
 
 class Context:
-    """A cache, a model that fills it, and llama_decode. ``model`` None = positions only.
+    """A cache, a model that fills it, and llama_decode. ``model`` None = positions only; ``name``: "target" or "draft".
 
     While ``per_step`` is set, the recurrent rows after each token of a micro-batch are kept in ``steps``, indexed as
     the rules say: by the place in the micro-batch, or by sequence and position. With places, ``matrices`` (the matrix
@@ -83,18 +95,24 @@ class Context:
     iqk_fused_delta_net (8337e4cd3).
     """
 
-    def __init__(self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules) -> None:
+    def __init__(
+        self, kv: KvCache, model: Model | None, n_ubatch: int, rules: DecodeRules, emit: Callable[[Event], None],
+        name: str = "target",
+    ) -> None:
+        self.emit, self.name = emit, name
         self.kv, self.model, self.n_ubatch, self.rules = kv, model, n_ubatch, rules
         self.outputs: dict[int, TokenOutput] = {}
         self.per_step = False
         self.steps: dict[int | tuple[int, int], States] = {}
         self.matrices: dict[int | tuple[int, int], States] = {}
+        self.graph: Graph | None = None  # graph of the last micro-batch
         self.evaluated = 0              # evaluated tokens of the last batch
         self.mixed = False              # a micro-batch was cut because it mixed sequences
 
-    def decode(self, batch: DecodeBatch) -> int:
-        """Evaluate a batch; return OK, NO_ROOM, or FAILED if a compacted window does not end where the batch begins.
-        Afterwards ``outputs`` maps indices in the batch to model outputs."""
+    def decode(self, batch: DecodeBatch, stopped: Callable[[], bool] | None = None) -> int:
+        """Evaluate a batch; return OK, NO_ROOM, FAILED if a compacted window does not end where the batch begins, or
+        ABORTED if ``stopped`` returns True after a micro-batch. Afterwards ``outputs`` maps indices in the batch to
+        model outputs."""
         self.outputs, self.evaluated, self.mixed = {}, 0, False
         for ubatch, cut in split_by(batch, self.n_ubatch, self.rules.split):
             self.mixed |= cut
@@ -104,31 +122,50 @@ class Context:
             first = self.kv.claim(ubatch)
             if first is None:
                 return NO_ROOM
+            self.emit(micro_batch(self.name, ubatch))
             self._compute(batch, ubatch, first)
             self.kv.advance(ubatch.n)
             self.evaluated += ubatch.n
+            if stopped is not None and stopped():
+                return ABORTED
         return OK
 
     def _compute(self, batch: DecodeBatch, ubatch: Ubatch, first: int) -> None:
         kv = self.kv
-        for run in ubatch.runs:
-            if self.rules.zeroes(run.pos0, len(ubatch.runs)):
-                kv.states[run.seq] = {}
-            kv.state_pos[run.seq] = run.pos0 + len(run.tokens) - 1
         n_kv = kv.cells.size if kv.recurrent else self.rules.seen(kv.cells.pos)
+        rows = self._prepare_states(batch, ubatch, first, n_kv)
         low = self.rules.window_from(n_kv, ubatch.n, lambda low: self._misses(ubatch, low))
         blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan or not low <= first <= n_kv - ubatch.n else None
         if self.model is None:
             return
-        before = [frozenset(i for i, state in kv.states[run.seq].items() if is_nan(state)) for run in ubatch.runs]
+        before = [frozenset(i for i, state in kv.states[row].items() if is_nan(state)) for row in rows]
         hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
-        for run, at in zip(ubatch.runs, ubatch.at, strict=True):
-            hidden.append(self._run(self.model, run, first + at - ubatch.at[0], at - ubatch.at[0], kept, n_kv, low))
+        for run, at, row in zip(ubatch.runs, ubatch.at, rows, strict=True):
+            place = at - ubatch.at[0]
+            hidden.append(self._run(self.model, run, first + place, place, kept, n_kv, low, row))
         found = read_outputs(self.model, batch, ubatch, hidden)
         if blind is not None and kv.has_nan:
             lost = mark_nan(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind)
             found = mark_nan_outputs(found, ubatch, lost)
         self.outputs |= found
+
+    def _prepare_states(self, batch: DecodeBatch, ubatch: Ubatch, first: int, n_kv: int) -> tuple[int, ...]:
+        """Zero the recurrent rows that the graph zeroes; return the recurrent row of each run. A graph that is used
+        again has the rows of the micro-batch that it was built for."""
+        kv, start = self.kv, ubatch.at[0]
+        zeroed = tuple(self.rules.zeroes(run.pos0, len(ubatch.runs)) for run in ubatch.runs)
+        own = tuple(run.seq for run in ubatch.runs)
+        if kv.kind.states and not kv.kind.private:
+            graph = Graph(n_kv, ubatch.n, sum(batch.out[start : start + ubatch.n]), own, zeroed, self.per_step)
+            if self.graph is not None and self.rules.reuses(self.graph, graph, first):
+                graph = self.graph
+            self.graph = graph if first else None           # the graph of a micro-batch in cell 0 is discarded
+            own, zeroed = graph.rows, graph.zeroed
+        for run, row, zero in zip(ubatch.runs, own, zeroed, strict=True):
+            if zero:
+                kv.states[row] = {}
+            kv.state_pos[row] = run.pos0 + len(run.tokens) - 1
+        return own
 
     def _misses(self, ubatch: Ubatch, low: int) -> bool:
         """Return whether rows of a window are in cells below ``low``."""
@@ -140,7 +177,7 @@ class Context:
         """Return for each run and kind of attention layer: (t,) True for tokens without a visible cell."""
         kv, blind = self.kv, []
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
-            store = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv, low)
+            store = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv, low, run.seq)
             pos = run.pos0 + np.arange(len(run.tokens))
             seen = {layer.notation: store.view(layer.part, 0, pos).visible(layer.window)
                     for layer in kv.kind.spec.layers if layer.part}  # fmt: skip
@@ -156,16 +193,17 @@ class Context:
         matrices = self.matrices.get(key, {})
         return {layer: with_matrix(state, matrices.get(layer)) for layer, state in self.steps.get(key, {}).items()}
 
-    def _run(self, model: Model, run: TokenRun, first: int, place: int, kept: str, n_kv: int, low: int) -> Hidden:
+    def _run(self, model: Model, run: TokenRun, first: int, place: int, kept: str, n_kv: int, low: int,
+             row: int) -> Hidden:  # fmt: skip
         """Evaluate a run from a place of its micro-batch on; token by token if the intermediate states are kept."""
         if not kept:
-            return model.forward([run], UbatchStore(self.kv, run, first, n_kv, low))[0]
+            return model.forward([run], UbatchStore(self.kv, run, first, n_kv, low, row))[0]
         parts = []
         for k, token in enumerate(run.tokens):
             step = TokenRun(run.seq, run.pos0 + k, [token])
-            parts += model.forward([step], UbatchStore(self.kv, step, first + k, n_kv, low))
+            parts += model.forward([step], UbatchStore(self.kv, step, first + k, n_kv, low, row))
             key = place + k if kept == "place" else (run.seq, run.pos0 + k)
-            self.steps[key] = dict(self.kv.states[run.seq])
+            self.steps[key] = dict(self.kv.states[row])
             if kept != "place" or k + 1 < len(run.tokens):
                 self.matrices[key] = self.steps[key]
         return join_runs(parts)

@@ -113,9 +113,9 @@ class KvCache:
         return max(0, self.cells.pos_max(seq), self.tail[seq])
 
     def pos_min(self, seq: int) -> int:
-        """Return the engine's first position: with recurrent layers the last position, otherwise that of the first cell
-        by index, -1 without cells."""
-        if self.kind.states or self.recurrent:
+        """Return the engine's first position: with recurrent layers the last position, otherwise (also with states of
+        the model's own) that of the first cell by index, -1 without cells."""
+        if (self.kind.states and not self.kind.private) or self.recurrent:
             return self.pos_max(seq)
         return self.cells.first(seq)
 
@@ -135,6 +135,15 @@ class KvCache:
         self.emit(SeqRm(seq, p0, p1, ok))
         return ok
 
+    def clear(self) -> None:
+        """Remove all sequences and zero all rows."""
+        n_seq = self.cells.n_seq
+        for seq in range(n_seq):
+            self.seq_rm(seq, 0, POS_INF)
+        self.cells.head = 0
+        self.rows = empty_rows(self.kind.attention if self.model else ())
+        self.states, self.state_pos, self.has_nan = [{} for _ in range(n_seq)], [-1] * n_seq, False
+
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
         """Add ``delta`` to positions p0 .. p1-1 and rotate their K rows. The next search for free cells starts at 0,
         unless p0 is p1 or ``delta`` is 0."""
@@ -144,7 +153,8 @@ class KvCache:
         for layer, rows in self.rows.items():
             if self.model is not None and len(cells):
                 new = self.cells.pos[cells]
-                write_rows(self.rows, layer, cells, self.model.shift_rows(read_rows(rows, cells), new - delta, new))
+                turned = self.model.shift_rows(layer, read_rows(rows, cells), new - delta, new)
+                write_rows(self.rows, layer, cells, turned)
 
     def claim(self, ubatch: Ubatch) -> int | None:
         """Give cells to the positions of a micro-batch; return the first, None = no room. Call ``advance``

@@ -82,8 +82,9 @@ RECORDED = {
 }
 """The recorded tiny models."""
 
-PRIVATE = {"deepseek4": "W128 A W128 A+M"}
-"""Models without recordings, with invented proportions."""
+PRIVATE = {"deepseek4": "W128 A W128 A+M", "deepseek4-states": "W128 C W128 A"}
+"""Models without recordings, with invented proportions. A short convolution stands for the compressed indexer states,
+which are a state for each sequence; ``deepseek4`` omits them."""
 
 
 def model_kind(name: str) -> ModelKind:

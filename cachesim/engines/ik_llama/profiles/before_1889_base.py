@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.ik_llama.profiles.since_1889_base import BASE_1889
+from cachesim.engines.ik_llama.rules import carried_over, micro_batch, slot_file, speculative
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
-from cachesim.engines.ik_llama.rules import micro_batch, slot_file
 
 AFTER_1743 = replace(
     BASE_1889,
@@ -15,6 +15,10 @@ AFTER_1743 = replace(
     build="2026-05-06",
     source="ikawrakow/ik_llama.cpp#1743 (39b3a188e)",
     ckpt_reset=use.reset_counts,             # until #1789
+    system=carried_over.system_clears_memory,    # until #1860
+    parser=carried_over.parser_last,         # until #1794
+    abort=micro_batch.abort_keeps,           # until #1787
+    draft_from=speculative.draft_from_own,   # until #1781
 )
 
 AFTER_1716 = replace(
@@ -25,6 +29,7 @@ AFTER_1716 = replace(
     ckpt_need=use.need_beyond,               # until #1743
     ckpt_erase=use.erase_pos_min,            # until #1743
     ckpt_create=make.create_by_position,     # until #1743
+    graph=micro_batch.graph_of_one_token,    # until #1713
 )
 
 AFTER_1698 = replace(
@@ -67,7 +72,9 @@ AFTER_1398 = replace(
     slot_save=slot_file.save_state_only,     # until #1584
     slot_restore=slot_file.restore_state_only,  # until #1584
     slot_erase=slot_file.erase_tokens,       # until #1584
+    parser=carried_over.parser_own,          # until #1376: the parser before it accepts plain text
     ended={
+        "parser": "#1376",
         **AFTER_1673.ended, "kv_seen": "#1430",
         **dict.fromkeys(("ckpt_need", "ckpt_pick", "ckpt_erase", "ckpt_reset"), "#1673"),
         **dict.fromkeys(("slot_save", "slot_restore", "slot_erase"), "#1584"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.ik_llama.profiles.rule_table import Rules
-from cachesim.engines.ik_llama.rules import checkpoint_create as make
-from cachesim.engines.ik_llama.rules import checkpoint_restore as use
 from cachesim.engines.ik_llama.rules import (
+    carried_over,
     common_prefix,
     context_shift,
     micro_batch,
@@ -17,12 +16,15 @@ from cachesim.engines.ik_llama.rules import (
     speculative,
     trim,
 )
+from cachesim.engines.ik_llama.rules import checkpoint_create as make
+from cachesim.engines.ik_llama.rules import checkpoint_restore as use
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
 MAIN = Rules(
     name="ik_llama@main",
     build="2026-08-15",
     source="ikawrakow/ik_llama.cpp 8337e4cd3861406fc04e0854b1409cd1b027fbc9",
+    compare=slot_selection.compare_without_reasoning,
     slot_select=slot_selection.slot_select,
     shifted=slot_selection.compare_shifted,
     pc_save=slot_selection.save_if_little_kept,
@@ -32,6 +34,8 @@ MAIN = Rules(
     pc_after_hit=pc.take_entry,
     pc_failed=pc.failed_keeps,
     pc_update=pc.evict,
+    parser=carried_over.parser_own,
+    system=carried_over.system_clears_all,
     prompt_empty=common_prefix.prompt_empty,
     keep=context_shift.keep_tokens,
     full=context_shift.context_full,
@@ -61,6 +65,8 @@ MAIN = Rules(
     kv_window=micro_batch.window_in_last_blocks,
     kv_blind=micro_batch.blind_is_not_a_number,
     state_zero=micro_batch.zero_at_start,
+    graph=micro_batch.graph_by_sequences,
+    abort=micro_batch.abort_cuts,
     decode_retry=micro_batch.next_attempt,
     decode_again=micro_batch.again_from_view,
     give_up=micro_batch.give_up_keeps,
@@ -70,6 +76,8 @@ MAIN = Rules(
     ckpt_create=make.create_by_tokens,
     ckpt_evict=make.evict_by_option,
     draft_max=speculative.draft_max,
+    draft_from=speculative.draft_from_target,
+    warm_up=speculative.warm_up_before,
     spec_save=speculative.save_or_root_only,
     spec_purge=speculative.purge_keep,
     spec_commit=speculative.commit_ahead,

@@ -28,6 +28,7 @@ class Rules(RuleSet):
     name: str
     build: str
     source: str
+    compare: Rule
     slot_select: Rule
     shifted: Rule
     pc_save: Rule
@@ -37,6 +38,8 @@ class Rules(RuleSet):
     pc_after_hit: Rule
     pc_failed: Rule
     pc_update: Rule
+    parser: Rule
+    system: Rule
     prompt_empty: Rule
     keep: Rule
     full: Rule
@@ -66,6 +69,8 @@ class Rules(RuleSet):
     kv_window: Rule
     kv_blind: Rule
     state_zero: Rule
+    graph: Rule
+    abort: Rule
     decode_retry: Rule
     decode_again: Rule
     give_up: Rule
@@ -75,6 +80,8 @@ class Rules(RuleSet):
     ckpt_create: Rule
     ckpt_evict: Rule
     draft_max: Rule
+    draft_from: Rule
+    warm_up: Rule
     spec_save: Rule
     spec_purge: Rule
     spec_commit: Rule

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cachesim.engines.ik_llama.profiles.main import MAIN
 from cachesim.engines.ik_llama.rules import checkpoint_create as make
 from cachesim.engines.ik_llama.rules import checkpoint_restore as use
-from cachesim.engines.ik_llama.rules import common_prefix, speculative, trim
+from cachesim.engines.ik_llama.rules import common_prefix, micro_batch, speculative, trim
 from cachesim.engines.ik_llama.rules import prompt_cache as pc
 
 AFTER_2491 = replace(
@@ -19,11 +19,31 @@ AFTER_2491 = replace(
     inferred=("window", "ckpt_evict"),
 )
 
+AFTER_2378 = replace(
+    MAIN,
+    name="ik_llama@2378",
+    build="2026-09",
+    source="ikawrakow/ik_llama.cpp#2378 (merged 2026-09), derived from its text; other changes since main not read",
+    window=trim.window_compact_any,
+    inferred=("window",),
+)
+
+AFTER_2441 = replace(
+    MAIN,
+    name="ik_llama@2441",
+    build="2026-09-12",
+    source="ikawrakow/ik_llama.cpp#2441 (merged 2026-09), derived from its text; other changes since main not read",
+    ckpt_resume=use.resume_from_cache,
+    inferred=("window", "ckpt_resume"),
+)
+
 AFTER_2205 = replace(
     MAIN,
     name="ik_llama@2205",
     build="2026-07-30",
     source="ikawrakow/ik_llama.cpp#2205 (dd837ff21)",
+    graph=micro_batch.graph_by_shape,        # until #2260
+    warm_up=speculative.warm_up_last,        # until #2222
     window=trim.window_whole,                # until #2253
     inferred=(),
 )
@@ -46,6 +66,26 @@ AFTER_2105 = replace(
     ckpt_interval=make.interval_one_early,   # until #2195
     last_checkpoint=0,                       # until #2195
     ended={"last_checkpoint": "#2195"},
+)
+
+DRAFT_2195 = replace(
+    AFTER_2105,
+    name="ik_llama@2195-draft",
+    build="2026-07-30",
+    source="ikawrakow/ik_llama.cpp#2195, its first commits as the message of the merged one (52836917a) tells them",
+    ckpt_need=use.need_or_private,
+    ckpt_resume=use.resume_checkpoint,
+    ckpt_erase=use.erase_restored,
+    ended={},
+    inferred=("ckpt_need", "ckpt_resume", "ckpt_erase"),
+)
+
+DRAFT2_2195 = replace(
+    DRAFT_2195,
+    name="ik_llama@2195-draft2",
+    source="ikawrakow/ik_llama.cpp#2195, between its first commits and the merged one (52836917a)",
+    ckpt_pick=use.pick_within,
+    inferred=("ckpt_need", "ckpt_pick", "ckpt_resume", "ckpt_erase"),
 )
 
 AFTER_2020 = replace(
@@ -74,6 +114,7 @@ AFTER_1949 = replace(
     spec_start=speculative.start_with_any,          # until #1970
     spec_purge=speculative.purge_known,             # until #1992
     spec_commit=speculative.commit_level,           # until #1992
+    warm_up=speculative.warm_up_same,               # until #1992
 )
 
 BASE_1889 = replace(

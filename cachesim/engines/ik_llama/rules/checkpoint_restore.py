@@ -35,7 +35,8 @@ class Ckpt(NamedTuple):
 
 class Ask(NamedTuple):
     """A prompt compared with a slot: ``n_past`` common tokens of ``held``, ``n_past_prompt`` of the prompt; ``pos_min``
-    of the target as the engine computes it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states."""
+    of the target as the engine computes it; ``states``: recurrent layers, ``private``: DeepSeek-V4's states.
+    ``asked``: tokens of the prompt; ``restored``: pos_max of the restored checkpoint, -1 = none."""
 
     n_past: int
     n_past_prompt: int
@@ -43,6 +44,8 @@ class Ask(NamedTuple):
     pos_min: int
     states: bool
     private: bool
+    asked: int = 0
+    restored: int = -1
 
     @property
     def thold(self) -> int:
@@ -61,12 +64,14 @@ class Need(NamedTuple):
 
 class Resume(NamedTuple):
     """Where evaluation resumes: tokens of the cache, tokens of the prompt; whether the slot forgets its tokens;
-    position of a checkpoint from which the interval is counted, -1 = none."""
+    position of a checkpoint from which the interval is counted, -1 = none; pos_max of the restored checkpoint, entered
+    by the server."""
 
     n_past: int
     n_past_prompt: int
     forget_tokens: bool = False
     last_checkpoint: int = -1
+    restored: int = -1
 
 
 def _newest(ckpts: Sequence[Ckpt], fits: Callable[[Ckpt], bool]) -> int | None:
@@ -122,6 +127,13 @@ def need_deep(ask: Ask) -> Decision:
     return Decision(Need(inside and ask.pos_min > ask.thold + 2), _because(ask))
 
 
+# [Gone in ik_llama@1295]
+@rule("IK-CKPT-NEED.NEVER", Role.NEED, ik_llama(CONTEXT, "batch_pending_prompt", "66323b92f^"), until="#1295")
+def need_never(ask: Ask) -> Decision:
+    """Never searches a checkpoint: there are none."""
+    return Decision(Need(False), _because(ask))
+
+
 @rule("IK-CKPT-PICK.POS-MAX", Role.PICK, ik_llama(CONTEXT, "apply_checkpoint", "8337e4cd3"), since="#2195")
 def pick_pos_max(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
     """Picks the newest checkpoint with pos_max < pos_min_thold; for a model with a state of its own with pos_max <
@@ -164,6 +176,18 @@ def resume_prompt_end(ckpt: Ckpt, ask: Ask) -> Decision:
     return Decision(resume, _because(ask, [ckpt]))
 
 
+# [New in ik_llama@2441]
+@rule("IK-CKPT-RESUME.CACHE", Role.RESUME, ik_llama(pull=2441, note="merged 2026-09; its description"), since="#2441")
+def resume_from_cache(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Continues after the checkpoint's last token, at most at the end of the common prefix; the prompt continues as far
+    before the end of the common prefix as the cache does. Inferred: the thread states that the index of the prompt is
+    derived from the index of the cache."""
+    upto = ckpt.pos_max + 1 if ask.private else max(ckpt.pos_min + 1, ckpt.pos_max)
+    n_past = min(ask.n_past, upto)
+    resume = Resume(n_past, max(0, ask.n_past_prompt - (ask.n_past - n_past)), last_checkpoint=ckpt.pos_max)
+    return Decision(resume, _because(ask, [ckpt]))
+
+
 # [Gone in ik_llama@2195]
 @rule("IK-CKPT-RESUME.PROMPT-MAX", Role.RESUME, ik_llama(CONTEXT, "apply_checkpoint", "d2da6da05"))
 def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
@@ -173,6 +197,16 @@ def resume_prompt_max(ckpt: Ckpt, ask: Ask) -> Decision:
         min(ask.n_past, max(ckpt.pos_min + 1, ckpt.pos_max)),
         min(ask.n_past_prompt, max(ckpt.pos_min_prompt + 1, ckpt.pos_max_prompt)),
     )
+    return Decision(resume, _because(ask, [ckpt]))
+
+
+# [New in ik_llama@2195-draft]
+@rule("IK-CKPT-RESUME.CHECKPOINT", Role.RESUME, ik_llama(pull=2195, note="its first commits, told in the merged one"))
+def resume_checkpoint(ckpt: Ckpt, ask: Ask) -> Decision:
+    """Continues after the checkpoint's last token, even after the common prefix, as long as a token of the prompt is
+    left; intervals are counted from 0. (An off-by-one of these commits is left out.)"""
+    reach = ckpt.pos_max + 1
+    resume = Resume(min(ask.held, reach), min(max(0, ask.asked - 1), reach))
     return Decision(resume, _because(ask, [ckpt]))
 
 
@@ -220,3 +254,13 @@ def erase_beyond(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
     although it covers a token too many."""
     gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max > ask.n_past)
     return Decision(gone, _because(ask, ckpts))
+
+
+# [New in ik_llama@2195-draft]
+@rule("IK-CKPT-ERASE.RESTORED", Role.DROP, ik_llama(pull=2195, note="its first commits, told in the merged one"))
+def erase_restored(ckpts: Sequence[Ckpt], ask: Ask) -> Decision:
+    """Erases checkpoints with pos_max >= that of the restored checkpoint, which is erased, too; without a restore
+    those with pos_max >= n_past. Returns their indices."""
+    bound = ask.restored if ask.restored >= 0 else ask.n_past
+    gone = tuple(i for i, c in enumerate(ckpts) if c.pos_max >= bound)
+    return Decision(gone, {**_because(ask, ckpts), "bound": bound})

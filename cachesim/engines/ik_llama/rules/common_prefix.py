@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import Callable, Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
+from cachesim.engines.ik_llama.source_files import CONTEXT, SERVER, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.vocab import TAGGED, THINK
 
@@ -147,6 +147,16 @@ def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -
     strict, loose = (common(cache, prompt, pieces, strict) for strict in (True, False))
     found = loose if loose.cache > strict.cache + MORE else strict
     return Decision(found, {"held": len(cache), "asked": len(prompt)})
+
+
+# [Gone in ik_llama@1008]
+@rule("IK-PREFIX.TOKENS", Role.PREFIX, ik_llama(SERVER, "update_slots", "0b126b2ca^"),
+      until="#1008 (0b126b2ca)")
+def prefix_tokens(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
+    """Returns the number of equal tokens at the beginning of slot and prompt; another tokenization of equal text ends
+    the prefix."""
+    n = common_prefix(list(cache), list(prompt))
+    return Decision(Common(n, n), {"held": len(cache), "asked": len(prompt)})
 
 
 def _back(n_past_prompt: int, asked: int, here: bool) -> int:

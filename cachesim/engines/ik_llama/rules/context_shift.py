@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cachesim.engines.ik_llama.rules.common_prefix import Common
-from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
+from cachesim.engines.ik_llama.source_files import CONTEXT, SERVER, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 
 SPARE = 4                # least number of cells that the kept prefix leaves free
@@ -74,6 +74,20 @@ def shift_prompt(asked: int, n_keep: int, n_discard: int, n_ctx: int) -> Decisio
     return Decision(PromptShift(keep, block, blocks * block), because)
 
 
+# [Gone in ik_llama@973]
+@rule("IK-PROMPT-SHIFT.HALVES", Role.SHIFT, ik_llama(SERVER, "update_slots", "bacb8fb79^"), until="#973 (bacb8fb79)")
+def shift_prompt_halves(asked: int, n_keep: int, n_discard: int, n_ctx: int) -> Decision:
+    """Discards blocks of a prompt that does not fit the context, after its first n_keep tokens, until less than two
+    blocks are left after them; a block is half of the context after n_keep. A negative n_keep keeps the whole prompt.
+    Returns None if a block would be empty."""
+    keep = min(n_ctx - SPARE, asked if n_keep < 0 else n_keep)
+    block = (n_ctx - keep) // 2
+    because = {"asked": asked, "n_keep": n_keep, "n_discard": n_discard, "n_ctx": n_ctx}
+    if block <= 0:
+        return Decision(None, because)
+    return Decision(PromptShift(keep, block, (asked - keep - block) // block * block), because)
+
+
 class InCache(NamedTuple):
     """Tokens n_keep .. n_keep + n_discard - 1 of the cache are discarded."""
 
@@ -94,6 +108,14 @@ def shift_in_cache(keep: Common, total: Common, n_keep: int, n_discard: int) -> 
     return Decision(value, because)
 
 
+# [Gone in ik_llama@1008]
+@rule("IK-SHIFT-FIND.EQUAL", Role.SHIFT, ik_llama(SERVER, "update_slots", "0b126b2ca^"), until="#1008 (0b126b2ca)")
+def shift_equal(keep: Common, total: Common, n_keep: int, n_discard: int) -> Decision:
+    """Returns n_keep and n_discard: the cache discards as many tokens as the prompt."""
+    because = {"keep": tuple(keep), "total": tuple(total), "n_keep": n_keep, "n_discard": n_discard}
+    return Decision(InCache(n_keep, n_discard), because)
+
+
 @rule("IK-REFUSED.READS", Role.FAIL, ik_llama(CONTEXT, "batch_pending_prompt", "8337e4cd3"))
 def refused_reads(asked: int, n_ctx: int) -> Decision:
     """Returns True: the slot evaluates a prompt that is too long, from position 0 and without restoring a checkpoint,
@@ -106,6 +128,13 @@ def prompt_cut_block(found: int) -> Decision:
     """Returns the tokens that the cache discards when a prompt is shortened: a block (``found``); the tokens after it
     do not move."""
     return Decision(found, {"found": found})
+
+
+# [Gone in ik_llama@973]
+@rule("IK-PROMPT-CUT.NOTHING", Role.SHIFT, ik_llama(SERVER, "update_slots", "bacb8fb79^"), until="#973 (bacb8fb79)")
+def prompt_cut_nothing(found: int) -> Decision:
+    """Returns 0: the cache keeps its tokens when a prompt is shortened."""
+    return Decision(0, {"found": found})
 
 
 @rule("IK-SHIFT-LIST.CACHED", Role.SHIFT, ik_llama(CONTEXT, "discard_n_kv_and_cache_tokens", "8337e4cd3"))

@@ -9,7 +9,7 @@ Source: ik_llama.cpp src/llama.cpp llama_decode_internal, src/llama-delta-net.cp
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
@@ -104,3 +104,83 @@ def give_up_keeps(held: int) -> Decision:
     """Returns the length of the slot's token list after a batch that found no free cells: all, though some tokens were
     never evaluated."""
     return Decision(held, {"held": held})
+
+
+class Graph(NamedTuple):
+    """A compute graph: number of cells that attention reads, tokens and outputs of its micro-batch, the sequence of
+    each run, whether the recurrent row of each run is zeroed, and whether rows are kept after each token."""
+
+    n_kv: int
+    tokens: int
+    outputs: int
+    rows: tuple[int, ...]
+    zeroed: tuple[bool, ...]
+    per_step: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of the older comparison. (It does not count the runs; here a graph is not used again for another
+        number of them.)"""
+        return self.n_kv, self.tokens, self.outputs, len(self.rows), self.per_step
+
+
+def _graphs(last: Graph | None, now: Graph) -> dict[str, object]:
+    return {"rows": now.rows, "last": () if last is None else last.rows, "zeroes": () if last is None else last.zeroed}
+
+
+@rule("IK-GRAPH.SEQUENCES", Role.MEMORY, ik_llama(LLAMA, "llama_ubatch_seq_fingerprint", "8337e4cd3"), since="#2260")
+def graph_by_sequences(last: Graph | None, now: Graph, first: int) -> Decision:
+    """Returns True if the graph of the last micro-batch is used again: if its numbers are equal, and so are the
+    sequences and which of them begin at position 0. Recurrent rows are then those of the micro-batch."""
+    return Decision(last == now and first > 0, _graphs(last, now))
+
+
+# [Gone in ik_llama@main]
+@rule("IK-GRAPH.SHAPE", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "d2da6da05"),
+      since="#1713 (2dd381808)", until="#2260 (4a4a6d3c1)")
+def graph_by_shape(last: Graph | None, now: Graph, first: int) -> Decision:
+    """Returns True if the graph of the last micro-batch is used again: if the numbers of cells, tokens and outputs are
+    equal and the first cell is not cell 0. Its recurrent rows, and whether they are zeroed, are part of the graph: the
+    micro-batch reads and writes the rows of the last micro-batch, and keeps an old state at position 0."""
+    same = last is not None and last.shape == now.shape and first > 0
+    return Decision(same, _graphs(last, now))
+
+
+# [Gone in ik_llama@1743]
+@rule("IK-GRAPH.ONE-TOKEN", Role.MEMORY, ik_llama(LLAMA, "llama_context::can_reuse_graph", "67e634622"),
+      since="#947 (6b9d1bf4b)", until="#1713 (2dd381808)")
+def graph_of_one_token(last: Graph | None, now: Graph, first: int) -> Decision:
+    """Returns True if the graph of the last micro-batch is used again: as IK-GRAPH.SHAPE, but only for a micro-batch of
+    one token."""
+    same = last is not None and last.shape == now.shape and first > 0 and now.tokens == 1
+    return Decision(same, _graphs(last, now))
+
+
+# [Gone in ik_llama@954]
+@rule("IK-GRAPH.NEW", Role.MEMORY, ik_llama(LLAMA, "llama_decode_internal", "6b9d1bf4b^"), until="#947 (6b9d1bf4b)")
+def graph_new(last: Graph | None, now: Graph, first: int) -> Decision:
+    """Returns False: every micro-batch builds its graph."""
+    return Decision(False, _graphs(last, now))
+
+
+@rule("IK-ABORT.CUT", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "8337e4cd3"), since="#1787 (cdc288bc9)")
+def abort_cuts(held: int, pos_max: int) -> Decision:
+    """Returns the length of the slot's token list after a client disconnected and stopped the evaluation: the tokens
+    that were evaluated."""
+    return Decision(min(held, pos_max + 1), {"held": held, "pos_max": pos_max})
+
+
+# [Gone in ik_llama@1889-base]
+@rule("IK-ABORT.KEEPS", Role.FAIL, ik_llama(CONTEXT, "process_batch_tokens", "cdc288bc9^"),
+      since="#1134 (1a461525d)", until="#1787")
+def abort_keeps(held: int, pos_max: int) -> Decision:
+    """Returns the length of the slot's token list after a client disconnected and stopped the evaluation: all tokens of
+    the batch, though some were never evaluated."""
+    return Decision(held, {"held": held, "pos_max": pos_max})
+
+
+# [Gone in ik_llama@1134]
+@rule("IK-ABORT.NEVER", Role.FAIL, ik_llama("examples/server/server.cpp", "", "1a461525d^"), until="#1134")
+def abort_never(held: int, pos_max: int) -> Decision:
+    """Returns -1: a client that disconnects does not stop the evaluation of its prompt."""
+    return Decision(-1, {"held": held, "pos_max": pos_max})

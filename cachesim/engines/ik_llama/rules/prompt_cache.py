@@ -120,6 +120,14 @@ def peek_copies(excluding: bool) -> Decision:
     return Decision(False, {"excluding": excluding})
 
 
+# [Gone in ik_llama@1079]
+@rule("IK-PC-PEEK.DIRECT", Role.DROP, ik_llama(TASK, "server_prompt_cache::load", "2a633c435^"),
+      until="#1079 (2a633c435)")
+def peek_directly(excluding: bool) -> Decision:
+    """Returns False: token lists are compared where they are."""
+    return Decision(False, {"excluding": excluding})
+
+
 @rule("IK-PC-HIT.TAKE", Role.HAND, ik_llama(TASK, "server_prompt_cache::load", "8337e4cd3"))
 def take_entry(entry: int) -> Decision:
     """Returns True: an entry is removed from the prompt cache on load."""

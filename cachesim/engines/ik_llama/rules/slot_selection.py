@@ -13,7 +13,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
-from cachesim.engines.ik_llama.source_files import CONTEXT, ik_llama
+from cachesim.engines.ik_llama.source_files import CONTEXT, SERVER, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.prompt_cache_limits import F32
 
@@ -43,6 +43,15 @@ class SlotFacts(NamedTuple):
     n_prompt: int
     t_last: int
     shifted: Shifted | None = None
+    last_prompt: int = 0             # tokens of the slot's last prompt
+    last_common: int = 0             # tokens that it has in common with the prompt
+
+
+class Compared(NamedTuple):
+    """Texts that a comparison uses: as text or as token ids, and without reasoning or with it."""
+
+    text: bool
+    without_reasoning: bool
 
 
 class Choice(NamedTuple):
@@ -53,12 +62,44 @@ class Choice(NamedTuple):
     f_sim: float = 0.0
 
 
+@rule("IK-COMPARE.NO-REASONING", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"),
+      since="#1079 (2a633c435)")
+def compare_without_reasoning(held: int, left: int) -> Decision:
+    """Leaves reasoning out of the slot (``left`` of ``held`` tokens remain), of the prompt and of the entries when they
+    are compared. Returns how texts are compared."""
+    return Decision(Compared(True, True), {"held": held, "left": left})
+
+
+# [Gone in ik_llama@1079]
+@rule("IK-COMPARE.TEXT", Role.ASSIGN, ik_llama(SERVER, "get_available_slot", "2a633c435^"),
+      since="#1008 (0b126b2ca)", until="#1079")
+def compare_text(held: int, left: int) -> Decision:
+    """Compares slot, prompt and entries as texts with all of their reasoning. Returns how texts are compared."""
+    return Decision(Compared(True, False), {"held": held, "left": left})
+
+
+# [Gone in ik_llama@1008]
+@rule("IK-COMPARE.TOKENS", Role.ASSIGN, ik_llama(SERVER, "get_available_slot", "0b126b2ca^"),
+      until="#1008")
+def compare_tokens(held: int, left: int) -> Decision:
+    """Compares slot, prompt and entries by token ids, with all of their reasoning. Returns how texts are compared."""
+    return Decision(Compared(False, False), {"held": held, "left": left})
+
+
 @rule("IK-SHIFTED", Role.SHIFT, ik_llama(CONTEXT, "calculate_slot_similarity, calculate_slot_f_keep", "8337e4cd3"))
 def compare_shifted(discarded: int, asked: int, n_ctx: int) -> Decision:
     """Returns True if a slot whose context was shifted is compared with the prompt as the same shift would leave it: if
     the prompt does not fit the context."""
     because = {"discarded": discarded, "asked": asked, "n_ctx": n_ctx}
     return Decision(discarded > 0 and asked >= n_ctx, because)
+
+
+# [Gone in ik_llama@973]
+@rule("IK-SHIFTED.NO", Role.SHIFT, ik_llama(SERVER, "get_available_slot", "bacb8fb79^"),
+      until="#973 (bacb8fb79)")
+def compare_unshifted(discarded: int, asked: int, n_ctx: int) -> Decision:
+    """Returns False: the prompt is compared only as a whole."""
+    return Decision(False, {"discarded": discarded, "asked": asked, "n_ctx": n_ctx})
 
 
 @rule("IK-SLOT-SELECT", Role.ASSIGN, ik_llama(CONTEXT, "get_available_slot", "8337e4cd3"))
@@ -82,6 +123,29 @@ def slot_select(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decisio
     return Decision(None if oldest is None else Choice(oldest.id, "lru"), because)
 
 
+# [Gone in ik_llama@954]
+@rule("IK-SLOT-SELECT.LAST-PROMPT", Role.ASSIGN,
+      ik_llama(SERVER, "get_available_slot", "b6bc5eeda"), until="#924 (b63309a91)")
+def slot_select_last_prompt(slots: Sequence[SlotFacts], id_slot: int, sps: float) -> Decision:
+    """Selects the named slot, otherwise the slot whose last prompt, without its answer, begins most like this prompt if
+    the common part exceeds a share of that last prompt, otherwise the least recently used slot. Returns None if no slot
+    is free. Inferred: the real rule counts characters of prompts that are sent as text, this one tokens."""
+    because = {"id_slot": id_slot, "sps": sps, "slots": len(slots)}
+    free = [slot for slot in slots if not slot.busy]
+    if id_slot >= 0:
+        named = [slot for slot in free if slot.id == id_slot]
+        return Decision(Choice(id_slot, "name") if named else None, because)
+    most, found = 0, None
+    for slot in free if sps else ():
+        share = F32(slot.last_common) / F32(max(1, slot.last_prompt))
+        if slot.last_common > most and share > F32(sps):
+            most, found = slot.last_common, Choice(slot.id, "lcp", float(share))
+    if found is not None:
+        return Decision(found, because)
+    oldest = min(free, key=lambda slot: slot.t_last, default=None)
+    return Decision(None if oldest is None else Choice(oldest.id, "lru"), because)
+
+
 def _similar(slot: SlotFacts) -> np.float32:
     if not slot.held:
         return F32(0)
@@ -94,3 +158,11 @@ def save_if_little_kept(f_keep: float, held: int, least_keep: float, n_min: int)
     """Saves the slot to the prompt cache if f_keep is below a limit and the slot is not too short."""
     save = held > 0 and F32(f_keep) < F32(least_keep) and held >= n_min
     return Decision(save, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})
+
+
+# [Gone in ik_llama@954]
+@rule("IK-PC-SAVE.NEVER", Role.CONSULT, ik_llama(SERVER, "", "bb358223c^"),
+      until="#954 (bb358223c)")
+def save_never(f_keep: float, held: int, least_keep: float, n_min: int) -> Decision:
+    """Returns False: there is no prompt cache, whatever ``--cache-ram`` says."""
+    return Decision(False, {"f_keep": f_keep, "held": held, "least_keep": least_keep, "n_min": n_min})

@@ -78,6 +78,50 @@ def purge_known(held: int, known: bool, n_decode: int) -> Decision:
     return Decision(span, {"held": held, "known": known, "n_decode": n_decode})
 
 
+@rule("IK-DRAFT-FROM.TARGET", Role.DRAFT, ik_llama(SPECULATIVE, "common_speculative_state_mtp::draft", "8337e4cd3"),
+      since="#1781 (c2f498ab4)")
+def draft_from_target(held: int, pos_max: int) -> Decision:
+    """Returns the position of the first token that the draft context evaluates for a draft: after the target's tokens.
+    ``pos_max``: last position of the draft context."""
+    return Decision(held, {"held": held, "pos_max": pos_max})
+
+
+# [Gone in ik_llama@1889-base]
+@rule("IK-DRAFT-FROM.OWN", Role.DRAFT, ik_llama(SPECULATIVE, "common_speculative_state_mtp::draft", "c2f498ab4^"),
+      until="#1781")
+def draft_from_own(held: int, pos_max: int) -> Decision:
+    """Returns the position of the first token that the draft context evaluates for a draft: after its own last
+    position, which lies before the target's if rounds without a draft passed."""
+    return Decision(pos_max + 1, {"held": held, "pos_max": pos_max})
+
+
+@rule("IK-WARM-UP.BEFORE", Role.DRAFT, ik_llama(SPECULATIVE, "common_speculative_on_target_batch", "8337e4cd3"),
+      since="#2222 (bd2d8e102)")
+def warm_up_before(pos: int, n: int) -> Decision:
+    """Returns the position of the target's hidden state that conditions the first row of ``n`` prompt tokens from
+    ``pos`` on in the draft context: the one before, from the previous batch."""
+    return Decision(pos - 1, {"pos": pos, "n": n})
+
+
+# [Gone in ik_llama@main]
+@rule("IK-WARM-UP.LAST", Role.DRAFT, ik_llama(SPECULATIVE, "common_speculative_on_target_batch", "bd2d8e102^"),
+      since="#1987, #1992 (0d59973e4)", until="#2222")
+def warm_up_last(pos: int, n: int) -> Decision:
+    """Returns the position of the target's hidden state that conditions the first row of ``n`` prompt tokens from
+    ``pos`` on in the draft context: the last of these tokens, a later state. It is stored before the previous one is
+    read."""
+    return Decision(pos + n - 1, {"pos": pos, "n": n})
+
+
+# [Gone in ik_llama@1992]
+@rule("IK-WARM-UP.SAME", Role.DRAFT, ik_llama(SPECULATIVE, "common_speculative_on_target_batch", "0d59973e4^"),
+      until="#1987, #1992 (0d59973e4)")
+def warm_up_same(pos: int, n: int) -> Decision:
+    """Returns the position of the target's hidden state that conditions the first row of ``n`` prompt tokens from
+    ``pos`` on in the draft context: its own."""
+    return Decision(pos, {"pos": pos, "n": n})
+
+
 @rule("IK-SPEC-STEPS.PLACE", Role.DRAFT, ik_llama("src/llama-delta-net.cpp", "save_per_step_states", "8337e4cd3"))
 def steps_by_place(n: int, capacity: int) -> Decision:
     """Saves the row after each token of a draft by its place in the micro-batch, for micro-batches of 2 to ``capacity``

@@ -74,6 +74,15 @@ def window_compact(asked: bool, private: bool, n_slots: int) -> Decision:
     return Decision(yes, {"asked": asked, "private": private, "n_slots": n_slots})
 
 
+# [New in ik_llama@2378]
+@rule("IK-WINDOW.COMPACT-ANY", Role.MEMORY,
+      ik_llama(pull=2378, note="merged 2026-09; its description and the comments"), since="#2378")
+def window_compact_any(asked: bool, private: bool, n_slots: int) -> Decision:
+    """Returns True if window layers are kept compacted: if the flag is set, with a single slot, also for Gemma 4.
+    Positions before the compacted window cannot be reached again."""
+    return Decision(asked and n_slots == 1, {"asked": asked, "private": private, "n_slots": n_slots})
+
+
 # [Gone in ik_llama@main]
 @rule("IK-WINDOW.WHOLE", Role.MEMORY, ik_llama(LLAMA, "", "d2da6da05"), until="#2253")
 def window_whole(asked: bool, private: bool, n_slots: int) -> Decision:

@@ -46,7 +46,7 @@ class AttentionCache:
         self.n_stream = 1 if unified else n_seq
         self.masked = partial(masked_swa, n_swa) if n_swa else None
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
-        self.streams = [Cells(size, n_seq) for _ in range(self.n_stream)]
+        self.streams = [Cells(size, n_seq, traits.pos_set) for _ in range(self.n_stream)]
         self.copies: list[tuple[int, int]] = []         # (source, target) streams: the next decode copies the rows
         self.rows = [empty_rows(self.layers if model else ()) for _ in self.streams]
 
@@ -129,6 +129,8 @@ class AttentionCache:
 
     def apply_shift(self) -> bool:
         """K-shift: rotate the K rows of moved cells to their new positions. Returns True if a shift was pending."""
+        if self.traits.turn_first and any(table.has_shift for table in self.streams[1:]):
+            return self._turn_first()
         moved = False
         for number, table in enumerate(self.streams):
             if not table.has_shift:
@@ -142,11 +144,27 @@ class AttentionCache:
                 if self.model is None or not len(cells):
                     continue
                 new = table.pos[cells]
-                turned = self.model.shift_rows(read_rows(rows, cells), new - table.shift[cells], new)
+                turned = self.model.shift_rows(layer, read_rows(rows, cells), new - table.shift[cells], new)
                 self.write(number, layer, cells, turned)
             table.shift[:] = 0
             table.has_shift = False
         return moved
+
+    def _turn_first(self) -> bool:
+        """K-shift of rule LC-KV-TURN.FIRST: turn the K rows of the first stream by the shifts of the last."""
+        table, shift = self.streams[0], self.streams[-1].shift
+        cells = np.flatnonzero(shift)
+        cells = cells[cells < table.end]
+        cells = cells[table.pos[cells] >= 0]
+        for layer, rows in self.rows[0].items():
+            if self.model is not None and len(cells):
+                old = table.pos[cells]
+                turned = self.model.shift_rows(layer, read_rows(rows, cells), old, old + shift[cells])
+                self.write(0, layer, cells, turned)
+        for table in self.streams:
+            table.shift[:] = 0
+            table.has_shift = False
+        return True
 
     # --- decoding ----------------------------------------------------------------------------------------------
 

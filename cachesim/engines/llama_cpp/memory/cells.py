@@ -19,6 +19,7 @@ import numpy as np
 
 from cachesim.base.errors import Crash
 from cachesim.engines.llama_cpp.memory.cell_ranges import Extents, Found, as_array, index
+from cachesim.engines.llama_cpp.memory.position_sets import PositionSets
 from cachesim.engines.shared.kv_rows import extend_array, grown_size
 
 Masked = Callable[[np.ndarray, int], np.ndarray]
@@ -28,8 +29,8 @@ Masked = Callable[[np.ndarray, int], np.ndarray]
 class Cells:
     """Cell table of a stream: ``size`` cells, ``n_seq`` sequences."""
 
-    def __init__(self, size: int, n_seq: int) -> None:
-        self.size, self.n_seq = size, n_seq
+    def __init__(self, size: int, n_seq: int, pos_set: bool = False) -> None:
+        self.size, self.n_seq, self.pos_set = size, n_seq, pos_set
         self.clear()
 
     def clear(self) -> None:
@@ -39,6 +40,7 @@ class Cells:
         self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
         self.used, self.head, self.end, self.has_shift = 0, 0, 0, False
         self.extents = Extents(self.n_seq)
+        self.sets = PositionSets(self.n_seq) if self.pos_set else None
 
     def reach(self, stop: int) -> None:
         """Extend the arrays to the first ``stop`` cells, or to all cells if there are fewer."""
@@ -54,6 +56,7 @@ class Cells:
         known = self.extents.span[seq]
         if known is None:
             held = self.held(seq)
+            held = held if self.sets is None else self.sets.known(seq, held)
             known = self.extents.span[seq] = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
         return known
 
@@ -145,6 +148,8 @@ class Cells:
         self.used += len(cells)
         self.end = max(self.end, stop)
         self.extents.grow(seq, cells, pos)
+        if self.sets is not None:
+            self.sets.change(seq, (int(p) for p in pos))
         return lost
 
     def _empty_used(self, cells: np.ndarray) -> dict[int, int]:
@@ -168,7 +173,7 @@ class Cells:
 
     def remove(self, seq: int, p0: int, p1: int) -> None:
         """Release the sequence's cells in the range (seq < 0: empty all cells in the range)."""
-        if seq >= 0 and p0 > self.span(seq)[1]:
+        if seq >= 0 and self.sets is None and p0 > self.span(seq)[1]:
             return
         cells = self.in_range(seq, p0, p1)
         if not len(cells):
@@ -201,6 +206,8 @@ class Cells:
         if delta == 0 or p0 >= p1:
             return
         cells = as_array(self.in_range(seq, p0, p1))
+        if self.sets is not None:
+            self.sets.move(seq, self.held(seq).tolist(), self.pos[cells].tolist(), delta)
         self.pos[cells] += delta
         self.shift[cells] += delta
         self.has_shift = self.has_shift or bool(len(cells))
@@ -281,7 +288,7 @@ class Cells:
             if len(held) and (held[1:] == held[:-1]).any():
                 raise Crash(f"sequence {seq} holds a position twice")
             want = (int(held[0]), int(held[-1])) if len(held) else (-1, -1)
-            if self.span(seq) != want:
+            if self.sets is None and self.span(seq) != want:
                 raise Crash(f"sequence {seq} spans {want}, not {self.span(seq)}")
             known = self.extents.stretch(seq)
             if known and (self.pos[index(known)].tolist() != held.tolist() or not self.seqs[seq, index(known)].all()):

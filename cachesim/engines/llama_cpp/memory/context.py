@@ -12,7 +12,7 @@ Source: llama.cpp src/llama-context.cpp decode, src/llama-batch.cpp init (3f545b
 
 from __future__ import annotations
 
-from typing import Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
@@ -21,7 +21,7 @@ from cachesim.engines.llama_cpp.memory.cell_ranges import Found, concatenate_cel
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, runs_of
 from cachesim.engines.llama_cpp.memory.ubatch_view import Placed, UbatchStore, merge_ubatches
-from cachesim.engines.shared.batch import TokenOutput, join_runs, read_outputs
+from cachesim.engines.shared.batch import TokenOutput, join_runs, micro_batch, read_outputs
 from cachesim.events import Error, Warn
 from cachesim.model import Hidden, Model, TokenRun
 
@@ -86,14 +86,16 @@ BAD_BATCH_LINE = "decode: failed to initialize batch"
 
 class Context:
     """Memory, the model that fills it, and llama_decode. ``model`` None = positions only. ``bad_batch_lines``: the
-    build's log lines for a batch that does not continue the contents of the memory."""
+    build's log lines for a batch that does not continue the contents of the memory. ``name``: "target" or "draft";
+    ``unchecked``: it accepts such a batch."""
 
     def __init__(
         self, memory: Memory, model: Model | None, n_batch: int, n_ubatch: int, emit: Emit,
-        bad_batch_lines: Sequence[str] = (BAD_BATCH_LINE,),
+        bad_batch_lines: Sequence[str] = (BAD_BATCH_LINE,), name: str = "target",
+        unchecked: bool = False,
     ) -> None:
         self.memory, self.model, self.emit, self.bad_batch_lines = memory, model, emit, bad_batch_lines
-        self.n_batch, self.n_ubatch = n_batch, n_ubatch
+        self.n_batch, self.n_ubatch, self.name, self.unchecked = n_batch, n_ubatch, name, unchecked
         self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, Hidden]] = []
         self._deferred: DeferredTokens | None = None
@@ -103,7 +105,7 @@ class Context:
         """Evaluate a batch and return llama_decode's code. ``spoken`` then maps indices in the batch to the model's
         output there. ``before`` (for an MTP head): the target model's hidden state before each token of the batch."""
         self.spoken, self._pieces = {}, []
-        if not self._continues(batch):
+        if not (self.unchecked or self._continues(batch)):
             for line in self.bad_batch_lines:
                 self.emit(Error(line))
             return BAD_BATCH
@@ -112,6 +114,8 @@ class Context:
         if placed is None:
             self.emit(Warn(f"decode: failed to find a memory slot for batch of size {len(batch)}"))
             return NO_ROOM
+        for one in placed:
+            self.emit(micro_batch(self.name, one.ubatch))
         for piece in self._passes(placed):
             self._compute(batch, piece, self.memory.apply(piece), before)
         return OK
@@ -125,6 +129,7 @@ class Context:
         placed = find_deferred_cells(self.memory, token, pos, seq, self._deferred)
         if placed is None:
             return False
+        self.emit(micro_batch(self.name, placed.ubatch))
         self.memory.apply(placed)
         if self._deferred is None:
             self._deferred = DeferredTokens(seq, pos, [], [])
@@ -207,20 +212,33 @@ class Context:
 #
 # Source: llama.cpp common/common.cpp common_memory (3f545be).
 
-class CommonMemory:
-    """Memory of the target and of the draft context, if there is a draft context."""
+def removal_refused(seq: int, p0: int, p1: int = POS_INF) -> ProcessAborted:
+    """Return the end of the process at a refused removal."""
+    end = -1 if p1 == POS_INF else p1
+    text = f"failed to remove sequence {seq} with p0={p0}, p1={end}"
+    return ProcessAborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
 
-    def __init__(self, tgt: Memory, dft: Memory | None) -> None:
-        self.tgt, self.dft = tgt, dft
+
+class CommonMemory:
+    """Memory of the target and of the draft context, if there is a draft context. ``ends``: (sequence, p0, p1) -> True
+    if a refused removal ends the process."""
+
+    def __init__(
+        self, tgt: Memory, dft: Memory | None, ends: Callable[[int, int, int], bool] = lambda seq, p0, p1: True
+    ) -> None:
+        self.tgt, self.dft, self.ends = tgt, dft, ends
         self.all = [tgt] if dft is None else [tgt, dft]
 
+    def rm(self, seq: int, p0: int) -> bool:
+        """Remove all positions from p0 on from both. Returns False if a memory refuses."""
+        return all(memory.seq_rm(seq, p0, POS_INF) for memory in self.all)
+
     def must_rm(self, seq: int, p0: int, p1: int = POS_INF) -> None:
-        """Remove positions p0 .. p1-1 from both. Raises ProcessAborted if a memory refuses."""
+        """Remove positions p0 .. p1-1 from both. If a memory refuses, raise ProcessAborted, or ignore that if the build
+        does so (``ends``)."""
         for memory in self.all:
-            if not memory.seq_rm(seq, p0, p1):
-                end = -1 if p1 == POS_INF else p1
-                text = f"failed to remove sequence {seq} with p0={p0}, p1={end}"
-                raise ProcessAborted(text, "removal-refused", seq=seq, p0=p0, p1=end)
+            if not memory.seq_rm(seq, p0, p1) and self.ends(seq, p0, p1):
+                raise removal_refused(seq, p0, p1)
 
     def seq_cp(self, src: int, dst: int) -> None:
         """Make ``dst`` a copy of ``src`` in both."""

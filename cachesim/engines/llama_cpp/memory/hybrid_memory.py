@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, Emit
 from cachesim.engines.llama_cpp.memory.cell_ranges import Found
@@ -79,13 +79,13 @@ class Memory:
             return AttentionCache(size, sizes.n_seq, sizes.unified, n_swa, layers, shape, model, emit, traits)
 
         if kind.kind != "R":
-            self.parts["base"] = attention(sizes.n_ctx_seq, 0, kind.base)
+            self.parts["base"] = attention(sizes.n_ctx_seq, kind.n_swa if traits.mask_model else 0, kind.base)
         if kind.swa:
             n_swa = kind.n_swa if traits.full_forgets or not sizes.swa_full else 0
             self.parts["swa"] = attention(window_cells(kind, sizes), n_swa, kind.swa)
         self.recr: RecurrentCache | None = None
         if kind.recr:
-            self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq)
+            self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq, traits)
         self._unified = sizes.unified or sizes.n_seq == 1
         self._cut = traits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
         # pos_min and pos_max of a pair of attention caches are those of the window cache.
@@ -178,7 +178,11 @@ class Memory:
         if self.recr is not None:
             if self._cut.alone:
                 return [split_seq(batch, n_ubatch)]
-            return [split_equal(batch, n_ubatch, self._cut.sequential, self._cut.n_keep_tail)]
+            cut = split_equal(batch, n_ubatch, self._cut.sequential, self._cut.n_keep_tail)
+            if self._cut.lost:
+                text = "Segmentation fault: no micro-batch to evaluate" if len(cut) > 1 else "init_batch never ends"
+                raise ProcessAborted(text, "batch-lost", n=len(batch))
+            return [cut]
         if not self._unified:
             return [split_equal(batch, n_ubatch, sequential=True)]
         simple = split_simple(batch, n_ubatch)
@@ -233,18 +237,19 @@ class Memory:
         """Return a copy of the sequence, or (``partial``) of the parts that cannot be rolled back."""
         saved = self._saved(partial)
         states = {name: cache.state_write(seq, self.keep) for name, cache in saved.items()}
-        recr = self.recr.state_write(seq) if self.recr is not None else None
+        recr = self.recr.save(seq) if self.recr is not None else None
         return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr)
 
-    def state_read(self, seq: int, blob: Blob) -> None:
-        """Restore a state part by part. Raises StateReadError if a part has too few free cells. This part is then
-        empty; earlier parts are already replaced, or emptied too if the build does so (``fail_undoes``)."""
+    def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
+        """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raises StateReadError if a part
+        has too few free cells. This part is then empty; earlier parts are already replaced, or emptied too if the build
+        does so (``fail_undoes``)."""
         for name, state in (("base", blob.base), ("swa", blob.swa)):
             if state is not None:
                 self.parts[name].state_read(seq, state)
         if blob.recr is not None and self.recr is not None:
             try:
-                self.recr.state_read(seq, blob.recr)
+                self.recr.state_read(seq, blob.recr, home)
             except StateReadError:
                 if self.traits.fail_undoes and blob.base is not None and "swa" not in self.parts:
                     self.parts["base"].seq_rm(seq, 0, POS_INF)

@@ -63,6 +63,8 @@ class ModelKind:
         return RecurrentShape(len(self.recr), states_bytes(self.spec, STATE_ROW, self.state_bytes))
 
 
+KIND_WORDS = {"A": "attention", "W": "windows", "R": "recurrent", "H": "hybrid", "HW": "hybrid with windows"}
+
 RECORDED = {
     "llama": ("AAAA", False),
     "gemma3": ("W32 A W32 A", False),

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell, Meta, continues_own_cell, find_slot
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch
 from cachesim.model import LayerState, TokenRun
 
 
@@ -42,9 +42,10 @@ class RecurrentCache:
     profile's rules RS-RM and RS-BACK."""
 
     def __init__(
-        self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit, n_rs_seq: int = 0
+        self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit, n_rs_seq: int = 0,
+        traits: BuildTraits = BuildTraits(),  # noqa: B008 - immutable
     ) -> None:
-        self.size, self.n_rs_seq = max(1, n_seq), n_rs_seq
+        self.size, self.n_rs_seq, self.traits = max(1, n_seq), n_rs_seq, traits
         self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
         self.clear()
 
@@ -54,6 +55,8 @@ class RecurrentCache:
         self.rows: list[Row] = [{} for _ in range(self.size)]
         self.planes: list[dict[int, Row]] = [{} for _ in range(self.size)]     # a missing plane is zeroed
         self.rs_idx = [0] * self.size
+        self.since = [0] * self.size                     # tokens evaluated after the newest plane of a cell
+        self.written = [0] * self.size                   # planes of the micro-batch that wrote the newest
 
     def cell(self, seq: int) -> Cell | None:
         """Return the cell that holds the sequence, None if it is absent."""
@@ -86,13 +89,19 @@ class RecurrentCache:
                 if self.refuses(cell.pos, p0, p1, Planes(self.n_rs_seq, self.rs_idx[seq], len(cell.seqs))):
                     return False
                 if self.n_rs_seq and 0 < p0 <= cell.pos < p1:
-                    # Rollbacks are not added up: a second rollback counts from the new position.
-                    self.rs_idx[seq], cell.pos = cell.pos - (p0 - 1), p0 - 1
-                    return True
-                if p0 <= cell.pos < p1:
+                    return self._roll_back(seq, cell, p0)
+                if p0 <= cell.pos < p1 and not self.traits.tail_stays:
                     self.meta.tail[seq] = -1
         self._erase(seq, p0, p1)
         return True
+
+    def _roll_back(self, seq: int, cell: Cell, p0: int) -> bool:
+        """Continue from the plane that the build takes for the state before position p0; False = it takes none."""
+        tail = self.meta.tail[seq]
+        plane = self.traits.plane(cell.pos - (p0 - 1), self.rs_idx[seq], self.since[tail], self.written[tail])
+        if plane:
+            self.rs_idx[seq], cell.pos = plane, p0 - 1
+        return bool(plane)
 
     def _erase(self, seq: int, p0: int, p1: int) -> None:
         for i, cell in enumerate(self.meta.cells):
@@ -173,8 +182,11 @@ class RecurrentCache:
         rows = [self._source(src, owners.get(cell)) for cell, src in sources]
         for (cell, _), row in zip(sources, rows, strict=True):
             self.rows[cell] = dict(row)
-        for seq in owners.values():
-            self.rs_idx[seq] = 0
+        for run in ubatch.runs:
+            tail, earlier = self.meta.tail[run.seq], len(run.tokens) - 1
+            self.rs_idx[run.seq] = 0
+            self.since[tail] = 0 if earlier else self.since[tail] + 1
+            self.written[tail] = min(earlier, self.n_rs_seq) or self.written[tail]
 
     def _source(self, src: int, seq: int | None) -> Row:
         """Return the states from which a cell continues: those of a row, or of the plane of a pending rollback."""
@@ -183,9 +195,9 @@ class RecurrentCache:
 
     def keep_planes(self, seq: int, earlier: Sequence[Row]) -> None:
         """Store the states 1, 2, ... tokens before the last token of a ubatch. Planes beyond these stay stale."""
-        planes = self.planes[self.meta.tail[seq]]
+        tail = self.meta.tail[seq]
         for back, row in enumerate(earlier[: self.n_rs_seq]):
-            planes[back] = row
+            self.planes[tail][back] = row
 
     # --- saving and loading --------------------------------------------------------------------------------------
 
@@ -202,20 +214,28 @@ class RecurrentCache:
         """Return the sequence's state. States are immutable, so this is a reference."""
         return RecurrentState(self.pos_max(seq), dict(self.row(seq)))
 
-    def state_read(self, seq: int, state: RecurrentState) -> None:
-        """Replace the sequence's state. Raises StateReadError for lack of free cells."""
+    def save(self, seq: int) -> RecurrentState:
+        """Return the sequence's state, as the build saves it. Raises ProcessAborted if it cannot do so while a rollback
+        is pending."""
+        if 0 <= seq < self.size and self.rs_idx[seq] and self.traits.saved_plane(self.rs_idx[seq]) < 0:
+            raise ProcessAborted("GGML_ABORT in state_write: a rollback is pending", "saved-during-rollback", seq=seq)
+        return self.state_write(seq)
+
+    def state_read(self, seq: int, state: RecurrentState, home: int = -1) -> None:
+        """Replace the sequence's state; ``home``: the cell that gets the states, -1 = the sequence's own. Raises
+        StateReadError for lack of free cells."""
         self.seq_rm(seq, 0, POS_INF)
         if state.pos < 0:
             return
         sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.pos, [0]),), (0,), 1), self.emit)
         if sources is None:
             raise StateReadError("state_read_meta: failed to find slot for recurrent state")
-        self.rows[self.meta.tail[seq]] = dict(state.rows)
+        self.rows[self.meta.tail[seq] if home < 0 else home] = dict(state.rows)
         self.rs_idx[seq] = 0
 
     def check(self) -> None:
         """Raise Crash unless tails and cells agree."""
-        for seq, tail in enumerate(self.meta.tail):
+        for seq, tail in enumerate(() if self.traits.tail_stays else self.meta.tail):
             if tail >= 0 and seq not in self.meta.cells[tail].seqs:
                 raise Crash(f"the tail of sequence {seq} is cell {tail}, which does not hold it")
         for i, cell in enumerate(self.meta.cells):

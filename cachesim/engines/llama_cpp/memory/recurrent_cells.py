@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Sequence
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.events import Warn
@@ -86,6 +86,8 @@ def _assign_own_cells(meta: Meta, runs: Sequence[TokenRun]) -> None:
     empty = _next_empty(meta, meta.head)
     for run in runs:
         tail = meta.tail[run.seq]
+        if tail >= 0 and run.seq not in meta.cells[tail].seqs:       # rule LC-RS-TAIL.STALE
+            raise ProcessAborted("GGML_ASSERT(cell.has_seq_id(seq_id)) failed", "recurrent-tail-stale", seq=run.seq)
         if tail >= 0 and len(meta.cells[tail].seqs) == 1:
             continue
         cell = meta.cells[empty]

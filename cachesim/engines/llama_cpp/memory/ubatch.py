@@ -21,6 +21,7 @@ class Split(NamedTuple):
     alone: bool
     sequential: bool
     n_keep_tail: int
+    lost: bool = False           # a batch of several ubatches is lost
 
 
 def split_any(n_rs_seq: int, attention: bool, unified: bool) -> Split:
@@ -39,8 +40,16 @@ class BuildTraits(NamedTuple):
     copy_waits: bool = True      # the next decode copies the rows of a copy between streams
     full_forgets: bool = True    # a full-size window cache reuses cells outside the window and does not save them
     shift_dies: bool = True      # the process aborts if cells have moved in a cache without layers
+    turn_first: bool = False     # a K-shift turns only the first stream, by the shifts of the last
+    mask_model: bool = False     # the full-attention cache also reuses cells outside the model's window
+    pos_set: bool = False        # positions of a sequence are a set: see Cells.tracks_set
+    tail_stays: bool = False     # a removed recurrent state leaves its sequence pointing to the emptied cell
     # Split for (rollback planes, attention layers present, a common buffer for all sequences):
     split: Callable[[int, bool, bool], Split] = split_any
+    # Plane of a state, for (tokens back, planes of a pending rollback, tokens after the planes, planes); 0 = none:
+    plane: Callable[[int, int, int, int], int] = lambda back, pending, since, written: back
+    # Plane that a saved state is read from, for the planes of a pending rollback; -1 = the process ends:
+    saved_plane: Callable[[int], int] = lambda pending: pending
 
 
 def split_seq(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
-from cachesim.engines.llama_cpp.rules import checkpoint_create as make
-from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import (
+    cell_faults,
     context_shift,
     prompt_lifecycle,
     seq_rm_and_state,
@@ -16,6 +15,8 @@ from cachesim.engines.llama_cpp.rules import (
     speculative,
     startup,
 )
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 B10587 = Rules(
@@ -31,12 +32,17 @@ B10587 = Rules(
     task_whole=prompt_lifecycle.whole_prompt,
     task_reuse=prompt_lifecycle.all_reuse,
     shared=prompt_lifecycle.no_decisions,
+    children=slot_selection.children_copy,
     marks=prompt_lifecycle.marks_of_any,
+    slot_like=slot_selection.like_by_prefix,
+    prompt_fit=prompt_lifecycle.refuse_long,
+    list_kept=prompt_lifecycle.keep_list,
     pc_ask=pc.ask_always,
     pc_alloc=pc.admit_strict,
     pc_load=pc.pick_entry,
     pc_after_hit=pc.take_entry,
     pc_update=pc.evict_strict,
+    load_failed=pc.clear_after_failed_load,
     idle_save=slot_selection.idle_save_all,
     clear=prompt_lifecycle.clear_both,
     restore_failed=prompt_lifecycle.restore_failed,
@@ -50,7 +56,9 @@ B10587 = Rules(
     ckpt_erase=use.erase_er2,
     erase_told=make.told_gone,
     need_one=prompt_lifecycle.need_one,
+    trim_at=prompt_lifecycle.trim_at_n_past,
     trim=prompt_lifecycle.abort_if_refused,
+    rm_refused=context_shift.refusal_ends,
     ckpt_on=make.ckpt_on,
     ckpt_break=make.break_cr10,
     ckpt_periodic=make.periodic_none,
@@ -62,23 +70,32 @@ B10587 = Rules(
     limit_told=make.told_gone,
     ckpt_count=make.count_own,
     idle_purge=slot_selection.purge_if_unified,
+    batch_check=cell_faults.check_next,
     decode_retry=prompt_lifecycle.next_attempt,
+    fail_clears=prompt_lifecycle.failure_clears,
     ckpt_after=make.nothing_after_prompt,
     end=prompt_lifecycle.end_of_generation,
+    shift_when=context_shift.shift_generating,
     context_shift=context_shift.context_shift,
     shift_of_shared=context_shift.shift_of_shared,
     spec_on=speculative.drafts_anywhere,
     draft_max=speculative.draft_max,
     spec_accept=speculative.accept_while_same,
     spec_ckpt=speculative.needs_checkpoint,
+    spec_batch=speculative.batch_is_shared,
     spec_room=speculative.draft_has_room,
     spec_split=speculative.draft_is_split,
+    spec_count=speculative.count_without_replay,
+    spec_place=speculative.place_of_sequence,
     spec_replay=speculative.must_replay,
     spec_unread=speculative.unread_says_size,
     rs_planes=seq_rm_and_state.planes_for_mtp,
     rs_rm=seq_rm_and_state.rs_rm_3,
     rs_back=seq_rm_and_state.back_any,
+    rs_plane=seq_rm_and_state.plane_of_depth,
+    rs_saved=seq_rm_and_state.saved_of_pending,
     rs_split=seq_rm_and_state.split_keeps_tail,
+    rs_tail=cell_faults.tail_cleared,
     kv_copy=seq_rm_and_state.copy_waits,
     kv_state=seq_rm_and_state.keep_window,
     kv_read=seq_rm_and_state.read_anywhere,
@@ -86,7 +103,11 @@ B10587 = Rules(
     kv_fail=seq_rm_and_state.fail_keeps,
     kv_full=seq_rm_and_state.full_forgets,
     kv_shift=seq_rm_and_state.shift_dies,
+    kv_turn=cell_faults.turn_own,
+    kv_mask=cell_faults.mask_own,
+    kv_pos=cell_faults.count_positions,
     file_ckpts=slot_file.no_checkpoints,
+    file_torn=slot_file.torn_ends,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
     ended={"ext_bytes": "#27762", "state_form": "#27762"},

@@ -100,3 +100,17 @@ B11549_REPAIRED = replace(
         "kv_shift", "spec_unread",
     ),
 )
+
+
+B11549_PROPOSED = replace(
+    B11549,
+    name="llama_cpp@b11549-proposed",
+    source="b11549 with rules of cachesim for open reports: not upstream, in no build",
+    slot_select=repaired.slot_select_usable,
+    trim=prompt_lifecycle.clear_if_refused,
+    ckpt_break=repaired.break_quarters,
+    file_torn=slot_file.torn_freed,
+    inferred=("slot_select", "trim", "ckpt_break", "file_torn"),
+)
+"""Proposals for open reports of lost reuse, a refused removal and truncated slot files. Not part of the repaired rule
+set, whose edits a real server ran."""

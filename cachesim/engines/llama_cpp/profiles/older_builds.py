@@ -18,18 +18,22 @@ from typing import Mapping
 
 from cachesim.engines.llama_cpp.profiles.pull_requests import B9473
 from cachesim.engines.llama_cpp.profiles.rule_table import Rules
-from cachesim.engines.llama_cpp.rules import checkpoint_create as make
-from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
-from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
-from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
+from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import (
+    cell_faults,
+    context_shift,
     older_slot_selection,
     prompt_lifecycle,
     seq_rm_and_state,
+    slot_file,
     slot_selection,
     speculative,
     startup,
 )
+from cachesim.engines.llama_cpp.rules import checkpoint_create as make
+from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
+from cachesim.engines.llama_cpp.rules import older_checkpoint_create as old_make
+from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 
 
@@ -52,25 +56,60 @@ B9231 = replace(
     min_step=8192,                           # until #22929: the step of periodic checkpoints
     defaults={"spec_draft_n_max": 16},       # until #23269
     silent=B9473.silent - {"ckpt_search"} | {"user_pos"},
-    ended={"min_step": "#22929", "defaults": "#23269"},
+    ended={"min_step": "#22929", "defaults": "#23269", "silent.user_pos": "#22929", "silent.ckpt_search": "#22929"},
     inferred=("rs_split",),
 )
 
-B8916 = replace(
+B9230 = replace(
     B9231,
+    name="llama_cpp@b9230",
+    build="b9230",
+    source="ggml-org/llama.cpp before ccee42642 (2026-05-19), rules between #22673 (b9180) and #23280; read only",
+    ckpt_need=old_use.need_th2,              # until #23280
+    inferred=("rs_split", "rs_plane"),
+)
+
+PR29117_ON_B9230 = replace(
+    B9230,
+    name="llama_cpp@pr29117-on-b9230",
+    source="ggml-org/llama.cpp#29117 on the build before #23280",
+    rs_plane=seq_rm_and_state.plane_of_position,
+    inferred=("rs_split", "rs_plane"),
+)
+
+DRAFT_22673 = replace(
+    B9230,
+    name="llama_cpp@22673-draft",
+    source="ggml-org/llama.cpp#22673 before it was merged (am17an/llama.cpp#15, thread only), on b9230",
+    rs_saved=seq_rm_and_state.saved_aborts,
+    inferred=("rs_split", "rs_plane", "rs_saved"),
+)
+
+B8916 = replace(
+    B9230,
     name="llama_cpp@b8916",
     build="b8916",
     source="ggml-org/llama.cpp ffdd983fb (2026-04-24)",
-    ckpt_need=old_use.need_th2,              # until #23280
     trim=prompt_lifecycle.clear_if_refused,            # until #22673
-    ckpt_unread=use.unread_resets,           # until b9109
+    rm_refused=context_shift.refusal_ignored,          # until #22673
+    ckpt_unread=use.unread_resets,           # until #22838
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
     spec_types=("none", "ngram-simple"),     # draft-mtp: #22673; the draft context is saved since #22838
-    host_header=0,                           # between b8916 and b9473
+    host_header=0,                           # until #22679
     unlogged=without(B9231, pc_save="mib_draft"),
-    ended={"spec_types": "#22673, #22838"},
+    ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679"},
     inferred=(),
+)
+
+B9063 = replace(
+    B8916,
+    name="llama_cpp@b9063",
+    build="b9063",
+    source="ggml-org/llama.cpp before e43431b38 (2026-05-07), rules between #22679 (b9028) and #22805; read only",
+    spec_place=speculative.place_of_first_save,        # until #22805
+    host_header=B9231.host_header,           # since #22679
+    inferred=("spec_place",),
 )
 
 B8450 = replace(
@@ -82,10 +121,12 @@ B8450 = replace(
     pc_ask=pc.ask_if_held,                   # until #20993
     idle_save=older_slot_selection.idle_save_none,     # until #20993
     ckpt_pick=old_use.pick_pk1,              # until #21510
+    context_shift=old.shift_unchecked,       # until #22267
     ckpt_on=old_make.ckpt_on_by_architecture,      # until #22114
     spec_on=speculative.drafts_where_cut,           # until #19493
     rs_split=seq_rm_and_state.split_neighbours,        # until #21224
     silent=B8916.silent | {"do_ckpt"},
+    ended={"silent.do_ckpt": "#19493"},
 )
 
 B8392 = replace(
@@ -98,6 +139,7 @@ B8392 = replace(
     ckpt_erase=old_use.erase_er1,            # until #20671
     ckpt_create=old_make.create_cr5,         # until #20726
     unlogged=without(B8450, ckpt_invalidate="pos_next"),
+    ended={"unlogged.ckpt_invalidate": "#20671"},
 )
 
 B8271 = replace(
@@ -131,7 +173,8 @@ B8152 = replace(
     silent=B8260.silent | {"ckpt_check", "warn"},
     unlogged=without(B8260, ckpt_restore="n_past"),
     ended={
-        "ckpt_restore": "#19924, #20279", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+        "ckpt_restore": "#19924", "ckpt_periodic": "#20087", "ext_bytes": "#20132", "defaults": "#20087",
+        "silent.ckpt_check": "#20087", "unlogged.ckpt_restore": "#20279",
     },
 )
 
@@ -149,41 +192,54 @@ B7789 = replace(
     spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
     unlogged=without(B8152, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
-    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471"},
+    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471", "unlogged": "#19849"},
 )
 
 B6685 = replace(
     B7789,
+    memories=("A", "W", "R", "H"),           # hybrid models with windows since #18601
     name="llama_cpp@b6685",
     build="b6685",
     source="ggml-org/llama.cpp f6dcda390 (2025-10-03)",
     slot_ctx=startup.slot_ctx_share,           # until #16736
     slot_select=older_slot_selection.slot_select_0,    # until #16391
+    children=older_slot_selection.children_ignored,    # until #17775
     ckpt_break=old_make.break_cr0,           # until #16440
     ckpt_create=old_make.create_never,       # until #16440
     ckpt_after=old_make.create_after_prompt,       # until #16440
+    prompt_fit=old.cut_long,                 # until #16391
+    end=old.end_untold,                      # until #16812
+    fail_clears=old.failure_keeps,           # until #17267
     idle_purge=slot_selection.purge_none,            # until #16736
     ckpt_erase=old_use.erase_er1_newest_first,     # the order only
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     kv_read=seq_rm_and_state.read_together,            # until #17982
+    file_torn=slot_file.torn_stays,                    # until #18801
+    spec_batch=speculative.batch_is_own,               # until #17808
     auto_slots=1,                            # until #16736
-    least_batch=64,                          # recorded (server.n_batch); the history names only swa-first
-    ctx_pad=32,                              # until #17046
-    window_pad=32,                           # until between b6685 and b7789
+    least_batch=64,                          # recorded (server.n_batch); until #17505
+    ctx_pad=32,                              # until #16812
+    window_pad=32,                           # until #16812
     rs_split=seq_rm_and_state.split_any_ids,           # until #16442
     defaults={**B7789.defaults, "ctx_checkpoints": 3, "ctx_size": 4096},       # until #16391, #16653
     silent=B7789.silent | {"slot_clear", "trim_refused"},
     unlogged={
         **without(B7789, launch="is_child"), "slot_by_lcp": frozenset({"f_keep"}), "slot_by_lru": frozenset(),
     },
-    ended={"auto_slots": "#16736", "ctx_pad": "#17046", "defaults": "#16391, #16653"},
+    ended={
+        "auto_slots": "#16736", "least_batch": "#17505", "ctx_pad": "#16812", "window_pad": "#16812",
+        "trim": "#17267", "pc_update": "#16391", "ckpt_erase": "#16391",
+        "defaults.ctx_checkpoints": "#16391", "defaults.ctx_size": "#16653",
+        "silent.slot_clear": "#17267", "silent.trim_refused": "#16736", "unlogged.launch": "#18663",
+        "unlogged.slot_by_lcp": "#16391", "unlogged.slot_by_lru": "#16391",
+    },
 )
 
-B6160 = replace(
+B6388 = replace(
     B6685,
-    name="llama_cpp@b6160",
-    build="b6160",
-    source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints; read in 4227c9be4 (b6170) too",
+    name="llama_cpp@b6388",
+    build="b6388",
+    source="ggml-org/llama.cpp 5d6688de0 (2025-09-05), rules between #15798 (b6384) and #15811 (b6389); read only",
     n_swa=startup.n_swa_of_model,              # until #16382
     ckpt_need=old_use.need_th0,              # until #16382
     ckpt_pick=old_use.pick_pk0,              # until #16382
@@ -194,11 +250,31 @@ B6160 = replace(
     erase_told=old_make.told_next,           # until #16382; seen in recordings
     limit_told=old_make.told_newest,         # until #16382, as recorded
     rs_rm=seq_rm_and_state.rs_rm_0,                    # until #16382
+    kv_mask=cell_faults.mask_model,          # until #15811
     share_digits=6,
-    defaults={**B6685.defaults, "slot_prompt_similarity": 0.5, "context_shift": True},   # until #15913, #15416
+    defaults={**B6685.defaults, "slot_prompt_similarity": 0.5},      # until #15913
     unlogged={
         **without(B6685, batch="n_tokens", slot_by_lcp="thold", ckpt_invalidate="n_swa"),
     },
-    ended={"n_swa": "#16382", "defaults": "#15913, #15416"},
+    ended={
+        "n_swa": "#16382", "kv_mask": "#15811", "defaults.slot_prompt_similarity": "#15913", "defaults": "#15913",
+        "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
+        "unlogged.slot_by_lcp": "#15913",
+    },
     inferred=("rs_rm",),                     # no recurrent model was recorded
+)
+
+B6160 = replace(
+    B6388,
+    name="llama_cpp@b6160",
+    build="b6160",
+    source="ggml-org/llama.cpp d32e03f44 (2025-08-14), the first with checkpoints; read in 4227c9be4 (b6170) too",
+    kv_mask=cell_faults.mask_own,            # since #15798 only
+    defaults={**B6388.defaults, "context_shift": True},      # until #15416
+    ended={
+        "n_swa": "#16382", "kv_mask": "#15798", "defaults.slot_prompt_similarity": "#15913",
+        "defaults.context_shift": "#15416",
+        "erase_told": "#16382", "limit_told": "#16382", "share_digits": "#15913", "unlogged": "#16382",
+        "unlogged.slot_by_lcp": "#15913",
+    },
 )

@@ -37,12 +37,17 @@ class Rules(RuleSet):
     task_whole: Rule
     task_reuse: Rule
     shared: Rule
+    children: Rule
     marks: Rule
+    slot_like: Rule
+    prompt_fit: Rule
+    list_kept: Rule
     pc_ask: Rule
     pc_alloc: Rule
     pc_load: Rule
     pc_after_hit: Rule
     pc_update: Rule
+    load_failed: Rule
     idle_save: Rule
     clear: Rule
     restore_failed: Rule
@@ -56,7 +61,9 @@ class Rules(RuleSet):
     ckpt_erase: Rule
     erase_told: Rule
     need_one: Rule
+    trim_at: Rule
     trim: Rule
+    rm_refused: Rule
     ckpt_on: Rule
     ckpt_break: Rule
     ckpt_periodic: Rule
@@ -68,23 +75,32 @@ class Rules(RuleSet):
     limit_told: Rule
     ckpt_count: Rule
     idle_purge: Rule
+    batch_check: Rule
     decode_retry: Rule
+    fail_clears: Rule
     ckpt_after: Rule
     end: Rule
+    shift_when: Rule
     context_shift: Rule
     shift_of_shared: Rule
     spec_on: Rule
     draft_max: Rule
+    spec_batch: Rule
     spec_accept: Rule
     spec_ckpt: Rule
     spec_room: Rule
     spec_split: Rule
+    spec_count: Rule
+    spec_place: Rule
     spec_replay: Rule
     spec_unread: Rule
     rs_planes: Rule
     rs_rm: Rule
     rs_back: Rule
+    rs_plane: Rule
+    rs_saved: Rule
     rs_split: Rule
+    rs_tail: Rule
     kv_copy: Rule
     kv_state: Rule
     kv_read: Rule
@@ -92,7 +108,11 @@ class Rules(RuleSet):
     kv_fail: Rule
     kv_full: Rule
     kv_shift: Rule
+    kv_turn: Rule
+    kv_mask: Rule
+    kv_pos: Rule
     file_ckpts: Rule
+    file_torn: Rule
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory
@@ -102,6 +122,7 @@ class Rules(RuleSet):
     data_header: int = 8                    # bytes before the saved rows of an attention cache
     auto_slots: int = 4                     # without -np; several slots share a unified cache
     spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")      # kinds of drafts
+    memories: tuple[str, ...] = ("A", "W", "R", "H", "HW")        # kinds of models that it loads (see `model_layout`)
     ctx_pad: int = 256                      # n_ctx is a multiple of this
     window_pad: int = 256                   # cells of a window cache are a multiple of this
     least_batch: int = 1                    # smallest n_batch

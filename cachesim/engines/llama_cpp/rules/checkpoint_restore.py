@@ -130,7 +130,7 @@ def unread_aborts(id_task: int) -> Decision:
     return Decision("checkpoint size mismatch", {"id_task": id_task})
 
 
-# [Gone in llama_cpp@b9231]
+# [Gone in llama_cpp@b9230]
 @rule("LC-CKPT-UNREAD.RESET", Role.FAIL, llama_cpp(CONTEXT, "update_slots", "ffdd983fb"), until="b9109")
 def unread_resets(id_task: int) -> Decision:
     """Forces full re-processing if a checkpoint cannot be restored (returns ""). Inferred: no recording shows it."""

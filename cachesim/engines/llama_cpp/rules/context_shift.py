@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.llama_cpp.source_files import CONTEXT, llama_cpp
+from cachesim.engines.llama_cpp.source_files import COMMON, CONTEXT, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 
 SPARE = 4                # cells that the kept tokens must leave free
@@ -50,6 +50,7 @@ class Moved(NamedTuple):
     n: int
     c0: int
     p0: int
+    open: bool = False       # all later tokens move with the block
 
 
 @rule("LC-NPAST-REUSE", Role.PREFIX, llama_cpp(CONTEXT, 'pre_decode "can_cache_reuse {"', "3f545be"))
@@ -71,3 +72,27 @@ def reuse_chunks(
         else:
             c += 1
     return Decision(tuple(moved), {"n_past": n_past, "least": least, "found": len(moved)})
+
+
+@rule("LC-SHIFT-WHEN.GENERATING", Role.SHIFT,
+      llama_cpp(CONTEXT, 'pre_decode "SLOT_STATE_GENERATING"', "3f545be"), since="#17000 (b6947)")
+def shift_generating(generating: bool) -> Decision:
+    """Returns True for a slot that generates: a slot that still has to process its prompt is not shifted."""
+    return Decision(generating, {"generating": generating})
+
+
+@rule("LC-RM-REFUSED.ABORT", Role.FAIL,
+      llama_cpp(COMMON, "common_memory::seq_rm, common_context_seq_rm", "3f545be"), since="#22673 (b9180)")
+def refusal_ends(p0: int, p1: int) -> Decision:
+    """Returns True: the server ends if the memory refuses to remove positions p0 .. p1-1 (p1 = -1: all from p0 on) for
+    reused blocks, a context shift or rejected drafts."""
+    return Decision(True, {"p0": p0, "p1": p1})
+
+
+# [Gone in llama_cpp@b9230]
+@rule("LC-RM-REFUSED.IGNORE", Role.FAIL,
+      llama_cpp(CONTEXT, 'update_slots "llama_memory_seq_rm"', "ffdd983fb"), until="#22673 (b9180)")
+def refusal_ignored(p0: int, p1: int) -> Decision:
+    """Returns False: the result of a removal is not checked for reused blocks, a context shift or rejected drafts. The
+    server continues as if the positions were gone."""
+    return Decision(False, {"p0": p0, "p1": p1})

@@ -71,7 +71,7 @@ def break_cr2(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     return Decision(first_break(chunk, breaks), {"start": chunk.start, "breaks": breaks})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-CKPT-BREAK.CR0", Role.PLAN, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def break_cr0(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
     """Ends a batch only at the batch size. Returns the end."""
@@ -175,14 +175,14 @@ def create_cr2(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos
     return _by_position(chunk, stop == chunk.n_tokens, ckpts, pos_min, pos_max)
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-CKPT-CREATE.NEVER", Role.CREATE, llama_cpp(SERVER, "update_slots", "f6dcda390"), until="#16440 (b6711)")
 def create_never(chunk: Chunk, stop: int, ckpts: Sequence[Ckpt], pos_min: int, pos_max: int = -1) -> Decision:
     """Creates no checkpoint before a batch."""
     return Decision(False, {"start": chunk.start})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-CKPT-CREATE.CR0", Role.CREATE,
       llama_cpp(SERVER, "update_slots", "d32e03f44"), since="#15293 (b6160)", until="#16440 (b6711)")
 def create_after_prompt(on: bool) -> Decision:

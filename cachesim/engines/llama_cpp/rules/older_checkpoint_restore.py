@@ -148,7 +148,7 @@ def erase_er1(ckpts: Sequence[Ckpt], ask: Ask, resume: Resume) -> Decision:
     return Decision(gone, {"thold": thold})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-CKPT-ERASE.ER1-NEWEST", Role.DROP,
       llama_cpp(SERVER, "update_slots", "f6dcda390", note="order as recorded in hybrid-first"),
       since="#16382 (b6685)")

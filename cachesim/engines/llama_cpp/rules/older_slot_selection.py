@@ -11,7 +11,9 @@ import numpy as np
 
 from cachesim.engines.llama_cpp.rules.slot_selection import (
     ANY_SLOT,
+    EACH,
     F32,
+    IGNORED,
     Choice,
     IdlePlan,
     SlotFacts,
@@ -51,7 +53,7 @@ def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | 
     return found, best
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-SLOT-SELECT.SL0", Role.ASSIGN, llama_cpp(SERVER, "", "f6dcda390"), until="#16391 (b6723)")
 def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
     """Selects the named slot, else the slot with the longest common prefix if its share of the slot's tokens is above
@@ -72,3 +74,21 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 def idle_save_none(unified: bool, held: int) -> Decision:
     """Does not save or clear idle slots."""
     return Decision(IdlePlan(False, False, ""), {"unified": unified, "held": held})
+
+
+# [Gone in llama_cpp@b7789]
+@rule("LC-CHILDREN.EACH", Role.PROMPT,
+      llama_cpp(CONTEXT, 'launch_slot_with_task "is_child", handle_completions_impl "create_child"', "0759b09c9",
+                note="is_child() asks for a slot that is processing, which this one becomes only afterwards"),
+      since="#17775 (b7308)", until="#18663 (b7690)")
+def children_evaluate(n: int) -> Decision:
+    """Evaluates the prompt of n completions n times: the further completions do not wait for the first, but are tasks
+    as any other, queued before it. Read, not run."""
+    return Decision(EACH, {"n": n})
+
+
+# [Gone in llama_cpp@b7400]
+@rule("LC-CHILDREN.NONE", Role.PROMPT, llama_cpp(pull=17775), until="#17775 (b7308)")
+def children_ignored(n: int) -> Decision:
+    """Gives one completion: a request cannot ask for more."""
+    return Decision(IGNORED, {"n": n})

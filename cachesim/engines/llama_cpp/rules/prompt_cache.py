@@ -115,6 +115,23 @@ def clone_entry(entry: int) -> Decision:
     return Decision(False, {"entry": entry})
 
 
+@rule("LC-PC-FAILED.CLEAR", Role.FAIL, llama_cpp(CONTEXT, 'get_available_slot "prompt_load"', "3f545be"),
+      since="#17078 (b6999)")
+def clear_after_failed_load(held: int) -> Decision:
+    """Returns True: if an entry cannot be read, the slot is cleared."""
+    return Decision(True, {"held": held})
+
+
+# [New in llama_cpp@b6998]
+# [Gone in llama_cpp@b7400]
+@rule("LC-PC-FAILED.KEEP", Role.FAIL,
+      llama_cpp(SERVER, "server_slot::prompt_load", "17304cbcc", note="read, not run"),
+      since="#16391 (b6723)", until="#17078 (b6999)")
+def keep_after_failed_load(held: int) -> Decision:
+    """Returns False: if an entry cannot be read, the slot keeps its token list, although its cells are gone."""
+    return Decision(False, {"held": held})
+
+
 @rule("LC-PC-UPDATE.PC6", Role.DROP, llama_cpp(TASK, "server_prompt_cache::update", "3f545be"), since="#25070 (b9908)")
 def evict_strict(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
     """Evicts the oldest entries while the bytes, then the tokens, exceed the limit; even the last may be evicted."""
@@ -130,12 +147,12 @@ def evict_spare_one(sizes: Sequence[int], lengths: Sequence[int], limits: Limits
     return Decision(evict_oldest(sizes, lengths, limits, spare=1), because)
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6914]
 @rule("LC-PC-UPDATE.PC0", Role.DROP,
       llama_cpp(SERVER, "server_prompt_cache::update"), since="#16391 (b6723)", until="#16560 (b6756)")
 def evict_fixed_tokens(sizes: Sequence[int], lengths: Sequence[int], limits: Limits) -> Decision:
     """Evicts the oldest entries while the bytes, then the tokens, exceed the limit. The limit in tokens does not depend
-    on the bytes; the last entry always stays. (Builds between two profiles; no profile has this rule.)"""
+    on the bytes; the last entry always stays."""
     because = {"size": sum(sizes), "tokens": sum(lengths), "limit_size": limits.size, "limit_tokens": limits.tokens}
     by_size = evict_oldest(sizes, lengths, Limits(limits.size, 0), spare=1).for_size
     by_tokens = evict_oldest(sizes[by_size:], lengths[by_size:], Limits(0, limits.tokens), spare=1).for_tokens

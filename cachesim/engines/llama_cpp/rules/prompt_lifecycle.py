@@ -125,7 +125,16 @@ def abort_if_refused(n_past: int) -> Decision:
     return Decision(False, {"n_past": n_past})
 
 
-# [Gone in llama_cpp@b9231]
+@rule("LC-TRIM.ASSERT", Role.FAIL,
+      llama_cpp(CONTEXT, 'update_slots "clear_slot", clear_slot "GGML_ASSERT"', "5b2093bec"),
+      since="#17267 (b7078)", until="#18391 (b7543)")
+def assert_if_refused(n_past: int) -> Decision:
+    """Ends the server by an assertion if seq_rm fails: a slot that is processing must not be cleared. Returns whether
+    the slot is cleared instead (False)."""
+    return Decision(False, {"n_past": n_past})
+
+
+# [Gone in llama_cpp@b9230]
 @rule("LC-TRIM.CLEAR", Role.FAIL, llama_cpp(CONTEXT, "update_slots", "ffdd983fb"), until="#22673 (b9180)")
 def clear_if_refused(n_past: int) -> Decision:
     """Clears the slot if seq_rm fails, and evaluates the whole prompt (returns True)."""
@@ -197,3 +206,32 @@ def end_of_generation(
     spent = n_predict != -1 and n_gen >= max(1, n_predict)
     stop = "eos" if eog else "limit" if full else "word" if word else "limit" if spent else ""
     return Decision((stop, full), because)
+
+
+@rule("LC-PROMPT-FIT.REFUSE", Role.PROMPT,
+      llama_cpp(CONTEXT, 'pre_decode "exceeds the available context size"', "3f545be"), since="#16391 (b6723)")
+def refuse_long(n_tokens: int, n_ctx: int, n_keep: int, shift: bool) -> Decision:
+    """Refuses a prompt that leaves no room for a token. Returns None if the prompt fits, else the text of the error."""
+    text = f"request ({n_tokens} tokens) exceeds the available context size ({n_ctx} tokens), try increasing it"
+    return Decision(text if n_tokens >= n_ctx else None, {"n_tokens": n_tokens, "n_ctx": n_ctx})
+
+
+@rule("LC-LIST.ALWAYS", Role.MEMORY,
+      llama_cpp(CONTEXT, 'pre_decode "prompt.tokens.push_back"', "3f545be"), since="#13533 (b5379)")
+def keep_list(cache_prompt: bool, before: int) -> Decision:
+    """Returns None: the list of a slot's tokens names what its cells hold, with cache_prompt false too."""
+    return Decision(None, {"cache_prompt": cache_prompt})
+
+
+@rule("LC-FAIL.CLEAR", Role.FAIL,
+      llama_cpp(CONTEXT, 'decode "prompt_clear"', "3f545be"), since="#17267 (b7078)")
+def failure_clears(busy: int) -> Decision:
+    """Returns True: if a batch cannot be evaluated, every running slot is cleared."""
+    return Decision(True, {"busy": busy})
+
+
+@rule("LC-TRIM-AT.EVALUATED", Role.REMOVE,
+      llama_cpp(CONTEXT, 'pre_decode "memory_seq_rm"', "3f545be"), since="#5420 (b2110)")
+def trim_at_n_past(n_past: int, lcp: int) -> Decision:
+    """Returns where the memory is cut before a chunk is evaluated: at n_past."""
+    return Decision(n_past, {"n_past": n_past, "lcp": lcp})

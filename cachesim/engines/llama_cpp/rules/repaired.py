@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Ckpt, Resume
+from cachesim.engines.llama_cpp.rules.checkpoint_create import break_cr10, first_break
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ask, Chunk, Ckpt, Resume
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import pick_newest
 from cachesim.engines.llama_cpp.rules.context_shift import reuse_chunks
 from cachesim.engines.llama_cpp.rules.slot_selection import SlotFacts, slot_select_3
@@ -68,6 +69,36 @@ def slot_select_idle(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: 
     if choice is not None and slots[choice.slot].busy:
         choice = choice._replace(update=False)
     return Decision(choice, found.because)
+
+
+# [New in llama_cpp@b11549-proposed]
+@rule("LC-SLOT-SELECT.USABLE", Role.ASSIGN,
+      llama_cpp(CONTEXT, "get_available_slot", "b11549",
+                note="proposed here: slots are compared by the part of the common prefix that memory or checkpoints "
+                     "can reuse, and the prompt cache is updated unless a slot is kept as a whole"))
+def slot_select_usable(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: float) -> Decision:
+    """Selects as SL3, but a common prefix counts as far as the slot can reuse it, and the prompt cache is saved to and
+    searched whenever a part of the slot would be lost."""
+    found = slot_select_3([slot._replace(lcp=max(0, slot.usable)) for slot in slots], asked, id_slot, sps)
+    choice = found.value
+    if choice is not None and choice.by == "lcp":
+        choice = choice._replace(update=choice.f_keep < 1)
+    return Decision(choice, found.because)
+
+
+# [New in llama_cpp@b11549-proposed]
+@rule("LC-CKPT-BREAK.QUARTERS", Role.PLAN,
+      llama_cpp(CONTEXT, 'pre_decode "is_user_start {" "checkpoint_offsets {"', "b11549",
+                note="proposed here: checkpoint_offsets also has 4 + n_ubatch / 4, 4 + n_ubatch / 16, ..."))
+def break_quarters(chunk: Chunk, ckpts: Sequence[Ckpt]) -> Decision:
+    """Ends a batch as CR10 does, and also a quarter, a sixteenth, ... of a micro-batch before the mark at the end, so
+    that a change near the end finds a checkpoint close before it. Returns the end."""
+    usual = break_cr10(chunk, ckpts)
+    breaks, step = list(usual.because["breaks"]), chunk.n_ubatch // 4
+    while chunk.do and step > chunk.tail:
+        breaks.append(chunk.n_tokens - min(chunk.n_batch, chunk.tail + step))
+        step //= 4
+    return Decision(first_break(chunk, breaks), {**usual.because, "breaks": breaks})
 
 
 # [New in llama_cpp@b11549-repaired]

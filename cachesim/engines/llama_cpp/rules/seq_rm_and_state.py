@@ -20,7 +20,7 @@ def rs_rm_3(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     return Decision(0 < p0 <= pos < p1 and not goes_back, {"pos": pos, "p0": p0, "p1": p1})
 
 
-# [Gone in llama_cpp@b9231]
+# [Gone in llama_cpp@b9230]
 @rule("LC-RS-RM.RM2", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "ffdd983fb"), since="#17009 (b7011)", until="#22673 (b9180)")
 def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
@@ -29,7 +29,7 @@ def rs_rm_2(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
     return Decision(0 < p0 <= pos < p1, {"pos": pos, "p0": p0, "p1": p1})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b7400]
 @rule("LC-RS-RM.RM1", Role.REMOVE,
       llama_cpp(RECURRENT, "seq_rm", "f6dcda390"), since="#16382 (b6685)", until="#17009 (b7011)")
 def rs_rm_1(pos: int, p0: int, p1: int, goes_back: bool) -> Decision:
@@ -81,11 +81,44 @@ def planes_for_mtp(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     return Decision(n_rs_seq, {"spec_type": spec_type, "n_max": n_max, "can": can_roll_back})
 
 
-# [Gone in llama_cpp@b9231]
+# [Gone in llama_cpp@b9230]
 @rule("LC-RS-PLANES.NONE", Role.SETUP, llama_cpp(RECURRENT, "", "ffdd983fb"), until="#22673 (b9180)")
 def planes_none(spec_type: str, n_max: int, can_roll_back: bool) -> Decision:
     """Returns n_rs_seq = 0: a recurrent memory has no rollback planes."""
     return Decision(0, {"spec_type": spec_type})
+
+
+@rule("LC-RS-PLANE.DEPTH", Role.MEMORY, llama_cpp(RECURRENT, "set_rs_idx, find_slot", "3f545be"),
+      since="#22673 (b9180)")
+def plane_of_depth(back: int, pending: int, since: int, written: int) -> Decision:
+    """Returns the plane from which a state continues that is rolled back by ``back`` tokens: the plane of that number.
+    Tokens evaluated after the planes (``since``) and the planes of a pending rollback are not counted."""
+    return Decision(back, {"back": back, "pending": pending, "since": since, "written": written})
+
+
+# [New in llama_cpp@pr29117-on-b9230]
+@rule("LC-RS-PLANE.COUNTED", Role.MEMORY, llama_cpp(pull=29117, note="open"))
+def plane_of_position(back: int, pending: int, since: int, written: int) -> Decision:
+    """Returns the plane that holds the state at the wanted position: counted from the end of the micro-batch that wrote
+    the planes. 0 = no plane holds it: the removal fails."""
+    plane = back + pending - since
+    because = {"back": back, "pending": pending, "since": since, "written": written}
+    return Decision(plane if 1 <= plane <= written else 0, because)
+
+
+@rule("LC-RS-SAVED.PENDING", Role.MEMORY, llama_cpp(RECURRENT, "state_write", "3f545be"), since="#22673 (b9180)")
+def saved_of_pending(pending: int) -> Decision:
+    """Returns the plane that is saved while a rollback is pending: the one from which the sequence continues."""
+    return Decision(pending, {"pending": pending})
+
+
+# [New in llama_cpp@22673-draft]
+# [Gone in llama_cpp@b9231]
+@rule("LC-RS-SAVED.ABORT", Role.MEMORY,
+      llama_cpp(pull=22673, note="a development version, in the thread am17an/llama.cpp#15 only"))
+def saved_aborts(pending: int) -> Decision:
+    """Returns -1: saving a state while a rollback is pending ends the process."""
+    return Decision(-1, {"pending": pending})
 
 
 def _split(split: Split, n_rs_seq: int, unified: bool) -> Decision:
@@ -131,7 +164,7 @@ def split_neighbours(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
     return _split(Split(False, True, 0), n_rs_seq, unified)
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6740]
 @rule("LC-RS-SPLIT.ANY", Role.MEMORY,
       llama_cpp(HYBRID, "init_batch, src/llama-kv-cache-unified.cpp find_slot", "4227c9be4", pull=16278),
       until="#16442")

@@ -11,6 +11,7 @@ from typing import NamedTuple, Sequence
 
 import numpy as np
 
+from cachesim.base.tokens import common_prefix
 from cachesim.engines.llama_cpp.source_files import CONTEXT, SERVER, llama_cpp
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.prompt_cache_limits import part
@@ -20,13 +21,15 @@ KEEP_HALF = 0.5          # a slot with a smaller f_keep is saved before it is us
 
 
 class SlotFacts(NamedTuple):
-    """Facts of a slot for slot selection. ``t_last``: tick of the last release, -1 = never used."""
+    """Facts of a slot for slot selection. ``t_last``: tick of the last release, -1 = never used. ``usable``: tokens of
+    the common prefix that its memory and checkpoints could reuse, -1 = not known."""
 
     id: int
     busy: bool
     held: int
     lcp: int
     t_last: int
+    usable: int = -1
 
 
 class Choice(NamedTuple):
@@ -160,8 +163,27 @@ def purge_if_unified(unified: bool) -> Decision:
     return Decision(unified, {"unified": unified})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6998]
 @rule("LC-IDLE-PURGE.NONE", Role.DROP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def purge_none(unified: bool) -> Decision:
     """Returns False: no idle slot is purged to make room."""
     return Decision(False, {"unified": unified})
+
+
+@rule("LC-SLOT-LIKE.PREFIX", Role.ASSIGN,
+      llama_cpp(CONTEXT, 'get_available_slot "get_common_prefix"', "3f545be"), since="#12898 (b5331)")
+def like_by_prefix(held: Sequence[int], asked: Sequence[int]) -> Decision:
+    """Returns how many tokens a slot and a prompt have in common for the choice of the slot: their common prefix."""
+    return Decision(common_prefix(list(held), list(asked)), {"held": len(held), "asked": len(asked)})
+
+
+COPIED, EACH, IGNORED = "copied", "each", "ignored"
+"""Ways to get several completions of a prompt: copies of its memory, an evaluation for each, only one completion."""
+
+
+@rule("LC-CHILDREN.COPY", Role.PROMPT,
+      llama_cpp(CONTEXT, 'launch_slots_with_parent_task, decode "copy_state_to"', "3f545be"), since="#18663 (b7690)")
+def children_copy(n: int) -> Decision:
+    """Evaluates the prompt of n completions once, in the slot of the first; the other slots get copies of its
+    memory. (Until #18789 each of these slots was selected as for any task.)"""
+    return Decision(COPIED, {"n": n})

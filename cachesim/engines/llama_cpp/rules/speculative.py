@@ -37,6 +37,31 @@ def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0)
     return Decision(max(0, min(room, left)), {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
 
 
+# [New in llama_cpp@b4265]
+# [Gone in llama_cpp@b4579]
+@rule("LC-SPEC-MAX.ANY", Role.DRAFT, llama_cpp("examples/server/server.cpp", "update_slots", "9ca2e6776", pull=10641),
+      until="#10641 (b4266)")
+def draft_any(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
+    """Returns n_ctx: the context does not limit the length of a draft. Read, not run."""
+    return Decision(n_ctx, {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
+
+
+@rule("LC-SPEC-BATCH.SHARED", Role.DRAFT, llama_cpp(CONTEXT, "handle_last_sampled_token", "3f545be", pull=17808),
+      since="#17808 (b7323)")
+def batch_is_shared() -> Decision:
+    """Returns False: a draft is evaluated in the batch of all slots, right after the sampled token."""
+    return Decision(False, {})
+
+
+# [Gone in llama_cpp@b7400]
+@rule("LC-SPEC-BATCH.OWN", Role.DRAFT, llama_cpp("examples/server/server.cpp", "update_slots", "9ca2e6776", pull=10455),
+      until="#17808 (b7323)")
+def batch_is_own() -> Decision:
+    """Returns True: a draft and the sampled token before it are a batch of their own, evaluated after the batch of all
+    slots. A failure is ignored: the server then reads outputs that do not exist, which ends it. Read, not run."""
+    return Decision(True, {})
+
+
 @rule("LC-SPEC-CKPT", Role.DRAFT,
       llama_cpp(CONTEXT, 'pre_decode "llama_n_rs_seq"', "3f545be"), since="#19493 (b8842), #22673 (b9180)")
 def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:
@@ -53,6 +78,43 @@ def must_replay(exact: bool, n_rs_seq: int, n_rollback: int) -> Decision:
     because seq_rm cannot remove them."""
     yes = n_rollback > 0 and exact and n_rollback > n_rs_seq
     return Decision(yes, {"exact": exact, "n_rs_seq": n_rs_seq, "n_rollback": n_rollback})
+
+
+@rule("LC-SPEC-COUNT.ONCE", Role.DRAFT,
+      llama_cpp(CONTEXT, 'post_decode "spec_is_replay" "n_draft_accepted"', "3f545be"), since="#26320 (b10210)")
+def count_without_replay(accepted: int, replayed: bool) -> Decision:
+    """Returns the number of accepted draft tokens that a batch adds to the statistics: the last token of a replayed
+    batch was sampled, not drafted."""
+    count = accepted - 1 if replayed and accepted else accepted
+    return Decision(count, {"accepted": accepted, "replayed": replayed})
+
+
+# [Gone in llama_cpp@b10587]
+@rule("LC-SPEC-COUNT.ALL", Role.DRAFT,
+      llama_cpp(CONTEXT, 'update_slots "n_draft_accepted"', "73618f27a"), until="#26320 (b10210)")
+def count_all(accepted: int, replayed: bool) -> Decision:
+    """Returns the number of accepted draft tokens that a batch adds to the statistics: all, also the sampled token of a
+    replayed batch."""
+    return Decision(accepted, {"accepted": accepted, "replayed": replayed})
+
+
+@rule("LC-SPEC-PLACE.OWN", Role.DRAFT,
+      llama_cpp("src/llama-context.cpp", "state_seq_set_data", "3f545be"), since="#22805 (b9064)")
+def place_of_sequence(slot: int) -> Decision:
+    """Returns True: the state saved before a draft is read from, and restored into, the sequence's own cell."""
+    return Decision(True, {"slot": slot})
+
+
+# [New in llama_cpp@b9063]
+# [Gone in llama_cpp@b9230]
+@rule("LC-SPEC-PLACE.FIRST", Role.DRAFT,
+      llama_cpp("src/llama-context.cpp", "llama_io_write_device, llama_io_read_device", "d6e7b033a",
+                note="read, not run; a window is not covered"),
+      since="#22679 (b9028)", until="#22805 (b9064)")
+def place_of_first_save(slot: int) -> Decision:
+    """Returns False: the state before a draft stays on the device. It is always copied from and to the cell that the
+    sequence had when it was first saved, even if another sequence is there now."""
+    return Decision(False, {"slot": slot})
 
 
 @rule("LC-SPEC-UNREAD.SIZE", Role.DRAFT,

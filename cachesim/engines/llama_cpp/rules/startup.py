@@ -36,7 +36,7 @@ def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> D
     return Decision(n_ctx_seq, {"n_ctx_seq": n_ctx_seq, "n_slots": n_slots})
 
 
-# [Gone in llama_cpp@b7789]
+# [Gone in llama_cpp@b6998]
 @rule("LC-SLOT-CTX.SHARE", Role.SETUP, llama_cpp(SERVER, "", "f6dcda390"), until="#16736 (b6925)")
 def slot_ctx_share(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:
     """Returns n_ctx of a slot: an equal share of the context, with a unified KV cache too."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Iterable, Sequence
+from typing import Any, Callable, ClassVar, Iterable, Sequence
 
 import numpy as np
 
 from cachesim.engines.mlx_lm.caches.array_ops import Array, chosen, counters
 from cachesim.engines.mlx_lm.caches.base import Cache
 from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
+
+
+class Buffer:
+    """Memory behind the slots: ``rows`` of a batch; in the first slot ``columns`` for the ``kept`` ones. Views of the
+    same memory share this object."""
+
+    def __init__(self, rows: int, columns: int, kept: int) -> None:
+        self.rows, self.columns, self.kept = rows, columns, kept
 
 
 class ArraysCache(Cache):
@@ -19,6 +27,7 @@ class ArraysCache(Cache):
     """
 
     WHOLE: ClassVar[tuple[str, ...]] = ("cache", "left_padding", "lengths")
+    buffer: Buffer | None = None        # None: the slots are all of their memory
 
     def __init__(
         self, size: int, left_padding: Sequence[int] | None = None, *, rules: CacheRules = AT_D78BF58E
@@ -53,24 +62,49 @@ class ArraysCache(Cache):
 
     def filter(self, batch_indices: Sequence[int] | Array) -> None:
         """Keep these rows."""
-        self.cache = [None if slot is None else chosen(slot, batch_indices) for slot in self.cache]
+        self.cache = [None if slot is None else chosen(slot, self._present(batch_indices, len(slot)))
+                      for slot in self.cache]  # fmt: skip
+        self.buffer = None
         for name in self.rules.arrays_filtered:
             held = getattr(self, name)
             setattr(self, name, None if held is None else chosen(held, batch_indices))
+
+    def _present(self, asked: Sequence[int] | Array, rows: int) -> list[int]:
+        """Return the rows to read: those asked for, and for a row that the state does not have the rule's."""
+        return [int(i) if i < rows else self.rules.arrays_row(int(i), rows) for i in asked]
 
     def extend(self, addition: ArraysCache) -> None:
         """Append the rows of ``addition``."""
         a, b = self.batch_size, addition.batch_size
         join, join_padding = self.rules.arrays_extend_none, self.rules.arrays_extend_padding
         self.cache = [join(x, y, a, b) for x, y in zip(self.cache, addition.cache, strict=False)]
+        self.buffer = None
         self.left_padding = join_padding(self.left_padding, addition.left_padding, a, b)
         self.lengths = join_padding(self.lengths, addition.lengths, a, b)
 
     def extract(self, idx: int) -> ArraysCache:
-        """Return row ``idx`` as a cache of its own. Raises TypeError if a slot is None."""
+        """Return row ``idx`` as a cache of its own, a view of the batch. Raises TypeError if a slot is None."""
         cache = ArraysCache(len(self.cache), rules=self.rules)
         cache.cache = [slot[idx : idx + 1] for slot in self.cache]
+        cache.buffer = self.buffer = self.buffer or Buffer(self.batch_size, 1, 1)
         return cache
+
+    def is_trimmable(self) -> bool:
+        return bool(self.rules.arrays_trim())
+
+    @property
+    def trim(self) -> Callable[[int], int]:
+        """Return the method of a proposal that forgets every token. Raises AttributeError where the class has none."""
+        if not self.is_trimmable():
+            raise AttributeError("trim")
+        return self._reset
+
+    def _reset(self, n: int) -> int:
+        """Forget every token if n is positive. Returns n."""
+        if n <= 0:
+            return 0
+        self.cache, self.buffer = [None] * len(self.cache), None
+        return n
 
     def prepare(self, lengths: Sequence[int] | None = None, **others: Any) -> None:
         """Set the number of tokens that each row has in the next step."""

@@ -199,6 +199,8 @@ class BatchKVCache(Batch):
         length = max(sizes)
         if length == 0:
             return cls([0] * len(caches), rules=rules)
+        if not rules.kv_merge_empty([cache.keys is not None for cache in caches]):
+            raise TypeError("'NoneType' object is not subscriptable")
         batch = cls([length - size for size in sizes], rules=rules)
         held = [cache.keys_and_values() if cache.keys is not None else (None, None) for cache in caches]
         batch.keys, batch.values = (

@@ -10,7 +10,15 @@ from typing import ClassVar, Self, Sequence
 
 import numpy as np
 
-from cachesim.engines.mlx_lm.caches.array_ops import Array, columns, counters, create_causal_mask, joined, written
+from cachesim.engines.mlx_lm.caches.array_ops import (
+    Array,
+    columns,
+    counters,
+    create_causal_mask,
+    joined,
+    stored,
+    written,
+)
 from cachesim.engines.mlx_lm.caches.batch_kv_cache import Announced, Batch, Row, stacked
 from cachesim.engines.mlx_lm.caches.rotating_kv_cache import Ring, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E, CacheRules
@@ -149,6 +157,7 @@ class BatchRotatingKVCache(Ring, Batch):
         start, end, turn = self.rules.ring_row_start(int(self.left_padding[idx])), self._idx, 0
         if self.rotated:
             end, turn = self.max_size, -self._idx
+        end = self.rules.ring_extract_end(end, columns(stored(self.keys)), int(self.left_padding[idx]))
         keys, values = (np.roll(buffer[idx : idx + 1], turn, axis=2)[:, :, start:end] for buffer in self.pair())
         cache.keys, cache.values = keys.copy(), values.copy()
         cache.offset = int(self.offset[idx])
@@ -166,6 +175,8 @@ class BatchRotatingKVCache(Ring, Batch):
         length = max(cache.size() for cache in caches)
         if length == 0:
             return cls(max_size, [0] * len(caches), rules=rules)
+        if not rules.kv_merge_empty([cache.keys is not None for cache in caches]):
+            raise TypeError("a cache without a buffer in a batch")
         batch = cls(max_size, [length - cache.size() for cache in caches], rules=rules)
         rows = [_merged(cache, length) for cache in caches]
         batch.keys, batch.values = stacked([k for k, _ in rows], length), stacked([v for _, v in rows], length)

@@ -13,6 +13,7 @@ from cachesim.engines.mlx_lm.caches.array_ops import (
     Array,
     Mask,
     Packed,
+    Ranges,
     columns,
     create_attention_mask,
     joined,
@@ -214,6 +215,12 @@ class ChunkedKVCache(KeysValues):
 
     def keys_and_values(self) -> tuple[Array, Array]:
         return self.cut(self.offset - self.start_position)
+
+    def chunk_mask(self, N: int) -> Mask:
+        """Return the mask that the model's own code makes (llama4): each token sees its own chunk."""
+        asked = np.arange(self.offset, self.offset + N)[None]
+        lo = np.maximum(asked // self.chunk_size * self.chunk_size - self.start_position, 0)
+        return Ranges(lo, asked + 1 - self.start_position, max(0, self.offset + N - self.start_position), False)
 
     def is_trimmable(self) -> bool:
         return True

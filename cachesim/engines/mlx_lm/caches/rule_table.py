@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable
 
+from cachesim.engines.mlx_lm.caches import rules_arrays as arrays
 from cachesim.engines.mlx_lm.caches import rules_kv_cache as kv
 from cachesim.engines.mlx_lm.caches import rules_saved_state as r
 
@@ -26,12 +27,18 @@ class CacheRules:
     arrays_extend_none: Rule = r.join_with_zeros
     arrays_extend_padding: Rule = r.join_with_zeros
     arrays_filtered: tuple[str, ...] = ("left_padding", "lengths")          # filtered by row beside the slots
+    arrays_trim: Rule = arrays.trim_refused
+    arrays_advance: Rule = arrays.advance_by_step
+    arrays_keep: Rule = arrays.keep_copied
+    arrays_row: Rule = arrays.row_asked
+    kv_merge_empty: Rule = kv.merge_skips_empty
     ring_trimmable: Rule = kv.trimmable_before_wrap
     ring_trim: Rule = kv.trim_counters
     rotating_merge: Rule = kv.merge_last
     ring_row_start: Rule = kv.row_start_clamped
     ring_extracted: Rule = kv.extracted_counts_offset
     ring_extract_empty: Rule = kv.extract_needs_buffer
+    ring_extract_end: Rule = kv.extract_cut
     ring_mask: Rule = kv.mask_written
     chunked_front: Rule = kv.front_by_valid
     extend_empty_side: Rule = kv.empty_side_float32
@@ -62,8 +69,28 @@ AT_M1072 = replace(
     extend_empty_side=kv.empty_side_other_rows,
 )
 
-AT_M1019 = replace(AT_M1072, arrays_extend_none=r.join_both, arrays_filtered=(), rotating_merge=kv.merge_all_in_idx)
+AT_M1072_METAL = replace(AT_M1072, arrays_row=arrays.row_wrapped)
+
+AT_M1019 = replace(
+    AT_M1072,
+    arrays_extend_none=r.join_both,
+    arrays_filtered=(),
+    arrays_keep=arrays.keep_view,
+    rotating_merge=kv.merge_all_in_idx,
+)
 """Also the rules of base923, base1006 and all versions between, as far as their servers reach them."""
+
+AT_0_31_1_QWEN35 = replace(AT_M1019, arrays_advance=arrays.advance_never)
+"""With the model file qwen3_5.py, which advances no counters until #1024."""
+
+AT_0_30_2 = replace(
+    AT_M1019,
+    kv_merge_empty=kv.merge_needs_buffers,
+    ring_extract_end=kv.extract_cut_if_padded,
+    rotating_merge=kv.merge_all_in_offset,
+)
+
+AT_PR1253 = replace(AT_V0_31_3, arrays_trim=arrays.trim_resets)
 
 AT_PR999 = replace(
     AT_M1019,

@@ -5,7 +5,7 @@ Rows are batch rows. A column is a place of a token in a buffer. Counts are toke
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -79,6 +79,12 @@ def merge_all_in_size(size: int, idx: int) -> MergedRow:
 def merge_all_in_idx(size: int, idx: int) -> MergedRow:
     """Puts all entries of a ring into ``_idx`` columns of a batch, its write position."""
     return MergedRow(idx, None)
+
+
+@rule("ML-RING-MERGE.offset", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.merge", "0.30.2"), until="#738")
+def merge_all_in_offset(size: int, idx: int) -> MergedRow:
+    """Puts all entries of a ring into as many columns of a batch as it has tokens, at most its size."""
+    return MergedRow(size, None)
 
 
 @rule("ML-RING-EXTRACT-START.clamped", Role.MEMORY,
@@ -168,3 +174,28 @@ def empty_side_other_rows(own_rows: int, other_rows: int, dtype: Any) -> tuple[i
 def _single(dtype: Any) -> Any:
     """Return float32 for a floating-point dtype, else the dtype itself: structured rows cannot be promoted."""
     return np.float32 if np.dtype(dtype).kind == "f" else dtype
+
+
+@rule("ML-KV-MERGE.skips_empty", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.merge", "63c98736"), since="#755")
+def merge_skips_empty(full: Sequence[bool]) -> bool:
+    """Returns True: a cache without tokens joins a batch as a row of padding. ``full``: which caches hold a buffer."""
+    return True
+
+
+@rule("ML-KV-MERGE.needs_buffers", Role.MEMORY, mlx_lm(CACHE, "BatchKVCache.merge", "0.30.2"), until="#755")
+def merge_needs_buffers(full: Sequence[bool]) -> bool:
+    """Returns whether caches can be merged into a batch: only if each holds a buffer; else TypeError."""
+    return all(full)
+
+
+@rule("ML-RING-EXTRACT-END.cut", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "509f5aef"), since="#738")
+def extract_cut(end: int, columns: int, left_padding: int) -> int:
+    """Returns the end of the columns of a row extracted from a batch: the write position."""
+    return end
+
+
+@rule("ML-RING-EXTRACT-END.padded", Role.MEMORY, mlx_lm(CACHE, "BatchRotatingKVCache.extract", "0.30.2"), until="#738")
+def extract_cut_if_padded(end: int, columns: int, left_padding: int) -> int:
+    """Returns the end of the columns of a row extracted from a batch: the write position if the row has padding; else
+    the end of the buffer, so that unused columns count as tokens."""
+    return end if left_padding > 0 else columns

@@ -25,6 +25,7 @@ from cachesim.engines.mlx_lm.lru.events import (
 )
 from cachesim.engines.mlx_lm.lru.prompt_trie import PromptTrie, SearchResult
 from cachesim.engines.mlx_lm.lru.rule_table import LRU_HEAD, LruRules
+from cachesim.engines.mlx_lm.lru.rules_insert import Evaluated
 from cachesim.engines.rule import Decision, rule_id
 
 Item = tuple[Any, Tokens]
@@ -73,16 +74,16 @@ def total_nbytes(layers: Sequence[Any]) -> int:
 
 class LRUPromptCache:
     """Entries by (model, key). ``nbytes_of`` returns the size of an entry, once at insertion; ``on_event`` receives
-    every change."""
+    every change; ``evaluate`` returns caches that hold a prefix."""
 
     def __init__(
         self, max_size: int = 10, max_bytes: int = UNLIMITED, *, rules: LruRules = LRU_HEAD,
         nbytes_of: Callable[[Sequence[Any]], int] = total_nbytes, on_event: Callable[[CacheEvent], None] = ignore,
-        checkpoint_interval: int = CHECKPOINT_INTERVAL,
+        checkpoint_interval: int = CHECKPOINT_INTERVAL, evaluate: Callable[[Tokens], list[Any]] = list,
     ) -> None:
         self.max_size, self.max_bytes = max_size, max_bytes
         self.rules = rules
-        self.checkpoint_interval = checkpoint_interval
+        self.checkpoint_interval, self._evaluate = checkpoint_interval, evaluate
         self._nbytes_of = nbytes_of
         self._on_event = on_event
         self._trie: PromptTrie[Entry] = PromptTrie()
@@ -121,9 +122,10 @@ class LRUPromptCache:
     def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> Fetch:
         """Return the entry nearest to the query, by the version's rules. Raises KeyError where the original does."""
         query, rules = tuple(tokens), self.rules
-        found = self._trie.search(model, query)
-        if rules.exact(found, len(query)):
-            return self._handed(model, query, query, "exact", found, rules.exact)
+        asked = query[: rules.asked(len(query))]
+        found = self._trie.search(model, asked)
+        if rules.exact(found, len(asked)):
+            return self._handed(model, query, asked, "exact", found, rules.exact)
         shorter: int = rules.shorter(found)
         refused = rules.shorter if found.at > shorter else rules.longer
         if rules.longer(found, shorter) and found.longer is not None:
@@ -156,13 +158,27 @@ class LRUPromptCache:
         """Return a copy of a longer entry, trimmed, and the deciding rule; or None and the rule that refused it."""
         entry, rules = self._trie.get(model, key), self.rules
         if not rules.usable(entry.layers):
-            return None, rules.usable
+            return self._untrimmed(model, query, found, key), rules.usable
         kept: int = rules.keep(found.common, len(query))
-        layers = copy.deepcopy(entry.layers)
+        own = rules.trim_in()
+        layers = entry.layers if own else copy.deepcopy(entry.layers)
         if not rules.trimmed(trim_prompt_cache(layers, len(key) - kept), len(key) - kept):
             return None, rules.trimmed
-        fetch = Fetch(layers, query[kept:], "longer", _decision(rules.longer, kept, found, query), key)
+        if own and kept < len(key):
+            self._remove((model, key), "moved", rules.trim_in)
+            key = key[:kept]
+            self._put((model, key), layers, entry.kind)
+        fetch = Fetch(layers, query[kept:], "longer", _decision(rules.longer, kept, found, query), key,
+                      key if own else None)
         return self._report(model, fetch), rules.longer
+
+    def _untrimmed(self, model: Any, query: Tokens, found: SearchResult, key: Tokens) -> Fetch | None:
+        """Return a copy of a longer entry that cannot be trimmed, if the version uses it nevertheless."""
+        kept: int = self.rules.untrimmable(found.common)
+        if not kept:
+            return None
+        layers, decision = self._trie.get(model, key).layers, _decision(self.rules.untrimmable, kept, found, query)
+        return self._report(model, Fetch(copy.deepcopy(layers), query[kept:], "longer", decision, key))
 
     def _report(self, model: Any, fetch: Fetch) -> Fetch:
         query = fetch.kept + len(fetch.rest)
@@ -212,14 +228,22 @@ class LRUPromptCache:
         model, key = item
         if self._trie.has(model, key[:length]):
             return
+        twin = self._evaluate(key[:length]) if isinstance(length, Evaluated) else self._copy(len(key), length, layers)
+        entry = Entry(twin, self._nbytes_of(twin), self.rules.kinds[0], snapshot=True)
+        self._enqueue((model, key[:length]), entry)
+        self._on_event(Inserted(model, key[:length], entry.kind, entry.nbytes, snapshot=True))
+
+    def _copy(self, key: int, length: int, layers: list[Any]) -> list[Any]:
+        """Return the layers, or a copy of them in which the rule has trimmed some."""
+        extra: int | None = self.rules.snapshot_copy(key, length, max((layer.size() for layer in layers), default=0))
+        if extra is None:
+            return layers
         twin = copy.deepcopy(layers)
         wanted = self.rules.snapshot_trim([layer.is_trimmable() for layer in twin])
         for layer, cut in zip(twin, wanted, strict=True):
             if cut:
-                layer.trim(len(key) - length)
-        entry = Entry(twin, self._nbytes_of(twin), self.rules.kinds[0], snapshot=True)
-        self._enqueue((model, key[:length]), entry)
-        self._on_event(Inserted(model, key[:length], entry.kind, entry.nbytes, snapshot=True))
+                layer.trim(extra)
+        return twin
 
     def _enqueue(self, item: Item, entry: Entry) -> None:
         """Store an entry at the end of its queue. Raises KeyError for a kind that the version does not have."""

@@ -7,6 +7,7 @@ from typing import Any, Callable
 
 from cachesim.engines.mlx_lm.lru import rules_fetch as fetch
 from cachesim.engines.mlx_lm.lru import rules_insert as insert
+from cachesim.engines.mlx_lm.lru import rules_repaired as repaired
 
 Rule = Callable[..., Any]
 
@@ -15,17 +16,21 @@ Rule = Callable[..., Any]
 class LruRules:
     """Rules of a version, in the order in which a request meets them. The defaults are those of commit d78bf58e."""
 
+    asked: Rule = fetch.query_whole
     exact: Rule = fetch.exact_stored
     shorter: Rule = fetch.shorter_beyond_one
     longer: Rule = fetch.longer_if_more
     keep: Rule = fetch.keep_all_but_one
     usable: Rule = fetch.usable_if_trimmable
+    untrimmable: Rule = fetch.untrimmable_refused
+    trim_in: Rule = fetch.trim_a_copy
     trimmed: Rule = fetch.trimmed_unchecked
     hand_out: Rule = fetch.hand_copy
     move: Rule = insert.move_never
     present: Rule = insert.present_replace
     prune: Rule = insert.prune_all
     snapshots: Rule = insert.snap_none
+    snapshot_copy: Rule = insert.snap_copied
     snapshot_trim: Rule = insert.snap_trim_together
     over_count: Rule = insert.over_count_one
     over_bytes: Rule = insert.over_bytes
@@ -71,5 +76,32 @@ LRU_PR923 = replace(
     snapshots=insert.snap_interval,
     over_count=insert.over_count_all,
 )
+
+LRU_PR923_REPAIRED = replace(LRU_PR923, snapshots=repaired.snap_evaluated)
+
+LRU_PR923_SHARED = replace(
+    LRU_BASE923, hand_out=fetch.hand_keep_prefix, snapshots=insert.snap_given, snapshot_copy=insert.snap_shared
+)
+LRU_PR923_OWN = replace(LRU_PR923_SHARED, snapshot_copy=repaired.snap_own)
+
+LRU_PR1186 = replace(LRU_HEAD, untrimmable=fetch.untrimmable_continued)
+
+LRU_0_30_2 = replace(LRU_BASE923, over_bytes=insert.over_bytes_never)
+
+LRU_0_28_3 = replace(
+    LRU_0_30_2,
+    asked=fetch.query_but_last,
+    exact=fetch.exact_stored,
+    shorter=fetch.shorter_any,
+    keep=fetch.keep_common,
+    trim_in=fetch.trim_in_place,
+    hand_out=fetch.hand_own,
+    move=insert.move_only,
+    present=insert.present_only,
+    over_count=insert.over_count_only,
+)
+"""A single conversation, in the terms of the later cache: an entry under the tokens that it holds."""
+
+LRU_0_24_1 = replace(LRU_0_28_3, asked=fetch.query_prompt)
 
 LRU_PR929 = replace(LRU_PR923, snapshots=insert.snap_last, snapshot_trim=insert.snap_trim_each)

@@ -25,6 +25,26 @@ class HandOut(NamedTuple):
     old_key: bool = False
 
 
+@rule("ML-LRU-QUERY.whole", Role.LOAD, mlx_lm(SERVER, "LRUPromptCache.fetch_nearest_cache", "321e764e to 0.32.2"))
+def query_whole(query: int) -> int:
+    """Returns how many tokens of a prompt are looked up: all."""
+    return query
+
+
+@rule("ML-LRU-QUERY.prompt", Role.LOAD, mlx_lm(SERVER, "get_prompt_cache", "0.24.1"), until="#183")
+def query_prompt(query: int) -> int:
+    """Returns how many tokens of a prompt are compared with the only conversation: all, so that a repeated prompt
+    leaves nothing to evaluate."""
+    return query
+
+
+@rule("ML-LRU-QUERY.but_last", Role.LOAD, mlx_lm(SERVER, "get_prompt_cache", "064c75d7"), since="#183", until="#625")
+def query_but_last(query: int) -> int:
+    """Returns how many tokens of a prompt are compared with the only conversation: all but the last, which is always
+    evaluated."""
+    return query - 1
+
+
 @rule("ML-LRU-EXACT.stored", Role.LOAD, mlx_lm(CACHE, "PromptTrie.search", "d78bf58e"))
 def exact_stored(found: SearchResult, query: int) -> bool:
     """Returns True if the query itself is a key."""
@@ -45,6 +65,12 @@ def shorter_beyond_one(found: SearchResult) -> int:
     return found.at if found.at > 1 else 0
 
 
+@rule("ML-LRU-SHORTER.any", Role.LOAD, mlx_lm(SERVER, "get_prompt_cache", "0.28.3"), until="#625")
+def shorter_any(found: SearchResult) -> int:
+    """Returns the length of the only conversation if it is a prefix of the query, else 0."""
+    return found.at
+
+
 @rule("ML-LRU-LONGER.more", Role.LOAD, mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "2105aaf9"), since="#911")
 def longer_if_more(found: SearchResult, shorter: int) -> bool:
     """Returns True if a longer key is tried: a key that shares more with the query than the shorter key has."""
@@ -62,6 +88,38 @@ def keep_all_but_one(common: int, query: int) -> int:
     """Returns the length to which a longer entry is trimmed: the common prefix, but at least one token of the query
     stays unevaluated."""
     return min(query - 1, common)
+
+
+@rule("ML-LRU-KEEP.common", Role.LOAD, mlx_lm(SERVER, "get_prompt_cache", "0.28.3"), until="#625")
+def keep_common(common: int, query: int) -> int:
+    """Returns the length to which the only conversation is trimmed: the common prefix."""
+    return common
+
+
+@rule("ML-LRU-TRIM-IN.copy", Role.LOAD, mlx_lm(SERVER, "LRUPromptCache.fetch_nearest_cache", "321e764e to 0.32.2"))
+def trim_a_copy() -> bool:
+    """Returns False: a longer entry is copied, and the copy is trimmed."""
+    return False
+
+
+@rule("ML-LRU-TRIM-IN.place", Role.LOAD, mlx_lm(SERVER, "get_prompt_cache", "0.28.3"), until="#625")
+def trim_in_place() -> bool:
+    """Returns True: the only conversation itself is trimmed; what is cut off is lost."""
+    return True
+
+
+@rule("ML-LRU-UNTRIMMABLE.refused", Role.LOAD, mlx_lm(CACHE, "LRUPromptCache.fetch_nearest_cache", "d78bf58e"))
+def untrimmable_refused(common: int) -> int:
+    """Returns how many tokens count as reused from a longer entry that cannot be trimmed: 0, it is not used."""
+    return 0
+
+
+@rule("ML-LRU-UNTRIMMABLE.continued", Role.LOAD,
+      mlx_lm("", "LRUPromptCache.fetch_nearest_cache", "c83dedf3", pull=1186))
+def untrimmable_continued(common: int) -> int:
+    """Returns how many tokens count as reused from a longer entry that cannot be trimmed: the common prefix, although
+    the copy still holds every token of the longer key."""
+    return common
 
 
 @rule("ML-LRU-USABLE", Role.LOAD, mlx_lm(CACHE, "can_trim_prompt_cache", "d78bf58e"))
@@ -104,3 +162,17 @@ def hand_move(how: str, count: int, snapshot: bool) -> HandOut:
     if how == "shorter" and not snapshot:
         return HandOut("lend", old_key=True)
     return HandOut("give", old_key=told)
+
+
+@rule("ML-LRU-HAND.own", Role.HAND, mlx_lm(SERVER, "get_prompt_cache", "0.28.3"), until="#625")
+def hand_own(how: str, count: int, snapshot: bool) -> HandOut:
+    """Hands out the only conversation itself; it stays, and gets its new key when the request ends."""
+    return HandOut("lend", old_key=True)
+
+
+@rule("ML-LRU-HAND.keep_prefix", Role.HAND, mlx_lm("", "LRUPromptCache._extract", "ec281581", pull=923))
+def hand_keep_prefix(how: str, count: int, snapshot: bool) -> HandOut:
+    """Copies an entry that is a prefix of the query; an exact entry is removed with its last owner."""
+    if how == "exact":
+        return HandOut("give") if count == 1 else HandOut("copy", count_down=True)
+    return HandOut("copy", count_down=count > 1)

@@ -23,6 +23,10 @@ class Present(NamedTuple):
     owners: int = 0
 
 
+class Evaluated(int):
+    """Length of a prefix that is evaluated in caches of its own; any other length stands for a trimmed copy."""
+
+
 @rule("ML-LRU-PRESENT.replace", Role.STORE, mlx_lm(CACHE, "LRUPromptCache.insert_cache", "4d3af3ce"), since="#1019")
 def present_replace() -> Present:
     """Replaces the cache stored under a key that is present."""
@@ -45,6 +49,12 @@ def present_count() -> Present:
 def present_replace_count() -> Present:
     """Replaces the cache stored under a key that is present, and adds an owner to those of the old cache."""
     return Present(True, owners=1)
+
+
+@rule("ML-LRU-PRESENT.only", Role.STORE, mlx_lm(SERVER, "reset_prompt_cache", "0.28.3"), until="#625")
+def present_only() -> Present:
+    """Replaces the only conversation, whatever its key."""
+    return Present(True)
 
 
 @rule("ML-LRU-PREFIX.none", Role.DROP, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "321e764e"))
@@ -127,6 +137,18 @@ def over_bytes_but_one(size: int, max_bytes: int, entries: int) -> bool:
     return size > max_bytes and entries > 1
 
 
+@rule("ML-LRU-COUNT.only", Role.DROP, mlx_lm(SERVER, "reset_prompt_cache", "0.28.3"), until="#625")
+def over_count_only(entries: int, max_size: int) -> int:
+    """Returns the number of entries to evict: all but the newest, because there is a single conversation."""
+    return entries - 1
+
+
+@rule("ML-LRU-BYTES.unlimited", Role.DROP, mlx_lm(SERVER, "LRUPromptCache.insert_cache", "0.30.2"), until="#906")
+def over_bytes_never(size: int, max_bytes: int, entries: int) -> bool:
+    """Returns False: this version does not count bytes."""
+    return False
+
+
 @rule("ML-LRU-MOVE.never", Role.DROP, mlx_lm(CACHE, "LRUPromptCache.insert_cache", "d78bf58e"))
 def move_never(old_key: Tokens | None, key: Tokens) -> bool:
     """Returns False: the entry that a request was fetched from is not moved."""
@@ -137,6 +159,12 @@ def move_never(old_key: Tokens | None, key: Tokens) -> bool:
 def move_old(old_key: Tokens | None, key: Tokens) -> bool:
     """Returns True if insert deletes the entry that the request was fetched from: if its key differs. KeyError if
     another request deleted it first."""
+    return old_key is not None and old_key != key
+
+
+@rule("ML-LRU-MOVE.only", Role.DROP, mlx_lm(SERVER, "get_prompt_cache", "0.28.3"), until="#625")
+def move_only(old_key: Tokens | None, key: Tokens) -> bool:
+    """Returns True if the only conversation gets another key: it is stored under all tokens that it now has."""
     return old_key is not None and old_key != key
 
 
@@ -163,6 +191,26 @@ def snap_last(key: int, boundaries: Sequence[int], interval: int) -> list[int]:
     does."""
     inside = [b for b in boundaries if 0 < b < key]
     return sorted({*inside[-1:], *snap_interval(key, inside, interval)})
+
+
+@rule("ML-LRU-SNAP.given", Role.PLAN, mlx_lm("", "LRUPromptCache.insert_cache", "ec281581", pull=923))
+def snap_given(key: int, boundaries: Sequence[int], interval: int) -> list[int]:
+    """Stores an entry at every given boundary within the key."""
+    return [b for b in boundaries if 0 < b < key]
+
+
+@rule("ML-LRU-SNAPCOPY.copied", Role.STORE,
+      mlx_lm("", "LRUPromptCache._create_checkpoint_snapshot", "c30598cf", pull=923))
+def snap_copied(key: int, length: int, held: int) -> int | None:
+    """Returns by how many tokens the copy for a prefix is trimmed: the key's tokens after the prefix."""
+    return key - length
+
+
+@rule("ML-LRU-SNAPCOPY.shared", Role.STORE,
+      mlx_lm("", "LRUPromptCache._insert_boundary_cache", "ec281581", pull=923))
+def snap_shared(key: int, length: int, held: int) -> int | None:
+    """Returns None: the entry of a prefix is the very object of the whole key, with all its tokens."""
+    return None
 
 
 @rule("ML-LRU-SNAPTRIM.all_or_none", Role.PLAN,

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from typing import Mapping
 
+from cachesim.engines.mlx_lm.profiles.before_910 import (
+    PR923_REPAIRED,
+    PR923_SHARED,
+    PR923_SHARED_REPAIRED,
+    V0_24_1,
+    V0_25_1,
+    V0_28_3,
+    V0_30_2,
+)
 from cachesim.engines.mlx_lm.profiles.before_1072 import (
     BASE923,
     M1019,
@@ -15,9 +24,20 @@ from cachesim.engines.mlx_lm.profiles.before_1072 import (
     PR1006C,
     V0_31_0,
     V0_31_1,
+    V0_31_1_QWEN35,
 )
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
-from cachesim.engines.mlx_lm.profiles.since_1072 import D78BF58E, M1072, V0_31_3, V0_32_2, V0_32_2_REPAIRED
+from cachesim.engines.mlx_lm.profiles.since_1072 import (
+    D78BF58E,
+    M1072,
+    M1072_METAL,
+    PR1030,
+    PR1186,
+    PR1253,
+    V0_31_3,
+    V0_32_2,
+    V0_32_2_REPAIRED,
+)
 from cachesim.engines.shared.timeline import Landed, Timeline
 
 # Points of changes and releases on the main branch, as commit counts.
@@ -25,7 +45,12 @@ from cachesim.engines.shared.timeline import Landed, Timeline
 # Source: `git rev-list --count` and tags of ml-explore/mlx-lm up to d78bf58e; for 0.32.2 the wheel on PyPI.
 
 LANDED: Mapping[str, Landed] = {
+    "#183": Landed(434, "2025-05-17"), "#405": Landed(531, "2025-08-29"), "#625": Landed(642, "2025-12-02"),
+    "#626": Landed(645, "2025-12-03"), "#655": Landed(657, "2025-12-08"), "#738": Landed(692, "2026-01-07"),
+    "#743": Landed(698, "2026-01-09"), "#755": Landed(701, "2026-01-14"), "#741": Landed(735, "2026-01-30"),
+    "#834": Landed(738, "2026-02-02"), "#906": Landed(768, "2026-02-19"),
     "#911": Landed(780, "2026-03-06"), "#976": Landed(785, "2026-03-10"), "#1019": Landed(800, "2026-03-26"),
+    "#1024": Landed(799, "2026-03-19"), "#1077": Landed(803, "2026-03-31"), "#1106": Landed(808, "2026-04-04"),
     "#1078": Landed(804, "2026-04-01"), "#1072": Landed(805, "2026-04-01"), "#1093": Landed(807, "2026-04-04"),
     "#1109": Landed(811, "2026-04-06"), "#1114": Landed(812, "2026-04-06"), "#1141": Landed(815, "2026-04-14"),
     "#1169": Landed(820, "2026-04-20"), "#1177": Landed(825, "2026-04-21"), "#1673": Landed(868, "2026-08-22"),
@@ -34,6 +59,8 @@ LANDED: Mapping[str, Landed] = {
 """Change -> number of commits and date; for 0.32.2 only the month is known."""
 
 OWN: Mapping[str, Landed] = {
+    "mlx_lm@0.24.1": Landed(429, "2025-05-14"), "mlx_lm@0.25.1": Landed(447, "2025-06-07"),
+    "mlx_lm@0.28.3": Landed(614, "2025-10-17"), "mlx_lm@0.30.2": Landed(689, "2026-01-05"),
     "mlx_lm@base923": Landed(769, "2026-02-19"), "mlx_lm@0.31.0": LANDED["#911"],
     "mlx_lm@0.31.1": Landed(796, "2026-03-16"), "mlx_lm@m1019": LANDED["#1019"], "mlx_lm@m1072": LANDED["#1072"],
     "mlx_lm@0.31.3": Landed(827, "2026-04-22"), "mlx_lm@d78bf58e": Landed(870, "2026-08-22"),
@@ -42,6 +69,11 @@ OWN: Mapping[str, Landed] = {
 """Rule set -> the point at which it was recorded or read."""
 
 RELEASES: Mapping[str, Landed] = {
+    "0.24.1": OWN["mlx_lm@0.24.1"], "0.25.1": OWN["mlx_lm@0.25.1"], "0.26.0": Landed(471, "2025-07-08"),
+    "0.27.0": Landed(533, "2025-08-29"), "0.28.0": Landed(572, "2025-09-17"), "0.28.3": OWN["mlx_lm@0.28.3"],
+    "0.28.4": Landed(648, "2025-12-03"), "0.29.0": Landed(661, "2025-12-16"), "0.30.0": Landed(669, "2025-12-18"),
+    "0.30.1": Landed(688, "2026-01-05"), "0.30.2": OWN["mlx_lm@0.30.2"], "0.30.4": Landed(713, "2026-01-19"),
+    "0.30.5": Landed(724, "2026-01-25"),
     "0.30.6": Landed(746, "2026-02-04"), "0.30.7": Landed(756, "2026-02-12"), "0.31.0": Landed(781, "2026-03-06"),
     "0.31.1": Landed(787, "2026-03-10"), "0.31.2": Landed(813, "2026-04-06"), "0.31.3": OWN["mlx_lm@0.31.3"],
     "0.32.2": OWN["mlx_lm@0.32.2"],
@@ -57,19 +89,25 @@ TIMELINE = Timeline(OWN, LANDED, RELEASES)
 PROFILES: dict[str, Rules] = {
     rules.name: rules
     for rules in (
-        V0_32_2_REPAIRED, V0_32_2, D78BF58E, V0_31_3, M1072, M1019, V0_31_1, PR1006C, PR1006B, PR1006A, PR999, V0_31_0,
-        BASE923, PR929, PR923,
+        V0_32_2_REPAIRED, V0_32_2, D78BF58E, PR1253, PR1186, PR1030, V0_31_3, M1072_METAL, M1072, M1019, V0_31_1,
+        V0_31_1_QWEN35, PR1006C, PR1006B, PR1006A, PR999, V0_31_0, BASE923, PR929, PR923_REPAIRED, PR923,
+        PR923_SHARED_REPAIRED, PR923_SHARED, V0_30_2, V0_28_3, V0_25_1, V0_24_1,
     )
 }
 
-LINE = tuple(rules.name for rules in (BASE923, V0_31_0, V0_31_1, M1019, M1072, V0_31_3, D78BF58E, V0_32_2))
+LINE = tuple(rules.name for rules in (
+    V0_24_1, V0_25_1, V0_28_3, V0_30_2, BASE923, V0_31_0, V0_31_1, M1019, M1072, V0_31_3, D78BF58E, V0_32_2,
+))  # fmt: skip
 """The main branch, oldest first."""
 
 BESIDE = {
     V0_32_2_REPAIRED.name: V0_32_2.name, PR923.name: BASE923.name, PR929.name: BASE923.name, PR999.name: V0_31_1.name,
     PR1006A.name: V0_31_1.name, PR1006B.name: V0_31_1.name, PR1006C.name: V0_31_1.name,
+    V0_31_1_QWEN35.name: V0_31_1.name, PR1253.name: V0_31_3.name, PR1186.name: V0_31_3.name, PR1030.name: V0_31_3.name,
+    M1072_METAL.name: M1072.name, PR923_REPAIRED.name: BASE923.name, PR923_SHARED.name: BASE923.name,
+    PR923_SHARED_REPAIRED.name: BASE923.name,
 }
-"""Proposed rule set -> the rule set that it was proposed on."""
+"""Proposed or otherwise different rule set -> the rule set on the main branch that it belongs to."""
 
 RENAMED = {
     "mlx_lm@head": "mlx_lm@d78bf58e",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.mlx_lm.caches import AT_M1019, AT_PR999
+from cachesim.engines.mlx_lm.caches import AT_0_31_1_QWEN35, AT_M1019, AT_PR999
 from cachesim.engines.mlx_lm.lru import (
     LRU_BASE923,
     LRU_BASE1006,
@@ -27,7 +27,9 @@ M1019 = replace(
     cancel=prefill.cancel_stores,            # until #1072
     caches=AT_M1019,
     lru=LRU_M1019,
-    ended={"batching": "#1072", "cancel": "#1072", "arrays_filtered": "#1072", "exact": "#1078", "prune": "#1078",
+    new_cache=keys.new_limited,              # from #834 to #1072
+    ended={"new_cache": "#1072", "batching": "#1072", "cancel": "#1072", "arrays_filtered": "#1072",
+           "arrays_keep": "#1077", "exact": "#1078", "prune": "#1078",
            "victim": "#1072"},
 )  # fmt: skip
 
@@ -43,6 +45,16 @@ V0_31_1 = replace(
         ("final_type", "checkpoint_type", "present", "prune", "over_bytes", "victim", "kinds"), "#1019"
     ),
 )
+
+V0_31_1_QWEN35 = replace(
+    V0_31_1,
+    name="mlx_lm@0.31.1-qwen3_5",
+    source="mlx-lm 73c85504 with the model file qwen3_5.py in place of qwen3_next.py",
+    caches=AT_0_31_1_QWEN35,
+    ended={"arrays_advance": "#1024"},
+)
+"""Of the differences of the two files this table has one: the counters. The other is not simulated: at right padding
+qwen3_5.py keeps the last inputs of the convolution, whatever the lengths (until #1072)."""
 
 PR1006C = replace(
     V0_31_1,
@@ -92,9 +104,10 @@ BASE923 = replace(
     source="mlx-lm 321e764e (the base of #923 and #929)",
     position=prefill.position_none,          # until #911
     pc=prefill.pc_one,                       # until #911
+    checkpoint_type="normal",                # until #911; not used
     lru=LRU_BASE923,
     ended=dict.fromkeys(
-        ("position", "pc", "longer", "hand_out", "present", "prune", "victim", "kinds"), "#911"
+        ("position", "pc", "checkpoint_type", "longer", "hand_out", "present", "prune", "victim", "kinds"), "#911"
     ),
 )
 

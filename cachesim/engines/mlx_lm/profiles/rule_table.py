@@ -25,8 +25,11 @@ class Rules(RuleSet):
     build: str
     source: str
     batchable: Rule
+    mergeable: Rule
+    new_cache: Rule
     batching: Rule
     system_end: Rule
+    thinks: Rule
     tail: Rule
     cut_chat: Rule
     cut_other: Rule
@@ -34,6 +37,8 @@ class Rules(RuleSet):
     rest: Rule
     position: Rule
     pc: Rule
+    fresh: Rule
+    right_lengths: Rule
     tails: Rule
     create_at_pc: Rule
     row: Rule
@@ -42,6 +47,7 @@ class Rules(RuleSet):
     start_drafting: Rule
     draft_round: Rule
     key_alone: Rule
+    key_stopped: Rule
     cancel: Rule
     final_type: str         # queue of finished conversations
     checkpoint_type: str    # queue of prompt checkpoints

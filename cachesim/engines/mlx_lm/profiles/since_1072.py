@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, AT_V0_31_3
-from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072
+from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, AT_M1072_METAL, AT_PR1253, AT_V0_31_3
+from cachesim.engines.mlx_lm.lru import LRU_HEAD, LRU_M1072, LRU_PR1186
 from cachesim.engines.mlx_lm.profiles.rule_table import Rules
 from cachesim.engines.mlx_lm.rules import keys, prefill, repaired, segments
 from cachesim.engines.mlx_lm.rules import prefill as drafts
@@ -15,8 +15,11 @@ V0_32_2 = Rules(
     build="2026-09",
     source="mlx-lm 0.32.2 (PyPI)",
     batchable=keys.is_batchable,
+    mergeable=keys.merge_of_class,
+    new_cache=keys.new_limited,
     batching=keys.batch_segments,
     system_end=segments.system_end,
+    thinks=segments.thinks_by_tokenizer,
     tail=segments.tail_anywhere,
     cut_chat=segments.cut_chat,
     cut_other=segments.cut_none,
@@ -24,6 +27,8 @@ V0_32_2 = Rules(
     rest=segments.rest_or_value_error,
     position=prefill.position_think,
     pc=prefill.pc_largest,
+    fresh=prefill.fresh_if_first_empty,
+    right_lengths=prefill.lengths_without_tail,
     tails=prefill.tails_plain,
     create_at_pc=prefill.create_if_asked,
     row=prefill.row_own,
@@ -32,6 +37,7 @@ V0_32_2 = Rules(
     start_drafting=drafts.start_trimmable,
     draft_round=drafts.round_any,
     key_alone=keys.key_of_held,
+    key_stopped=keys.key_of_returned,
     cancel=segments.cancel_drops,
     final_type="assistant",
     checkpoint_type="user",
@@ -59,20 +65,46 @@ V0_31_3 = replace(
     ended={"arrays_state": "#1632", "chunked_front": "#1673"},
 )
 
+PR1253 = replace(
+    V0_31_3,
+    name="mlx_lm@pr1253",
+    source="ml-explore/mlx-lm#1253 (6236c674), the same as #1254",
+    caches=AT_PR1253,
+)
+
+PR1186 = replace(V0_31_3, name="mlx_lm@pr1186", source="ml-explore/mlx-lm#1186 (c83dedf3)", lru=LRU_PR1186)
+
+PR1030 = replace(
+    V0_31_3,
+    name="mlx_lm@pr1030",
+    source="ml-explore/mlx-lm#1030 (edbdc50a) on v0.31.3",
+    thinks=segments.thinks_by_request,
+)
+
 M1072 = replace(
     V0_31_3,
     name="mlx_lm@m1072",
     build="2026-04-01",
     source="mlx-lm 3f9d179f (#1072, in v0.31.2)",
+    new_cache=keys.new_unlimited,            # until #1106
     tail=segments.tail_guarded,              # until #1114
     start_drafting=drafts.start_any,         # until #1109
     caches=AT_M1072,
     lru=LRU_M1072,
-    ended={"tail": "#1114", "start_drafting": "#1109", "arrays_merge_empty": "#1169", "arrays_extend_none": "#1169",
+    ended={"tail": "#1114", "start_drafting": "#1109", "new_cache": "#1106", "arrays_merge_empty": "#1169",
+           "arrays_extend_none": "#1169",
            "rotating_merge": "#1093", "extend_empty_side": "#1141", "arrays_extend_padding": "#1177",
            "arrays_filtered": "#1169"},
 )  # fmt: skip
 """The rules of #1072; v0.31.2 also has #1093, #1109 and #1114."""
+
+M1072_METAL = replace(
+    M1072,
+    name="mlx_lm@m1072-metal",
+    source="mlx-lm 3f9d179f on Metal, where a missing row is read as ml-explore/mlx-lm#1169 reports",
+    caches=AT_M1072_METAL,
+)
+"""Read, not run: its only difference from M1072 is what the device does with an index out of bounds."""
 
 
 # Proposal of this project on top of 0.32.2: every stored state equals that of a cold run, and no request ends the

@@ -36,6 +36,12 @@ def key_bare(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
     return _bare(prompt, bare, ends[:-1])
 
 
+@rule("ML-KEY.BARE.FIRST", Role.PLAN, mlx_lm("", "_find_cache_boundaries", "ec281581", pull=923))
+def key_bare_first(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
+    """Looks up and stores as PR923, with a single boundary: the end of the first message, from 10 tokens on."""
+    return _bare(prompt, bare, [end for end in ends[:1] if end >= 10])
+
+
 @rule("ML-KEY.BARE.PR929", Role.PLAN, mlx_lm("", "", "c1c0d8ef", pull=929))
 def key_bare_all(prompt: Tokens, bare: Tokens, ends: Sequence[int]) -> Decision:
     """Looks up and stores as PR923, but the end of the last message is also a boundary. It is the end of the key, where
@@ -72,3 +78,49 @@ def is_batchable(drafts: bool, seed: bool) -> Decision:
     """Returns True if a request may join a batch: it has neither a draft model nor a seed. All layers of the models
     here can be merged. 0.32.2 also checks ``kv_bits`` and images, which are not modelled."""
     return Decision(not drafts and not seed, {"drafts": drafts, "seed": seed})
+
+
+@rule("ML-BATCHABLE-LAYERS.merge", Role.SETUP, mlx_lm(SERVER, "is_batchable", "7a86c128"), since="#743")
+def merge_of_class(kinds: Sequence[str], merge: bool) -> Decision:
+    """Returns True if the layers of a model can be batched: if each class of cache has a merge. ``kinds``: the
+    classes."""
+    return Decision(merge, {"kinds": list(kinds)})
+
+
+@rule("ML-BATCHABLE-LAYERS.rows", Role.SETUP, mlx_lm(SERVER, "_is_batchable", "eea2e5f5"), since="#655", until="#743")
+def merge_of_rows(kinds: Sequence[str], merge: bool) -> Decision:
+    """Returns True if the layers of a model can be batched: if each is a KVCache or a RotatingKVCache."""
+    return Decision(set(kinds) <= {"KVCache", "RotatingKVCache"}, {"kinds": list(kinds)})
+
+
+@rule("ML-BATCHABLE-LAYERS.none", Role.SETUP, mlx_lm(SERVER, "handle_completion", "0.28.3"), until="#626")
+def merge_never(kinds: Sequence[str], merge: bool) -> Decision:
+    """Returns False: this version has no batches; requests wait for each other."""
+    return Decision(False, {"kinds": list(kinds)})
+
+
+@rule("ML-NEW-CACHE.limited", Role.MEMORY, mlx_lm(GENERATE, "BatchGenerator._make_new_cache", "d4eb136d",
+                                                  note="from #834 to #1072: _make_cache"), since="#1106")
+def new_limited(limit: int) -> Decision:
+    """Returns the size of the rings that the batch generator gives to a new request: its max_kv_size."""
+    return Decision(limit, {"max_kv_size": limit})
+
+
+@rule("ML-NEW-CACHE.unlimited", Role.MEMORY, mlx_lm(GENERATE, "BatchGenerator.insert_segments", "3f9d179f",
+                                                    note="until #834: _make_cache"), until="#1106")
+def new_unlimited(limit: int) -> Decision:
+    """Returns 0: the batch generator gives caches without a limit to a new request, whatever max_kv_size says."""
+    return Decision(0, {"max_kv_size": limit})
+
+
+@rule("ML-KEY-STOPPED.returned", Role.PLAN, mlx_lm(SERVER, "handle_completion", "d1718406"), since="#405")
+def key_of_returned(prompt: int, held: int) -> Decision:
+    """Returns the key length of a conversation whose client left: the prompt and every token returned."""
+    return Decision(held, {"prompt": prompt, "held": held})
+
+
+@rule("ML-KEY-STOPPED.prompt", Role.PLAN, mlx_lm(SERVER, "handle_completion", "0.25.1"), until="#405")
+def key_of_prompt(prompt: int, held: int) -> Decision:
+    """Returns the key length of a conversation whose client left: the prompt alone, although the caches also hold the
+    tokens returned."""
+    return Decision(min(prompt, held), {"prompt": prompt, "held": held})

@@ -65,6 +65,31 @@ def pc_largest(lengths: Sequence[int], positions: Sequence[int | None]) -> Decis
     return Decision(max(1, *own), {"lengths": list(lengths), "own": own})
 
 
+@rule("ML-BATCH-FRESH.EMPTY", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "321e764e"))
+def fresh_if_first_empty(empty: Sequence[bool], sizes: Sequence[int]) -> Decision:
+    """Returns True if a group starts from new caches: if the first layer of every row is empty."""
+    return Decision(all(empty), {"empty": list(empty)})
+
+
+@rule("ML-BATCH-FRESH.SIZE", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "0.30.2"), until="#743")
+def fresh_if_no_tokens(empty: Sequence[bool], sizes: Sequence[int]) -> Decision:
+    """Returns True if a group starts from new caches: if no row holds a token."""
+    return Decision(max(sizes) == 0, {"sizes": list(sizes)})
+
+
+@rule("ML-PC-LENGTHS.TAIL", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "509f5aef"), since="#738")
+def lengths_without_tail(rest: int, pc: int) -> Decision:
+    """Returns the length that a row announces to its caches: what is left to feed without the last pc tokens, which are
+    fed later."""
+    return Decision(rest - pc, {"rest": rest, "pc": pc})
+
+
+@rule("ML-PC-LENGTHS.ALL", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "0.30.2"), until="#738")
+def lengths_of_all(rest: int, pc: int) -> Decision:
+    """Returns the length that a row announces to its caches: all that is left to feed."""
+    return Decision(rest, {"rest": rest, "pc": pc})
+
+
 @rule("ML-PC-TAILS.PLAIN", Role.PLAN, mlx_lm(GENERATE, "_process_prompts", "2105aaf9"))
 def tails_plain(rests: Sequence[Tokens], pc: int) -> Decision:
     """Returns the last pc tokens of each row; None if rows have fewer, because a ragged array cannot be built."""
@@ -107,6 +132,12 @@ def create_if_own(start: int, position: int | None, pc: int) -> Decision:
     """Stores a checkpoint only for a row whose own distance is that of the batch."""
     because = {"start": max(0, start), "stop": max(0, start), "position": position, "pc": pc}
     return Decision(position is not None and -position == pc, because)
+
+
+@rule("ML-CANCEL.REMOVE", Role.CONSULT, mlx_lm(SERVER, "_generate", "0.30.2"), until="#741")
+def cancel_removes() -> Decision:
+    """Returns False: the request of a disconnected client is removed from the batch and stores nothing."""
+    return Decision(False, {})
 
 
 @rule("ML-CANCEL.STORE", Role.CONSULT, mlx_lm(SERVER, "_generate", "73c85504"), until="#1072")

@@ -136,3 +136,16 @@ def create_never(start: int) -> Decision:
 def cancel_drops() -> Decision:
     """Returns False: the request of a disconnected client leaves only the entries that were stored before."""
     return Decision(False, {})
+
+
+@rule("ML-THINKS.TOKENIZER", Role.PROMPT, mlx_lm(SERVER, "_tokenize", "3f9d179f to 0.32.2"))
+def thinks_by_tokenizer(tokens: bool, opened: bool) -> Decision:
+    """Returns True if the tail of a prompt is looked for at a think token: if the tokenizer has one (``tokens``),
+    whether or not the request asks for a thought (``opened``)."""
+    return Decision(tokens, {"tokens": tokens, "opened": opened})
+
+
+@rule("ML-THINKS.REQUEST", Role.PROMPT, mlx_lm("", "_has_thinking", "edbdc50a", pull=1030))
+def thinks_by_request(tokens: bool, opened: bool) -> Decision:
+    """Returns True if the tail of a prompt is looked for at a think token: if the request asks for a thought."""
+    return Decision(opened, {"tokens": tokens, "opened": opened})

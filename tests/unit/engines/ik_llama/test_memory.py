@@ -21,6 +21,7 @@ def refuses(*facts):
 RULES = DecodeRules(
     split=len, seen=lambda pos: 10**6, window_from=lambda n_kv, n, missed: 0, blind=bool,
     zeroes=lambda pos, sequences: pos == 0, keeps=lambda n: "",
+    reuses=lambda last, now, first: False,
 )
 
 
@@ -32,7 +33,7 @@ def fill(kv, n, seq=0, start=0, n_ubatch=8):
     batch = DecodeBatch()
     for pos in range(start, start + n):
         batch.add(pos, pos, seq, False)
-    return Context(kv, None, n_ubatch, RULES).decode(batch)
+    return Context(kv, None, n_ubatch, RULES, lambda event: None).decode(batch)
 
 
 def test_cells_are_neighbours_or_there_is_no_room():

@@ -260,4 +260,4 @@ def test_neighbours_differ_and_every_difference_names_its_change():
         assert found, (old, new)
         assert all(change.source for change in found), (old, new, found)
     proposed = {PROFILES[name].source for name in BESIDE if "repaired" not in name}
-    assert {source.split("#")[1][:4] for source in proposed} == {"1889", "1888", "1877"}
+    assert {source.split("#")[1][:4] for source in proposed} == {"1889", "1888", "1877", "2195", "2378", "2441"}

@@ -180,7 +180,7 @@ def test_a_hybrid_state_that_fails_half_way(model, profile, left, monkeypatch):
     talk.ask(A, 2)
     blob = talk.server.memory.state_write(0, partial=False)
 
-    def fails(seq, state):
+    def fails(seq, state, home):
         raise StateReadError("no cell")
 
     monkeypatch.setattr(talk.server.memory.recr, "state_read", fails)

@@ -72,11 +72,11 @@ def test_bisect_and_why_report_a_missing_kind_of_draft(capsys):
     assert main(["bisect", D15, "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["requests"][0]
     absent = {one["profile"] for one in first["outcomes"] if one["status"] is None}
-    assert absent == {name for name in PROFILES if build(name) < MTP_SINCE}
+    assert absent & {*PROFILES} == {name for name in PROFILES if build(name) < MTP_SINCE}
     turn = first["turns"][0]
-    assert (turn["new"], turn["was"]["cache_n"]) == ("llama_cpp@b9231", None)
+    assert (turn["new"], turn["was"]["cache_n"]) == ("llama_cpp@b9230", None)
     assert main(["bisect", D15]) == 0
-    assert "not in this build by b6160 (2025-08-14), llama_cpp@b6160" in capsys.readouterr().out
+    assert "not in this build by b1573 (2023-11-27), llama_cpp@b1573" in capsys.readouterr().out
 
 
 def test_run_refuses_a_missing_kind_of_draft(capsys):

@@ -13,8 +13,10 @@ from tests.unit.engines.llama_cpp.talk import Talk, word
 MTP = {"spec_type": "draft-mtp", "spec_draft_n_max": 3}
 # first rule set: hybrid with three planes, separate buffers and a common buffer; without planes; recurrent layers only
 SINCE = {
-    "b6160": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
-    "b7789": (Split(False, True, 0), Split(False, True, 0), Split(False, True, 0), Split(False, True, 0)),
+    "b1573": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
+    "b5833": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0, True)),
+    "b5913": (Split(False, False, 0), Split(False, False, 0), Split(False, False, 0), Split(False, False, 0)),
+    "b6740": (Split(False, True, 0), Split(False, True, 0), Split(False, True, 0), Split(False, True, 0)),
     "b8916": (Split(False, True, 0), Split(False, False, 0), Split(False, False, 0), Split(False, True, 0)),
     "b9473": (Split(True, True, 0), Split(True, False, 0), Split(False, False, 0), Split(False, True, 0)),
     "b10587": (Split(False, True, 4), Split(False, False, 4), Split(False, False, 0), Split(False, True, 0)),

@@ -338,7 +338,8 @@ def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
                      "Problem description & steps to reproduce", "First Bad Commit", "Relevant log output"]  # fmt: skip
     assert "please fill in: the summary, in your own words" in text
     assert "2. cache_n 1, evaluated 5: wrong answer: " in text and "2. `B[:3].C3`" in text
-    assert "Correct with the rules of llama_cpp@b11549-repaired" in text and "wrong at b9473" in text
+    assert "Correct with the rules of llama_cpp@b11549-repaired" in text
+    assert "correct at b9235" in text and "wrong at b9310" in text      # the build of the change, between two recorded
     heard = issue(case, "", ObservedRun("version: 1", ["2. WRONG"], ["a line"]))
     assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
 

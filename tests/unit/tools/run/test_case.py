@@ -115,11 +115,12 @@ def test_100000_tokens_are_played_under_every_version_in_few_calls(capsys, profi
         nonlocal calls
         calls += event in ("call", "c_call")
 
-    line = "S49000.A900>a5/S.A[:200].B50"
+    line, rest = "S49000.A900>a5/S.A[:200].B50", [*["1"] * (command == "why"), "-p", profile, "--json"]
+    main([command, "S40.A9>a5/S.A[:2].B5", *rest])          # imports what it needs
     before = sys.getprofile()
     sys.setprofile(told)
     try:
-        code = main([command, line, *["1"] * (command == "why"), "-p", profile, "--json"])
+        code = main([command, line, *rest])
     finally:
         sys.setprofile(before)
     assert code == exits.HOLDS

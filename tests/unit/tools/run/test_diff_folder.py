@@ -13,7 +13,7 @@ from cachesim.cli.main import main
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.run import diff_folder
-from cachesim.tools.run.diff_report import diff_table, file_data, totals, worst_first
+from cachesim.tools.run.diff_folder_report import diff_table, file_data, totals, worst_first
 
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
 IK = ("ik-2105-blank-skipped-in-comparison", "ik-2105-last-token-evaluated-twice-hybrid", "ik-context-shift",
@@ -49,7 +49,7 @@ def test_totals_are_those_of_the_files_one_by_one(capsys, folder):
     for one in data["files"]:
         _, alone, _ = call(capsys, one["file"], "-p", BAD, "-p", GOOD, "--json")
         runs = json.loads(alone)
-        assert one == {**file_data(one["file"], runs["a"], runs["b"])}
+        assert one == {**file_data(one["file"], runs["a"], runs["b"], runs["observed"])}
         assert one["evaluated_a"] == sum(request["prompt_n"] for request in runs["a"]["requests"])
     assert code == (exits.BROKEN if data["totals"]["wrong_a"] or data["totals"]["wrong_b"] else exits.HOLDS)
 
@@ -72,7 +72,7 @@ def test_one_process_or_two_tell_the_same_within_80_columns(capsys, folder):
 def row(name, changed=1, broken=0, mended=0, more=0):
     return {"scenario": name, "file": name, "requests": 2, "changed": changed, "broken": broken, "mended": mended,
             "evaluated_a": 100, "evaluated_b": 100 + more, "wrong_a": mended, "wrong_b": broken,
-            "answers": []}  # fmt: skip
+            "answers": [], "observed": [{"request": 0, "observable": "cache_n"}] * changed}  # fmt: skip
 
 
 def test_the_worst_come_first_and_what_is_equal_is_left_out():
@@ -85,6 +85,7 @@ def test_the_worst_come_first_and_what_is_equal_is_left_out():
             "files": [{**one, "scenario": one["scenario"] * 20} for one in rows]}  # fmt: skip
     text = as_text(diff_table(data))
     assert max(map(len, text.splitlines())) <= 80 and "1 scenario not compared" in text and "(+0.00 %)" in text
+    assert "first difference of a request: cache_n" in text
     assert "5 of 6 scenarios differ" in text and "3 newly wrong, 1 fixed" in text
 
 

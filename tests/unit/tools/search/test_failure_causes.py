@@ -6,12 +6,13 @@ from unittest.mock import patch
 
 import pytest
 
+from cachesim.judging.rule_exchange import variants
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import failure_causes
 from cachesim.tools.search.campaign import CampaignPlan
 from cachesim.tools.search.failure_causes import EACH, PART, run_budget, with_causes
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.rule_mutations import MutationSearch, others_of, run_mutated, variants
+from cachesim.tools.search.rule_mutations import MutationSearch, others_of, run_mutated
 
 PROFILE = "llama_cpp@b11549"
 PLAN = CampaignPlan(PROFILE, tuple(PROPERTIES), (), "provenance", 0)

@@ -99,13 +99,12 @@ def test_a_rule_set_that_holds_has_nothing_to_repair(capsys):
 
 
 def test_what_no_single_change_cures_is_listed(capsys):
-    """Rows moved by --cache-reuse give a wrong answer in every rule set that moves them."""
-    moved = Path(__file__).resolve().parents[4] / "scenarios" / "llama_cpp"
-    [file] = moved.rglob("llama-chunk-reuse-deleted-block.toml")
+    """A context shift ends the process if every layer has a window; two changes together cure it."""
+    [file] = (Path(__file__).resolve().parents[4] / "scenarios").rglob("llama-context-shift-assertion-window.toml")
     code, out, _ = call(capsys, "repair", LATEST, file, "--examples", "0")
     assert code == exits.BROKEN
     assert "no single change cures 1" in out
-    assert "\n-  warm-equals-cold: logits at position 23" in out
+    assert "\n-  survives: GGML_ASSERT(buffer) failed" in out and "cured by kv_shift: " in out
 
 
 @pytest.mark.parametrize(("argv", "says"), [

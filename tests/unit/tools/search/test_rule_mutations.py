@@ -8,8 +8,8 @@ import pytest
 
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule import Decision
+from cachesim.judging.rule_exchange import Variant, agrees, variants, with_changes
 from cachesim.scenarios.load import load
-from cachesim.tools.search import rule_mutations
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.rule_mutations import (
     CureJob,
@@ -17,7 +17,6 @@ from cachesim.tools.search.rule_mutations import (
     MutationRun,
     MutationSearch,
     Price,
-    Variant,
     find_cures,
     kind_of_model,
     others_of,
@@ -25,8 +24,6 @@ from cachesim.tools.search.rule_mutations import (
     run_mutated,
     run_mutations,
     share,
-    variants,
-    with_changes,
 )
 
 LATEST = "llama_cpp@b11549"
@@ -131,4 +128,4 @@ def test_what_cannot_be_played_is_neither_right_nor_wrong():
     (lambda: 4, False), (lambda x: Decision(x + 1, {"by": "another"}), True),
 ])  # fmt: skip
 def test_a_rule_that_cannot_be_asked_does_not_decide_the_same(rule, same):
-    assert rule_mutations._agrees(rule, (3,), {}, Decision(4, {"by": "this"})) is same
+    assert agrees(rule, (3,), {}, Decision(4, {"by": "this"})) is same

@@ -251,6 +251,14 @@ def test_advise_warns_of_a_simulation_that_contradicts_its_log(tmp_path, capsys)
         assert ("contradicts numbers of the log" in capsys.readouterr().err) is (name == "b.log")
 
 
+def test_a_build_that_does_not_load_the_model_is_skipped_or_named():
+    log = Path(__file__).parent / "excerpt.log"
+    _, text = import_log(log, ("llama_cpp@b4579", "llama_cpp@b9231"), "GGGA")[:2]
+    assert "llama_cpp@b9231" in text
+    data, text = import_log(log, ("llama_cpp@b4579",), "GGGA")[:2]
+    assert text == "" and "model 'GGGA' (hybrid) cannot be loaded by llama_cpp@b4579" in " ".join(data["missing"])
+
+
 def test_a_number_that_no_server_accepts_leaves_the_rest_of_the_report(tmp_path, capsys):
     lines = ["srv    load_model: initializing, n_slots = 4294967297, n_ctx_slot = 32768, kv_unified = 'true'",
              "slot launch_slot_: id  0 | task 0 | processing task",

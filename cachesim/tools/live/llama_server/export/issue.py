@@ -5,7 +5,7 @@ Source: llama.cpp .github/ISSUE_TEMPLATE/011-bug-results.yml (b11549): its field
 
 from __future__ import annotations
 
-from typing import Iterator, NamedTuple, Sequence
+from typing import Container, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import (
     markdown_block,
@@ -47,7 +47,7 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
         ("Hardware", [BLANK.format("processor, graphics card")]),
         ("Models", [_model(script)]),
         ("Problem description & steps to reproduce", _steps(script, shell, heard)),
-        ("First Bad Commit", list(_first_bad(courses[broken[0]] if broken else None, engine.line))),
+        ("First Bad Commit", list(_first_bad(courses[broken[0]] if broken else None, engine.beside))),
         ("Relevant log output", _log(heard)),
     ]
     title = f"Eval bug: {BLANK.format('a title in your own words')}"
@@ -96,14 +96,14 @@ def _came(expected: Sequence[Expected]) -> Iterator[str]:
         yield f"{number}. cache_n {one.cache_n}, evaluated {one.prompt_n}: {end}"
 
 
-def _first_bad(course: RequestHistory | None, line: Sequence[str]) -> Iterator[str]:
-    """Describe the affected versions, by a simulation of each."""
+def _first_bad(course: RequestHistory | None, beside: Container[str]) -> Iterator[str]:
+    """Describe the affected versions of the main branch, by a simulation of each. ``beside``: the proposals."""
     if course is None:
         yield "The answer is correct under this rule set."
         return
-    known = [(name, one) for name in line if (one := course.outcomes.get(name)) is not None]
+    known = [(name, one) for name, one in course.outcomes.items() if name not in beside and one is not None]
     wrong = [name for name, one in known if one.equal_cold is False]
-    turns = [one for one in course.turns if one.now is not None and one.now.equal_cold is False and one.new in wrong]
+    turns = [one for one in course.turns if one.now is not None and one.now.equal_cold is False]
     if not turns:
         oldest = known[0][0] if known else "?"
         yield f"Wrong in the oldest version that the simulator knows with these options: {_named(oldest)}."

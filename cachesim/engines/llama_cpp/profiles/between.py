@@ -1,0 +1,22 @@
+"""Changes that came and went between two rule sets of the main branch, in order.
+
+A row is a field, its value from then on, and the change that brought it (`landed.LANDED` has its build). A field whose
+value changed more than once between two rule sets has a row for every change; a single change needs none, because the
+life time of its rule, or ``ended`` of the older rule set, names it. The commits were read, the builds were not run.
+"""
+
+from __future__ import annotations
+
+from cachesim.engines.llama_cpp.profiles.older_builds import B8260, B8916, B9231
+from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
+from cachesim.engines.shared.timeline import Dated
+
+BETWEEN = (
+    # b8152 .. b8260
+    Dated("ckpt_restore", old_use.resume_re3, "#19924"),
+    Dated("ckpt_restore", B8260.ckpt_restore, "#20279"),
+    # b9063 .. b9230
+    Dated("spec_types", (*B8916.spec_types, "draft-simple"), "#22838"),
+    Dated("spec_types", B9231.spec_types, "#22673"),
+)
+"""Changes between recorded rule sets, oldest first."""

@@ -1,0 +1,60 @@
+"""Points at which changes reached llama.cpp's master.
+
+A build number is the number of commits on master. Source: `git rev-list --count` and the dates of the merged commits of
+ggml-org/llama.cpp, up to 3f545be (b10587). A change that is not listed here has no known build.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Mapping, Sequence
+
+from cachesim.engines.llama_cpp.profiles.rule_table import Rules
+from cachesim.engines.shared.timeline import Dated, Landed, Timeline
+
+_DATE = re.compile(r"\((20\d\d-\d\d-\d\d)\)")
+
+LANDED: Mapping[str, Landed] = {
+    "#4798": Landed(1778, "2024-01-07"), "#5420": Landed(2110, "2024-02-09"), "#5622": Landed(2230, "2024-02-21"),
+    "#5882": Landed(2357, "2024-03-07"), "#5328": Landed(2366, "2024-03-08"), "#5021": Landed(2771, "2024-04-30"),
+    "#7257": Landed(2871, "2024-05-13"), "#7728": Landed(3109, "2024-06-08"), "#8227": Landed(3274, "2024-07-01"),
+    "#8699": Landed(3483, "2024-07-28"), "#9249": Landed(3658, "2024-09-02"), "#9866": Landed(3914, "2024-10-13"),
+    "#10455": Landed(4164, "2024-11-25"), "#10641": Landed(4266, "2024-12-04"), "#12161": Landed(4826, "2025-03-05"),
+    "#12898": Landed(5331, "2025-05-09"), "#13533": Landed(5379, "2025-05-14"), "#13577": Landed(5409, "2025-05-16"),
+    "#13194": Landed(5429, "2025-05-20"), "#13808": Landed(5504, "2025-05-27"), "#14079": Landed(5610, "2025-06-09"),
+    "#14163": Landed(5653, "2025-06-13"), "#14177": Landed(5666, "2025-06-15"), "#14339": Landed(5742, "2025-06-23"),
+    "#14512": Landed(5825, "2025-07-04"), "#14575": Landed(5846, "2025-07-08"), "#14534": Landed(5851, "2025-07-09"),
+    "#14363": Landed(5913, "2025-07-16"), "#14742": Landed(5923, "2025-07-17"), "#15293": Landed(6160, "2025-08-14"),
+    "#15416": Landed(6206, "2025-08-19"), "#15798": Landed(6384, "2025-09-04"), "#15811": Landed(6389, "2025-09-05"),
+    "#15913": Landed(6455, "2025-09-12"), "#16382": Landed(6685, "2025-10-03"), "#16442": Landed(6704, "2025-10-07"),
+    "#16440": Landed(6711, "2025-10-08"), "#16391": Landed(6723, "2025-10-09"), "#16560": Landed(6756, "2025-10-14"),
+    "#16812": Landed(6868, "2025-10-28"), "#16818": Landed(6890, "2025-10-30"), "#16736": Landed(6925, "2025-11-02"),
+    "#17000": Landed(6947, "2025-11-04"), "#17046": Landed(6975, "2025-11-07"), "#17078": Landed(6999, "2025-11-09"),
+    "#17009": Landed(7011, "2025-11-10"), "#17267": Landed(7078, "2025-11-16"), "#17505": Landed(7256, "2025-12-03"),
+    "#17775": Landed(7308, "2025-12-06"), "#17808": Landed(7323, "2025-12-08"), "#16653": Landed(7407, "2025-12-15"),
+    "#17982": Landed(7413, "2025-12-15"), "#18391": Landed(7543, "2025-12-26"), "#18663": Landed(7690, "2026-01-10"),
+    "#18801": Landed(7725, "2026-01-13"), "#18601": Landed(7789, "2026-01-21"), "#18471": Landed(7864, "2026-01-28"),
+    "#19207": Landed(7890, "2026-01-30"), "#19270": Landed(7959, "2026-02-06"), "#19408": Landed(7970, "2026-02-08"),
+    "#19849": Landed(8152, "2026-02-25"), "#19924": Landed(8166, "2026-02-26"), "#20132": Landed(8215, "2026-03-06"),
+    "#20087": Landed(8218, "2026-03-06"), "#20279": Landed(8257, "2026-03-09"), "#20287": Landed(8260, "2026-03-09"),
+    "#20288": Landed(8271, "2026-03-10"), "#20671": Landed(8393, "2026-03-17"), "#20726": Landed(8450, "2026-03-20"),
+    "#21224": Landed(8613, "2026-04-01"), "#20993": Landed(8658, "2026-04-03"), "#21510": Landed(8693, "2026-04-07"),
+    "#19493": Landed(8842, "2026-04-19"), "#22114": Landed(8854, "2026-04-20"), "#22267": Landed(8908, "2026-04-23"),
+    "#22288": Landed(8916, "2026-04-24"), "#22679": Landed(9028, "2026-05-05"), "#22805": Landed(9064, "2026-05-07"),
+    "#22838": Landed(9109, "2026-05-11"), "#22673": Landed(9180, "2026-05-16"), "#23280": Landed(9231, "2026-05-19"),
+    "#23269": Landed(9235, "2026-05-19"), "#22929": Landed(9310, "2026-05-25"), "#23981": Landed(9473, "2026-06-02"),
+    "#24110": Landed(9509, "2026-06-04"), "#24190": Landed(9574, "2026-06-09"), "#24411": Landed(9593, "2026-06-11"),
+    "#24755": Landed(9718, "2026-06-19"), "#24786": Landed(9722, "2026-06-19"), "#24843": Landed(9752, "2026-06-21"),
+    "#24176": Landed(9765, "2026-06-23"), "#25070": Landed(9908, "2026-07-07"), "#25278": Landed(9922, "2026-07-08"),
+    "#25420": Landed(9936, "2026-07-09"), "#25472": Landed(9978, "2026-07-12"), "#25649": Landed(10011, "2026-07-14"),
+    "#26218": Landed(10160, "2026-07-28"), "#26271": Landed(10178, "2026-07-29"), "#26320": Landed(10210, "2026-07-31"),
+    "#26640": Landed(10388, "2026-08-12"),
+}  # fmt: skip
+"""Change -> build and date."""
+
+
+def timeline(line: Sequence[Rules], between: Sequence[Dated]) -> Timeline:
+    """Return the timeline of these rule sets: builds of master, and the changes between them."""
+    own = {rules.name: Landed(int(rules.build[1:]), _DATE.findall(rules.source)[0]) for rules in line}
+    releases = {commit: own[rules.name] for rules in line for commit in re.findall(r"\b[0-9a-f]{9,40}\b", rules.source)}
+    return Timeline(own, LANDED, releases, builds=True, between=between)

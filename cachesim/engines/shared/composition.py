@@ -1,0 +1,180 @@
+"""Composition of the rules in force at any point of an engine's main branch.
+
+Each rule set is recorded at a single build. Between two of them the changes landed one by one, so each rule, number and
+default has its own history: a list of spans, from the tables, from the life times of the rules and from the dated
+changes between two tables. The rules at a point are the value of every field at that point, never a neighbouring table
+as a whole. Where the point of a change is unknown, the older value is used, and a line says so.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+
+from cachesim.engines.shared.rule_set import LOG_FIELDS, RuleSet
+from cachesim.engines.shared.timeline import Dated, Landed, Timeline
+
+
+class FieldSpan(NamedTuple):
+    """A value of a field, used from ``first`` on. ``after``: None if ``first`` is the point of the change; otherwise
+    the change landed somewhere behind ``after``, at ``first`` at the latest. ``recorded``: a rule set has the value."""
+
+    first: Landed
+    value: Any
+    source: str
+    after: Landed | None = None
+    recorded: bool = True
+
+
+class Composed(NamedTuple):
+    """The rules at a point. ``base``: the recorded rule set that they equal, otherwise the last one at or before the
+    point; ``changes``: the differences from it, as they landed; ``notes``: a line for each field whose value at this
+    point is not known."""
+
+    rules: RuleSet
+    base: RuleSet
+    changes: tuple[Dated, ...]
+    notes: tuple[str, ...]
+
+
+class RuleSetPeriod(NamedTuple):
+    """Period in which a rule set was in force; the point before ``until`` is its last. ``own``: the point of the
+    recording. ``until`` None = the point of the next change is unknown."""
+
+    first: Landed
+    own: Landed
+    until: Landed | None
+
+
+class MainBranch:
+    """The main branch of an engine: its recorded rule sets, oldest first, and the history of every field."""
+
+    def __init__(self, line: Sequence[RuleSet], when: Timeline) -> None:
+        self.line, self.when = line, when
+        self._tables = [(when.own[rules.name], rules, rules.leaves()) for rules in line]
+        paths = dict.fromkeys(path for *_, leaves in self._tables for path in leaves)
+        self.spans: Mapping[str, Sequence[FieldSpan]] = {path: list(self._history(path)) for path in paths}
+
+    def _history(self, path: str) -> Iterator[FieldSpan]:
+        """Yield the values of a field in order."""
+        point, _, leaves = self._tables[0]
+        value = leaves.get(path)
+        yield FieldSpan(point, value, "")
+        for (low, older, _), (high, newer, leaves) in pairwise(self._tables):
+            rows = [(self.when.landed[row.source], row) for row in self.when.between if row.field == path]
+            for first, row in rows:
+                if not first.by(low) and first.by(high):
+                    low, value = first, row.value
+                    yield FieldSpan(first, value, row.source, recorded=value == leaves.get(path))
+            if value != leaves.get(path):
+                value = leaves.get(path)
+                points = [] if low != self.when.own[older.name] else self.when.parts(older.source_of(newer, path))
+                yield self._table_span(low, high, points, value, older.source_of(newer, path))
+
+    @staticmethod
+    def _table_span(low: Landed, high: Landed, points: Sequence[Landed], value: Any, source: str) -> FieldSpan:
+        """Return the span that begins between two neighbouring rule sets, at ``points`` if they are known."""
+        if not points or not max(points).by(high):
+            return FieldSpan(high, value, source, after=low)
+        return FieldSpan(max(points), value, source, after=min(points) if len(points) > 1 else None)
+
+    def at(self, point: Landed) -> Composed:
+        """Return the rules at a point that is not before the oldest rule set."""
+        now = {path: self._span_at(path, point) for path in self.spans}
+        values = {path: span.value for path, span in now.items()}
+        notes = tuple(filter(None, (self._note(path, point) for path in self.spans)))
+        before = [table for table in reversed(self._tables) if table[0].by(point)]
+        for _, rules, leaves in [*before, *self._tables[len(before):]]:
+            if all(leaves.get(path) == value for path, value in values.items()):
+                return Composed(rules, rules, (), notes)
+        _, base, leaves = before[0]
+        other = {path: span for path, span in now.items() if span.value != leaves.get(path)}
+        spans = sorted(other.items(), key=lambda one: one[1].first)
+        changes = tuple(Dated(path, span.value, span.source) for path, span in spans)
+        read = {path for path, span in now.items() if not span.recorded}
+        rules = base.with_leaves({path: span.value for path, span in other.items()})
+        return Composed(rules.described(read, self._ended(now)), base, changes, notes)
+
+    def _ended(self, now: Mapping[str, FieldSpan]) -> dict[str, str]:
+        """Return the source of the next change of each field."""
+        pairs = ((path, a, b) for path, spans in self.spans.items() for a, b in pairwise(spans))
+        return {path: b.source for path, a, b in pairs if a is now[path]}
+
+    def _span_at(self, path: str, point: Landed) -> FieldSpan:
+        spans = self.spans[path]
+        return next((span for span in reversed(spans) if span.first.by(point)), spans[0])
+
+    def _note(self, path: str, point: Landed) -> str:
+        """Return a line if the value of a field at a point is unknown, "" if it is known."""
+        for before, span in pairwise(self.spans[path]):
+            if span.after is not None and span.after.by(point) and span.after != point and not span.first.by(point):
+                what, old = self._subject(path, before.value, span.value)
+                low, high = self.when.label(span.after), self.when.label(span.first)
+                if self.when.parts(span.source):
+                    return f"{what}: changed in parts between {low} and {high} ({span.source}): the older {old} is used"
+                by = f" ({span.source})" if span.source else ""
+                return f"{what}: changed between {low} and {high}{by}; its build is not known: the older {old} is used"
+        return ""
+
+    @staticmethod
+    def _subject(path: str, older: Any, newer: Any) -> tuple[str, str]:
+        """Return the name of a field for its reader, and the word for its value."""
+        rule = str(getattr(older, "rule", "") or getattr(newer, "rule", ""))
+        if rule:
+            return rule.partition(".")[0], "variant"
+        outer, _, key = path.partition(".")
+        if outer == "defaults":
+            return f"default of {key}", "default"
+        return (f"log ({path})" if outer in LOG_FIELDS and outer != "outside" else path), "value"
+
+    def points(self, log: bool = False) -> list[Landed]:
+        """Return the points between two rule sets at which a decision (with ``log``, or the log) changed, in order. A
+        change that the newer of the two does not have belongs to a later pair, whose rule sets were recorded in the
+        opposite order."""
+        decisions = {path: spans for path, spans in self.spans.items()
+                     if log or path.partition(".")[0] not in LOG_FIELDS}  # fmt: skip
+        return sorted({
+            span.first for (low, *_), (high, _, leaves) in pairwise(self._tables) for path, spans in decisions.items()
+            if self._span_at(path, high).value == leaves.get(path)
+            for span in spans if span.first.by(high) and not span.first.by(low)
+        })  # fmt: skip
+
+    def period(self, name: str) -> RuleSetPeriod:
+        """Return the period in which a rule set of the main branch was in force."""
+        own = self.when.own[name]
+        histories = [spans for path, spans in self.spans.items() if path.partition(".")[0] not in LOG_FIELDS]
+        first = max(span.first for spans in histories for span in spans if span.first.by(own))
+        later = [next((span for span in spans if not span.first.by(own)), None) for spans in histories]
+        ends = [(span.first if span.after is None else span.after, span) for span in later if span is not None]
+        if not ends:
+            return RuleSetPeriod(first, own, None)
+        end, span = min(ends, key=lambda one: one[0])
+        return RuleSetPeriod(first, own, None if span.after is not None and not self.when.parts(span.source) else end)
+
+
+    def life_of(self, value: Any, point: Landed | None = None) -> dict[str, list[str]]:
+        """Return the fields that have this value, and when: ``since b6711 (#16440), until b7970 (#19408)``. With
+        ``point``, only the period that contains it."""
+        found: dict[str, list[str]] = {}
+        for path, spans in self.spans.items():
+            for span, later in zip(spans, [*spans[1:], None], strict=True):
+                if span.value == value and (point is None or span is self._span_at(path, point)):
+                    begins = [f"since {self._moment(span)}"] if span is not spans[0] else []
+                    ends = [f"until {self._moment(later)}"] if later is not None else []
+                    found.setdefault(path, []).append(", ".join(begins + ends))
+        return found
+
+    def _moment(self, span: FieldSpan) -> str:
+        """Return the point at which a span begins, with its source."""
+        low = "" if span.after is None else f"a build between {self.when.label(span.after)} and "
+        return f"{low}{self.when.label(span.first)}" + (f" ({span.source})" if span.source else "")
+
+
+def format_period(found: RuleSetPeriod, when: Timeline) -> str:
+    """Return the printed form of a period: ``b9509..b9573``, ``2026-07-10..2026-07-30``; ``+`` = it may have lasted
+    longer."""
+    first, own = when.label(found.first), when.label(found.own)
+    if found.until is None:
+        return f"{own}+" if found.first == found.own else f"{first}..{own}+"
+    last = f"b{found.until.number - 1}" if when.builds and found.until.number else when.label(found.until)
+    return f"{first}..{last}"

@@ -1,0 +1,82 @@
+"""What a run shows of a request, and its cost: decode calls, memory of stored conversations, and counted drafts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.events import Decoded, PcState
+from cachesim.judging.find_change import RequestOutcome
+from cachesim.judging.judged_run import Run, run_judged
+from cachesim.scenarios.runner import groups
+from cachesim.scenarios.schema import Scenario
+
+
+class RequestCost(NamedTuple):
+    """Cost of a request: its decode calls, the largest size of the prompt cache meanwhile [MiB], tokens drafted, tokens
+    counted as accepted, and bytes that stored conversations keep alive afterwards beyond their own size, and
+    prompt tokens evaluated for the second and later completions."""
+
+    decodes: int = 0
+    stored_mib: float = 0.0
+    drafted: int = 0
+    accepted: int = 0
+    uncounted: int = 0
+    repeated: int = 0
+
+    def exceeds(self, cost: RequestCost) -> bool:
+        """True if this cost has more decode calls, memory or repeated evaluation than ``cost``."""
+        memory = self.stored_mib > cost.stored_mib or self.uncounted > cost.uncounted
+        return self.decodes > cost.decodes or memory or self.repeated > cost.repeated
+
+
+def cost_of(run: Run, number: int) -> RequestCost:
+    """Return the cost of a request of a run."""
+    events, one = run.events(number), run.requests[number]
+    decodes = sum(isinstance(event, Decoded) for event in events)
+    stored = max((event.mib for event in events if isinstance(event, PcState)), default=0.0)
+    repeated = sum(child.prompt_n - child.copied_n for child in one.answer.children)
+    return RequestCost(decodes, stored, one.answer.draft_n, one.answer.draft_n_accepted, one.uncounted, repeated)
+
+
+class Observed(NamedTuple):
+    """A request as a run shows it. ``kept``: lengths of the slot's checkpoints and of the stored conversations."""
+
+    outcome: RequestOutcome
+    cost: RequestCost
+    kept: frozenset[tuple[str, int]]
+
+    def keeps(self, was: Observed) -> bool:
+        """True if it reuses as many tokens as another run's request, and leaves everything that this one left."""
+        return self.outcome.cache_n >= was.outcome.cache_n and self.kept >= was.kept
+
+
+def observed(run: Run, number: int) -> Observed:
+    """Return what a run shows of a request."""
+    one = run.requests[number]
+    outcome = RequestOutcome(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+    kept = {*(("checkpoint", n) for n in one.checkpoints), *(("entry", n) for n in one.stored)}
+    return Observed(outcome, cost_of(run, number), frozenset(kept))
+
+
+def up_to(scenario: Scenario, number: int) -> Scenario:
+    """Return the scenario up to the requests that are sent together with this one."""
+    stop = next(first + len(steps) for first, steps in groups(scenario.steps) if first + len(steps) > number)
+    return replace(scenario, steps=scenario.steps[:stop], expect={}, lives=())
+
+
+def observed_requests(scenario: Scenario, profile: str, mode: str = "provenance",
+                      table: RuleSet | None = None) -> list[Observed]:  # fmt: skip
+    """Return what a run of a scenario shows of its requests, without a ledger. Raises what ``run_judged`` raises."""
+    run = run_judged(scenario, profile, mode, table=table, with_ledger=False)
+    return [observed(run, i) for i in range(len(run.requests))]
+
+
+def cost_change(old: RequestCost, new: RequestCost) -> str:
+    """Return the parts of a cost that differ, in words: ``3 decode calls instead of 5``."""
+    words = {"decodes": "decode calls", "stored_mib": "MiB of stored conversations", "drafted": "tokens drafted",
+             "accepted": "tokens counted as accepted", "uncounted": "uncounted bytes kept in memory",
+             "repeated": "prompt tokens evaluated for further completions"}  # fmt: skip
+    return ", ".join(f"{getattr(new, name)} {noun} instead of {getattr(old, name)}"
+                     for name, noun in words.items() if getattr(new, name) != getattr(old, name))  # fmt: skip
