@@ -7,6 +7,7 @@ judge see both as a single number, the identity: ``id + key * 2**64``. Key 0 is 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Iterable, Self, Sequence
 
 from cachesim.base.tokens import Tokens
@@ -33,14 +34,30 @@ def under(tokens: Sequence[int], key: int) -> Sequence[int]:
     return [KeyedToken(token, key) for token in tokens] if key else tokens
 
 
+def identity(token: int) -> int:
+    """Return the identity of a token. An identity stays as it is."""
+    return token + token.key * IDS if type(token) is KeyedToken else token
+
+
 def identities(tokens: Iterable[int]) -> Tokens:
-    """Return the identity of each token. One that is an identity already stays as it is."""
-    return tuple([token + token.key * IDS if type(token) is KeyedToken else token for token in tokens])
+    """Return the identity of each token."""
+    return tuple(map(identity, tokens))
 
 
 def key_of(identity: int) -> int:
     """Return the key in an identity."""
     return identity // IDS
+
+
+Keys = tuple[tuple[int, int], ...]
+"""Keys of the tokens of a list: (first position, key), ascending; () = no keys."""
+
+
+def with_keys(tokens: Tokens, keys: Keys, start: int = 0) -> Tokens:
+    """Return the identities of tokens from position ``start`` on under these keys."""
+    cuts = [*(max(0, first - start) for first, _ in keys), len(tokens)]
+    pieces = zip(pairwise(cuts), keys, strict=True)
+    return tuple([int(token) + key * IDS for (a, b), (_, key) in pieces for token in tokens[a:b]])
 
 
 def plain(identities: Iterable[int]) -> Tokens:

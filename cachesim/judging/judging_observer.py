@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
+from cachesim.base.keyed_tokens import with_keys
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.engines.base import Answer, Request, prompt_of
+from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import Key, Stored
 from cachesim.engines.shared.rule_set import RuleSet
@@ -125,6 +126,7 @@ class AnswerObserver(Silent):
 
     def judged(self, number: int, request: Request, answer: Answer) -> RequestVerdict:
         """Return the verdicts about an answer and the state that it left behind."""
+        request, answer = with_identities(request, answer)
         slot, agrees = self.left.pop(answer.request, (None, True))
         judged = self.judge.judge(request, answer, slot)
         try:
@@ -222,7 +224,8 @@ class JudgingObserver(AnswerObserver):
         answer, held = self.server.answer_at(slot), self.server.tokens_of(slot)
         if answer is not None and answer.request < len(self.scenario.steps):
             prompt = self.scenario.steps[answer.request].request.prompt
-            self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common_prefix(held, prompt)))
+            common = common_prefix(held, with_keys(prompt, answer.keys) if answer.keys else prompt)
+            self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common))
 
     def _record_cut(self, slot: int, n_tokens: int) -> None:
         """Record the slot after it was cut back to its reused tokens; the last cut before evaluation counts."""
@@ -242,13 +245,14 @@ class JudgingObserver(AnswerObserver):
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """Judge an answered request and settle its ledger."""
         judged = self.judged(number, request, answer)
+        asked, said = with_identities(request, answer)
         ledger = self.ledger.settle(
-            number, answer.id_slot, prompt_of(request, answer), answer.cache_n, wrong=judged.equal_cold is False
+            number, answer.id_slot, prompt_of(asked, said), answer.cache_n, wrong=judged.equal_cold is False
         )
         if answer.status != 200 or answer.died:
             ledger = ledger._replace(charges=(), best=answer.cache_n, held=answer.cache_n)
         else:
-            self.ledger.evaluated += [evaluated(request, completion) for completion in (answer, *answer.children)]
+            self.ledger.evaluated += [evaluated(asked, completion) for completion in (said, *said.children)]
         began = self.began.pop(number, None)
         began = began if judged.equal_cold is False else None
         self._store(number, request, answer, judged, ledger, began)

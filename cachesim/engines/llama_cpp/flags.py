@@ -145,6 +145,17 @@ class Options:
         0, "--kv-unified-per-slot", open=0, tokens=True, governs="LC-SLOT-CTX LC-CTX-POOL",
         help="Maximum context of a slot in a unified cache [tokens]; 0 = no limit. From b10809 on.",
     )
+    lora: str = flag(
+        "", "--lora-scaled", governs="LC-LORA-LIST LC-LORA-CLEAR LC-LORA-BATCH LC-ALORA-SCAN LC-ALORA-ONE LC-ALORA-CAP "
+        "LC-ALORA-SPLIT", write=unwritten, read=None,
+        help="Adapters in the order of their ids: scales separated by commas, with the invocation tokens of an aLoRA: "
+             "1,0.5,0@101.102.",
+    )
+    lora_init_without_apply: bool = flag(
+        False, "--lora-init-without-apply", governs="LC-LORA-INIT",
+        help="The library's context starts without adapters. Their scales stay, so that a request without a list "
+             "uses them.",
+    )
     pooling: str = flag(
         "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
         help="Pooling of an embedding; last and rank read only the last token of the prompt.",

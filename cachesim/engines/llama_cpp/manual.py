@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Iterator, Mapping
 
-from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Load, Manual, draw_batches
+from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, Context, DrawnServer, Field, Load, Manual, draw_batches
 from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
@@ -82,6 +82,7 @@ MANUAL = Manual(
         "children_forced", "children_drafts", "cancel_at", "cancel_order", "cancel_place", "drafts", "draft_else",
         "stop", "eog", "others", "shared",
     }),
+    fields=(Field("lora", "", "list of adapters with their scales, as in 0:1,2:0.5; the others are off"),),
     plenty={"ctx_checkpoints": 32, "cache_ram": 8192},
     endless=True,
     headline=("ctx_size", "batch_size", "ubatch_size", "parallel", "ctx_checkpoints"),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
+from cachesim.base.keyed_tokens import identities
+from cachesim.engines.llama_cpp.adapters import keyed, split_prompt
 from cachesim.engines.llama_cpp.memory.context import removal_refused
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.rules.before_checkpoints import LIST_ASSERTS
@@ -32,6 +34,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     if listed.value == LIST_ASSERTS:
         srv.decide(listed, slot)
         raise ProcessAborted("GGML_ASSERT(n <= tokens.size()) failed", "list-shorter-than-the-prompt")
+    limit = split_prompt(srv, slot, task)
     start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts
     if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
         users = ()                # this build ignores these message starts
@@ -42,8 +45,12 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     stop: int = srv.decide(srv.rules.ckpt_break(chunk, slot.facts), slot) if start < len(prompt) else start
     if children_wait:
         stop = min(stop, task.request.shared)
-    slot.tokens.extend(prompt[start:stop])
-    batch.extend(prompt[start:stop], start, slot.id)
+    if limit is not None and limit <= stop:
+        stop = limit
+        srv.emit(ev.AloraStop(slot.id, task.id, stop, slot.alora_start))
+    tokens = keyed(srv, prompt[start:stop])
+    slot.tokens.extend(tokens)
+    batch.extend(identities(tokens), start, slot.id)
     slot.prompt_span = (len(batch) - (stop - start), len(batch))
     if stop == len(prompt):
         if not len(batch):

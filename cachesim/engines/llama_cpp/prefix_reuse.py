@@ -11,6 +11,7 @@ from cachesim import events as ev
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF, common_prefix
 from cachesim.engines.base import NO_ROOM, Request
+from cachesim.engines.llama_cpp.adapters import cap_prefix
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules.before_checkpoints import Cut
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import USED, Ask, Resume
@@ -41,8 +42,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         lcp = min(lcp, request.shared)
     reuses = srv.rules.task_reuse(request.kind)
     prefix = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
-    n_past: int = reuse(srv, slot, task, srv.decide(prefix, slot))
     task.answer.deciding = (prefix if reuses.value else reuses).rule
+    n_past: int = reuse(srv, slot, task, cap_prefix(srv, slot, task, srv.decide(prefix, slot)))
     slot.reused = n_past
     resume = _use_checkpoint(srv, slot, task, _prompt_facts(srv, slot, n_past, len(prompt)))
     needed = srv.rules.need_one(resume.n_past, len(prompt))

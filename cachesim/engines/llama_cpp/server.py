@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
+from cachesim.engines.llama_cpp.adapters import joins, keyed, put_scale_back, set_adapters
 from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
@@ -83,6 +85,11 @@ class Server(Inspected):
         self.log.mark()
         return slot_action(self, action, id_slot, file)
 
+    def set_adapters(self, scales: Mapping[int, float]) -> dict[str, Any]:
+        """Change the scales of the server's adapters."""
+        self.log.mark()
+        return set_adapters(self, scales)
+
     def take_tasks(self) -> None:
         """Run the first half of an iteration: cancellations, then all queued tasks."""
         try:
@@ -127,24 +134,26 @@ class Server(Inspected):
         ended = self.ended
         shift_full_slots(self)
         batch, self.outputs = DecodeBatch(), {}
+        self.leader = self.put_back = None
         for slot in self.slots:
             slot.prompt_span = (0, 0)
             if slot.state is State.GENERATING and slot.task is not None:
                 make_draft(self, slot, slot.task)
         for slot in self.slots:
-            if slot.state is State.GENERATING:
+            if slot.state is State.GENERATING and joins(self, slot):
                 slot.i_batch = len(batch)
                 n_batch = len(batch) + 1 + len(slot.draft)
                 room = self.rules.spec_room(n_batch, max(self.settings.n_batch, self.settings.n_slots))
                 if room.value:              # the sampled and drafted tokens do not fit into the batch
                     raise ProcessAborted(self.decide(room, slot), "batch-without-room-for-drafts", n_batch=n_batch)
-                for token in (slot.sampled, *slot.draft):
-                    batch.add(token, len(slot.tokens), slot.id, True)
+                for token in keyed(self, (slot.sampled, *slot.draft)):
+                    batch.add(identity(token), len(slot.tokens), slot.id, True)
                     slot.tokens.append(token)
         for slot in self.slots:
             if len(batch) >= self.settings.n_batch:
                 break
             self._work_on_prompt(slot, batch)
+        put_scale_back(self)
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
@@ -155,7 +164,7 @@ class Server(Inspected):
 
     def _work_on_prompt(self, slot: Slot, batch: DecodeBatch) -> None:
         task = slot.task
-        if task is None or slot.state not in (State.STARTED, State.PROMPT):
+        if task is None or slot.state not in (State.STARTED, State.PROMPT) or not joins(self, slot):
             return
         if slot.state is not State.PROMPT and not begin_prompt(self, slot, task):
             return

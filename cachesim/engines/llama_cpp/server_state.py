@@ -21,6 +21,7 @@ from cachesim.engines.llama_cpp.memory.recurrent import Planes
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
+from cachesim.engines.llama_cpp.rules.adapters import Scales, read_adapters
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, Use
 from cachesim.engines.llama_cpp.rules.server_of_2023 import LIST_SAMPLED
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, settings
@@ -68,6 +69,11 @@ class Core(SlotDriver):
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
+        self.adapters = read_adapters(opts.lora)
+        self.served: Scales = self.decide(rules.adapters.init(
+            tuple(one.scale for one in self.adapters), opts.lora_init_without_apply), None) if self.adapters else ()
+        self.leader: Slot | None = None              # first slot of the batch, which decides its adapters
+        self.put_back: tuple[int, float] | None = None      # number and scale of an aLoRA that this batch splits
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # start and stop of the last view in its batch
@@ -229,7 +235,7 @@ class Core(SlotDriver):
             slot.tokens = TokenList([0] * self.decide(listed, slot))
             self.changed(slot, "truncated", listed.rule, 0)
         slot.state, slot.task, slot.t_last, slot.i_batch = State.IDLE, None, self.next_tick(), -1
-        slot.child, slot.children = False, []
+        slot.child, slot.children, slot.alora_start = False, [], -1
         if self.deferred:       # prefer the first task that requests this slot, else take the oldest
             task = next((t for t in self.deferred if t.request.id_slot == slot.id), self.deferred[0])
             self.deferred.remove(task)

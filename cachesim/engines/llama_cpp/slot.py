@@ -81,6 +81,9 @@ class Slot(SlotBase):
     draft: list[int] = field(default_factory=list)
     replay: bool = False             # the draft consists of accepted tokens that must be evaluated again
     spec_ckpt: SpecCkpt | None = None
+    adapters: tuple[float, ...] = ()    # scales of the last request, () = never used
+    alora_start: int = -1            # index of the invocation sequence in the prompt, -1 = none
+    alora: int = 0                   # number of the aLoRA that the sequence invokes
     child: bool = False              # the task is a further completion of another slot's prompt
     children: list[int] = field(default_factory=list)    # slots that wait for this slot's prompt
 

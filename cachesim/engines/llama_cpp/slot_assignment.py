@@ -11,6 +11,7 @@ from typing import Sequence, TypeVar
 from cachesim import events as ev
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer
+from cachesim.engines.llama_cpp.adapters import launch_adapters
 from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, Choice, IdlePlan, SlotFacts
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
@@ -30,6 +31,8 @@ def process_task(srv: Core, task: Task) -> None:
             defer(srv, task)
             return
         slot.children = launch_children(srv, task, free[:n_children])    # lowest ids first, whatever they hold
+    if not launch_adapters(srv, slot, task):
+        return
     slot.begin(task, State.STARTED)
     srv.emit(ev.Launch(slot.id, task.id, 0))
     if srv.settings.cache_idle_slots:
@@ -148,7 +151,9 @@ def launch_children(srv: Core, task: Task, slots: Sequence[Slot]) -> list[int]:
 
 
 def _launch_child(srv: Core, task: Task, number: int, slot: Slot) -> int:
-    slot.begin(child_task(srv, task, number), State.WAITING)
+    child = child_task(srv, task, number)
+    launch_adapters(srv, slot, child)
+    slot.begin(child, State.WAITING)
     slot.child = True
     srv.emit(ev.Launch(slot.id, slot.id_task, 1))
     return slot.id

@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
+from cachesim.engines.llama_cpp.rules import adapters
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
@@ -19,6 +20,20 @@ Rule = Callable[..., Decision]
 OUTSIDE = {"port": "8080", "preserve_reasoning": "the template's default"}
 """Defaults of the server that a client notices but no rule uses: its port, and whether the chat template renders the
 reasoning of earlier answers (prompts are given as tokens here, with or without reasoning)."""
+
+
+@dataclass(frozen=True)
+class AdapterRules:
+    """Rules about adapters."""
+
+    list: Rule = adapters.adapter_list
+    clear: Rule = adapters.clear_for_list
+    one: Rule = adapters.one_activated
+    scan: Rule = adapters.invocation_start
+    cap: Rule = adapters.cap_before_start
+    split: Rule = adapters.split_at_start
+    batch: Rule = adapters.joins_batch
+    init: Rule = adapters.scales_at_start
 
 
 @dataclass(frozen=True)
@@ -111,6 +126,7 @@ class Rules(RuleSet):
     kv_mask: Rule
     kv_pos: Rule
     file_ckpts: Rule
+    adapters: AdapterRules = AdapterRules()
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory

@@ -1,0 +1,149 @@
+"""Adapters of llama-server: the lists of the server and its slots, and what a request changes in them.
+
+Tokens, checkpoints, entries and slot files know nothing of adapters; only a slot's list is compared. Here each token
+carries the key of the scales that it was computed under, which the server does not see.
+Source: llama.cpp tools/server/server-context.cpp launch_slot_with_task, pre_decode (b11549).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from cachesim import events as ev
+from cachesim.base.keyed_tokens import under
+from cachesim.engines.llama_cpp.rules.adapters import Lists, Scales, all_activated, enabled, read_scales
+from cachesim.engines.llama_cpp.server_state import Core
+from cachesim.engines.llama_cpp.slot import Slot, Task
+from cachesim.model.hash_mixing import Rng
+
+FIELD = "lora"
+
+
+def key_of_scales(scales: Scales) -> int:
+    """Return the key of tokens that are computed under these scales; 0 if all are 0."""
+    name = ",".join(f"{i}:{scale!r}" for i, scale in enumerate(scales) if scale)
+    return Rng(0, "adapters", name).state >> 2 | 1 if name else 0
+
+
+def launch_adapters(srv: Core, slot: Slot, task: Task) -> bool:
+    """Give the slot the adapters of a request, and forget what it must not reuse. Returns False if the request is
+    refused; the slot then keeps the new list."""
+    if not srv.adapters:
+        return True
+    rules, given = srv.rules.adapters, read_scales(str(task.request.extra.get(FIELD, "")))
+    now: Scales = srv.decide(rules.list(given, srv.served), slot)
+    clear = rules.clear(Lists(slot.adapters, now, len(given)), srv.adapters)
+    if now != slot.adapters and (given or clear.value):
+        if srv.decide(clear, slot):
+            srv.emit(ev.LoraClear(slot.id, task.id, len(slot.adapters), len(given)))
+            forget(srv, slot, clear.rule)
+        else:
+            srv.emit(ev.LoraKeep(slot.id, task.id, len(now)))
+    slot.adapters = now
+    refusal = rules.one(now, srv.adapters)
+    if refusal.value:
+        refuse(srv, task, srv.decide(refusal, slot), "several-aloras")
+        return False
+    if all_activated(now, srv.adapters):
+        _scan(srv, slot, task, enabled(now)[0])
+    task.answer.keys = _keys(slot)
+    return True
+
+
+def forget(srv: Core, slot: Slot, rule: str) -> None:
+    """Forget the slot's tokens and checkpoints. The memory keeps its cells."""
+    slot.tokens.clear()
+    slot.checkpoints.clear()
+    srv.changed(slot, "cleared", rule)
+
+
+def refuse(srv: Core, task: Task, text: str, kind: str) -> None:
+    """Refuse a task that has no slot yet."""
+    srv.emit(ev.Error(f"error: {text}"))
+    task.answer.fails(400, text, kind)
+    task.answer.done = True
+
+
+def _scan(srv: Core, slot: Slot, task: Task, active: int) -> None:
+    """Search the invocation tokens of the active aLoRA. Without them it is off."""
+    prompt = task.request.prompt
+    start: int = srv.decide(srv.rules.adapters.scan(prompt, srv.adapters[active].invocation), slot)
+    if start < 0:
+        srv.emit(ev.AloraAbsent(slot.id, task.id, active))
+        slot.adapters = scaled(slot.adapters, active, 0.0)
+    else:
+        srv.emit(ev.AloraStart(slot.id, task.id, active, start))
+        slot.alora_start, slot.alora = start, active
+
+
+def scaled(scales: Scales, number: int, scale: float) -> Scales:
+    """Return a list with another scale of an adapter."""
+    return tuple(scale if i == number else old for i, old in enumerate(scales))
+
+
+def _keys(slot: Slot) -> tuple[tuple[int, int], ...]:
+    """Return the keys under which a cold server computes the tokens of a request: (first position, key)."""
+    whole = (0, key_of_scales(slot.adapters))
+    if slot.alora_start <= 1 or not any(slot.adapters):
+        return (whole,)
+    return (0, key_of_scales(scaled(slot.adapters, slot.alora, 0.0))), (slot.alora_start - 1, whole[1])
+
+
+def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
+    """Return the tokens to reuse before the invocation sequence of an aLoRA."""
+    if slot.alora_start < 0:
+        return n_past
+    cap = srv.rules.adapters.cap(n_past, slot.alora_start)
+    if slot.alora_start > 0:
+        srv.emit(ev.AloraCap(slot.id, task.id, n_past, slot.alora_start))
+    if cap.value != n_past:
+        task.answer.deciding = cap.rule
+        srv.decide(cap, slot)
+    return int(cap.value)
+
+
+def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
+    """Return where the batch must end because the rest is computed with the aLoRA, None = nowhere. Until then its scale
+    is 0."""
+    if slot.alora_start < 0:
+        return None
+    active = all_activated(slot.adapters, srv.adapters)
+    split = srv.rules.adapters.split(len(slot.tokens), slot.alora_start, active, srv.leader is not slot)
+    if not split.value:
+        return None
+    srv.emit(ev.AloraPre(slot.id, task.id, len(slot.tokens), slot.alora_start))
+    srv.put_back = slot.alora, slot.adapters[slot.alora]
+    slot.adapters = scaled(slot.adapters, slot.alora, 0.0)
+    stop: int = srv.decide(split, slot)
+    return stop
+
+
+def joins(srv: Core, slot: Slot) -> bool:
+    """Return whether a slot takes part in the batch; the first one leads it."""
+    if not srv.adapters:
+        return True
+    if srv.leader is None:
+        srv.leader = slot
+    joined = srv.rules.adapters.batch(srv.leader.adapters, slot.adapters)
+    return bool(joined.value or srv.decide(joined, slot))
+
+
+def keyed(srv: Core, tokens: Sequence[int]) -> Sequence[int]:
+    """Return tokens as they enter a slot: with the key of the adapters of the batch."""
+    return under(tokens, key_of_scales(srv.leader.adapters)) if srv.leader is not None else tokens
+
+
+def put_scale_back(srv: Core) -> None:
+    """Before the batch is decoded, the scale of a split aLoRA returns to the list of the slot that leads the batch."""
+    if srv.put_back is not None and srv.leader is not None:
+        number, scale = srv.put_back
+        srv.emit(ev.AloraAgain(scale))
+        srv.leader.adapters = scaled(srv.leader.adapters, number, scale)
+
+
+def set_adapters(srv: Core, given: Mapping[int, float]) -> dict[str, Any]:
+    """Change the scales of the server (``POST /lora-adapters``). Slots at work keep theirs."""
+    srv.served = tuple(given.get(i, 0.0) for i in range(len(srv.adapters)))
+    for number, scale in enumerate(srv.served):
+        srv.emit(ev.LoraSet(number, scale))
+    return {"status": 200, "success": True}
