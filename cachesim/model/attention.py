@@ -18,7 +18,7 @@ from cachesim.base.limits import EXACT_ROWS
 from cachesim.model import function_tables, grid
 from cachesim.model.attention_mask import Bounds, Visible
 from cachesim.model.grid import Values, project
-from cachesim.model.rope import Rotation, rotate
+from cachesim.model.rope import Rotation, rotate, turns
 from cachesim.model.store import Rows
 from cachesim.model.weights import HEAD, HEADS, KV_HEADS, LIMB, WIDE, AttentionWeights
 
@@ -42,6 +42,11 @@ def heads(u: Values, weights: AttentionWeights, turn: Rotation) -> Heads:
     y = y.reshape(len(u), HEADS + 2 * KV_HEADS, HEAD)
     qk = rotate(y[:, : HEADS + KV_HEADS], turn, grid.UNIT / grid.ROPE_UNIT)     # (t, 6, 16)
     return Heads(qk[:, :HEADS] * SCORE, qk[:, HEADS:], y[:, HEADS + KV_HEADS :])
+
+
+def unrotated_heads(u: Values, weights: AttentionWeights, turn: Rotation) -> Heads:
+    """Return queries, keys and values of new tokens, without their positions."""
+    return heads(u, weights, turns(np.zeros(len(u), np.int64)))
 
 
 def attend(q: Values, rows: Rows, visible: Visible) -> Values:

@@ -87,9 +87,11 @@ class Model:
             raise Crash("a model made with exact=False computes no logits, only digests")
         return project(rms_norm(hidden_x, self.weights.norm), self.weights.readout)
 
-    def shift_rows(self, rows: Rows, old_pos: Positions, new_pos: Positions) -> Rows:
-        """Apply a K-shift: return the rows with K rotated from the old to the new positions."""
-        k = None if rows.k is None else rotate(rows.k, turns(np.subtract(new_pos, old_pos)), 1.0)
+    def shift_rows(self, layer: int, rows: Rows, old_pos: Positions, new_pos: Positions) -> Rows:
+        """Apply a K-shift: return a layer's rows with K rotated from the old to the new positions."""
+        k, form = rows.k, self.spec.layers[layer].attention
+        if k is not None and form is not None and form.rotated:
+            k = rotate(k, turns(np.subtract(new_pos, old_pos)), 1.0)
         return Rows(moved(rows.digest, old_pos, new_pos), k, rows.v)
 
 

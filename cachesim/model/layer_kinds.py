@@ -28,6 +28,8 @@ class Attention(NamedTuple):
     draw: Callable[[WeightDraw], Any] = weights.draw_attention
     heads: Callable[[Values, Any, Rotation], attention.Heads] = attention.heads
     attend: Callable[..., Values] = attention.attend
+    rotated: bool = True      # K rows are rotated by their positions (RoPE), and by a K-shift; llama.cpp before b10342
+                              # rotated all layers of a model if it rotated one, which is not simulated
 
 
 class Recurrence(NamedTuple):
@@ -78,6 +80,7 @@ KINDS: Mapping[str, LayerKind] = {kind.letter: kind for kind in (
     LayerKind("A", "attention", Attention("base")),
     LayerKind("W", "attention over a window", Attention("swa")),
     LayerKind("K", "attention within chunks", Attention("chunk")),
+    LayerKind("N", "attention without RoPE", Attention("base", heads=attention.unrotated_heads, rotated=False)),
     LayerKind("G", "gated delta net", None, _DELTA_NET),
     LayerKind("S", "Mamba-2 SSM", None, _SSM),
     LayerKind("C", "short convolution", None, _SHORT_CONV),

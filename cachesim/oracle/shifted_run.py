@@ -76,7 +76,7 @@ class ListStore(ByPosition):
         stop = cut.n_keep + cut.n_discard
         old = np.arange(stop, self.n)
         for layer, rows in self._rows.items():
-            tail = model.shift_rows(_part(rows, slice(stop, None)), old, old - cut.n_discard)
+            tail = model.shift_rows(layer, _part(rows, slice(stop, None)), old, old - cut.n_discard)
             self._rows[layer] = _joined(_part(rows, slice(0, cut.n_keep)), tail)
         self.n -= cut.n_discard
 

@@ -16,7 +16,7 @@ from cachesim.model import function_tables, grid
 from cachesim.model import weights as drawn
 from cachesim.model.grid import Values, project
 from cachesim.model.norms import head_norm, unit, wide_norm
-from cachesim.model.rope import Rotation, rotate
+from cachesim.model.rope import Rotation, rotate, turns
 from cachesim.model.weights import BETA_BIAS, HEAD, HEADS, WIDE, D
 
 _ROWS, _SCORES = 64, 2**18    # rows of a head, and their scores, processed at a time: at most 2 MiB
@@ -50,6 +50,11 @@ def attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window
         shared = head * k.shape[1] // HEADS
         out[:, head * HEAD : (head + 1) * HEAD] = _one_head(q[:, head], k[:, shared], v[:, shared], window)
     return WholeRead(out, k, v)
+
+
+def unrotated_attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window: int) -> WholeRead:
+    """Evaluate N over the whole sequence: every token counts as the first."""
+    return attention(u, weights, turns(np.zeros(len(u), np.int64)), window)
 
 
 def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:

@@ -17,7 +17,7 @@ from cachesim.model.rope import Rotation, turns
 from cachesim.model.spec import Spec
 from cachesim.model.weights import Weights
 from cachesim.oracle.whole_chunks import chunked_attention
-from cachesim.oracle.whole_parts import WholeRead, WholeScan, attention, delta_net, short_conv, ssm
+from cachesim.oracle.whole_parts import WholeRead, WholeScan, attention, delta_net, short_conv, ssm, unrotated_attention
 
 
 class WholeKind(NamedTuple):
@@ -33,6 +33,7 @@ WHOLE: Mapping[str, WholeKind] = {
     "A": WholeKind(attention),
     "W": WholeKind(attention),
     "K": WholeKind(chunked_attention),
+    "N": WholeKind(unrotated_attention),
     "G": WholeKind(None, delta_net, 4, True),
     "S": WholeKind(None, ssm, 4, True),
     "C": WholeKind(None, short_conv, 3),

@@ -21,11 +21,6 @@ pytestmark = pytest.mark.long
 KINDS = {"llama_cpp": model_kind, "ik_llama": ik_model_kind, "mlx_lm": mlx_model_kind}
 
 
-ROUNDED = {"llama-12161-second-block-shifted-away-dense", "llama-14339-position-lost-by-reuse",
-           "llama-9866-removed-block-before-reuse", "llama-5303-blocks-moved-dense"}
-"""Scenarios with moved blocks: a moved K row is rounded twice and differs from a cold run's in its last bits."""
-
-
 @cache
 def judge_of(engine: str, model: str) -> Judge:
     """Return the judge of all exact runs of a model. The result of a cold run depends on nothing else. Engines give the
@@ -33,7 +28,7 @@ def judge_of(engine: str, model: str) -> Judge:
     return Judge(make_model(KINDS[engine](model).spec, exact=True))
 
 
-@pytest.mark.parametrize(("name", "profile"), [run for run in RUNS if run[0] not in ROUNDED])
+@pytest.mark.parametrize(("name", "profile"), RUNS)
 def test_run_is_as_its_file_says_with_arithmetic(name: str, profile: str) -> None:
     run = run_judged(SCENARIOS[name], profile, "exact", judge_of(SCENARIOS[name].engine, SCENARIOS[name].model))
     assert run.wrong == []

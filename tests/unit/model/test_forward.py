@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
-from cachesim.model import LayerState, TokenRun, make_model, same_state
+from cachesim.model import LayerState, Rows, TokenRun, make_model, same_state
 from tests.unit.model.plain_store import ALL_KINDS, PlainStore, feed, prefill
 
 TOKENS = random.Random(7).sample(range(5000), 600)
@@ -136,12 +136,22 @@ def test_shift(exact: bool) -> None:
     model, store = make_model("A", exact), PlainStore()
     prefill(model, store, 0, TOKENS[:80], 80)
     rows, old = store.rows_of(0, 0), np.arange(80)
-    moved = model.shift_rows(rows, old, old - 7)
-    assert (model.shift_rows(moved, old - 7, old).digest == rows.digest).all()
+    moved = model.shift_rows(0, rows, old, old - 7)
+    assert (model.shift_rows(0, moved, old - 7, old).digest == rows.digest).all()
     assert not (moved.digest == rows.digest).any()
     if exact:
         assert rows.k is not None and moved.k is not None and moved.v is rows.v
         assert (moved.k == np.rint(moved.k)).all() and not (moved.k == rows.k).all()
-        back = model.shift_rows(moved, old - 7, old)
+        back = model.shift_rows(0, moved, old - 7, old)
         assert back.k is not None and np.abs(back.k - rows.k).max() <= 2            # two roundings, not bit-equal
-    assert (model.shift_rows(rows, old, old).digest == rows.digest).all()
+    assert (model.shift_rows(0, rows, old, old).digest == rows.digest).all()
+
+
+def test_a_shift_of_a_layer_without_rotation_is_exact() -> None:
+    model, late, early = make_model("N", True), PlainStore(), PlainStore()
+    prefill(model, late, 0, TOKENS[:80], 80)
+    prefill(model, early, 0, TOKENS[7:80], 73)
+    old = np.arange(7, 80)
+    moved = model.shift_rows(0, Rows(*(part[7:] for part in late.rows_of(0, 0))), old, old - 7)
+    for part, fresh in zip(moved, early.rows_of(0, 0), strict=True):
+        assert (part == fresh).all()

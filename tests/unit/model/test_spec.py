@@ -16,7 +16,7 @@ def test_notation_is_read_back(text: str) -> None:
 
 
 def test_letters_are_named() -> None:
-    assert LETTERS.startswith("layers are A, W, K, G, S, C, H")
+    assert LETTERS.startswith("layers are A, W, K, N, G, S, C, H")
 
 
 def test_spaces_are_free() -> None:

@@ -39,5 +39,5 @@ def test_rows_keep_their_order_and_number():
     after = store.rows(0).digest
     assert len(after) == 23
     assert (after[:5] == before[:5]).all()
-    undone = model.shift_rows(store.rows(0)._replace(digest=after[5:]), np.arange(5, 23), np.arange(12, 30))
+    undone = model.shift_rows(0, store.rows(0)._replace(digest=after[5:]), np.arange(5, 23), np.arange(12, 30))
     assert (undone.digest == before[12:]).all()

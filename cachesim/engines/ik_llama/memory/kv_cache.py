@@ -153,7 +153,8 @@ class KvCache:
         for layer, rows in self.rows.items():
             if self.model is not None and len(cells):
                 new = self.cells.pos[cells]
-                write_rows(self.rows, layer, cells, self.model.shift_rows(read_rows(rows, cells), new - delta, new))
+                turned = self.model.shift_rows(layer, read_rows(rows, cells), new - delta, new)
+                write_rows(self.rows, layer, cells, turned)
 
     def claim(self, ubatch: Ubatch) -> int | None:
         """Give cells to the positions of a micro-batch; return the first, None = no room. Call ``advance``

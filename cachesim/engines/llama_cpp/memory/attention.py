@@ -144,7 +144,7 @@ class AttentionCache:
                 if self.model is None or not len(cells):
                     continue
                 new = table.pos[cells]
-                turned = self.model.shift_rows(read_rows(rows, cells), new - table.shift[cells], new)
+                turned = self.model.shift_rows(layer, read_rows(rows, cells), new - table.shift[cells], new)
                 self.write(number, layer, cells, turned)
             table.shift[:] = 0
             table.has_shift = False
@@ -159,7 +159,8 @@ class AttentionCache:
         for layer, rows in self.rows[0].items():
             if self.model is not None and len(cells):
                 old = table.pos[cells]
-                self.write(0, layer, cells, self.model.shift_rows(read_rows(rows, cells), old, old + shift[cells]))
+                turned = self.model.shift_rows(layer, read_rows(rows, cells), old, old + shift[cells])
+                self.write(0, layer, cells, turned)
         for table in self.streams:
             table.shift[:] = 0
             table.has_shift = False
