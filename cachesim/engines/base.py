@@ -47,6 +47,7 @@ class Draft(NamedTuple):
     accepted: int
 
 
+NO_TOKEN = -1                # stands for a token that the model does not have
 NO_ROOM = "no-room"          # kind of all errors that report a context or a memory as too small
 BEFORE_A_SLOT = -1           # the client disconnects while its request waits for a slot
 

@@ -65,9 +65,9 @@ class Server(MemorySizes, ABC):
         """Save, restore or erase a slot; return the fields of the reply, ``status`` among them. Raises BadInput for an
         action that this engine does not support; nothing is changed then."""
 
-    def set_adapters(self, scales: Mapping[int, float]) -> dict[str, Any]:
-        """Change the scales of the server's adapters, by id; those not named are off. Raises BadInput for an engine
-        without adapters."""
+    def set_adapters(self, scales: str) -> dict[str, Any]:
+        """Change the scales of the server's adapters, as a request's field ``lora`` writes them; those not named are
+        off. Raises BadInput for an engine without adapters."""
         raise BadInput("this engine has no adapters")
 
     def reevaluates_draft(self, wrong: int) -> bool:

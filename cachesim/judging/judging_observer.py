@@ -126,7 +126,6 @@ class AnswerObserver(Silent):
 
     def judged(self, number: int, request: Request, answer: Answer) -> RequestVerdict:
         """Return the verdicts about an answer and the state that it left behind."""
-        request, answer = with_identities(request, answer)
         slot, agrees = self.left.pop(answer.request, (None, True))
         judged = self.judge.judge(request, answer, slot)
         try:

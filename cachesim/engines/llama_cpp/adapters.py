@@ -28,17 +28,26 @@ def key_of_scales(scales: Scales) -> int:
 def launch_adapters(srv: Core, slot: Slot, task: Task) -> bool:
     """Give the slot the adapters of a request, and forget what it must not reuse. Returns False if the request is
     refused; the slot then keeps the new list."""
-    if not srv.adapters:
-        return True
+    return (not srv.adapters or _take_list(srv, slot, task)) and _is_valid(srv, slot, task)
+
+
+def _is_valid(srv: Core, slot: Slot, task: Task) -> bool:
+    valid = srv.rules.task_valid(min(task.request.prompt, default=0))
+    if valid.value:
+        refuse(srv, task, srv.decide(valid, slot), "invalid-tokens")
+    return not valid.value
+
+
+def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
     rules, given = srv.rules.adapters, read_scales(str(task.request.extra.get(FIELD, "")))
     now: Scales = srv.decide(rules.list(given, srv.served), slot)
     clear = rules.clear(Lists(slot.adapters, now, len(given)), srv.adapters)
     if now != slot.adapters and (given or clear.value):
         if srv.decide(clear, slot):
-            srv.emit(ev.LoraClear(slot.id, task.id, len(slot.adapters), len(given)))
+            srv.emit(ev.LoraClear(slot.id, slot.id_task, len(slot.adapters), len(given)))
             forget(srv, slot, clear.rule)
         else:
-            srv.emit(ev.LoraKeep(slot.id, task.id, len(now)))
+            srv.emit(ev.LoraKeep(slot.id, slot.id_task, len(now)))
     slot.adapters = now
     refusal = rules.one(now, srv.adapters)
     if refusal.value:
@@ -60,6 +69,7 @@ def forget(srv: Core, slot: Slot, rule: str) -> None:
 def refuse(srv: Core, task: Task, text: str, kind: str) -> None:
     """Refuse a task that has no slot yet."""
     srv.emit(ev.Error(f"error: {text}"))
+    srv.emit(ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
     task.answer.fails(400, text, kind)
     task.answer.done = True
 
@@ -69,10 +79,10 @@ def _scan(srv: Core, slot: Slot, task: Task, active: int) -> None:
     prompt = task.request.prompt
     start: int = srv.decide(srv.rules.adapters.scan(prompt, srv.adapters[active].invocation), slot)
     if start < 0:
-        srv.emit(ev.AloraAbsent(slot.id, task.id, active))
+        srv.emit(ev.AloraAbsent(slot.id, slot.id_task, active))
         slot.adapters = scaled(slot.adapters, active, 0.0)
     else:
-        srv.emit(ev.AloraStart(slot.id, task.id, active, start))
+        srv.emit(ev.AloraStart(slot.id, slot.id_task, active, start))
         slot.alora_start, slot.alora = start, active
 
 

@@ -22,6 +22,11 @@ def _read_model(text: str) -> str:
     return text.rpartition("/")[2].removeprefix("tiny-").removesuffix(".gguf")
 
 
+def _read_scaled(text: str) -> str:
+    """Return the scales in the value of --lora-scaled, ``FILE:SCALE,FILE:SCALE``."""
+    return ",".join(part.rpartition(":")[2] for part in text.split(","))
+
+
 def _write_unified(options: Mapping[str, Any]) -> list[str]:
     """Return no flag if the number of slots is left open: the server then chooses the cache, too."""
     if "kv_unified" not in options or options.get("parallel", 1) == -1:
@@ -146,8 +151,8 @@ class Options:
         help="Maximum context of a slot in a unified cache [tokens]; 0 = no limit. From b10809 on.",
     )
     lora: str = flag(
-        "", "--lora-scaled", governs="LC-LORA-LIST LC-LORA-CLEAR LC-LORA-BATCH LC-ALORA-SCAN LC-ALORA-ONE LC-ALORA-CAP "
-        "LC-ALORA-SPLIT", write=unwritten, read=None,
+        "", "--lora-scaled", read=_read_scaled, write=unwritten,
+        governs="LC-LORA-LIST LC-LORA-CLEAR LC-LORA-BATCH LC-ALORA-SCAN LC-ALORA-ONE LC-ALORA-CAP LC-ALORA-SPLIT",
         help="Adapters in the order of their ids: scales separated by commas, with the invocation tokens of an aLoRA: "
              "1,0.5,0@101.102.",
     )
@@ -192,6 +197,11 @@ def _read_sleep(line: CommandLine, text: str) -> None:
     line.sleeps = parse_integer(text) >= 0
 
 
+def _read_adapter(line: CommandLine, text: str) -> None:
+    """Add an adapter with scale 1."""
+    line.options["lora"] = ",".join(filter(None, (line.options.get("lora", ""), "1")))
+
+
 def _read_field(name: str, line: CommandLine, text: str) -> None:
     """Set the default of a request field."""
     line.request[name] = parse_integer(text)
@@ -199,7 +209,7 @@ def _read_field(name: str, line: CommandLine, text: str) -> None:
 
 OTHERS: Mapping[str, SetOn] = {
     "-cpent": _read_step, "--checkpoint-every-n-tokens": _read_step, "--sleep-idle-seconds": _read_sleep,
-    **dict.fromkeys(("-n", "--predict", "--n-predict"), partial(_read_field, "n_predict")),
+    "--lora": _read_adapter, **dict.fromkeys(("-n", "--predict", "--n-predict"), partial(_read_field, "n_predict")),
     "--keep": partial(_read_field, "n_keep"),
 }  # fmt: skip
 """Command-line flags that are not server options here."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from cachesim import events as ev
 from cachesim.base.errors import BadInput, ProcessAborted
@@ -18,6 +18,7 @@ from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, 
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
+from cachesim.engines.llama_cpp.rules.adapters import read_scales
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
 from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED
 from cachesim.engines.llama_cpp.server_state import Core
@@ -85,10 +86,10 @@ class Server(Inspected):
         self.log.mark()
         return slot_action(self, action, id_slot, file)
 
-    def set_adapters(self, scales: Mapping[int, float]) -> dict[str, Any]:
+    def set_adapters(self, scales: str) -> dict[str, Any]:
         """Change the scales of the server's adapters."""
         self.log.mark()
-        return set_adapters(self, scales)
+        return set_adapters(self, read_scales(scales))
 
     def take_tasks(self) -> None:
         """Run the first half of an iteration: cancellations, then all queued tasks."""

@@ -11,6 +11,7 @@ from typing import Any, Callable, Mapping
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
 from cachesim.engines.llama_cpp.rules import adapters
+from cachesim.engines.llama_cpp.rules.prompt_lifecycle import valid_tokens
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
@@ -127,6 +128,7 @@ class Rules(RuleSet):
     kv_pos: Rule
     file_ckpts: Rule
     adapters: AdapterRules = AdapterRules()
+    task_valid: Rule = valid_tokens
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
     host_header: int = HOST_HEADER          # bytes before a state in host memory

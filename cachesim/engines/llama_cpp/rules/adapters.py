@@ -28,7 +28,7 @@ class Adapter(NamedTuple):
 
 
 _ADAPTER = re.compile(r"(-?\d+(?:\.\d+)?)(?:@(\d+(?:\.\d+)*))?")
-_SCALE = re.compile(r"(\d+):(-?\d+(?:\.\d+)?)")
+_SCALE = re.compile(r"(-?\d+):(-?\d+(?:\.\d+)?)")
 
 
 def read_adapters(text: str) -> tuple[Adapter, ...]:
