@@ -12,7 +12,9 @@ import numpy as np
 
 from cachesim import events as ev
 from cachesim.base.files import write_whole
+from cachesim.base.keyed_tokens import KeyedToken, identity, key_of
 from cachesim.base.limits import SLOT_FILE_BYTES
+from cachesim.base.tokens import Tokens
 from cachesim.base.untrusted_files import kind, read_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt
@@ -55,6 +57,9 @@ def pack(file: SlotFile) -> bytes:
         "model": text_array(file.model), "draft_model": text_array(file.draft_model), "form": np.array([file.form]),
         "tokens": np.array(file.tokens, np.int64), "n_ckpt": np.array([len(file.checkpoints)]),
     }  # fmt: skip
+    keys = [key_of(identity(token)) for token in file.tokens]
+    if any(keys):
+        arrays["keys"] = np.array(keys, np.int64)
     _put_blob(arrays, "state", file.blob)
     for number, ckpt in enumerate(file.checkpoints):
         f = ckpt.facts
@@ -79,10 +84,16 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
 def unpack(data: bytes, name: str) -> SlotFile:
     """Parse the bytes of a slot file. Raises BadInput, naming the file, for anything else."""
     return array_file.unpack_arrays(MAGIC, data, name, lambda arrays: SlotFile(
-        array_text(arrays["model"]), int(arrays["form"][0]), tuple(arrays["tokens"].tolist()),
+        array_text(arrays["model"]), int(arrays["form"][0]), _tokens(arrays),
         _blob(arrays, "state"), tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
         array_text(arrays["draft_model"]),
     ))  # fmt: skip
+
+
+def _tokens(arrays: Arrays) -> Tokens:
+    tokens = arrays["tokens"].tolist()
+    keys = arrays["keys"].tolist() if "keys" in arrays else [0] * len(tokens)
+    return tuple([KeyedToken(token, key) if key else token for token, key in zip(tokens, keys, strict=True)])
 
 
 def _checkpoint(arrays: Arrays, name: str) -> Checkpoint:
