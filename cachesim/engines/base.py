@@ -124,6 +124,7 @@ class Answer:
     shifts: list[tuple[int, int, int]] = field(default_factory=list)  # context shifts: tokens held, n_keep, n_discard
     copied_n: int = 0                   # tokens of ``prompt_n`` that another completion of the request evaluated
     children: list[Answer] = field(default_factory=list)  # answers of the second and later completions
+    under: str = ""                                       # what its tokens are computed under, "" = nothing
     keys: Keys = ()                                       # keys that a cold run of the request computes under
 
     @property

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput
-from cachesim.base.keyed_tokens import with_keys
+from cachesim.base.keyed_tokens import plain, with_keys
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.base import Answer, Request, prompt_of, with_identities
 from cachesim.engines.contract import Server
@@ -230,7 +230,9 @@ class JudgingObserver(AnswerObserver):
         """Record the slot after it was cut back to its reused tokens; the last cut before evaluation counts."""
         answer = self.server.answer_at(slot)
         if answer is not None and n_tokens:
-            self.began[answer.request] = self.server.live(slot)
+            held = self.server.live(slot)
+            self.began[answer.request] = held._replace(tokens=with_keys(plain(held.tokens), answer.keys)) \
+                if answer.keys else held
 
     def _request_in(self, slot: int) -> int:
         answer = self.server.answer_at(slot)

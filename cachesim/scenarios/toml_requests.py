@@ -121,7 +121,8 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
         raise table.fault(f"file {quoted(file)} was not saved before", "file", nearest(file, saved))
     if do == "save":
         saved.append(file)
-    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()))
+    scales = table.text("scales") if "scales" in takes else ""
+    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()), scales)
 
 
 def read_options(table: TomlTable, engine: str) -> dict[str, Option]:

@@ -55,7 +55,7 @@ def _take_list(srv: Core, slot: Slot, task: Task) -> bool:
         return False
     if all_activated(now, srv.adapters):
         _scan(srv, slot, task, enabled(now)[0])
-    task.answer.keys = _keys(slot)
+    task.answer.keys, task.answer.under = _keys(slot), _words(slot.adapters)
     return True
 
 
@@ -97,6 +97,12 @@ def _keys(slot: Slot) -> tuple[tuple[int, int], ...]:
     if slot.alora_start <= 1 or not any(slot.adapters):
         return (whole,)
     return (0, key_of_scales(scaled(slot.adapters, slot.alora, 0.0))), (slot.alora_start - 1, whole[1])
+
+
+def _words(scales: Scales) -> str:
+    """Return the adapters in force, as a phrase after "under"."""
+    named = [f"adapter {i}" + (f" (scale {scale:g})" if scale != 1 else "") for i, scale in enumerate(scales) if scale]
+    return " and ".join(named) or "no adapter"
 
 
 def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:

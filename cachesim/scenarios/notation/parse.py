@@ -177,14 +177,16 @@ class _Reader:
         settings = [word for word in rest if "=" in word.text]
         names = [word for word in rest if "=" not in word.text]
         takes = ACTIONS[do.text]
-        for key, found in (("id_slot", [slot] if at else []), ("file", names), ("server", settings)):
+        named = "scales" if "scales" in takes else "file"
+        for key, found in (("id_slot", [slot] if at else []), (named, names), ("server", settings)):
             if found and key not in takes:
                 raise found[0].fault(f"{do.text} takes no {'option' if key == 'server' else key}")
-            if not found and key in takes and key != "server":
+            if not found and key in takes and key not in ("server", "scales"):
                 raise first.fault(f"{key} is missing")
         id_slot = slot.placed(integer, "id_slot", plain(slot.text), 0) if "id_slot" in takes else -1
-        file = self._file(do.text, names) if names else ""
-        return Action(do.text, id_slot, file, tuple(dict(self._setting(word) for word in settings).items()))
+        file = self._file(do.text, names) if names and named == "file" else ""
+        scales = " ".join(name.text for name in names) if named == "scales" else ""
+        return Action(do.text, id_slot, file, tuple(dict(self._setting(word) for word in settings).items()), scales)
 
     def _file(self, do: str, names: list[LinePart]) -> str:
         file = names[0].placed(file_name, " ".join(name.text for name in names))
