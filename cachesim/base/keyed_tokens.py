@@ -2,7 +2,7 @@
 
 A server that keeps tokens alone takes rows for the same that were computed under other keys. Its lists here hold
 ``KeyedToken``: equal to its id, so that the server decides as the real one, with the key beside it. The model and the
-judge see both as a single number, the identity: ``id + key * 2**64``. Key 0 is no key, and then the identity is the id.
+judge see both as a single number, the identity: ``id + key * 2**64``. Key 0 stands for none: the identity is the id.
 """
 
 from __future__ import annotations

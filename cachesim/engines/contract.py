@@ -232,6 +232,7 @@ class RecordingFormat:
     base: bool = False                                      # the constant flags of the recordings set options, too
     constant: Sequence[str] = ()                            # flags that start a real server, () = those of llama-server
     uncached: Sequence[str] = ()                            # flags of its cold twin, () = those of llama-server
+    options: Callable[[Mapping[str, Any]], Mapping[str, Option]] = lambda header: {}  # that only the header names
 
 
 @dataclass(frozen=True)

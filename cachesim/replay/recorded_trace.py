@@ -108,8 +108,7 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
     constant = data.get("base_flags", []) if engine.recorded.base else []
     flags = CommandLine() if why else _command_line(engine, [*constant, *data["flags"]])
     inexact = {str(entry["i"]) for entry in data["inexact"]} | _other_tokens(data["steps"])
-    if "adapters" in data:             # the flags do not name the invocation tokens
-        flags.options["lora"] = ",".join(map(_adapter, data["adapters"]))
+    flags.options.update(engine.recorded.options(data))
     steps = [_step(step, flags, inexact, engine, not number or flags.sleeps)
              for number, step in enumerate(data["steps"])]  # fmt: skip
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
@@ -192,12 +191,6 @@ def _step(
     )
     return TraceStep(i, members, response, events, died=bool(died), stuck=stuck, rounds="decodes" in step,
                      at_once=bool(step.get("one_request")))
-
-
-def _adapter(recorded: Mapping[str, Any]) -> str:
-    """Return an adapter as the server option writes it: its scale, and the tokens that invoke it."""
-    invocation = ".".join(map(str, recorded.get("alora_invocation_tokens", ())))
-    return f"{recorded['scale']!r}@{invocation}" if invocation else repr(recorded["scale"])
 
 
 def _with_batches(step: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -77,7 +77,8 @@ SAMPLING = (
 )  # fmt: skip
 """Fields of a request that choose tokens or the form of the response."""
 
-PROMPT = integers(0, INT32, "a list of tokens")      # also tokens that the model does not have: a server refuses them
+PROMPT = integers(0, 99_999, f"a token of the recorded models (0 to {len(PIECES) - 1})")
+"""Tokens of a prompt. Some recordings send a token that no model has, 99999: the server refuses it."""
 SCALES = each(record({"id": whole, "scale": number}))
 ADAPTER = record({"file": text, "scale": number, "alora_invocation_tokens": TOKENS}, needs=("scale",))
 

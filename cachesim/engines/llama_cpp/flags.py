@@ -150,7 +150,7 @@ class Options:
         0, "--kv-unified-per-slot", open=0, tokens=True, governs="LC-SLOT-CTX LC-CTX-POOL",
         help="Maximum context of a slot in a unified cache [tokens]; 0 = no limit. From b10809 on.",
     )
-    lora: str = flag(
+    lora_scaled: str = flag(
         "", "--lora-scaled", read=_read_scaled, write=unwritten,
         governs="LC-LORA-LIST LC-LORA-CLEAR LC-LORA-BATCH LC-ALORA-SCAN LC-ALORA-ONE LC-ALORA-CAP LC-ALORA-SPLIT",
         help="Adapters in the order of their ids: scales separated by commas, with the invocation tokens of an aLoRA: "
@@ -199,7 +199,7 @@ def _read_sleep(line: CommandLine, text: str) -> None:
 
 def _read_adapter(line: CommandLine, text: str) -> None:
     """Add an adapter with scale 1."""
-    line.options["lora"] = ",".join(filter(None, (line.options.get("lora", ""), "1")))
+    line.options["lora_scaled"] = ",".join(filter(None, (line.options.get("lora_scaled", ""), "1")))
 
 
 def _read_field(name: str, line: CommandLine, text: str) -> None:
@@ -219,6 +219,14 @@ def read_flags(words: Sequence[str]) -> CommandLine:
     """Parse the words of a command line. Without ``-np`` the version chooses the number of slots. Raises BadInput for
     an unknown flag, or a missing or wrong value."""
     return read_line(words, FLAGS, CommandLine({"parallel": -1}), {**READ_OVER, "--seed": 1}, OTHERS)
+
+
+def recorded_options(header: Mapping[str, Any]) -> dict[str, str]:
+    """Return the adapters in the header of a recording: its flags do not name the tokens that invoke an aLoRA."""
+    found = [(repr(one["scale"]), ".".join(map(str, one.get("alora_invocation_tokens", ()))))
+             for one in header.get("adapters", ())]  # fmt: skip
+    written = ",".join(f"{scale}@{tokens}" if tokens else scale for scale, tokens in found)
+    return {"lora_scaled": written} if found else {}
 
 
 def write_flags(options: Mapping[str, Any]) -> list[str]:

@@ -81,6 +81,10 @@ SIGNATURES = (
               flags=("-c",), unproved=NO_TEXT),
     Signature("chunks-moved", ("reuse_chunk",), ("LC-NPAST-REUSE",), ("chunks of the slot were moved",),
               flags=("--cache-reuse",), unproved="moved tokens are reused, not lost"),
+    Signature("adapters-changed", ("lora_clear",), ("LC-LORA-CLEAR",), (
+        "the request's adapters differ from the slot's, whose tokens were forgotten",), unproved=NO_TEXT),
+    Signature("adapter-invoked", ("alora_cap", "alora_pre"), ("LC-ALORA-CAP", "LC-ALORA-SPLIT"), (
+        "tokens from the invocation of an aLoRA on are evaluated with the adapter",), unproved=NO_TEXT),
     Signature("server-warning", (
         "start_reuse", "reuse_unsupported", "start_seq_rm", "start_idle", "no_cache", "no_ckpt", "pc_too_big",
         "pc_load_failed", "ckpt_restore_failed", "kv_full", "trim_failed", "full_reprocess",
@@ -89,6 +93,8 @@ SIGNATURES = (
 """Signatures, in the order in which they are named if several apply."""
 
 UNLOGGED: Mapping[str, str] = {
+    "LC-ALORA-ONE": "not logged: in the error",
+    "LC-TASK-VALID": "not logged: in the error",
     "LC-BATCH-CHECK": "not logged: in the answers",
     "LC-CKPT-NOTE": "not logged: in the checkpoints that are examined",
     "LC-KV-COPY": "not logged: in the answers of further completions",

@@ -39,6 +39,9 @@ from cachesim.model.forward import Carried, mtp_head
 class Core(SlotDriver):
     """llama-server of a given version, with its memory. ``model`` None: track positions only, compute nothing."""
 
+    leader: Slot | None = None                       # first slot of the batch, which decides its adapters
+    put_back: tuple[int, float] | None = None        # number and scale of an aLoRA that this batch splits
+
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler = forced_or_hashed,
@@ -69,11 +72,8 @@ class Core(SlotDriver):
         limits = Limits(self.settings.limit_size, self.settings.limit_tokens)
         self.cache = PromptCache(rules, self._common_memory, limits, log, self.points) if has_cache else None
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
-        self.adapters = read_adapters(opts.lora)
-        self.served: Scales = self.decide(rules.adapters.init(
-            tuple(one.scale for one in self.adapters), opts.lora_init_without_apply), None) if self.adapters else ()
-        self.leader: Slot | None = None              # first slot of the batch, which decides its adapters
-        self.put_back: tuple[int, float] | None = None      # number and scale of an aLoRA that this batch splits
+        self.adapters = read_adapters(opts.lora_scaled)
+        self.served = self._scales_at_start()
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # start and stop of the last view in its batch
@@ -81,6 +81,13 @@ class Core(SlotDriver):
         self.tick, self.dead = 0, False
         self.ended = 0                               # number of released tasks
         self.empty_rounds = 0                        # consecutive rounds in which busy slots made no progress
+
+    def _scales_at_start(self) -> Scales:
+        """Return the scales of the server's adapters."""
+        flags = tuple(one.scale for one in self.adapters)
+        without = self.settings.flags.lora_init_without_apply
+        scales: Scales = self.decide(self.rules.adapters.init(flags, without), None) if flags else ()
+        return scales
 
     def _record_startup(self, traits: Sequence[Decision]) -> None:
         """Record the decisions that the server makes once, when it starts."""

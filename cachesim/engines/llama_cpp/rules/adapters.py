@@ -32,8 +32,8 @@ _SCALE = re.compile(r"(-?\d+):(-?\d+(?:\.\d+)?)")
 
 
 def read_adapters(text: str) -> tuple[Adapter, ...]:
-    """Return the adapters of the option ``lora``: scales separated by commas, each with the invocation tokens of an
-    aLoRA: ``1, 0.5, 0@101.102``. Raises BadInput."""
+    """Return the adapters of the option ``lora_scaled``: scales separated by commas, each with the invocation tokens of
+    an aLoRA: ``1, 0.5, 0@101.102``. Raises BadInput."""
     return tuple(Adapter(_float32(found[1]), tuple(map(int, found[2].split("."))) if found[2] else ())
                  for found in _matches(_ADAPTER, text, "adapters as in 1, 0.5, 0@101.102"))  # fmt: skip
 

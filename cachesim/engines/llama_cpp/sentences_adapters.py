@@ -1,0 +1,30 @@
+"""Sentences for rules about adapters, and for prompts with tokens that the model does not have."""
+
+from __future__ import annotations
+
+from cachesim.engines.shared.sentences import NoEffect, Say
+
+
+def _scales(scales: tuple[float, ...]) -> str:
+    return ", ".join(f"{i}:{scale:g}" for i, scale in enumerate(scales)) or "never used"
+
+
+ADAPTERS: dict[str, Say] = {
+    "LC-LORA-LIST": lambda v, b: NoEffect(
+        f"adapters {_scales(v)}: " + ("the request's list" if b["given"] else "the server's, the request has no list")),
+    "LC-LORA-CLEAR": lambda v, b: (
+        f"the slot forgets its tokens: adapters {_scales(b['now'])} in place of {_scales(b['before'])}" if v else
+        NoEffect("the slot keeps its tokens" + ("" if b["asked"] else ": without a list, adapters are not compared"))),
+    "LC-ALORA-SCAN": lambda v, b: NoEffect(
+        f"invocation tokens found at {v}" if v >= 0 else "invocation tokens not found: the aLoRA is off"),
+    "LC-ALORA-ONE": lambda v, b: f"the request is refused: {v}" if v else NoEffect("at most one aLoRA is on"),
+    "LC-ALORA-CAP": lambda v, b: NoEffect(f"n_past = {v}") if v == b["n_past"] else (
+        f"n_past = {v}, before the invocation tokens at {b['start']}"),
+    "LC-ALORA-SPLIT": lambda v, b: (
+        f"tokens {b['held']}..{v - 1} are evaluated without the aLoRA" if v else
+        NoEffect("the batch is evaluated with the slot's adapters")),
+    "LC-LORA-BATCH": lambda v, b: NoEffect("the slot joins the batch") if v else (
+        f"the slot waits: adapters {_scales(b['own'])}, those of the batch {_scales(b['leader'])}"),
+    "LC-LORA-INIT": lambda v, b: NoEffect(f"adapters {_scales(v)} at the start"),
+    "LC-TASK-VALID": lambda v, b: f"the request is refused: {v}" if v else NoEffect("the model has all tokens"),
+}
