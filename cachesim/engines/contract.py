@@ -61,9 +61,10 @@ class Server(MemorySizes, ABC):
         values that this engine does not support."""
 
     @abstractmethod
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-        """Save, restore or erase a slot; return the fields of the reply, ``status`` among them. Raises BadInput for an
-        action that this engine does not support; nothing is changed then."""
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
+        """Save, restore or erase a slot; return the fields of the reply, ``status`` among them; 0 = the process ended.
+        ``percent``: share of the file that is left to restore. Raises BadInput for an action that this engine does not
+        support; nothing is changed then."""
 
     def set_adapters(self, scales: str) -> dict[str, Any]:
         """Change the scales of the server's adapters, as a request's field ``lora`` writes them; those not named are

@@ -46,6 +46,11 @@ class Stored(NamedTuple):
     state: StatePart | None
     start: int = 0
 
+    @property
+    def length(self) -> int:
+        """Tokens that the engine records for the object: those of its key, of a part those up to its end."""
+        return self.resume if self.start else len(self.tokens)
+
     def copy(self) -> Stored:
         """Return a copy that does not change when the memory does."""
         rows = tuple(part._replace(pos=part.pos.copy(), rows={k: copy_rows(x) for k, x in part.rows.items()})

@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from cachesim.base.errors import counted
-from cachesim.engines.inspection import Stored
+from cachesim.engines.inspection import Point, Stored
 from cachesim.engines.rule import RULES, Role, about, has_effect, role_of
-from cachesim.events import Aborted, Decided, SeqRm
+from cachesim.events import Aborted, Decided, Gained, SeqRm
 from cachesim.judging.foreign_reads import sentence_of
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.recompute_reasons import reason
 from cachesim.judging.reproduce_command import case_command, line_command
+from cachesim.judging.request_events import group_of, owned_events
 from cachesim.scenarios.from_notation import from_line
 
 MOST = 12            # causes reported of a failure: the first and the last
@@ -32,7 +33,7 @@ def failure_data(run: Run, at: int, hence: str = "") -> dict[str, Any]:
     causes = list(_causes(run, at))
     rule = run.requests[at].answer.deciding or next((one.rule for one in reversed(causes) if one.rule), "")
     return {
-        "request": at, "causes": [one._asdict() for one in causes[:1] + causes[1:][1 - MOST :]],
+        "request": at, "causes": [one._asdict() for one in shown_causes(causes)],
         "hence": hence or run.requests[at].judged.fault, "rule": rule,
         "source": about(RULES[rule]).source.link if rule in RULES else "",
         "command": case_command(run.scenario, run.profile.removesuffix(" (changed)")),
@@ -55,14 +56,32 @@ def explained(case: Mapping[str, Any], profile: str, at: int, hence: str) -> dic
 
 
 def _causes(run: Run, at: int) -> Iterator[Cause]:
-    known: set[tuple[str, int, tuple[int, ...]]] = set()
-    whose = {one.request for one in run.reads.get(at, ())}
+    whose = {0, at, _before_in_slot(run, at), *(one.request for one in run.reads.get(at, ()))}
+    left = _corrupt_objects(run, at)
     for i in range(at + 1):
-        done = list(_done(run, i, known, at))
-        if i in (0, at) or i in whose or done:
+        done = [*_done(run, i), *left.get(i, ())]
+        if i in whose or done:
             yield Cause(i, f"request {i}, {run.scenario.steps[i].prompt}: {_begins(run, i)}",
                         run.requests[i].answer.deciding)  # fmt: skip
             yield from done
+
+
+def shown_causes(causes: list[Cause]) -> list[Cause]:
+    """Return the first cause and the last ones, and of the first of these the line that names its request."""
+    last = causes[1:][1 - MOST :]
+    if len(last) == len(causes) - 1:
+        return causes
+    name = next(one for one in causes if one.request == last[0].request)
+    return [*dict.fromkeys([causes[0], name]), *last[name in last :]] if name not in last else [causes[0], *last]
+
+
+def _before_in_slot(run: Run, at: int) -> int:
+    """Return the request whose tokens a request found in its slot, -1 = the slot was empty."""
+    one, steps = run.requests[at], run.scenario.steps
+    if one.slot is None or not one.slot.held:
+        return -1
+    filled = (i for i in range(at - 1, -1, -1) if run.requests[i].answer.id_slot == one.answer.id_slot)
+    return next((i for i in filled if (action := steps[i].action) is None or action.do == "restore"), -1)
 
 
 def _begins(run: Run, i: int) -> str:
@@ -74,27 +93,53 @@ def _begins(run: Run, i: int) -> str:
     return f"{counted(len(one.request.prompt), 'token')}{under}, {reason(one) or 'nothing reused'}"
 
 
-def _done(run: Run, i: int, known: set[tuple[str, int, tuple[int, ...]]], at: int) -> Iterator[Cause]:
-    """Yield the foreign contents that a request read, its failures, and the corrupt objects that it left."""
+def _done(run: Run, i: int) -> Iterator[Cause]:
+    """Yield the foreign contents that a request read, and its failures."""
     yield from (Cause(i, sentence_of(one)) for one in run.reads.get(i, ()))
-    events = run.events(i)
-    for event in events:
+    for event in run.events(i):
         if isinstance(event, SeqRm) and not event.ok:
             yield Cause(i, f"seq_rm({event.seq}, {event.p0}, {event.p1}) fails")
         elif isinstance(event, Aborted):
             yield Cause(i, f"the server stops: {event.text}")
-    decided = [event for event in events if isinstance(event, Decided)]
-    for stored, verdict in run.requests[i].judged.armed:
-        key = stored.kind, stored.resume, stored.tokens
-        if verdict.holds is False and key not in known and (i < at or not run.requests[at].judged.wrong):
-            known.add(key)
-            yield _corrupt(run, i, stored, verdict.why, decided)
+
+
+def _corrupt_objects(run: Run, at: int) -> dict[int, list[Cause]]:
+    """Return the corrupt objects that existed before the failure of request ``at``, by the request that left them."""
+    found: dict[int, list[Cause]] = {}
+    known: set[tuple[str, int, tuple[int, ...]]] = set()
+    for i in range(at + 1):
+        for stored, verdict in run.requests[i].judged.armed:
+            key = stored.kind, stored.resume, stored.tokens
+            if verdict.holds is not False or key in known:
+                continue
+            maker = _maker(run, i, stored)
+            if maker < at or (maker == at and not run.requests[at].judged.wrong):
+                known.add(key)
+                decided = [event for event in run.events(maker) if isinstance(event, Decided)]
+                found.setdefault(maker, []).append(_corrupt(run, maker, stored, verdict.why, decided))
+    return found
+
+
+def _maker(run: Run, i: int, stored: Stored) -> int:
+    """Return the request that stored an object which is corrupt after request ``i``: the one in whose slot it was
+    reported last, of those sent together with ``i``; else ``i``."""
+    group = group_of(run.scenario.steps, i)
+    owned = owned_events(run.log, group, run.launches) if len(group) > 1 else ()
+    whose = [owner for event, owner in owned if isinstance(event, Gained) and _is_point(event.point, stored)]
+    return next((owner for owner in reversed(whose) if owner is not None and owner >= 0), i)
+
+
+def _is_point(point: Point, stored: Stored) -> bool:
+    """True if a restore point is a stored object: of its kind, after the same tokens, or at its length in a slot."""
+    if point.key[0] != stored.kind:
+        return False
+    return point.tokens == stored.tokens if not point.start else point.n == stored.resume
 
 
 def _corrupt(run: Run, i: int, stored: Stored, why: str, decided: list[Decided]) -> Cause:
     """Return the cause of a stored object that is corrupt from now on: created corrupt, or kept although its tokens
     changed."""
-    n = stored.resume if stored.start else len(stored.tokens)
+    n = stored.length
     if stored.kind.startswith("entry"):        # made by the rule of the last store
         made = next((one.rule for one in reversed(decided) if _does(one, Role.STORE)), "")
     else:

@@ -167,14 +167,13 @@ def read_instead(requests: Sequence[Judgement], number: int, reader: ForeignRead
     if one.answer.died:
         return []
     n = one.answer.cache_n
-    if one.began is not None and n and (found := reader.within(one.began, n)):
+    if one.began is not None and n:
+        found = reader.within(one.began, n)
+    else:
+        found = _in_object(requests, number, reader)
+    if found:
         return [_with_key(content, requests, one.answer.under) for content in found]
     request, answer = with_identities(one.request, one.answer)
-    prompt = prompt_of(request, answer)[:n]
-    for stored, _ in requests[number - 1].judged.armed if number and n else ():
-        same = common_prefix(stored.tokens, prompt) == min(n, len(stored.tokens))
-        if same and (found := reader.within(stored, len(stored.tokens))):
-            return found
     own = tuple(prompt_of(request, answer))
     held = answer.slot_tokens[: len(own)]
     if held != own[: len(held)]:
@@ -187,3 +186,17 @@ def _with_key(content: ForeignContent, requests: Sequence[Judgement], under: str
     """Return the content with the key of the request that it is from, if that is not ``under``."""
     theirs = requests[content.request].answer.under if content.request >= 0 else under
     return content if theirs == under else content._replace(under=theirs)
+
+
+def _in_object(requests: Sequence[Judgement], number: int, reader: ForeignReadFinder) -> list[ForeignContent]:
+    """Return the foreign content of the corrupt object that a request was restored from: of those with its reused
+    tokens the one whose length is nearest; [] if there is none."""
+    one = requests[number]
+    n = one.answer.cache_n
+    prompt = prompt_of(*with_identities(one.request, one.answer))[:n]
+    armed = [stored for stored, _ in requests[number - 1].judged.armed] if number and n else []
+    same = [stored for stored in armed if common_prefix(stored.tokens, prompt) == min(n, len(stored.tokens))]
+    for stored in sorted(same, key=lambda stored: abs(len(stored.tokens) - n)):
+        if found := reader.within(stored, len(stored.tokens)):
+            return found
+    return []

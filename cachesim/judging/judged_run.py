@@ -22,6 +22,7 @@ from cachesim.judging.foreign_reads import ForeignContent, ForeignReadFinder, co
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import JudgingObserver
 from cachesim.judging.outcomes import client_values
+from cachesim.judging.request_events import LaunchPlace, events_of
 from cachesim.judging.verdict import HOLDS, Verdict, undecided, worst
 from cachesim.scenarios.runner import play
 from cachesim.scenarios.schema import Expect, Scenario
@@ -158,6 +159,7 @@ class Run:
     profile: str
     mode: str
     log: Log = field(default_factory=Log)
+    launches: list[LaunchPlace] = field(default_factory=list)
     requests: list[Judgement] = field(default_factory=list)
     wrong: list[Mismatch] = field(default_factory=list)        # differences from the expectations of the file
     unsettled: list[int] = field(default_factory=list)         # requests that depend on unwritten numbers
@@ -194,18 +196,8 @@ class Run:
         return [content_name(one) for one in self.reader.within(stored, len(stored.tokens))]
 
     def events(self, number: int) -> list[Event]:
-        """Return the events of a step. For steps sent together: the events of the step's slot and those without a
-        slot."""
-        first, stop = number, number + 1
-        while self.scenario.steps[first].together:
-            first -= 1
-        while stop < len(self.scenario.steps) and self.scenario.steps[stop].together:
-            stop += 1
-        if stop - first == 1:
-            return list(self.log.of(number))
-        every = [event for one in range(first, stop) for event in self.log.of(one)]
-        mine = (None, self.requests[number].answer.id_slot)
-        return [event for event in every if getattr(event, "slot", getattr(event, "seq", None)) in mine]
+        """Return the events of a step. For steps sent together: its own events and those without a slot."""
+        return events_of(self.log, self.scenario.steps, self.launches, number)
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -228,7 +220,7 @@ def _answered(run: Run, observer: JudgingObserver) -> Run:
     over = next(number for number in range(len(run.scenario.steps) + 1) if number not in observer.found)
     part = replace(run.scenario, steps=run.scenario.steps[:over], expect={}, lives=())
     requests = [observer.found[number] for number in range(over)]
-    return Run(part, run.profile, run.mode, observer.server.log, requests, rules=run.rules)
+    return Run(part, run.profile, run.mode, observer.server.log, observer.launches, requests, rules=run.rules)
 
 
 def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
@@ -276,7 +268,7 @@ def run_judged(
             raise _stopped(run, observer, error) from None
         except OverLimit as error:
             raise (error if values else _cut_off(run, observer, error)) from None
-        shared = observer.judge
+        shared, run.launches = observer.judge, observer.launches
         run.rules, run.requests = mine, [observer.found[number] for number in range(len(scenario.steps))]
         if with_ledger and observer.judge.model is not None:
             reader = run.reader = ForeignReadFinder(run.requests, observer.judge.cold_runs)

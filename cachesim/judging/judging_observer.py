@@ -26,6 +26,7 @@ from cachesim.judging.fault_kinds import Kind
 from cachesim.judging.foreign_reads import evaluated
 from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.recompute_ledger import LEDGER_EVENTS, RecomputeLedger, RequestLedger
+from cachesim.judging.request_events import LaunchPlace
 from cachesim.judging.verdict import HOLDS, Verdict, broken, undecided
 from cachesim.scenarios.runner import Silent, groups, play
 from cachesim.scenarios.schema import Action, Scenario, Step
@@ -189,6 +190,7 @@ class JudgingObserver(AnswerObserver):
         self.with_ledger = with_ledger
         self.found: dict[int, Judgement] = {}              # by step
         self.slots: dict[int, SlotAtLaunch] = {}           # by request
+        self.launches: list[LaunchPlace] = []
         self.began: dict[int, Stored] = {}                 # slot at the start of evaluation, by request
         self.entries: list[Tokens] = []                    # conversations in the prompt cache
         self.n_ctx = 0                                     # context of a slot, until a step has reported it
@@ -220,8 +222,10 @@ class JudgingObserver(AnswerObserver):
             self._record_cut(event.slot, event.n_tokens)
 
     def _record_launch(self, slot: int) -> None:
+        """Record the place of a launch, and the slot as the request finds it."""
         answer, held = self.server.answer_at(slot), self.server.tokens_of(slot)
         if answer is not None and answer.request < len(self.scenario.steps):
+            self.launches.append(LaunchPlace(len(self.server.log.events) - 1, slot, answer.request))
             prompt = self.scenario.steps[answer.request].request.prompt
             common = common_prefix(held, with_keys(prompt, answer.keys) if answer.keys else prompt)
             self.slots.setdefault(answer.request, SlotAtLaunch(len(held), common))

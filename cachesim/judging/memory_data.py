@@ -10,11 +10,13 @@ from cachesim.judging.judgement import Judgement
 
 
 def memory_data(judgement: Judgement, events: Iterable[Event]) -> dict[str, Any]:
-    """Return the sizes of all stored objects after a step [bytes], the memory of the draft model for the slot (None
-    without a draft model), and the micro-batches. ``events``: those of the step."""
+    """Return the sizes of all stored objects after a step [bytes], the bytes that the server does not count, the memory
+    of the draft model for the slot (None without a draft model), and the micro-batches. ``events``: those of the
+    step."""
     draft = judgement.draft
     return {
         "sizes": [size._asdict() for size in judgement.sizes],
+        "uncounted": judgement.uncounted,
         "draft_memory": None if draft is None else draft._asdict(),
         "micro_batches": micro_batches(events),
     }

@@ -18,6 +18,8 @@ def memory_parts(request: Data) -> Iterator[str]:
             total = sum(size["bytes"] for size in found)
             more = ", .." * (len(found) > MOST)
             yield f"{noun}: {total:,} bytes ({', '.join(_size(size) for size in found[:MOST])}{more})"
+    if request["uncounted"]:
+        yield f"{request['uncounted']:,} more bytes that the server does not count"
     if request["draft_memory"] is not None:
         yield _draft(request["draft_memory"])
     for model, behind in (("target", ""), ("draft", " of the draft model")):

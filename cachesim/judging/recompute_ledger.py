@@ -2,11 +2,12 @@
 
 For a request with prompt P that kept n_past tokens:
   best   longest prefix of P that was ever evaluated, at most len(P) - 1: no policy can do better
-  held   longest prefix of P, at most best, for which a usable, clean restore point ever existed, removed since or not
+  held   longest prefix of P, at most best, for which a usable, clean restore point ever existed, removed since or not;
+         at least what a correct answer reused
 best - held tokens were never captured. held - n_past tokens are charged to the removal of that restore point, or to the
-rule that did not use it. A live slot's intermediate states exist only briefly: tokens up to the longest durable restore
-point are charged to its removal, only the remainder to the transient state. The charges of a request add up to
-best - n_past.
+rule that did not use it. A shorter point that existed longer is charged with the tokens that it covered. A live slot's
+intermediate states exist only briefly: tokens up to the longest durable restore point are charged to its removal, only
+the remainder to the transient state. The charges of a request add up to best - n_past.
 Concurrent requests are each judged by the state at the choice of their slot, a restarted request by its first start,
 which its answer reports.
 """
@@ -230,8 +231,7 @@ class RecomputeLedger:
         return max((common_prefix(prompt, self.in_order[i][0]) for i in near if i is not None), default=0)
 
     def settle(self, request: int, slot: int, prompt: Tokens, n_past: int, wrong: bool) -> RequestLedger:
-        """Return the ledger of a request answered in ``slot``. Call it before the request's own tokens are added to
-        ``evaluated``."""
+        """Return the ledger of a request answered in ``slot``, before its tokens are added to ``evaluated``."""
         start = self.starts.pop(request, self.chosen)
         best = min(self._evaluated_prefix(prompt, start.evaluated), max(0, len(prompt) - 1))
         decisions = [d for d in self.decisions[start.decisions :] if d.slot in (slot, None)]
@@ -249,33 +249,41 @@ class _ChargeBuilder(NamedTuple):
     def build(self, prompt: RadixPlace, n_past: int, best: int, wrong: bool) -> RequestLedger:
         """Return the ledger of the request. ``best``: length of the longest prefix ever evaluated."""
         point, held = self._best_point(prompt, best, lasting=False)
-        moved = max(0, n_past - best)
+        held, moved = held if wrong else max(held, min(n_past, best)), max(0, n_past - best)
         if wrong or n_past >= best:
             charges: tuple[Charge, ...] = ()
             if wrong and n_past < best:
                 charges = (self._never_captured(prompt, best, best - n_past),)
             return RequestLedger(best, held, n_past, charges, moved, n_past if wrong else 0)
-        held = max(held, n_past)
         never = (self._never_captured(prompt, best, best - held),) if best > held else ()
         durable, reach = self._best_point(prompt, best, lasting=True)
         reach = max(reach, n_past)
         passing = (self._charge(point, held - reach),) if point is not None and held > reach else ()
-        lost = (self._charge(durable, reach - n_past),) if durable is not None and reach > n_past else ()
+        lost: tuple[Charge, ...] = ()
+        while durable is not None and reach > n_past:
+            longer, (durable, stop) = durable, self._best_point(prompt, best, lasting=True, after=durable)
+            stop = max(stop, n_past)
+            lost, reach = (*lost, self._charge(longer, reach - stop)), stop
         return RequestLedger(best, held, n_past, never + passing + lost)
 
-    def _best_point(self, prompt: RadixPlace, best: int, lasting: bool) -> tuple[KnownPoint | None, int]:
+    def _best_point(
+        self, prompt: RadixPlace, best: int, lasting: bool, after: KnownPoint | None = None
+    ) -> tuple[KnownPoint | None, int]:
         """Return the older restore point that covers most of the first ``best`` tokens, and its length. Ties: a point
-        that existed when the request came wins, then a stored copy over a live slot, then the latest loss."""
+        that existed when the request came wins, then a stored copy over a live slot, then the latest loss. ``after``:
+        only points that outlived this one."""
 
         def worth(known: KnownPoint) -> tuple[int, ...] | None:
             if known.born > self.start.clock or (lasting and not known.lasting):
+                return None
+            if after is not None and not known.outlived(after, self.start.clock):
                 return None
             return self._existed_at_start(known), known.durable, known.lost_at
 
         return find_best_point(prompt, best, worth)
 
     def _existed_at_start(self, known: KnownPoint) -> bool:
-        return known.lost is None or known.lost_clock > self.start.clock
+        return known.existed_at(self.start.clock)
 
     def _never_captured(self, prompt: RadixPlace, best: int, tokens: int) -> Charge:
         """Charge tokens that no restore point covered to the rule that declined the last checkpoint up to ``best``."""

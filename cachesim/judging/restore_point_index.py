@@ -47,6 +47,17 @@ class KnownPoint:
         far = min(most, self.hi)
         return far if self.step == 1 else self.lo + (far - self.lo) // self.step * self.step
 
+    def existed_at(self, clock: int) -> bool:
+        """True if the point was not lost before a time of the ledger's clock."""
+        return self.lost is None or self.lost_clock > clock
+
+    def outlived(self, known: KnownPoint, clock: int) -> bool:
+        """True if the point was lost by a later request than a ``known`` one, or existed at ``clock`` when that was
+        gone. A live slot outlives no lost copy."""
+        if self.existed_at(clock) or known.existed_at(clock):
+            return self.existed_at(clock) and not known.existed_at(clock)
+        return self.durable >= known.durable and self.lost_at > known.lost_at
+
     @property
     def lasting(self) -> bool:
         """True for a stored copy, and for a live state that still existed when its request ended."""
@@ -114,11 +125,13 @@ def _append(points: list[KnownPoint], known: KnownPoint, past: Callable[[], int]
 
 
 def _dominates(better: KnownPoint, worse: KnownPoint) -> bool:
-    """True if ``better`` reaches at least as far as ``worse``, which is on the same node, for every prompt."""
+    """True if ``better`` reaches at least as far as ``worse``, which is on the same node, for every prompt, and was not
+    lost earlier."""
     same = (better.lo, better.hi, better.step) == (worse.lo, worse.hi, worse.step)
     wider = better.step == 1 and better.lo <= worse.lo and better.hi >= worse.hi
     far = better.place.n >= worse.place.n or better.hi == better.lo
-    return (same or wider) and far and (better.lasting or not worse.lasting)
+    later = better.lost_at >= worse.lost_at
+    return (same or wider) and far and later and (better.lasting or not worse.lasting)
 
 
 def record_decline(place: RadixPlace, rule: str) -> None:

@@ -41,7 +41,7 @@ def run_data(run: Run) -> dict[str, Any]:
         "why": run.scenario.why,
         "titles": dict(run.scenario.titles),
         "verdict": verdict_of_run(requests, run.not_run),
-        "lives": [one._asdict() for one in run.scenario.lives],
+        "lives": [one._asdict() for one in run.scenario.lives if not _is_proposal(run)],
         "model": run.scenario.model,
         "profile": run.profile,
         "mode": run.mode,
@@ -61,6 +61,11 @@ def run_data(run: Run) -> dict[str, Any]:
         "armed": [armed for i, one in enumerate(run.requests) for armed in _armed(run, i, one)],
         "predicted": [one._asdict() for one in predicted(run)],
     }
+
+
+def _is_proposal(run: Run) -> bool:
+    """True if the rule set belongs to no build of the main branch, whose versions ``lives`` states."""
+    return run.profile in engine_named(run.scenario.engine).beside
 
 
 def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
@@ -149,7 +154,7 @@ def _how(step: Step) -> str:
 def _armed(run: Run, i: int, judgement: Judgement) -> list[dict[str, Any]]:
     """Return the stored objects that are corrupt after request i; ``holds`` is their actual content."""
     return [
-        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.resume, "fault": verdict.why,
+        {"request": i, "kind": stored.kind, "owner": stored.owner, "tokens": stored.length, "fault": verdict.why,
          "fault_kind": verdict.kind, "numbers": dict(verdict.numbers), "holds": run.content(stored)}
         for stored, verdict in judgement.judged.armed
     ]
@@ -173,7 +178,7 @@ def why_data(
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
             "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
-            "died", "client", "sizes", "draft_memory", "micro_batches")  # fmt: skip
+            "died", "client", "sizes", "uncounted", "draft_memory", "micro_batches")  # fmt: skip
     return {
         "scenario": run.scenario.id,
         "title": run.scenario.title,

@@ -14,6 +14,7 @@ from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.inspection import Key
 from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.judging.foreign_reads import content_name
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judging_observer import JudgingObserver
 from cachesim.judging.restore_point_index import KnownPoint
@@ -57,6 +58,7 @@ class _Inspector(JudgingObserver):
         super().__init__(run.scenario, profile, rules)
         one = run.requests[number]
         self.number, self.prompt, self.reused = number, one.request.prompt, one.answer.cache_n
+        self.reader = run.reader
         self.unused: list[UnusedPoint] = []
 
     def begins(self, number: int, step: Step) -> None:
@@ -79,9 +81,15 @@ class _Inspector(JudgingObserver):
         return UnusedPoint(kind, held, len(tokens), shared, usable if usable > self.reused else 0, obstacle)
 
     def _obstacle(self, key: Key, tokens: Tokens, most: int) -> str:
-        """Return the first difference between the object and a cold run of its first ``most`` tokens."""
+        """Return the first difference between the object and a cold run of its first ``most`` tokens. A recurrent state
+        that the server records under another length is named by its origin."""
         stored = self.server.live(key[1]) if key[0] == "slot" else self.server.stored(key)
-        found = self.judge.stored(stored._replace(tokens=tokens, resume=most), self.judge.cold_runs.covering(tokens))
+        asked = stored._replace(tokens=tokens, resume=most)
+        found = self.judge.stored(asked, self.judge.cold_runs.covering(tokens))
+        held = self.reader.within(asked, most)[:1] if self.reader is not None and not found.holds else []
+        recorded = 0 if stored.state is None else stored.state.pos + 1
+        if held and held[0].what == "state" and held[0].theirs not in (-1, 0, recorded):
+            return f"it has {content_name(held[0])}"
         return "the server cannot resume there" if found.holds else found.why
 
 

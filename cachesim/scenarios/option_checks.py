@@ -55,6 +55,7 @@ COMPLETIONS: Mapping[str, Help] = {
 SLOTS: Mapping[str, Help] = {
     "save": Help("{save@0 f}", "saves slot 0 to the file f"),
     "restore": Help("{restore@0 f}", "restores slot 0 from the file f"),
+    "percent": Help("{restore@0 f percent=60}", "restores slot 0 from the first 60 percent of the file f"),
     "erase": Help("{erase@0}", "erases slot 0"),
     "restart": Help("{restart np=2}", "restarts the server, optionally with other options"),
 }

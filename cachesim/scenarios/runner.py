@@ -177,7 +177,8 @@ class Stage:
         else:
             if action.file:
                 self.log.spend(0, SLOT_FILE)
-            reply = self.server.slot(action.do, action.id_slot, self.folder / action.file if action.file else None)
+            file = self.folder / action.file if action.file else None
+            reply = self.server.slot(action.do, action.id_slot, file, action.percent)
         self.watcher.acted(number, action, reply)
 
 

@@ -121,8 +121,9 @@ def _action(table: TomlTable, saved: list[str], engine: str) -> Action:
         raise table.fault(f"file {quoted(file)} was not saved before", "file", nearest(file, saved))
     if do == "save":
         saved.append(file)
+    percent = table.placed("percent", value_checks.share, table.raw.get("percent", 100))
     scales = table.text("scales") if "scales" in takes else ""
-    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()), scales)
+    return Action(do, id_slot, file, tuple(read_options(table.table("server"), engine).items()), percent, scales)
 
 
 def read_options(table: TomlTable, engine: str) -> dict[str, Option]:

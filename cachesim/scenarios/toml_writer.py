@@ -76,6 +76,8 @@ def _action(action: Action) -> Iterator[tuple[str, Any]]:
         yield "file", action.file
     if action.do == "lora":
         yield "scales", action.scales
+    if action.percent < 100:
+        yield "percent", action.percent
     if action.server:
         yield "server", dict(action.server)
 

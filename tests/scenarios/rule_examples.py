@@ -65,6 +65,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-CKPT-COUNT.BATCH": (8, 16, 8),
     "LC-CKPT-COUNT.OWN": (8, 16, 8),
     "LC-CKPT-NOTE.NONE": (CKPT, Use("made", 1)),
+    "LC-SPEC-BATCH.SHARED": (),
     "LC-CKPT-PERIODIC.NONE": (CHUNK, 16, [CKPT]),
     "LC-CKPT-RESTORE.RE3": (CKPT, Ask(9, 9, 12, 12, 11, 0, True)),
     "LC-CKPT-TOLD.GONE": (3, [0]),

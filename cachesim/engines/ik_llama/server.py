@@ -48,8 +48,10 @@ class Server(Inspected):
         system = list(request.prompt[:n]) if n >= 0 else None
         return Task(self.take_id(), request, answer, list(request.prompt[max(0, n) :]), system=system)
 
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot. Raises BadInput; the slot is unchanged then."""
+        if percent < 100:
+            raise BadInput("truncated slot files are simulated for llama.cpp only")
         self.log.mark()
         self.take_id()                         # an action is a task with its own id
         return slot_action(self, action, id_slot, file)

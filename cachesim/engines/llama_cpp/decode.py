@@ -6,6 +6,7 @@ Source: llama.cpp tools/server/server-context.cpp decode, post_decode (3f545be).
 from __future__ import annotations
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines import base
 from cachesim.engines.base import Output
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
@@ -15,7 +16,7 @@ from cachesim.engines.llama_cpp.rules.prompt_lifecycle import SILENT_TASKS
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import activate_children, orphaned_children, process_task
-from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, verify
+from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, make_draft, verify
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import plain_text
@@ -136,6 +137,36 @@ def _verify_draft(srv: Core, slot: Slot, task: Task) -> None:
             return
     srv.emit(ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))
     slot.draft = []
+
+
+def decode_drafts(srv: Core) -> None:
+    """Draft for every generating slot and evaluate each draft in a batch of its own, if the build does so."""
+    for slot in srv.slots if srv.settings.drafts and srv.rules.spec_batch().value else ():
+        task = slot.task
+        if task is None or slot.state is not State.GENERATING:
+            continue
+        make_draft(srv, slot, task)
+        if slot.draft:
+            srv.decide(srv.rules.spec_batch(), slot)
+            _decode_draft(srv, slot, task)
+
+
+def _decode_draft(srv: Core, slot: Slot, task: Task) -> None:
+    """Evaluate and verify a slot's draft. Raises ProcessAborted if there are too few free cells: the outputs that the
+    verification reads do not exist then."""
+    batch, first = DecodeBatch(), len(slot.tokens)
+    for pos, token in enumerate((slot.sampled, *slot.draft), first):
+        batch.add(token, pos, slot.id, True)
+    slot.tokens += [slot.sampled, *slot.draft]
+    srv.log.spend(*cost_of(srv.context.model, len(batch), srv.settings.n_ubatch, sum(batch.pos)))
+    srv.points.touch(slot.id, first)
+    if srv.context.decode(batch) != OK:
+        text = "invalid logits id 0, reason: batch.logits[0] != true"
+        raise ProcessAborted(f"get_logits_ith: {text}", "draft-unevaluated")
+    slot.i_batch, srv.view, srv.outputs = 0, (0, len(batch)), dict(srv.context.spoken)
+    decode_in_draft(srv, batch)
+    srv.evaluated(rule_id(srv.rules.ckpt_create))
+    _verify_draft(srv, slot, task)
 
 
 def accept_token(srv: Core, slot: Slot, task: Task, token: int) -> bool:

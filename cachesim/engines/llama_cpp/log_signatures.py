@@ -98,6 +98,7 @@ UNLOGGED: Mapping[str, str] = {
     "LC-BATCH-CHECK": "not logged: in the answers",
     "LC-CKPT-NOTE": "not logged: in the checkpoints that are examined",
     "LC-KV-COPY": "not logged: in the answers of further completions",
+    "LC-FILE-TORN": "not logged: in the cells of the slot after a refused file, or in the end of the server",
     "LC-FAIL": "not logged: in the reused tokens of the next request of the slot",
     "LC-KV-MASK": "not logged: in the answers",
     "LC-KV-POS": "not logged: in the answers",

@@ -105,6 +105,8 @@ def _slot_file(value: Any, because: Because) -> str:
     return text if because["n"] else NoEffect(text)
 
 
+TORN = {"ends": "the server ends", "stays": "its cells stay taken", "freed": "its cells are freed"}
+
 FAMILIES: dict[str, Say] = {
     "LC-SLOT-SELECT": _slot,
     "LC-SLOT-ID": _slot_id,
@@ -121,6 +123,7 @@ FAMILIES: dict[str, Say] = {
     "LC-RESTORE-FAIL": lambda v, b: f"{v[0]}: tokens dropped, " + (
         "memory cleared, checkpoints erased" if v[1] else "memory and checkpoints stay"),
     "LC-SLOT-FILE": _slot_file,
+    "LC-FILE-TORN": lambda v, b: f"the slot file ends too early: {TORN[v]}",
 }
 
 VARIANTS: dict[str, Say] = {

@@ -14,7 +14,7 @@ from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.base.keyed_tokens import identity
 from cachesim.engines.base import NO_ROOM, Answer, Request
 from cachesim.engines.llama_cpp.adapters import joins, keyed, put_scale_back, set_adapters
-from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode
+from cachesim.engines.llama_cpp.decode import cancel_requests, cancelled_slots, decode, decode_drafts
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.engines.llama_cpp.prefill_chunk import add_prompt
 from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
@@ -81,10 +81,14 @@ class Server(Inspected):
             self.queue.append(Task(self.next_tick(), replace(request, prompt=prompt, others=()), answer.children[-1]))
         return replace(request, others=())
 
-    def slot(self, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
+    def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Save, restore or erase a slot. If it raises BadInput, the slot is unchanged."""
         self.log.mark()
-        return slot_action(self, action, id_slot, file)
+        try:
+            return slot_action(self, action, id_slot, file, percent)
+        except ProcessAborted as abort:
+            self._die(abort)
+            return {"status": 0, "error": str(abort)}
 
     def set_adapters(self, scales: str) -> dict[str, Any]:
         """Change the scales of the server's adapters."""
@@ -138,7 +142,7 @@ class Server(Inspected):
         self.leader = self.put_back = None
         for slot in self.slots:
             slot.prompt_span = (0, 0)
-            if slot.state is State.GENERATING and slot.task is not None:
+            if slot.state is State.GENERATING and slot.task is not None and not self.rules.spec_batch().value:
                 make_draft(self, slot, slot.task)
         for slot in self.slots:
             if slot.state is State.GENERATING and joins(self, slot):
@@ -158,6 +162,7 @@ class Server(Inspected):
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:
             decode(self, batch)
+            decode_drafts(self)
         except DrafterFailed as failure:         # every busy slot fails with this error; memory and tokens stay
             text = f"decode() failed: {failure}"
             self.emit(ev.Error(text))

@@ -11,13 +11,16 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.files import write_whole
 from cachesim.base.keyed_tokens import KeyedToken, identity, key_of
 from cachesim.base.limits import SLOT_FILE_BYTES
 from cachesim.base.tokens import Tokens
 from cachesim.base.untrusted_files import kind, read_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState, StateReadError
+from cachesim.engines.llama_cpp.memory.torn_state import Torn, read_torn, torn_at
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt
+from cachesim.engines.llama_cpp.rules.slot_file import ENDS, FREED
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Checkpoint, Slot
 from cachesim.engines.shared import array_file
@@ -117,9 +120,9 @@ def _blob(arrays: Arrays, name: str) -> Blob:
 TOKEN_BYTES = 4
 
 
-def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) -> dict[str, Any]:
-    """Execute an action on an idle slot and return the real server's response. Raises BadInput for an unknown action or
-    an unreadable file; the slot is then unchanged."""
+def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
+    """Execute an action on an idle slot and return the real server's response. ``percent``: share of the file that is
+    left to restore. Raises BadInput for an unknown action or an unreadable file; the slot is then unchanged."""
     found: int | None = srv.decide(srv.rules.slot_id(id_slot, len(srv.slots)), None)
     check_action(len(srv.slots), action, found or 0, file)
     if found is None:
@@ -130,7 +133,7 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None) 
         n_erased = len(slot.tokens)
         srv.clear(slot)
         return {"status": 200, "n_erased": n_erased}
-    return _save(srv, slot, file) if action == "save" else _restore(srv, slot, file)
+    return _save(srv, slot, file) if action == "save" else _restore(srv, slot, file, percent)
 
 
 def _bytes(srv: Core, slot_file: SlotFile) -> int:
@@ -160,12 +163,14 @@ OTHER_FORM = "state_seq_load_file: unknown (magic, version) for sequence state f
 UNUSABLE = "No available space in KV cache or invalid slot save file"
 
 
-def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
+def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
     """Replace the slot's tokens, state and checkpoints by those of the file; the rule selects the checkpoints.
 
     A missing file, a state in the format of another build, too few free cells or more tokens than the context: status
     400, and the slot is cleared. Raises BadInput, with the slot unchanged, for a file of another model and for a file
-    that is not cachesim's slot file."""
+    that is not cachesim's slot file. ``percent``: the share of
+    the file that is left; a state that ends too early is refused or ends the process, and checkpoints that do so are
+    ignored."""
     if not kind(file):
         srv.emit(ev.Error(f"{LOAD} failed to open SLOTS/{file.name}: No such file or directory"))
         return _refused(srv, slot, UNUSABLE)
@@ -175,6 +180,10 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
         srv.emit(ev.Error(f"{OTHER_FORM} 67677371, {saved.form:08x}"))
         return _refused(srv, slot, UNUSABLE)
     try:
+        torn = _torn_state(srv, saved, percent)
+        if torn is not None:
+            _read_torn(srv, slot, saved.blob, torn)
+            return _refused(srv, slot, UNUSABLE)
         srv.memory.state_read(slot.id, saved.blob)
     except StateReadError as error:
         srv.emit(ev.Error(str(error)))
@@ -182,6 +191,8 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
         return _refused(srv, slot, UNUSABLE)
     if len(saved.tokens) > srv.settings.n_ctx_slot:
         return _refused(srv, slot, "Restored prompt does not fit in the slot context")
+    if percent < 100:
+        saved = saved._replace(checkpoints=())       # their file ends too early
     slot.tokens = list(saved.tokens)
     clear = srv.rules.clear(len(slot.checkpoints))
     if srv.decide(clear, slot):
@@ -189,6 +200,23 @@ def _restore(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     _take_checkpoints(srv, slot, saved)
     srv.changed(slot, "overwritten", clear.rule)
     return {"status": 200, "n_restored": len(saved.tokens), "n_read": _bytes(srv, saved)}
+
+
+def _torn_state(srv: Core, saved: SlotFile, percent: int) -> Torn | None:
+    """Return the place at which the state ends in the first ``percent`` of the file, None if it is complete."""
+    before = srv.rules.slot_file_header + TOKEN_BYTES * len(saved.tokens)
+    return torn_at(srv.memory, saved.blob, _bytes(srv, saved) * percent // 100 - before) if percent < 100 else None
+
+
+def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: Torn) -> None:
+    """Read a state that ends too early. If it ends in rows, the rule decides what the slot keeps of it. Raises
+    ProcessAborted if the process ends."""
+    end = srv.decide(srv.rules.file_torn(torn.part, torn.last), slot) if torn.rows else FREED
+    read_torn(srv.memory, slot.id, blob, torn, end == FREED)
+    if end == ENDS:
+        raise ProcessAborted("GGML_ASSERT(nread <= state_size) failed", "truncated-slot-file")
+    cause = "failed to restore kv cache" if torn.rows and end == FREED else "unexpectedly reached end of file"
+    srv.emit(ev.Error(f"{LOAD} {cause}"))
 
 
 def _take_checkpoints(srv: Core, slot: Slot, saved: SlotFile) -> None:

@@ -47,7 +47,7 @@ class Row:
     n_gen: int = 0                  # tokens returned
     busy: bool = True
     stop: bool = False              # the client has disconnected, and the generation loop has noticed it
-    left: list[Any] = field(default_factory=list)           # its caches while the release event is handled
+    left: list[Any] = field(default_factory=list)           # its caches while its start or release is handled
     child: bool = False             # always False: this server has no further completions
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Row:

@@ -84,7 +84,7 @@ class PromptCache:
         self.report_lent()
         if isinstance(event, lru.Inserted | lru.Requeued):
             if isinstance(event, lru.Inserted):
-                self._gained(event.key, "stored", "")
+                self._gained(event.key, "stored", "", slot)
             self.srv.emit(Inserted(slot, task, len(event.key), event.kind, event.nbytes))
         elif isinstance(event, lru.Removed):
             if event.reason != "replaced":              # the new object takes its place
@@ -93,14 +93,14 @@ class PromptCache:
                 self.srv.emit(Lost(None, gone, CAUSES[event.reason], event.rule))
             self.srv.emit(Removed(slot, task, len(event.key), event.reason))
 
-    def _gained(self, tokens: Tokens, cause: str, rule: str) -> None:
-        """Emit Gained: an entry was stored, or its caches have changed."""
+    def _gained(self, tokens: Tokens, cause: str, rule: str, slot: int | None = None) -> None:
+        """Emit Gained: a row, ``slot``, stored an entry, or the caches of an entry have changed."""
         if tokens not in self.keys:
             self.count += 1
             self.keys[tokens] = "entry", -1, self.count
             self.texts[self.keys[tokens]] = tokens
         if self.srv.log.listens_to(Gained):
-            self.srv.emit(Gained(None, self.point(self.keys[tokens]), cause, rule))
+            self.srv.emit(Gained(slot, self.point(self.keys[tokens]), cause, rule))
 
     def report_lent(self) -> None:
         """Report lent entries as overwritten: a row evaluates on their caches."""

@@ -73,6 +73,9 @@ def keyed(srv: Inspected, row: Row) -> Tokens:
     task.answer.reused, task.answer.prompt_n = {"entry": len(row.tokens)}, len(rest)
     task.answer.deciding = got.decision.rule
     srv.emit(Fetched(row.id, task.id, len(task.key.asked), len(row.tokens), got.how))
+    row.left = row.caches
+    srv.emit(ev.Settled(row.id, len(row.tokens)))
+    row.left = []
     return rest
 
 

@@ -56,8 +56,8 @@ class Inspected(Core):
         return [self.cache.keys[tokens] for _, tokens in self.cache.lru.entries()]
 
     def stored(self, key: Key, start: int = 0) -> Stored:
-        """Return the contents of an entry, with the tokens of its key. The key of a slot names a row whose request is
-        ending."""
+        """Return the contents of an entry, with the tokens of its key. The key of a slot names a row whose request
+        begins or ends."""
         kind, owner, _ = key
         if kind == "slot":
             row = self.slots[owner]

@@ -9,7 +9,7 @@ from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.scenarios.notation.flags import FLAGS, check_after, check_flag, plain
 from cachesim.scenarios.notation.normalise import check_answer, check_lengths
 from cachesim.scenarios.notation.tree import ACTIONS, ROLES, Action, Asked, Piece, Pieces, ScenarioLine, Value, joins
-from cachesim.scenarios.notation.value_checks import file_name, integer, literal
+from cachesim.scenarios.notation.value_checks import file_name, integer, literal, share
 from cachesim.scenarios.notation.word_lengths import canonical, check_word, span
 
 P = ParamSpec("P")
@@ -174,19 +174,21 @@ class _Reader:
         if do.text not in ACTIONS:
             hint = nearest(do.text, ACTIONS) or ", ".join(ACTIONS)
             raise first.fault(f"unknown server action {quoted(do.text)}", hint)
-        settings = [word for word in rest if "=" in word.text]
-        names = [word for word in rest if "=" not in word.text]
         takes = ACTIONS[do.text]
+        cuts = [word for word in rest if word.text.startswith("percent=") and "percent" in takes]
+        settings = [word for word in rest if "=" in word.text and word not in cuts]
+        names = [word for word in rest if "=" not in word.text]
         named = "scales" if "scales" in takes else "file"
         for key, found in (("id_slot", [slot] if at else []), (named, names), ("server", settings)):
             if found and key not in takes:
                 raise found[0].fault(f"{do.text} takes no {'option' if key == 'server' else key}")
             if not found and key in takes and key not in ("server", "scales"):
                 raise first.fault(f"{key} is missing")
+        percent = cuts[-1].placed(share, plain(cuts[-1].partition("=")[2].text)) if cuts else 100
         id_slot = slot.placed(integer, "id_slot", plain(slot.text), 0) if "id_slot" in takes else -1
         file = self._file(do.text, names) if names and named == "file" else ""
         scales = " ".join(name.text for name in names) if named == "scales" else ""
-        return Action(do.text, id_slot, file, tuple(dict(self._setting(word) for word in settings).items()), scales)
+        return Action(do.text, id_slot, file, tuple(dict(map(self._setting, settings)).items()), percent, scales)
 
     def _file(self, do: str, names: list[LinePart]) -> str:
         file = names[0].placed(file_name, " ".join(name.text for name in names))

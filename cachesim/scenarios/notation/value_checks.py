@@ -64,6 +64,13 @@ def file_name(value: str) -> str:
     return value
 
 
+def share(value: object) -> int:
+    """Check a share of a file from 0 to 100 percent and return it. Raises BadInput."""
+    if integer("percent", value, 0) > 100:
+        raise BadInput(f"percent is {quoted(value)}, it must be at most 100")
+    return int(str(value))
+
+
 def literal(written: str) -> Value:
     """Return the value of a word on a command line: a truth value, an integer, a float, or the word itself."""
     if written in ("true", "false", "True", "False"):

@@ -123,6 +123,8 @@ def _check(scenario: Scenario) -> Callable[[Mapping[str, Any]], list[str]]:
     if write is None:
         raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)
     for number, step in enumerate(scenario.steps):
+        if step.action is not None and step.action.percent < 100:
+            raise BadInput(f"step {number}: slot files of a real server are not truncated", file=scenario.file)
         if step.request.kind != "completion":
             raise BadInput(f"request {number}: only completions can be run on a real server, found {step.request.kind}",
                            file=scenario.file)  # fmt: skip

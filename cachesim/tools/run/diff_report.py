@@ -16,6 +16,7 @@ from cachesim.events import Decided
 from cachesim.judging.judged_run import Run
 from cachesim.judging.outcomes import differences, observed
 from cachesim.judging.reproduce_command import flags_line
+from cachesim.judging.request_events import group_of, owned_events
 from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict_text import sentence, style_of, verdict_line
 from cachesim.tools.run.observed_differences import differing_data, differing_text
@@ -56,13 +57,36 @@ def _stored(run: Run) -> list[Data]:
 
 
 def _first(a: Run, b: Run) -> Data | None:
-    for number in range(len(a.requests)):
-        decisions_a = [e for e in a.events(number) if isinstance(e, Decided)]
-        decisions_b = [e for e in b.events(number) if isinstance(e, Decided)]
-        for x, y in zip(decisions_a, decisions_b, strict=False):
-            if (_family(x) != _family(y) or repr(x.value) != repr(y.value)) and (_has_effect(x) or _has_effect(y)):
-                return {"request": number, "a": _decision_data(x), "b": _decision_data(y)}
+    """Return the first decision that differs, with its request. Of requests sent together each is compared with itself,
+    and the decisions without a slot, which may concern each of them (``together``), with each other."""
+    steps, number = a.scenario.steps, 0
+    while number < len(a.requests):
+        group = group_of(steps, number)
+        found = [pair for owner in (*group, None) if (pair := _first_of(a, b, group, owner)) is not None]
+        if found:
+            _, owner, x, y = min(found, key=lambda pair: pair[0])
+            return {"request": number if owner is None else owner, "a": _decision_data(x), "b": _decision_data(y),
+                    "together": list(group) if owner is None and len(group) > 1 else []}  # fmt: skip
+        number = group.stop
     return None
+
+
+def _first_of(a: Run, b: Run, group: range, owner: int | None) -> tuple[int, int | None, Decided, Decided] | None:
+    """Return the first decision of an owner that differs: its place in the log of ``a``, the owner, and both."""
+    for (place, x), (_, y) in zip(_decided(a, group, owner), _decided(b, group, owner), strict=False):
+        if (_family(x) != _family(y) or repr(x.value) != repr(y.value)) and (_has_effect(x) or _has_effect(y)):
+            return place, owner, x, y
+    return None
+
+
+def _decided(run: Run, group: range, owner: int | None) -> Iterator[tuple[int, Decided]]:
+    """Yield the decisions of a request, or those without a slot, with their places in the log. A request that is sent
+    alone owns all decisions."""
+    alone = group.start if len(group) == 1 else -1
+    events = owned_events(run.log, group, run.launches)
+    for place, (event, whose) in enumerate(events):
+        if isinstance(event, Decided) and (alone if alone >= 0 else whose) == owner:
+            yield place, event
 
 
 def _family(event: Decided) -> str:
@@ -85,7 +109,7 @@ def diff_report(data: Data, verbose: int = 0) -> RenderableType:
     pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
     differ = {one["request"] for one in data["observed"]}
     parts = [differing_line(data["observed"], len(pairs)), *_verdicts(data), *_requests(pairs, differ, verbose)]
-    parts += [*_observed(data["observed"], pairs, verbose), *_totals(data)]
+    parts += [*_observed(data["observed"], pairs, verbose), *_uncounted(pairs), *_totals(data)]
     rest = [*_stores(data["stored"]), *_changes(data["rules"], verbose), *_decision(data["first"])]
     return Group(Text(data["scenario"], "bold"), *title, *parts, *rest)
 
@@ -152,6 +176,13 @@ def _observed(differ: Sequence[Data], pairs: Sequence[tuple[Data, Data]], verbos
             yield indented(f"request {one['request']} {differing_text(found)}", "", 2)
 
 
+def _uncounted(pairs: Sequence[tuple[Data, Data]]) -> Iterator[RenderableType]:
+    """Yield the last request after which the memory that the server does not count differs."""
+    differ = [(x, y) for x, y in pairs if x["uncounted"] != y["uncounted"]]
+    for x, y in differ[-1:]:
+        yield Text(f"uncounted memory after request {x['i']}: {x['uncounted']:,} -> {y['uncounted']:,} bytes")
+
+
 def _table(pairs: Sequence[tuple[Data, Data]], width: int) -> Table:
     table = lean_table(width)
     table.add_column("#", justify="right")
@@ -205,6 +236,8 @@ def _decision(first: Data | None) -> Iterator[RenderableType]:
     if first is None:
         yield Text("all decisions with an effect are equal", "green")
         return
-    yield Text(f"first difference at request {first['request']}", "yellow")
+    first_of, *others = first["together"] or [first["request"]]
+    where = f"requests {first_of} to {others[-1]}, sent together" if others else f"request {first_of}"
+    yield Text(f"first difference at {where}", "yellow")
     for name in ("a", "b"):
         yield indented(f"{name.upper()} {first[name]['rule']}: {first[name]['says']}", "yellow")

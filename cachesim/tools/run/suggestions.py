@@ -52,12 +52,25 @@ def after_why(scenario: Scenario, found: Sequence[Data], arguments: Sequence[str
             rule, better = data["failure"]["rule"], ""
         else:
             longest = max(ranges, key=lambda entry: entry["stop"] - entry["start"])
-            rule, better = longest["rule"], next((name for name in reversed(longest["survives"])), "")
+            rule, better = longest["rule"], _partner(scenario, data["profile"], longest["survives"])
         cures = (data["decided"] or {"cures": ()})["cures"]
         rule = next((one["rule"] for one in cures[:1] if one["rule"] != one["field"]), rule)
         compare = ["diff", what, *rest, "-p", better] if better else ["bisect", what, *rest[2:]]
         return [compare, *([["explain", rule]] if rule else [])]
     return []
+
+
+def _partner(scenario: Scenario, profile: str, survives: Sequence[str]) -> str:
+    """Return the rule set to compare with: of those that reuse the tokens the next one of the main branch, else an
+    older one, else a proposal for this rule set, else the last; "" without one."""
+    from cachesim.engines.registry import engine_named
+
+    engine = engine_named(scenario.engine)
+    line = list(engine.line)
+    at = line.index(profile) if profile in line else 0
+    released = [name for name in [*line[at:], *reversed(line[:at])] if name in survives]
+    own = [name for name in survives if engine.beside.get(name) == profile]
+    return next(iter([*released, *own, *reversed(survives)]), "")
 
 
 def after_diff(data: Data) -> list[Words]:

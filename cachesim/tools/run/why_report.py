@@ -90,7 +90,8 @@ def _tokens(data: Mapping[str, Any]) -> RenderableType:
     line = Text(f"{counted(data['prompt'], 'token')} = {whole}{reason}")
     if not data["best"]:
         return line
-    return Group(line, indented(f"at most {data['held']} reusable; {data['best']} evaluated before", "dim"))
+    right = " with a correct answer" if data["cache_n"] > data["held"] else ""
+    return Group(line, indented(f"at most {data['held']} reusable{right}; {data['best']} evaluated before", "dim"))
 
 
 def _ranges(reasons: Sequence[dict[str, Any]]) -> Table:

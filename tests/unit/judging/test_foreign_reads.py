@@ -29,6 +29,12 @@ def reads(name, profile, number):
     ("ik-2105-blank-skipped-in-comparison", "ik_llama@main", 1,
      ["holds the conversation of request 0, loaded over its own"]),
     ("mlx-draft-last-token-missing", "mlx_lm@d78bf58e", 1, ["finds no K/V row 8"]),
+    ("mlx-929-no-snapshot-below-8192-hybrid", "mlx_lm@pr929", 1,
+     ["reads the recurrent state after 25 tokens of request 0 in place of its own after 11 tokens"]),
+    ("mlx-1006-key-of-another-state-alone-hybrid", "mlx_lm@pr1006b", 3,
+     ["reads the recurrent state after 14 tokens of request 0 in place of its own after 10 tokens"]),
+    ("mlx-1006-key-of-another-state-alone-hybrid", "mlx_lm@pr1006b", 2,
+     ["reuses 14 tokens that are right: its memory went wrong while it was evaluated"]),
     ("llama-repair-late-copy", "llama_cpp@b11549", 0, ["reuses nothing: its memory went wrong while it was evaluated"]),
 ])  # fmt: skip
 def test_what_was_read(name, profile, number, said):

@@ -10,7 +10,7 @@ import numpy as np
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, Stored
 from cachesim.engines.registry import engine_of
-from cachesim.events import Launch, Settled
+from cachesim.events import Launch, Log, Settled
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, JudgingObserver, _window, evaluated
@@ -106,7 +106,7 @@ def test_tokens_that_a_wrong_answer_reused_are_not_charged_and_its_slot_is_recor
 def test_the_first_launch_and_the_last_cut_of_a_request_count():
     """A request may be put back, and launched again when its slot holds something else."""
     watch, tokens = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), [(1, 2, 3), (), (4,)]
-    held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0])
+    held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0], log=Log())
     watch.server, held.answer_at = held, lambda slot: None if slot else Answer(0)
     for _ in range(2):
         watch.on_event(Launch(0, 0, 0))

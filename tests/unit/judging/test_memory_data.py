@@ -9,6 +9,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.events import MicroBatch
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.memory_data import micro_batches
+from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.run_data import run_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.run_table import run_report
@@ -82,3 +83,8 @@ def test_the_memory_of_a_draft_model_and_what_is_stored_of_it():
 def test_the_memory_of_the_companion_of_ik_llama():
     data = ran("A20>8{drafts=3:1}", IK, "A+M", parallel=1, spec_type="mtp")
     assert data["requests"][0]["draft_memory"]["rows"] > 0
+
+
+def test_bytes_that_the_server_does_not_count_are_listed():
+    memory = {"sizes": [], "uncounted": 2000, "draft_memory": None, "micro_batches": []}
+    assert list(memory_parts(memory)) == ["2,000 more bytes that the server does not count"]

@@ -176,6 +176,46 @@ def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
     assert ledger.balanced
 
 
+@pytest.mark.parametrize("kind", ["checkpoint", "entry"])
+def test_a_shorter_copy_that_was_lost_later_is_charged_with_the_tokens_that_it_covered(kind):
+    story = Story()
+    story.point("checkpoint", 6, number=1)
+    story.point(kind, 4, number=2)
+    story.ledger.begin(1)
+    story.lose("checkpoint", "erased", ERASE, number=1)
+    story.ledger.begin(2)
+    story.lose(kind, "restarted", number=2)
+    ledger = story.settle((*SAID[:6], 7), 1, request=3)
+    assert charges(ledger) == [(2, "erased", ERASE, 1, "checkpoint"), (3, "restarted", "", 2, kind)]
+    assert ledger.balanced
+
+
+def test_a_shorter_copy_that_is_still_stored_is_charged_to_the_rule_that_did_not_use_it():
+    story = Story()
+    story.point("entry", 6, number=1)
+    story.point("entry", 4, number=2)
+    story.ledger.begin(0)
+    story.lose("entry", "consumed", "LC-PC-LOAD.TAKE", number=1)
+    ledger = story.settle((*SAID[:6], 7), 0, (SELECT, None), (LOAD, None), request=1)
+    assert charges(ledger) == [(2, "consumed", "LC-PC-LOAD.TAKE", 0, "entry"), (4, "not chosen", LOAD, -1, "entry")]
+
+
+@pytest.mark.parametrize("last", ["checkpoint", "slot"])
+def test_a_shorter_point_is_not_charged_if_it_was_lost_first_or_is_a_live_slot(last):
+    """The slot continued as every slot does; the copy of six tokens was removed."""
+    story = Story()
+    story.ledger.begin(0)
+    story.point("entry", 6)
+    story.point("slot" if last == "slot" else "checkpoint", 4)
+    story.ledger.record(Release(0, 0, 4, False))
+    story.lose("checkpoint", "erased", ERASE) if last == "checkpoint" else None
+    story.ledger.begin(1)
+    story.lose("entry", "evicted", "LC-PC-UPDATE.PC6")
+    story.ledger.begin(2)
+    story.lose("slot", "cleared") if last == "slot" else None
+    assert charges(story.settle((*SAID[:6], 7), 0, request=3)) == [(6, "evicted", "LC-PC-UPDATE.PC6", 1, "entry")]
+
+
 def test_the_reused_tokens_of_a_wrong_answer_are_not_charged():
     story = Story()
     assert story.settle((*SAID, 7), 10, wrong=True) == RequestLedger(10, 0, 10, (), 0, 10)
@@ -185,7 +225,7 @@ def test_the_reused_tokens_of_a_wrong_answer_are_not_charged():
 
 def test_one_token_must_be_left_and_more_than_was_evaluated_was_moved():
     story = Story()
-    assert story.settle(SAID, 9) == RequestLedger(9, 0, 9, ())
+    assert story.settle(SAID, 9) == RequestLedger(9, 9, 9, ())
     assert story.settle((*SAID[:4], 7, 8), 5).moved == 1
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
+from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import run_data
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run
 
 
@@ -39,7 +44,7 @@ def test_a_file_without_expectations_is_neither_met_nor_missed():
 
 
 def test_what_was_lost_and_what_is_armed_have_their_request():
-    stored = SimpleNamespace(kind="entry", owner=1, resume=7)
+    stored = SimpleNamespace(kind="entry", owner=1, resume=7, length=7)
     first = judgement(charges=[(0, 3, "erased", "R.1", -1, "checkpoint")])
     second = judgement(charges=[(1, 2, "evicted", "R.2", 0, "entry")], armed=[(stored, BROKEN)])
     data = run_data(run(first, second))
@@ -47,3 +52,9 @@ def test_what_was_lost_and_what_is_armed_have_their_request():
         (0, 3, "R.1", -1), (1, 2, "R.2", 0),
     ]  # fmt: skip
     assert [(one["request"], one["kind"], one["owner"], one["tokens"]) for one in data["armed"]] == [(1, "entry", 1, 7)]
+
+
+@pytest.mark.parametrize(("profile", "n"), [("llama_cpp@b10587", 1), ("llama_cpp@pr24143-on-b10587", 0)])
+def test_a_proposal_is_none_of_the_versions_in_which_a_bug_exists(profile, n):
+    run = run_judged(load(corpus_files()["llama-24143-unusable-entry-removed-hybrid"]), profile, "provenance")
+    assert len(run_data(run)["lives"]) == n

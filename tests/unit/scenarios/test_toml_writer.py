@@ -15,7 +15,7 @@ HEAD = {
 EVERYTHING = (
     "S40.|A9[2:5]>r4!@1{n_keep=-1 n_discard=5 n_cache_reuse=8 n_cmpl=2 cancel_after=1 draft_else=3 seed=True"
     " answers=s4 drafts=3:1,2:2}/B8>3{task=infill together+2}/{save@2 f}/{restart parallel=2 kv_unified=True}"
-    "/{restore@0 f}/s:S+u:A+a:/{erase@1}"
+    "/{restore@0 f percent=60}/s:S+u:A+a:/{erase@1}"
 )
 
 

@@ -63,6 +63,10 @@ class AttentionShape:
         per_cell = 12 + (self.form.ext_bytes if self.mrope else 0) + self.layers * self.row_bytes
         return 4 + 4 * n_stream + (self.form.data_header + 24 * self.layers + n * per_cell if n else 0)
 
+    def rows_size(self, n: int) -> int:
+        """Return the bytes of the rows of n cells, which come last, with their headers."""
+        return self.form.data_header + self.layers * (24 + n * self.row_bytes) if n else 0
+
 
 @dataclass(frozen=True, slots=True)
 class RecurrentShape:
@@ -74,6 +78,10 @@ class RecurrentShape:
     def size(self, present: bool) -> int:
         """Return the bytes of a sequence with or without a cell."""
         return 12 + 24 * self.layers + (8 + self.row_bytes if present else 0)
+
+    def rows_size(self, present: bool) -> int:
+        """Return the bytes of the states, which come last, with their headers."""
+        return 8 + 24 * self.layers + (self.row_bytes if present else 0)
 
 
 class AttentionState(NamedTuple):

@@ -17,7 +17,7 @@ from dataclasses import replace
 from cachesim.engines.llama_cpp.profiles.older_builds import B6160
 from cachesim.engines.llama_cpp.rules import before_checkpoints as old
 from cachesim.engines.llama_cpp.rules import cell_faults as cells
-from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state, startup
+from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state, slot_file, speculative, startup
 from cachesim.engines.llama_cpp.rules import server_of_2023 as first
 
 B6110 = replace(
@@ -107,13 +107,24 @@ B4579 = replace(
     build="b4579",
     source="ggml-org/llama.cpp 794fe23f2 (2025-01-28), in llama-cpp-python 0.3.7",
     reuse=old.reuse_open,                    # until #12161
+    spec_types=("none", "draft-simple"),     # later builds draft too, which is not simulated until #18471
+)
+
+B4265 = replace(
+    B4579,
+    name="llama_cpp@b4265",
+    build="b4265",
+    source="ggml-org/llama.cpp before 1da7b7656 (2024-12-04), rules between #10455 (b4164) and #10641; read only",
+    draft_max=speculative.draft_any,         # until #10641
 )
 
 B4094 = replace(
-    B4579,
+    B4265,
     name="llama_cpp@b4094",
     build="b4094",
-    source="ggml-org/llama.cpp 74d73dc85 (2024-11-15), in llama-cpp-python 0.3.2; the same rules as b4579; read only",
+    source="ggml-org/llama.cpp 74d73dc85 (2024-11-15), in llama-cpp-python 0.3.2; b4265 without drafts; read only",
+    spec_types=("none",),                    # drafts since #10455
+    ended={"spec_types": "#10455"},
 )
 
 B3642 = replace(
@@ -132,6 +143,7 @@ B2781 = replace(
     build="b2781",
     source="ggml-org/llama.cpp 6ecf3189e (2024-05-02), in llama-cpp-python 0.2.69; recurrent models were not examined",
     slot_select=old.slot_select_named,       # until #7728
+    file_torn=slot_file.torn_buffer,         # until #8699
     memories=("A", "R"),                     # windows since #8227
     ctx_pad=256,                             # seen on the real server; 32 in b4579
     ended={"ctx_pad": "#7257", "memories": "#8227", "slot_select": "#7728"},

@@ -109,7 +109,8 @@ B11549_PROPOSED = replace(
     slot_select=repaired.slot_select_usable,
     trim=prompt_lifecycle.clear_if_refused,
     ckpt_break=repaired.break_quarters,
-    inferred=("slot_select", "trim", "ckpt_break"),
+    file_torn=slot_file.torn_freed,
+    inferred=("slot_select", "trim", "ckpt_break", "file_torn"),
 )
-"""Proposals for open reports of lost reuse, and for a refused removal. Not part of the repaired rule set, whose edits a
-real server ran."""
+"""Proposals for open reports of lost reuse, a refused removal and truncated slot files. Not part of the repaired rule
+set, whose edits a real server ran."""

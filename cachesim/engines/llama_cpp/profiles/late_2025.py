@@ -15,7 +15,9 @@ from cachesim.engines.llama_cpp.rules import (
     older_slot_selection,
     prompt_lifecycle,
     seq_rm_and_state,
+    slot_file,
     slot_selection,
+    speculative,
     startup,
 )
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
@@ -29,6 +31,7 @@ B7400 = replace(
     children=older_slot_selection.children_evaluate,   # until #18663
     trim=prompt_lifecycle.assert_if_refused,           # until #18391
     kv_read=seq_rm_and_state.read_together,            # until #17982
+    file_torn=slot_file.torn_stays,                    # until #18801
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
     unlogged=without(B7789, launch="is_child"),        # until #18663
     ended={"defaults": "#16653", "memories": "#18601", "unlogged.launch": "#18663"},
@@ -40,6 +43,7 @@ B6998 = replace(
     build="b6998",
     source="ggml-org/llama.cpp before cb1adf885 (2025-11-09), rules between #17046 (b6975) and #17078; read only",
     load_failed=pc.keep_after_failed_load,             # until #17078
+    spec_batch=speculative.batch_is_own,               # until #17808
     trim=prompt_lifecycle.clear_if_refused,            # since #17267 only
     fail_clears=old.failure_keeps,           # until #17267
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009

@@ -25,6 +25,7 @@ from cachesim.engines.llama_cpp.rules import (
     older_slot_selection,
     prompt_lifecycle,
     seq_rm_and_state,
+    slot_file,
     slot_selection,
     speculative,
     startup,
@@ -213,6 +214,8 @@ B6685 = replace(
     ckpt_erase=old_use.erase_er1_newest_first,     # the order only
     rs_rm=seq_rm_and_state.rs_rm_1,                    # until #17009
     kv_read=seq_rm_and_state.read_together,            # until #17982
+    file_torn=slot_file.torn_stays,                    # until #18801
+    spec_batch=speculative.batch_is_own,               # until #17808
     auto_slots=1,                            # until #16736
     least_batch=64,                          # recorded (server.n_batch); until #17505
     ctx_pad=32,                              # until #16812

@@ -101,6 +101,7 @@ class Rules(RuleSet):
     shift_of_shared: Rule
     spec_on: Rule
     draft_max: Rule
+    spec_batch: Rule
     spec_accept: Rule
     spec_ckpt: Rule
     spec_room: Rule
@@ -127,6 +128,7 @@ class Rules(RuleSet):
     kv_mask: Rule
     kv_pos: Rule
     file_ckpts: Rule
+    file_torn: Rule
     adapters: AdapterRules = AdapterRules()
     task_valid: Rule = valid_tokens
     min_step: int = 8192                    # fewest tokens between two checkpoints

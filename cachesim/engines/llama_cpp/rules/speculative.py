@@ -37,6 +37,31 @@ def draft_max(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0)
     return Decision(max(0, min(room, left)), {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
 
 
+# [New in llama_cpp@b4265]
+# [Gone in llama_cpp@b4579]
+@rule("LC-SPEC-MAX.ANY", Role.DRAFT, llama_cpp("examples/server/server.cpp", "update_slots", "9ca2e6776", pull=10641),
+      until="#10641 (b4266)")
+def draft_any(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
+    """Returns n_ctx: the context does not limit the length of a draft. Read, not run."""
+    return Decision(n_ctx, {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
+
+
+@rule("LC-SPEC-BATCH.SHARED", Role.DRAFT, llama_cpp(CONTEXT, "pre_decode", "3f545be", pull=17808),
+      since="#17808 (b7323)")
+def batch_is_shared() -> Decision:
+    """Returns False: a draft is evaluated in the batch of all slots, right after the sampled token."""
+    return Decision(False, {})
+
+
+# [Gone in llama_cpp@b7400]
+@rule("LC-SPEC-BATCH.OWN", Role.DRAFT, llama_cpp("examples/server/server.cpp", "update_slots", "9ca2e6776", pull=10455),
+      until="#17808 (b7323)")
+def batch_is_own() -> Decision:
+    """Returns True: a draft and the sampled token before it are a batch of their own, evaluated after the batch of all
+    slots. A failure is ignored: the server then reads outputs that do not exist, which ends it. Read, not run."""
+    return Decision(True, {})
+
+
 @rule("LC-SPEC-CKPT", Role.DRAFT,
       llama_cpp(CONTEXT, 'pre_decode "llama_n_rs_seq"', "3f545be"), since="#19493 (b8842), #22673 (b9180)")
 def needs_checkpoint(exact: bool, n_rs_seq: int, n_draft: int) -> Decision:

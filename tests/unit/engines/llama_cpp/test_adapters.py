@@ -16,9 +16,10 @@ def talk(mode="provenance", **flags):
     return Talk("AA", "b11549", mode, lora_scaled=SCALES, **flags)
 
 
-def right(one, answer):
+def right(server, answer):
     """Whether the judge finds an answer right, and the state that it left."""
-    return one.judge.judge(one.requests[answer.request], answer, one.server.live(answer.id_slot)).equal_cold
+    request = server.requests[answer.request]
+    return server.judge.judge(request, answer, server.server.live(answer.id_slot)).equal_cold
 
 
 @pytest.mark.parametrize("mode", ["provenance", "exact"])

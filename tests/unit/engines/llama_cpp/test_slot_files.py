@@ -67,6 +67,42 @@ def test_a_spoilt_file_is_refused_and_nothing_changes(tmp_path, spoil, word_):
     assert talk.lengths()
 
 
+def cells(talk, part="base"):
+    return talk.server.memory.parts[part].n_cells(0)
+
+
+@pytest.mark.parametrize("profile, percent, status, left", [
+    ("b6740", 99, 400, 40), ("b6740", 50, 400, 40),      # the cells stay, as on the real b6740 (save: n_written)
+    ("b6740", 2, 400, 0),                                # ends within the positions
+    ("b6740", 0, 400, 30),                               # ends before them: the cells of another conversation stay
+    ("b11549", 99, 0, 40), ("b2781", 99, 0, 40),         # the process ends; the real b11549 does so too
+    ("b11549-proposed", 99, 400, 0),
+])
+def test_a_truncated_file(tmp_path, profile, percent, status, left):
+    talk = Talk("AA", profile)
+    talk.ask(A, 1)
+    talk.server.slot("save", 0, tmp_path / "a")
+    talk.server.slot("erase", 0)
+    talk.ask(B, 1)
+    answer = talk.server.slot("restore", 0, tmp_path / "a", percent)
+    assert (answer["status"], talk.server.dead, cells(talk)) == (status, not status, left)
+    if status:
+        assert talk.held() == [0]
+        assert talk.right(talk.ask(A[:20])) is True
+        assert cells(talk) == 20
+
+
+@pytest.mark.parametrize("percent, status", [(10, 400), (99, 200)])
+def test_a_truncated_file_of_a_hybrid_model(tmp_path, percent, status):
+    """The real b11549 refuses a file that ends in the attention part, and ignores checkpoints that are cut off."""
+    talk = Talk("H", "b11549", checkpoint_min_step=0)
+    talk.ask(A, 1)
+    talk.server.slot("save", 0, tmp_path / "a")
+    assert talk.lengths()
+    assert talk.server.slot("restore", 0, tmp_path / "a", percent)["status"] == status
+    assert (talk.held(), talk.lengths(), cells(talk)) == (([40], [], 40) if status == 200 else ([0], [], 0))
+
+
 def test_a_file_of_another_model_is_refused(tmp_path):
     one, two = Talk("A"), Talk("H")
     one.ask(A, 1)

@@ -113,11 +113,10 @@ def test_foreign_rows_are_marked_and_lead_to_their_request():
 
 def test_a_state_that_was_read_is_marked_at_the_end_of_its_tokens():
     one = seen("mlx-1736-padding-in-state-hybrid", "mlx_lm@0.31.3")
-    assert [(read.start, read.stop) for read in one.rows[3].foreign] == [(24, 24), (20, 24)]
+    assert [(read.start, read.stop) for read in one.rows[3].foreign] == [(20, 20)], "20 tokens were loaded"
     row = draw([one]).partition('id="r3"')[2].partition('id="r4"')[0]
     boxes = re.findall(r'<rect class="wrong" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', row)
-    (state, short), (rows, long) = ((float(x), float(wide)) for x, wide in boxes)
-    assert short == 6.0 and long > short and state + short == pytest.approx(rows + long, abs=0.2)
+    assert [float(wide) for _, wide in boxes] == [6.0]
 
 
 def test_entries_of_the_prompt_cache_come_and_go():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from cachesim.cli.main import main
 from cachesim.events import Decided
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from tests.unit.tools.run.made import BROKEN, judgement, run, shown
 
@@ -93,3 +96,30 @@ def test_without_profiles_a_reported_bug_is_compared_with_its_fix(capsys):
     assert "A llama_cpp@b7400 " in out and "B llama_cpp@b7789 " in out
     assert main(["diff", "A5/A"]) == 2 and "two different profiles" in capsys.readouterr().err
     assert main(["diff", "llama-17527-two-agents-dense", "-p", "llama_cpp@b7400"]) == 2
+
+
+def first_difference(name, *profiles):
+    """The first decision that differs in a bundled scenario."""
+    runs = [run_judged(load(corpus_files()[name]), profile, "provenance") for profile in profiles]
+    data = diff_data(*runs)
+    return data["first"]["request"], data["first"]["together"], shown(diff_report(data))
+
+
+def test_of_requests_sent_together_each_has_its_own_first_decision_that_differs():
+    """Request 3 is launched in the slot that request 0 has left."""
+    name = "llama-23720-checkpoint-too-large-window"
+    request, together, lines = first_difference(name, "llama_cpp@b9231", "llama_cpp@b9473")
+    assert (request, together) == (3, []) and "first difference at request 3" in lines
+
+
+def test_a_decision_without_a_slot_is_that_of_all_requests_sent_together():
+    name = "mlx-1169-joined-chat-continues-first-hybrid"
+    request, together, lines = first_difference(name, "mlx_lm@m1072-metal", "mlx_lm@0.31.3")
+    assert (request, together) == (0, [0, 1]) and "first difference at requests 0 to 1, sent together" in lines
+
+
+def test_memory_that_the_server_does_not_count_is_compared():
+    theirs = judgement()
+    theirs.uncounted = 2000
+    lines = shown(diff_report(compared([judgement()], [theirs])))
+    assert "uncounted memory after request 0: 0 -> 2,000 bytes" in lines

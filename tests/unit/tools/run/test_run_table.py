@@ -13,7 +13,7 @@ from cachesim.judging.run_data import run_data
 from cachesim.tools.run.run_table import closing_line, origins, run_report, short_verdict
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
 
-STORED = SimpleNamespace(kind="entry", owner=1, resume=7, tokens=())
+STORED = SimpleNamespace(kind="entry", owner=1, resume=7, length=7, tokens=())
 
 
 def rows(*requests, verbose=0, **more):
@@ -86,7 +86,7 @@ def test_a_corrupt_object_is_told_once_where_it_first_shows():
 
 
 def test_of_many_corrupt_objects_only_the_first_unless_more_is_wanted():
-    armed = [(SimpleNamespace(kind="entry", owner=i, resume=7, tokens=()), BROKEN) for i in range(5)]
+    armed = [(SimpleNamespace(kind="entry", owner=i, resume=7, length=7, tokens=()), BROKEN) for i in range(5)]
     found = [sum("is corrupt" in line for line in rows(judgement(armed=armed), verbose=v)) for v in (0, 1)]
     assert found == [3, 5] and "and 2 more corrupt objects (-v)" in rows(judgement(armed=armed))
 

@@ -9,7 +9,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.run_table import MOST, run_report, state_lines
 
 NOTHING = {"i": 0, "died": False, "slot_held": None, "checkpoints": [], "entries": 0, "stored_mib": None, "sizes": [],
-           "draft_memory": None, "micro_batches": [], "shifts": [],
+           "draft_memory": None, "uncounted": 0, "micro_batches": [], "shifts": [],
            "draft_n": 0, "draft_n_accepted": 0, "completions": 1, "id_slot": 0, "tokens_cached": 0}  # fmt: skip
 
 

@@ -60,3 +60,13 @@ def test_every_command_that_is_named_runs(capsys, argv):
 def test_a_line_is_quoted_for_the_shell(capsys):
     say_next(Namespace(json=False), [["why", "A4>r2/A", "1", "--model", "W8 A"]])
     assert capsys.readouterr().err == "next: cachesim why 'A4>r2/A' 1 --model 'W8 A'\n"
+
+
+@pytest.mark.parametrize(("case", "partner"), [
+    (["mlx-929-no-snapshot-below-8192-hybrid", "1", "-p", "mlx_lm@pr923"], "mlx_lm@m1072"),
+    (["llama-24143-unusable-entry-removed-hybrid", "3", "-p", "llama_cpp@b10587"], "llama_cpp@pr24143-on-b10587"),
+])  # fmt: skip
+def test_a_rule_set_of_the_main_branch_is_compared_first_then_a_proposal_for_this_one(capsys, case, partner):
+    main(["why", *case])
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("next: cachesim diff ")]
+    assert line.partition("   or: ")[0].endswith(f"-p {partner}")

@@ -53,6 +53,13 @@ def test_what_was_read_instead_follows_the_verdict():
     assert "it reads K/V rows 7..8 of tokens 7..8 of request 0 in place of its own" in shown(why_report(data))[2:4]
 
 
+@pytest.mark.parametrize(("cache_n", "text"), [
+    (9, "at most 8 reusable with a correct answer; 9 evaluated before"), (8, "at most 8 reusable; 9 evaluated before"),
+])  # fmt: skip
+def test_a_wrong_answer_may_reuse_more_than_a_correct_one_could(cache_n, text):
+    assert text in shown(why_report(told(judgement(BROKEN, cache_n=cache_n, prompt_n=10 - cache_n))))
+
+
 def test_a_known_bug_is_said_to_be_one():
     data = {**told(judgement(BROKEN)), "known_bug": True}
     assert shown(why_report(data))[1].endswith("(known bug, as expected)")

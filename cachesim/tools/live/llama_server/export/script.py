@@ -201,6 +201,8 @@ class _Maker:
         return tuple(self._ask(number, step) for number, step in enumerate(steps, first))
 
     def _act(self, number: int, action: Action) -> Act:
+        if action.percent < 100:
+            raise BadInput(f"step {number}: slot files of a real server are not truncated", file=self.scenario.file)
         if action.do != "restart":
             return Act(number, action.do, action.id_slot, action.file)
         self.options |= dict(action.server)
