@@ -33,9 +33,9 @@ def test_a_slot_that_the_server_does_not_have_is_not_looked_at():
 
 
 def test_an_erased_slot_that_holds_rows_is_noted(monkeypatch):
-    def leaves_all(srv, action, id_slot, file=None):
+    def leaves_all(srv, action, id_slot, *file):
         held = srv.memory.parts["base"].cells(id_slot).seqs[id_slot].copy()
-        return slot_action(srv, action, id_slot, file) if not held.any() else {"status": 200}
+        return slot_action(srv, action, id_slot, *file) if not held.any() else {"status": 200}
 
     monkeypatch.setattr("cachesim.engines.llama_cpp.server.slot_action", leaves_all)
     assert notes("A4@1/{erase@1}").unsound == [(1, ERASED, {"slot": 1, "rows": 4})]
