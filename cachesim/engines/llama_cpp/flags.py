@@ -27,6 +27,13 @@ def _read_scaled(text: str) -> str:
     return ",".join(part.rpartition(":")[2] for part in text.split(","))
 
 
+def _write_scaled(options: Mapping[str, Any]) -> list[str]:
+    """Return the flag with a file name for each adapter: a scenario knows their scales only."""
+    scales = [part.partition("@")[0].strip() for part in options.get("lora_scaled", "").split(",") if part]
+    files = ",".join(f"MODELS/lora{i}.gguf:{scale}" for i, scale in enumerate(scales))
+    return ["--lora-scaled", files] if files else []
+
+
 def _write_unified(options: Mapping[str, Any]) -> list[str]:
     """Return no flag if the number of slots is left open: the server then chooses the cache, too."""
     if "kv_unified" not in options or options.get("parallel", 1) == -1:
@@ -151,7 +158,7 @@ class Options:
         help="Maximum context of a slot in a unified cache [tokens]; 0 = no limit. From b10809 on.",
     )
     lora_scaled: str = flag(
-        "", "--lora-scaled", read=_read_scaled, write=unwritten,
+        "", "--lora-scaled", read=_read_scaled, write=_write_scaled,
         governs="LC-LORA-LIST LC-LORA-CLEAR LC-LORA-BATCH LC-ALORA-SCAN LC-ALORA-ONE LC-ALORA-CAP LC-ALORA-SPLIT",
         help="Adapters in the order of their ids: scales separated by commas, with the invocation tokens of an aLoRA: "
              "1,0.5,0@101.102.",
