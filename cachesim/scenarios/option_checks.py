@@ -181,7 +181,11 @@ def parse_setting(word: str, text: str, engine: str) -> tuple[str, Option]:
     """Return the name and value of a typed server option. Raises BadInput."""
     flag, _ = option_named(word, engine)
     text = text.strip()
-    value = SWITCH.get(text, literal(text)) if isinstance(flag.default, bool) else literal(text)
+    value = literal(text)
+    if isinstance(flag.default, bool):
+        value = SWITCH.get(text, value)
+    elif isinstance(flag.default, str) and isinstance(value, int | float):
+        value = text                 # a list of one number
     return read_option(word, value, engine)
 
 

@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
 from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.rules.adapters import read_adapters
 from cachesim.model.spec import TRAINED_ON
 
 MIB = 1 << 20
@@ -70,6 +71,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     if kind.kind not in rules.memories:
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) cannot be loaded by {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
+    if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
+        raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b11549 on")
     auto = opts.parallel == -1
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)
