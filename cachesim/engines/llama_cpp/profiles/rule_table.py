@@ -141,7 +141,7 @@ class Rules(RuleSet):
     auto_slots: int = 4                     # without -np; several slots share a unified cache
     spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")      # kinds of drafts
     memories: tuple[str, ...] = ("A", "W", "R", "H", "HW")        # kinds of models that it loads (see `model_layout`)
-    most_adapters: int = 0                  # adapters that the server loads, 0 = their rules in this build are not known
+    most_adapters: int = 0                  # adapters that the server loads, 0 = rules not known
     ctx_pad: int = 256                      # n_ctx is a multiple of this
     window_pad: int = 256                   # cells of a window cache are a multiple of this
     least_batch: int = 1                    # smallest n_batch
