@@ -89,6 +89,7 @@ def request_data(run: Run, i: int, judgement: Judgement) -> dict[str, Any]:
         "error": answer.error,
         "died": answer.died,
         "cancelled": answer.cancelled,
+        "under": answer.under,
         "completions": 1 + len(answer.children) if step.action is None else 0,
         "draft_n": answer.draft_n,
         "draft_n_accepted": answer.draft_n_accepted,
