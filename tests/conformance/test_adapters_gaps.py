@@ -183,5 +183,5 @@ def test_keys_are_part_of_a_request():
     assert report["key"].finding.line == "A1/A2" or report["key"].finding.line.startswith("A1/A")
     assert "keys of the requests: '', 'adapter'" in report["key"].finding.notes
     assert report["unseen"].state == "failed"                # its counts say it, too
-    with pytest.raises(BadInput, match="keys need a way to pass a key: complete.. has no parameter"):
+    with pytest.raises(BadInput, match=r"keys need a way to pass a key: complete.. has no parameter"):
         conform(FixedCache, keys=["a"])
