@@ -46,7 +46,7 @@ def draft_any(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0)
     return Decision(n_ctx, {"held": held, "n_ctx": n_ctx, "n_gen": n_gen})
 
 
-@rule("LC-SPEC-BATCH.SHARED", Role.DRAFT, llama_cpp(CONTEXT, "pre_decode", "3f545be", pull=17808),
+@rule("LC-SPEC-BATCH.SHARED", Role.DRAFT, llama_cpp(CONTEXT, "handle_last_sampled_token", "3f545be", pull=17808),
       since="#17808 (b7323)")
 def batch_is_shared() -> Decision:
     """Returns False: a draft is evaluated in the batch of all slots, right after the sampled token."""
