@@ -19,6 +19,7 @@ from cachesim.events.adapters import (
     LoraSet,
 )
 from cachesim.events.base import Event, Log, SlotEvent, frozen, mib, share
+from cachesim.events.media import MediaDecode, MediaEncode, MediaError
 from cachesim.events.prefill_and_checkpoint import (
     Batch,
     Cancel,
@@ -98,10 +99,10 @@ __all__ = [
     "Cancel", "CkptAppend", "CkptCheck", "CkptCreate", "CkptEvict", "CkptFromFile", "CkptInvalidate", "CkptPeriodic",
     "CkptRestore", "CkptSearch", "CkptSupersede", "CkptTooClose", "Compared", "CopyShared", "CopyToChild", "CtxShift",
     "Decided", "Declined", "Decoded", "DoCkpt", "Error", "Event", "FullReprocess", "Gained", "IdleSave", "KvFull",
-    "Launch", "Log", "LoraClear", "LoraKeep", "LoraSet", "Lost", "MicroBatch", "NeedOne", "NewPrompt", "PcAlready",
-    "PcBegin", "PcCand", "PcEntry", "PcEvict", "PcEvictTokens", "PcLoad", "PcLoadFailed", "PcObsolete", "PcSave",
-    "PcSearch", "PcState", "PcTooBig", "Release", "ReuseChunk", "ReuseResult", "ReuseUnsupported", "RowsPurged",
-    "SeqRm", "Settled", "SlotById", "SlotByLcp", "SlotByLru", "SlotClear", "SlotEvent", "SlotPurge", "SlotSim",
-    "SlotSkipBusy", "SlotSkipEmpty", "SpecCkpt", "SpecRestore", "SpecStep", "TrimRefused", "UserPos", "Warn", "frozen",
-    "mib", "share",
+    "Launch", "Log", "LoraClear", "LoraKeep", "LoraSet", "Lost", "MediaDecode", "MediaEncode", "MediaError",
+    "MicroBatch", "NeedOne", "NewPrompt", "PcAlready", "PcBegin", "PcCand", "PcEntry", "PcEvict", "PcEvictTokens",
+    "PcLoad", "PcLoadFailed", "PcObsolete", "PcSave", "PcSearch", "PcState", "PcTooBig", "Release", "ReuseChunk",
+    "ReuseResult", "ReuseUnsupported", "RowsPurged", "SeqRm", "Settled", "SlotById", "SlotByLcp", "SlotByLru",
+    "SlotClear", "SlotEvent", "SlotPurge", "SlotSim", "SlotSkipBusy", "SlotSkipEmpty", "SpecCkpt", "SpecRestore",
+    "SpecStep", "TrimRefused", "UserPos", "Warn", "frozen", "mib", "share",
 ]

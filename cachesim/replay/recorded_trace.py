@@ -20,7 +20,7 @@ from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
 from cachesim.replay.event_owners import RequestEvents, events_by_request
-from cachesim.replay.recorded_requests import make_request, scales_text
+from cachesim.replay.recorded_requests import make_request, scales_text, with_images
 from cachesim.replay.trace_format import ROUNDING, check_trace
 
 
@@ -109,8 +109,9 @@ def _trace(path: Path, data: dict[str, Any], profiles: Mapping[str, RuleSet]) ->
     flags = CommandLine() if why else _command_line(engine, [*constant, *data["flags"]])
     inexact = {str(entry["i"]) for entry in data["inexact"]} | _other_tokens(data["steps"])
     flags.options.update(engine.recorded.options(data))
+    recorded = [with_images(step, data.get("images", {})) for step in data["steps"]]
     steps = [_step(step, flags, inexact, engine, not number or flags.sleeps)
-             for number, step in enumerate(data["steps"])]  # fmt: skip
+             for number, step in enumerate(recorded)]  # fmt: skip
     model = data["model"].removeprefix("tiny-").removesuffix(".gguf")
     numbers = frozenset(int(number.split(".")[0]) for number in inexact)
     return Trace(path, profile, model, data["name"], flags.options, dict(data["server"].items()), numbers, steps, why,

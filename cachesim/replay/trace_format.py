@@ -77,16 +77,21 @@ SAMPLING = (
 )  # fmt: skip
 """Fields of a request that choose tokens or the form of the response."""
 
-PROMPT = integers(0, 99_999, f"a token of the recorded models (0 to {len(PIECES) - 1})")
-"""Tokens of a prompt. Some recordings send a token that no model has, 99999: the server refuses it."""
+_TOKEN = (-1, 99_999, f"a token of the recorded models (0 to {len(PIECES) - 1})")
+PROMPT = one_of(integers(*_TOKEN), each(one_of(record({"image": text}, needs=("image",)), integer(*_TOKEN))))
+"""Tokens of a prompt, and images by name. Some recordings send a token that no model has, -1 or 99999: the server
+refuses it."""
 SCALES = each(record({"id": whole, "scale": number}))
 ADAPTER = record({"file": text, "scale": number, "alora_invocation_tokens": TOKENS}, needs=("scale",))
 
+IMAGE = record({"sha256": text, "n_tokens": count, "n_pos": count, "nx": count, "ny": count, "png": text},
+               needs=("sha256", "n_tokens", "n_pos"))
+
 REQUEST = record({
     **dict.fromkeys(SAMPLING, anything),
-    "prompt": PROMPT, "lora": SCALES, "n_predict": whole, "max_tokens": whole, "cache_prompt": flag, "id_slot": whole,
-    "n_keep": whole, "n_discard": whole, "n_cache_reuse": optional(whole), "n_cmpl": whole, "n": whole,
-    "stop": one_of(text, texts), "cancel_after": count, "cancel_at_n": optional(whole),
+    "prompt": PROMPT, "lora": SCALES, "form": text, "n_predict": whole, "max_tokens": whole, "cache_prompt": flag,
+    "id_slot": whole, "n_keep": whole, "n_discard": whole, "n_cache_reuse": optional(whole), "n_cmpl": whole,
+    "n": whole, "stop": one_of(text, texts), "cancel_after": count, "cancel_at_n": optional(whole),
     "messages": each(record({"role": text, "content": anything}, others=anything)),
     "message_spans": each(record({"role": text, "pos": count}, needs=("role", "pos"), others=anything)),
     "message_delimiters": each(record({"role": text, "delimiter": text}, needs=("role", "delimiter"))),
@@ -253,7 +258,7 @@ TRACE = record({
     "seed": integer(), "note": optional(text), "log": flag, "flags": texts, "base_flags": texts,
     "env": OBJECT, "server": record({"n_slots": count}, others=anything),
     "inexact": each(record({"i": step_number}, needs=("i",), others=optional(one_of(flag, number)))),
-    "steps": each(step), "adapters": each(ADAPTER),
+    "steps": each(step), "adapters": each(ADAPTER), "projector": OBJECT, "images": record({}, others=IMAGE),
 }, needs=("engine", "commit", "model", "name", "flags", "server", "inexact", "steps"))  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from cachesim.engines.shared.flags import flag, flags_of
 POOLINGS = ("mean", "last", "rank")
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
 NEVER = 2**31 - 1
+PROJECTORS = ("", "causal", "gemma3")
 
 
 def _read_model(text: str) -> str:
@@ -32,6 +33,16 @@ def _write_scaled(options: Mapping[str, Any]) -> list[str]:
     scales = [part.partition("@")[0].strip() for part in options.get("lora_scaled", "").split(",") if part]
     files = ",".join(f"MODELS/lora{i}.gguf:{scale}" for i, scale in enumerate(scales))
     return ["--lora-scaled", files] if files else []
+
+
+def _read_projector(text: str) -> str:
+    """Return the kind of the projector in a file."""
+    return "gemma3" if "gemma" in text.rpartition("/")[2].lower() else "causal"
+
+
+def _write_projector(options: Mapping[str, Any]) -> list[str]:
+    kind = options.get("mmproj", "")
+    return ["--mmproj", f"MODELS/tiny-mmproj-{kind.replace('causal', 'mlp')}.gguf"] if kind else []
 
 
 def _write_unified(options: Mapping[str, Any]) -> list[str]:
@@ -168,6 +179,12 @@ class Options:
         help="The library's context starts without adapters. Their scales stay, so that a request without a list "
              "uses them.",
     )
+    mmproj: str = flag(
+        "", "--mmproj", choices=PROJECTORS, read=_read_projector, write=_write_projector,
+        governs="LC-MEDIA-OFF LC-MEDIA-NONCAUSAL LC-MEDIA-FILE", affects="LC-SHIFT LC-NPAST-REUSE",
+        help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Contexts are not "
+             "shifted then, and moved blocks are not reused.",
+    )
     pooling: str = flag(
         "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
         help="Pooling of an embedding; last and rank read only the last token of the prompt.",
@@ -180,6 +197,7 @@ READ_OVER: Mapping[str, int] = {
     "--spec-ngram-simple-size-n": 1, "--spec-ngram-simple-size-m": 1, "--spec-draft-n-min": 1,
     "--spec-draft-p-min": 1, "-t": 1, "-tb": 1, "-fa": 1, "-ctk": 1, "-ctv": 1, "-fit": 1, "-lv": 1,
     "--slot-save-path": 1, "-ngl": 1, "--embeddings": 0, "--no-warmup": 0, "-cb": 0, "--cont-batching": 0,
+    "--image-min-tokens": 1, "--image-max-tokens": 1,
 }  # fmt: skip
 """Flags of recordings that change no cache decision, and their number of values."""
 
@@ -188,7 +206,7 @@ IGNORED: Mapping[str, int] = {
     "-m": 1, "-hf": 1, "--host": 1, "--port": 1, "--jinja": 0, "-v": 0, "--verbose": 0, "--metrics": 0, "--slots": 0,
     "--n-gpu-layers": 1, "--threads": 1, "--flash-attn": 1, "--cache-type-k": 1, "--cache-type-v": 1, "--alias": 1,
     "--temp": 1, "--top-k": 1, "--top-p": 1, "--min-p": 1, "--chat-template": 1, "--chat-template-file": 1,
-    "--reasoning-format": 1, "--reasoning-budget": 1, "--mmproj": 1, "--no-mmap": 0, "--mlock": 0, "-ngld": 1,
+    "--reasoning-format": 1, "--reasoning-budget": 1, "--no-mmap": 0, "--mlock": 0, "-ngld": 1,
     "--split-mode": 1, "--tensor-split": 1, "-ts": 1, "-sm": 1, "--api-key": 1, "--n-cpu-moe": 1, "-ot": 1,
 }  # fmt: skip
 """Further flags that a command line may have, and their number of values."""

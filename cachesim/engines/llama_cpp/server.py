@@ -158,6 +158,8 @@ class Server(Inspected):
             if len(batch) >= self.settings.n_batch:
                 break
             self._work_on_prompt(slot, batch)
+        if self.leader is not None:
+            self.in_force = self.leader.adapters
         put_scale_back(self)
         self.empty_rounds = 0 if len(batch) or self.ended > ended else self.empty_rounds + 1
         try:

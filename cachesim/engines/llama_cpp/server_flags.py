@@ -83,7 +83,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     planes = rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind))
     sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
     drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
-    movable = can_shift(kind, sizes)
+    movable: bool = rules.media.moves(can_shift(kind, sizes), bool(opts.mmproj)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,

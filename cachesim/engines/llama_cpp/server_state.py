@@ -41,6 +41,7 @@ class Core(SlotDriver):
 
     leader: Slot | None = None                       # first slot of the batch, which decides its adapters
     put_back: tuple[int, float] | None = None        # number and scale of an aLoRA that this batch splits
+    in_force: Scales                                 # scales of the last batch, under which images are evaluated
 
     def __init__(
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
@@ -74,6 +75,9 @@ class Core(SlotDriver):
         self.slots: list[Slot] = [Slot(i) for i in range(self.settings.n_slots)]
         self.adapters = read_adapters(opts.lora_scaled)
         self.served = self._scales_at_start()
+        self.in_force = () if opts.lora_init_without_apply else self.served
+        if memory.recr is not None and self.has_media_positions:
+            memory.recr.position = self.position_in
         self.queue: deque[Task] = deque()
         self.deferred: deque[Task] = deque()
         self.view = (0, 0)                           # start and stop of the last view in its batch
@@ -127,6 +131,30 @@ class Core(SlotDriver):
         """Target and draft memory together, after all deferred tokens have been evaluated."""
         self.flush_deferred()
         return self._common_memory
+
+    def position(self, slot: Slot, index: int) -> int:
+        """Return the position of a token of the slot. -1 stays as it is."""
+        if not self.has_media_positions or index < 0:
+            return index
+        found: int = self.rules.media.position(slot.tokens, index).value
+        return found
+
+    @property
+    def has_media_positions(self) -> bool:
+        """True if the positions of tokens after an image are not their indices."""
+        return self.kind.mrope and bool(self.settings.flags.mmproj)
+
+    def position_in(self, seq: int, index: int) -> int:
+        """Return the position of a token of a sequence (see ``position``)."""
+        return self.position(self.slots[seq], index)
+
+    def pos_min(self, slot: Slot) -> int:
+        """Return the first position in the memory from which everything up to ``pos_max`` is present, -1 = none."""
+        return self.position(slot, self.memory.pos_min(slot.id))
+
+    def pos_max(self, slot: Slot) -> int:
+        """Return the last position of the slot in the memory, -1 = none."""
+        return self.position(slot, self.memory.pos_max(slot.id))
 
     def defer_token(self, view: DecodeBatch) -> bool:
         """Defer the evaluation of a generated token and return True, unless an observer needs its result at once or a

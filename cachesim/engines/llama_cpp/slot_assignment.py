@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Sequence, TypeVar
 
 from cachesim import events as ev
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import BEFORE_A_SLOT, Answer
 from cachesim.engines.llama_cpp.adapters import launch_adapters
@@ -56,6 +57,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
             SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
             for s in srv.slots)
     ]
+    _check_images(srv, facts, prompt)
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
     choice: Choice | None = decision.value
     _log_choice(srv, facts, choice, len(prompt), request.id_slot)
@@ -71,6 +73,14 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
             _after_failed_load(srv, slot)
         srv.cache.update()
     return slot
+
+
+def _check_images(srv: Core, facts: Sequence[SlotFacts], prompt: Sequence[int]) -> None:
+    """End the process if a token -1 of the prompt meets an image of an idle slot (rule LC-MEDIA-NULL)."""
+    for fact in facts if srv.settings.flags.mmproj else ():
+        end = srv.rules.media.null(srv.slots[fact.id].tokens, prompt, fact.lcp)
+        if end.value and not fact.busy:
+            raise ProcessAborted(srv.decide(end, None), "token-at-an-image")
 
 
 def _usable(srv: Core, slot: Slot, lcp: int) -> int:

@@ -15,6 +15,7 @@ from cachesim.base.errors import ProcessAborted
 from cachesim.base.files import write_whole
 from cachesim.base.keyed_tokens import KeyedToken, identity, key_of
 from cachesim.base.limits import SLOT_FILE_BYTES
+from cachesim.base.media_items import count_images, is_item
 from cachesim.base.tokens import Tokens
 from cachesim.base.untrusted_files import kind, read_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState, StateReadError
@@ -118,6 +119,7 @@ def _blob(arrays: Arrays, name: str) -> Blob:
 
 
 TOKEN_BYTES = 4
+IMAGE_BYTES = 148          # index, size and description of an image, whose id has 64 characters
 
 
 def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
@@ -139,7 +141,7 @@ def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, 
 def _bytes(srv: Core, slot_file: SlotFile) -> int:
     """Return the size of the real server's file [bytes]."""
     state = slot_file.blob.size + srv.rules.slot_file_header + TOKEN_BYTES * len(slot_file.tokens)
-    return state + appendix_bytes(slot_file.checkpoints)
+    return state + IMAGE_BYTES * count_images(slot_file.tokens) + appendix_bytes(slot_file.checkpoints)
 
 
 def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
@@ -189,6 +191,9 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
         srv.emit(ev.Error(str(error)))
         srv.emit(ev.Error(f"{LOAD} failed to restore kv cache"))
         return _refused(srv, slot, UNUSABLE)
+    refused = srv.rules.media.file(any(map(is_item, saved.tokens)), bool(srv.settings.flags.mmproj))
+    if refused.value:
+        return _refused(srv, slot, srv.decide(refused, slot))
     if len(saved.tokens) > srv.settings.n_ctx_slot:
         return _refused(srv, slot, "Restored prompt does not fit in the slot context")
     if percent < 100:

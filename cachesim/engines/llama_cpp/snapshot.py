@@ -152,6 +152,8 @@ class Inspected(Core):
         facts, n = ckpt.facts, ckpt.facts.n_tokens
         request = Ask(n, n, n, n + 1, facts.pos_min, self.settings.n_swa, self.settings.exact)
         resume: Resume = self.rules.ckpt_restore(facts, request).value           # for a longer prompt with this prefix
+        if self.has_media_positions:
+            resume = self.rules.media.resume(held, facts, resume).value
         rows, state = _blob(ckpt.blob, self.kind.n_swa)
         return Stored(kind, owner, tuple(held[:n]), min(resume.n_past, n), rows, state)
 

@@ -40,7 +40,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     if drafted <= 0:
         return
     right = min(drafted, plan.accepted) if plan else drafted
-    saved = SpecCkpt(held, srv.memory.pos_min(slot.id), srv.memory.pos_max(slot.id))
+    saved = SpecCkpt(held, srv.pos_min(slot), srv.pos_max(slot))
     if srv.dft is not None and srv.dft.memory.recr is not None:
         saved.dft = srv.dft.memory.state_write(slot.id, partial=True)
     sure = [*slot.tokens, slot.sampled]

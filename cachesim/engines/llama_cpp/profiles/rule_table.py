@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping
 
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
-from cachesim.engines.llama_cpp.rules import adapters
+from cachesim.engines.llama_cpp.rules import adapters, media
 from cachesim.engines.llama_cpp.rules.prompt_lifecycle import valid_tokens
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
@@ -35,6 +35,24 @@ class AdapterRules:
     split: Rule = adapters.split_at_start
     batch: Rule = adapters.joins_batch
     init: Rule = adapters.scales_at_start
+
+
+@dataclass(frozen=True)
+class MediaRules:
+    """Rules about images."""
+
+    position: Rule = media.position_of
+    resume: Rule = media.resume_at
+    lcp: Rule = media.whole_images
+    null: Rule = media.null_at_image
+    cut: Rule = media.cut_inside
+    text_end: Rule = media.text_end
+    ckpt: Rule = media.none_after_image
+    fits: Rule = media.fits_micro_batch
+    fails: Rule = media.image_fails
+    adapters: Rule = media.adapters_of_image
+    moves: Rule = media.moves_positions
+    file: Rule = media.restorable
 
 
 @dataclass(frozen=True)
@@ -130,6 +148,7 @@ class Rules(RuleSet):
     file_ckpts: Rule
     file_torn: Rule
     adapters: AdapterRules = AdapterRules()
+    media: MediaRules = MediaRules()
     task_valid: Rule = valid_tokens
     min_step: int = 8192                    # fewest tokens between two checkpoints
     tail: int = 4                           # tokens before the end of a prompt at which its last batch begins
